@@ -20,7 +20,7 @@ from benchmarks.endpoints import JSON, encode_rows
 from benchmarks.frame import Log, Result, compute_spread, divide, repeat_ways
 from benchmarks.null_server import KINDS, PERCENTILES, start_null_server
 from servable.load.load_generator import LoadGenerator
-from servable.load.load_target import Body, Pace, container
+from servable.load.load_target import Body, Pace, build_container_target
 
 TITLE = "Load"
 CLAIMS = False
@@ -80,10 +80,10 @@ def compare(found: list[float], true: list[float]) -> float:
 def run_ours(url: str, body: bytes) -> float:
     """Run the closed loop with Servable's generator. Raises RuntimeError if a request fails."""
     bodies = [Body(content=body, content_type=JSON)]
-    with LoadGenerator(container(url), bodies, loop="closed") as generator:
+    with LoadGenerator(build_container_target(url), bodies, loop="closed") as generator:
         pace = Pace(warm_up_seconds=1.0, least_seconds=SECONDS, most_seconds=SECONDS)
-        step = generator.step(USERS, pace)
-    if step.failed:
+        step = generator.run_step(USERS, pace)
+    if step.failure_count:
         raise RuntimeError(f"requests failed: {step.errors}")
     return step.throughput_rps.value
 
@@ -91,11 +91,11 @@ def run_ours(url: str, body: bytes) -> float:
 def open_ours(url: str, body: bytes, seed: int) -> list[float]:
     """Run the open loop with Servable's generator."""
     bodies = [Body(content=body, content_type=JSON)]
-    with LoadGenerator(container(url), bodies, loop="open") as generator:
+    with LoadGenerator(build_container_target(url), bodies, loop="open") as generator:
         # Every request counts, as on the server.
         seconds = OPEN_SECONDS
         pace = Pace(warm_up_seconds=0.0, least_seconds=seconds, most_seconds=seconds)
-        step = generator.step(RATE, pace)
+        step = generator.run_step(RATE, pace)
     return [step.latencies.compute_percentile_ms(percent) for percent in PERCENTILES]
 
 

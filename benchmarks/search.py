@@ -106,14 +106,14 @@ def search_tpe(surface: Surface, seed: int, noise: float) -> Answer:
     space, factors = surface.space, draw_disturbances(seed, noise)
     sampler = optuna.samplers.TPESampler(seed=seed)
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    for number in dict.fromkeys(map(space.nearest, surface.wanted)):
-        near = space.point(number)
+    for number in dict.fromkeys(map(space.find_nearest, surface.wanted)):
+        near = space.build_point(number)
         study.enqueue_trial({name: space.grid[name].index(value) for name, value in near.items()})
 
     def find_number(ranks: dict[str, int]) -> int:
         point = {name: space.grid[name][ranks[name]] for name in space.names}
-        number = space.number(point)
-        return space.nearest(point) if number is None else number
+        number = space.find_number(point)
+        return space.find_nearest(point) if number is None else number
 
     def measure_trial(trial: Any) -> float:
         grid = space.grid.items()

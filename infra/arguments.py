@@ -1,4 +1,7 @@
-"""Arguments of the constructs as tables of an environment file, and errors in the words of the arguments."""
+"""Reads the constructs' arguments as tables of an environment file.
+
+Errors are phrased with the names of the arguments.
+"""
 
 import re
 from collections.abc import Mapping
@@ -73,7 +76,8 @@ def read_arguments(
 ) -> T:
     """Return a table of the arguments that aren't None, with the other values of `base`.
 
-    `where` is the construct's path and the call. Raises ValueError that names the argument and the remedy.
+    `where` is the construct's path and the call. Raises ValueError, which names the argument and
+    the remedy.
     """
     chosen = {key: value for key, value in given.items() if value is not None}
     for key, value in chosen.items():
@@ -86,16 +90,19 @@ def read_arguments(
     try:
         return kind.model_validate({**kept, **chosen})
     except ValidationError as wrong:
-        raise ValueError(f"{where}: {state_errors(wrong, kind)}") from None
+        raise ValueError(f"{where}: {format_errors(wrong, kind)}") from None
 
 
-def state_errors(wrong: ValidationError, kind: type[Table]) -> str:
-    """Return every error of a table: the argument, the problem, what is allowed, and what to do."""
+def format_errors(wrong: ValidationError, kind: type[Table]) -> str:
+    """Return every error of a table in one text.
+
+    It has the argument, the problem, the allowed values, and the remedy.
+    """
     prefix = _PREFIXES.get(kind.__name__, ())
-    return "; ".join(dict.fromkeys(_state(error, prefix) for error in wrong.errors()))
+    return "; ".join(dict.fromkeys(_format_error(error, prefix) for error in wrong.errors()))
 
 
-def _state(error: ErrorDetails, prefix: tuple[str, ...]) -> str:
+def _format_error(error: ErrorDetails, prefix: tuple[str, ...]) -> str:
     key = ".".join(str(part) for part in error["loc"])
     if key.endswith(".[key]"):
         key = "model_name" if key.startswith("models") else key.removesuffix(".[key]")
@@ -104,23 +111,29 @@ def _state(error: ErrorDetails, prefix: tuple[str, ...]) -> str:
         return f"{key}: {error['ctx']['error']}".removeprefix(": ")
     found = convert_error({**error, "loc": (*prefix, *error["loc"])}, Source(values={}), "app")
     allowed = f"; allowed: {found.allowed}" if found.allowed else ""
-    return f"{key}: {found.problem}{allowed}; {name_arguments(found.remedy)}"
+    return f"{key}: {found.problem}{allowed}; {replace_keys(found.remedy)}"
 
 
-def name_arguments(text: str) -> str:
-    """Return a text about an environment file with arguments where it names keys and tables."""
+def replace_keys(text: str) -> str:
+    """Return a text about an environment file with its keys and tables replaced by arguments.
+
+    The text is for users of the constructs, who have no environment file.
+    """
     text = _DOTTED.sub(lambda found: ARGUMENTS.get(found[1], found[1]), text)
     text = _KEY.sub(
-        lambda found: f"{_name_key(found[0], found[2])} of {_TABLES[found[1]][1]}", text
+        lambda found: f"{_convert_key_name(found[0], found[2])} of {_TABLES[found[1]][1]}", text
     )
-    text = _SECTION.sub(_name_table, text)
+    text = _SECTION.sub(_convert_table_name, text)
     for words, others in _WORDS.items():
         text = text.replace(words, others)
     return text
 
 
-def name_argument(key: str) -> str:
-    """Return the argument of a dotted key: models.ranker.saved_model is ranker: folder."""
+def convert_key(key: str) -> str:
+    """Return the argument that a dotted key stands for.
+
+    For example, models.ranker.saved_model is "ranker: folder".
+    """
     table, _, rest = key.partition(".")
     if table in ("models", "variants") and rest:
         name, _, rest = rest.partition(".")
@@ -128,14 +141,14 @@ def name_argument(key: str) -> str:
         called = f"auto_scale: {last}".removesuffix(": ") if inner == "scaling" else ""
         return ": ".join(filter(None, (name, called or ARGUMENTS.get(rest, rest))))
     called = _TABLES[table][1] if table in _TABLES else table
-    return ": ".join(filter(None, (called, _name_key(key, rest))))
+    return ": ".join(filter(None, (called, _convert_key_name(key, rest))))
 
 
-def _name_key(key: str, name: str) -> str:
+def _convert_key_name(key: str, name: str) -> str:
     return ARGUMENTS.get(key, ARGUMENTS.get(name, name))
 
 
-def _name_table(found: "re.Match[str]") -> str:
+def _convert_table_name(found: "re.Match[str]") -> str:
     table, inner = found[1], found[2]
     table = inner if table in ("variants", "models") and inner in _TABLES else table
     return _TABLES[table][0] if table in _TABLES else found[0]

@@ -13,7 +13,7 @@ from constructs import Construct, IDependable
 from infra.constructs.access.endpoint_callers import EndpointCallers
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.async_inference.async_inference import AsyncInference
-from infra.constructs.endpoint.deployment_history import DeploymentHistory, record
+from infra.constructs.endpoint.deployment_history import DeploymentHistory, add_outputs
 from infra.constructs.endpoint.endpoint import REQUEST_BYTES_TAG, Endpoint
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.model.model import Model, ModelNetwork
@@ -84,8 +84,8 @@ class EndpointStack(cdk.Stack):
         if self._endpoint is not None:
             self._add_operations(self._endpoint, notified, batches)
         else:
-            self._show_batches(batches)
-        self._record(overrides, batches)
+            self._add_batch_dashboard(batches)
+        self._add_record(overrides, batches)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -198,15 +198,17 @@ class EndpointStack(cdk.Stack):
             EndpointCallers(self, "Callers", endpoint=endpoint, roles=roles, path=path)
         endpoint.create()
 
-    def _show_batches(self, batches: "Sequence[BatchTransform]") -> None:
+    def _add_batch_dashboard(self, batches: "Sequence[BatchTransform]") -> None:
         """Add the dashboard of batches without an endpoint."""
         from infra.constructs.batch.batch_transform import BatchDashboard
 
         name = self._environment.endpoint.name
         BatchDashboard(self, "Dashboard", name=name, batches=batches)
 
-    def _record(self, overrides: Mapping[str, str], batches: "Sequence[BatchTransform]") -> None:
-        """Add the record of the deployment, which is written after all else, and the outputs."""
+    def _add_record(
+        self, overrides: Mapping[str, str], batches: "Sequence[BatchTransform]"
+    ) -> None:
+        """Add the deployment record, which is written after everything else, and the outputs."""
         endpoint, after = self._endpoint, list[IDependable](batches)
         variants = endpoint.variants if endpoint else ()
         if endpoint is not None:
@@ -217,12 +219,12 @@ class EndpointStack(cdk.Stack):
             "Deployment",
             settings=self._environment.model_dump(mode="json", exclude_unset=True),
             overrides=overrides,
-            variants=[each for variant in variants for each in variant.recorded],
+            variants=[each for variant in variants for each in variant.records],
             batches=self._recorded,
             after=after,
             root=self._root,
         )
-        record(self, endpoint=endpoint, topic=self.topic, overrides=overrides)
+        add_outputs(self, endpoint=endpoint, topic=self.topic, overrides=overrides)
 
     def _add_batch(self, job: BatchJob, notified: Notifications) -> "BatchTransform":
         """Return a batch with its model."""

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class RefusedStack(cdk.Stack):
-    """An empty stack whose errors stop `cdk deploy` of its own environment, and of no other.
+    """An empty stack whose errors stop `cdk deploy` of its own environment only.
 
     It is in the environment's stage, where it is listed like other stacks, and in the app itself,
-    so that `cdk synth` without a selector fails too. Its id has `_`, which no environment's name
+    so that `cdk synth` without a selector fails too. Its ID has `_`, which no environment's name
     can have.
     """
 
@@ -147,7 +147,10 @@ class EnvironmentFileError(ValueError):
 
 @jsii.implements(IValidation)
 class _UnreadOverrides:
-    """Finds overrides of environments whose files lie beside this one, but that the app does not have."""
+    """A validation that finds overrides of environments that the app doesn't have.
+
+    The files of these environments are in the same folder as the app's environment file.
+    """
 
     def __init__(self, stacks: "EnvironmentStacks", overrides: Overrides) -> None:
         self._stacks = stacks
@@ -161,16 +164,17 @@ class _UnreadOverrides:
 
 
 class EnvironmentStacks(Construct):
-    """An environment file in an app of one's own: its stacks, in a stage of yours or in the app itself.
+    """An environment file in your own app: its stacks, in one of your stages or the app itself.
 
-    The stacks have the names and the resources that `cdk deploy 'NAME/*'` of a project gives them, so that
-    either may deploy them. What of yours asks the endpoint has its permission by
-    `environment.endpoint.grant_invoke(function)`. Raises `EnvironmentFileError` for a file that is refused.
+    The stacks have the names and the resources that `cdk deploy 'NAME/*'` of a project gives
+    them, so that either may deploy them. Allow your own resources to invoke the endpoint with
+    `environment.endpoint.grant_invoke(function)`. Raises `EnvironmentFileError` for a file that
+    is rejected.
 
-    file: Path of the environment file, for example environments/prod.toml; bases lie beside it. The
-        context `-c prod.KEY=VALUE` overrides its keys, as in a project.
-    root: Folder of the project, to which paths in the file are relative. Default: the folder above the
-        file's.
+    file: Path of the environment file, for example environments/prod.toml; bases are in the same
+        folder. The context `-c prod.KEY=VALUE` overrides its keys, as in a project.
+    root: Folder of the project, to which paths in the file are relative. Default: the folder
+        above the file's.
     """
 
     def __init__(

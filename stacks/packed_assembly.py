@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def pack(assembly: Path) -> Iterator[str]:
-    """Pack the assets that each manifest would pack when published, and yield what was packed.
+    """Pack each asset that publishing would pack, and yield its path and display name.
 
     Exits with the command's own message if a command fails.
     """

@@ -17,8 +17,8 @@ from infra.constructs.access.pipeline_role import (
     PipelineRole,
 )
 from infra.constructs.access.role_rules import RoleRules
-from infra.constructs.endpoint.endpoint_base import endpoint_arns
-from infra.constructs.model.archive import model_package_arn
+from infra.constructs.endpoint.endpoint_base import build_endpoint_arns
+from infra.constructs.model.archive import build_model_package_arn
 from infra.parameters.environment import Environment, build_stack_name
 from infra.parameters.loading import Loaded, ValidFile
 from infra.policy.execution_policy import BOOTSTRAP_BUCKET, BOOTSTRAP_VERSION, LINKED_ROLE
@@ -159,7 +159,7 @@ def _list_plan_reads(stack: cdk.Stack, name: str, environment: Environment) -> d
     return {
         "cloudformation:DescribeStacks": stacks,
         "cloudformation:GetTemplate": stacks,
-        "sagemaker:DescribeEndpoint": endpoint_arns(stack, environment.endpoint.name),
+        "sagemaker:DescribeEndpoint": build_endpoint_arns(stack, environment.endpoint.name),
         "sagemaker:DescribeEndpointConfig": [_build_wildcard_arn(stack, "endpoint-config")],
     }
 
@@ -174,11 +174,11 @@ def _list_reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[s
     account = environment.account
     stem = f"{environment.service}-{name}" if environment.service else name
     stacks = [f"{stack.format_arn(service='cloudformation', resource='stack')}/{stem}-*/*"]
-    endpoint = endpoint_arns(stack, environment.endpoint.name)
+    endpoint = build_endpoint_arns(stack, environment.endpoint.name)
     components = [
         arn
         for component in environment.components.values()
-        for arn in endpoint_arns(stack, component, resource="inference-component")
+        for arn in build_endpoint_arns(stack, component, resource="inference-component")
     ]
     # The buckets of [capture] and [asynchronous], which CloudFormation names.
     samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
@@ -250,7 +250,7 @@ def _list_batch_reads(stack: cdk.Stack, environment: Environment) -> dict[str, l
 
 def _list_package_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
     """Return the read action for the model packages whose approval `servable verify` compares."""
-    arns = [model_package_arn(stack, name) for name in _list_model_packages(environment)]
+    arns = [build_model_package_arn(stack, name) for name in _list_model_packages(environment)]
     return {"sagemaker:DescribeModelPackage": arns} if arns else {}
 
 
@@ -272,7 +272,7 @@ def _list_pin_reads(stack: cdk.Stack, environment: Environment) -> dict[str, lis
     uses = sorted({arn for key, arns in keys.items() if key.startswith("models.") for arn in arns})
     return {
         "sagemaker:DescribeModelPackage": [
-            model_package_arn(stack, f"{group}/*") for group in sorted(groups)
+            build_model_package_arn(stack, f"{group}/*") for group in sorted(groups)
         ],
         "s3:GetObject": [f"arn:{stack.partition}:s3:::{bucket}/*" for bucket in sorted(buckets)],
         **({"kms:Decrypt": uses} if uses else {}),

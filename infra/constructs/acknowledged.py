@@ -12,14 +12,14 @@ AUDITORS = (NIST, HIPAA, PCI)
 
 
 def accept(construct: Construct, reasons: Mapping[str, str]) -> None:
-    """Accepts findings on a construct; `reasons` maps a finding's id to its reason."""
+    """Accept findings on a construct; `reasons` maps a finding's ID to its reason."""
     cdk.Validations.of(construct).acknowledge(
         *(cdk.Acknowledgment(id=rule, reason=reason) for rule, reason in reasons.items())
     )
 
 
 def accept_for(packs: tuple[str, ...], construct: Construct, reasons: Mapping[str, str]) -> None:
-    """Accepts rules of several packs; `reasons` maps the rule's name in each pack to its reason."""
+    """Accept rules of several packs; `reasons` maps a rule's name in each pack to its reason."""
     accept(
         construct,
         {f"{pack}-{rule}": reason for pack in packs for rule, reason in reasons.items()},
@@ -27,7 +27,7 @@ def accept_for(packs: tuple[str, ...], construct: Construct, reasons: Mapping[st
 
 
 def accept_wildcards(construct: Construct, reasons: Mapping[str, str]) -> None:
-    """Accepts wildcards in policies; `reasons` maps a statement's resource to its reason."""
+    """Accept wildcards in policies; `reasons` maps a statement's resource to its reason."""
     later = _Wildcards(construct, reasons)
     later.validate()
     construct.node.add_validation(later)
@@ -35,7 +35,10 @@ def accept_wildcards(construct: Construct, reasons: Mapping[str, str]) -> None:
 
 @jsii.implements(IValidation)
 class _Wildcards:
-    """Accepts wildcards, again at the end of synth: only then is another stack's named by its export."""
+    """A validation that accepts wildcard findings again at the end of synthesis.
+
+    Only then does a resource of a different stack have the name of its export.
+    """
 
     def __init__(self, construct: Construct, reasons: Mapping[str, str]) -> None:
         self._construct = construct
@@ -43,10 +46,10 @@ class _Wildcards:
         self._accepted: set[str] = set()
 
     def validate(self) -> list[str]:
-        """Accepts those that were not named so before; there are no errors."""
+        """Accept the findings whose names are new since the last call. Returns no errors."""
         stack = cdk.Stack.of(self._construct)
         found = {
-            f"AwsSolutions-IAM5[Resource::{_flat(stack.resolve(resource))}]": reason
+            f"AwsSolutions-IAM5[Resource::{_format_resource(stack.resolve(resource))}]": reason
             for resource, reason in self._reasons.items()
         }
         accept(self._construct, {k: v for k, v in found.items() if k not in self._accepted})
@@ -54,13 +57,16 @@ class _Wildcards:
         return []
 
 
-def _flat(resolved: Any) -> str:
-    """cdk-nag's name of a resource; an imported one has the name of its export."""
+def _format_resource(resolved: Any) -> str:
+    """Return cdk-nag's name of a resolved resource.
+
+    An imported resource has the name of its export.
+    """
     if isinstance(resolved, str):
         return resolved
     ((function, argument),) = resolved.items()
     if function == "Fn::Join":
-        return "".join(map(_flat, argument[1]))
+        return "".join(map(_format_resource, argument[1]))
     if function == "Fn::GetAtt":
         argument = ".".join(argument)
     return str(argument) if function == "Fn::ImportValue" else f"<{argument}>"

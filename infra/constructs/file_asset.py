@@ -1,4 +1,7 @@
-"""A file that a command makes, as an asset of a stack: made when published, or at synth for a pipeline."""
+"""A file that a command creates, as an asset of a stack.
+
+The command runs when the asset is published, or during synthesis for a pipeline.
+"""
 
 import hashlib
 import shutil
@@ -15,13 +18,14 @@ from aws_cdk import FileAssetLocation
 PACK_AT_SYNTH = "servable:pack-at-synth"
 
 
-def file_asset(
+def add_file_asset(
     stack: cdk.Stack, source_hash: str, command: Sequence[str], display_name: str
 ) -> FileAssetLocation:
-    """The asset that is named after `source_hash`; the command prints its file's path.
+    """Add an asset named after `source_hash`; the command prints the path of its file.
 
-    The CDK CLI runs the command when it publishes; with the context PACK_AT_SYNTH it runs now, and the file
-    is in the cloud assembly. Raises RuntimeError with the command's words.
+    The CDK CLI runs the command when it publishes the asset. With the context PACK_AT_SYNTH the
+    command runs now, and the file is in the cloud assembly. Raises RuntimeError with the
+    command's output.
     """
     if stack.node.try_get_context(PACK_AT_SYNTH) not in (True, "true"):
         return stack.synthesizer.add_file_asset(

@@ -1,4 +1,4 @@
-"""Fingerprint of a resource that CloudFormation can only replace, over all of its properties."""
+"""Computes the fingerprint of a resource that CloudFormation can only replace."""
 
 import hashlib
 import json
@@ -7,12 +7,13 @@ from typing import Any
 import aws_cdk as cdk
 
 
-def replacement_fingerprint(resource: cdk.CfnResource, *named: Any) -> str:
-    """64 hex digits that change whenever a resource that can only be replaced is replaced.
+def compute_fingerprint(resource: cdk.CfnResource, *named: Any) -> str:
+    """Return 64 hex digits that change whenever a resource that can only be replaced is replaced.
 
-    It is the SHA-256 of the properties in the template without tags, which are updated in place.
-    `named` are fingerprints of resources that the properties only refer to (a model's name is the same
-    attribute in the template before and after the model's replacement), or overrides of properties.
+    They are the SHA-256 of the properties in the template without tags, which are updated in
+    place. `named` has overrides of properties, or the fingerprints of resources that the
+    properties only refer to: a model's name is the same attribute in the template before and
+    after its replacement.
     """
     properties = cdk.Stack.of(resource).resolve(resource._cfn_properties)
     properties.pop("tags", None)

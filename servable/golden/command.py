@@ -28,7 +28,7 @@ from servable.console.terminal import escape_name
 from servable.load.options import AS_JSON, LOCAL
 from servable.project.account import open_account
 from servable.project.completion import ENVIRONMENT
-from servable.project.environment_edit import diff
+from servable.project.environment_edit import format_diff
 from servable.project.environment_edit import write as write_file
 from servable.project.environments import ENVIRONMENTS, SET, load_endpoint_environment
 from servable.replay.index import CaptureIndex
@@ -339,7 +339,7 @@ def golden(
         write_file(file, after)
     _print_selection(chosen, [golden_file.table.request for golden_file in several], as_json)
     if not as_json:
-        click.echo(diff(loaded.file, before, after), nl=False)
+        click.echo(format_diff(loaded.file, before, after), nl=False)
         done = "written" if write else "not written; --write writes them"
         click.echo(f"{len(several)} golden request{'s' * (len(several) != 1)}: {done}")
     return 0

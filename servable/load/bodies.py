@@ -1,4 +1,4 @@
-"""The request bodies of a load test: golden requests, captured ones or any file, with weights."""
+"""The request bodies of a load test: golden, captured, or from any file, with weights."""
 
 import dataclasses
 import sys
@@ -22,35 +22,38 @@ _CAPTURED = b'"captureData"'
 
 
 class BodyError(Exception):
-    """A file holds no request body. `str()` is a whole sentence."""
+    """A file contains no usable request body. `str()` is a complete sentence."""
 
 
-def bodies_of(
+def load_bodies(
     files: Sequence[str],
     *,
     content_type: str | None,
     loaded: ValidFile | None,
     variant: str | None = None,
 ) -> tuple[list[Body], list[str]]:
-    """Return (bodies, their names). `files`: FILE, or FILE=WEIGHT; default: the warm_up of the model of
-    `variant`, or of the first, else its golden request.
+    """Return (bodies, descriptions of where they come from).
+
+    `files`: each is FILE or FILE=WEIGHT. By default, the warm_up requests of the model of
+    `variant` are read, or of the first variant if `variant` doesn't name one. If the model has no
+    warm_up request, its golden request is read.
 
     Raises BodyError, PackagingError.
     """
     if not files:
-        files = _own_requests(loaded, variant)
+        files = _list_model_requests(loaded, variant)
     bodies: list[Body] = []
     names = []
     for option in files:
-        file, weight = _weighed(option)
-        read_bodies = read(file, content_type=content_type, weight=weight)
+        file, weight = _parse_weight(option)
+        read_bodies = load_body_file(file, content_type=content_type, weight=weight)
         bodies += read_bodies
         share = f", weight {weight:g}" if weight != 1 else ""
         names.append(f"{len(read_bodies)} of {file.name} ({read_bodies[0].content_type}{share})")
     return bodies, names
 
 
-def _weighed(option: str) -> tuple[Path, float]:
+def _parse_weight(option: str) -> tuple[Path, float]:
     name, equals, weight = option.rpartition("=")
     if equals and not Path(option).exists():
         with suppress(ValueError):
@@ -62,7 +65,7 @@ def _weighed(option: str) -> tuple[Path, float]:
     return Path(option), 1.0
 
 
-def _own_requests(loaded: ValidFile | None, variant: str | None) -> list[str]:
+def _list_model_requests(loaded: ValidFile | None, variant: str | None) -> list[str]:
     if loaded is None:
         raise BodyError("no request to send; give --body FILE")
     environment = loaded.environment
@@ -79,17 +82,19 @@ def _own_requests(loaded: ValidFile | None, variant: str | None) -> list[str]:
     return files
 
 
-def read(file: Path, *, content_type: str | None = None, weight: float = 1.0) -> list[Body]:
-    """Read the bodies of one file, whose weights add up to `weight`. Raises `BodyError`.
+def load_body_file(
+    file: Path, *, content_type: str | None = None, weight: float = 1.0
+) -> list[Body]:
+    """Read the bodies of one file; their weights add up to `weight`. Raises BodyError.
 
-    A file of SageMaker's data capture has one body in each line; any other file is one body.
+    A SageMaker data-capture file contains one body per line; any other file is one body.
     """
     try:
         content = file.read_bytes() if file != STDIN else sys.stdin.buffer.read()
     except OSError as error:
         raise BodyError(f"{file}: cannot be read: {error.strerror}") from None
     if content_type is None and _CAPTURED in content[:65536]:
-        captured = list(_captured(file, content))
+        captured = list(_read_captured_bodies(file, content))
         if not captured:
             raise BodyError(f"{file}: no captured input; capture Input, not only Output")
         return [dataclasses.replace(body, weight=weight / len(captured)) for body in captured]
@@ -102,7 +107,7 @@ def read(file: Path, *, content_type: str | None = None, weight: float = 1.0) ->
     return [Body(content=content, content_type=kind, weight=weight)]
 
 
-def _captured(file: Path, content: bytes) -> Iterator[Body]:
+def _read_captured_bodies(file: Path, content: bytes) -> Iterator[Body]:
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         if not line.strip():
             continue

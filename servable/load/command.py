@@ -1,6 +1,6 @@
-"""`servable load ENV|URL`: measure how much load it takes, step by step.
+"""`servable load ENV|URL`: measure how much load it sustains, step by step.
 
-What measures is imported when a test begins: the help of the command does not wait for it.
+The measuring code is imported only when a test begins, so that `--help` stays fast.
 """
 
 from typing import Any
@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from servable.console.signals import enable_ctrl_c
-from servable.load.options import OPTIONS, LoadOptions, checked, with_options
+from servable.load.options import OPTIONS, LoadOptions, add_options, check_combinations
 from servable.project.completion import complete_environments
 
 
 @click.command(context_settings={"show_default": True})
 @click.argument("what", metavar="[ENV|URL]", required=False, shell_complete=complete_environments)
-@with_options(OPTIONS)
+@add_options(OPTIONS)
 def load(what: str | None, folder: str, **values: Any) -> int:
     """Measure how much load ENV takes: users are added until throughput no longer grows.
 
@@ -26,11 +26,11 @@ def load(what: str | None, folder: str, **values: Any) -> int:
             raise click.UsageError(
                 "--join takes ENV and all options but --locustfile from the other computer"
             )
-        from servable.load.load_generator import join
+        from servable.load.load_generator import join_load_test
 
-        join(*options.joined, options.locustfile)
+        join_load_test(*options.joined, options.locustfile)
         return 0
-    checked(what, options)
+    check_combinations(what, options)
     assert what is not None  # checked
     enable_ctrl_c()
     from servable.load.run import run_load_test

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from infra.parameters.environment import Environment
 from servable.load.measurement import LoadCurve, LoadStep
-from servable.load.objective import Objective, overloaded
+from servable.load.objective import Objective, is_overloaded
 from servable.load.options import LoadOptions
 from servable.measured.precision import find_bin
 
@@ -38,8 +38,11 @@ _MANY_GROUPS = 100
 _MOST_TIMES_LONGER = 1000.0
 
 
-def expected(environment: Environment, options: LoadOptions) -> LoadOptions:
-    """Fill in rate and objective from the file. Raises click.UsageError for a missing one."""
+def fill_in_traffic(environment: Environment, options: LoadOptions) -> LoadOptions:
+    """Return the options with the rates and the p99 objective filled in from ENV's file.
+
+    The options' own values take precedence. Raises click.UsageError if a value is missing.
+    """
     peak_rps = environment.traffic.peak_rps
     rates = options.rates or ((peak_rps,) if peak_rps else None)
     p99_ms = options.p99_ms or environment.alarms.p99_latency_ms
@@ -56,20 +59,23 @@ def expected(environment: Environment, options: LoadOptions) -> LoadOptions:
             f"--gate: the expected traffic is unknown; set {'; and '.join(missing)}"
         )
     # Each step takes its whole time.
-    seconds = expected_seconds(options.step_seconds, rates or (math.inf,))
+    seconds = compute_step_seconds(options.step_seconds, rates or (math.inf,))
     return dataclasses.replace(
         options, rates=rates, p99_ms=p99_ms, least_seconds=seconds, step_seconds=seconds
     )
 
 
-def expected_seconds(seconds: float, rates: Sequence[float]) -> float:
-    """Return the length of a step: at least that of the requests and pauses by which a gate can be told."""
+def compute_step_seconds(seconds: float, rates: Sequence[float]) -> float:
+    """Return the length of a load step: `seconds`, or longer if the gate needs more to decide.
+
+    The gate needs a minimum duration and a minimum number of requests.
+    """
     return max(seconds, _LEAST_SECONDS, *(math.ceil(_LEAST_REQUESTS / rate) for rate in rates))
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateVerdict:
-    """Verdict over all rates, and a line for each."""
+    """The verdict over all rates, and a line of text for each rate."""
 
     held: Held
     lines: tuple[str, ...]
@@ -83,17 +89,22 @@ class GateVerdict:
         return {"held": self.held == "met", "verdict": self.held, "lines": self.lines}
 
 
-def verdict(curve: LoadCurve, objective: Objective) -> GateVerdict:
-    """Return met if every step is met, not met if one is not; otherwise it cannot be told."""
+def evaluate_gate(curve: LoadCurve, objective: Objective) -> GateVerdict:
+    """Return "met" if every step is met and "NOT met" if any step isn't.
+
+    Otherwise the verdict is "cannot be told", that is, inconclusive.
+    """
     if not curve.steps:
         return GateVerdict(held="cannot be told", lines=("gate: nothing was measured",))
-    judged = [_judged(step, objective) for step in curve.steps]
-    lines = [_line(step, objective, *each) for step, each in zip(curve.steps, judged, strict=True)]
+    judged = [_evaluate_step(step, objective) for step in curve.steps]
+    lines = [
+        _format_line(step, objective, *each) for step, each in zip(curve.steps, judged, strict=True)
+    ]
     worst = max((held for held, _ in judged), key=_BY_WEIGHT.index)
     return GateVerdict(held=worst, lines=tuple(lines))
 
 
-def _line(step: LoadStep, objective: Objective, held: Held, why: str) -> str:
+def _format_line(step: LoadStep, objective: Objective, held: Held, why: str) -> str:
     p99_ms = step.latencies.p99_ms if step.latencies.count else math.nan
     shown = (
         f"{step.load:g} requests/s: p99 {p99_ms:.1f} ms, at most {objective.most_ms:g}; "
@@ -102,14 +113,18 @@ def _line(step: LoadStep, objective: Objective, held: Held, why: str) -> str:
     return "; ".join(filter(None, (f"gate: {held}, {shown}", why)))
 
 
-def _judged(step: LoadStep, objective: Objective) -> tuple[Held, str]:
-    """Return (verdict, reason). A request that was sent late counts its lateness: worse, never better."""
+def _evaluate_step(step: LoadStep, objective: Objective) -> tuple[Held, str]:
+    """Return (verdict, reason) for one step.
+
+    The lateness of a request that was sent late counts as latency, so it can only worsen the
+    verdict.
+    """
     meant = step.load * step.seconds
     # Random arrivals differ from their mean by chance, four standard deviations hardly ever.
-    if step.sent < meant - 4 * math.sqrt(meant):
+    if step.request_count < meant - 4 * math.sqrt(meant):
         return (
             "cannot be told",
-            f"only {step.sent} of {meant:.0f} requests were sent: raise --processes",
+            f"only {step.request_count} of {meant:.0f} requests were sent: raise --processes",
         )
     slow = EventCount(
         step.latencies.select_above(objective.most_ms).count,
@@ -117,46 +132,49 @@ def _judged(step: LoadStep, objective: Objective) -> tuple[Held, str]:
         _group_slow(step, objective.most_ms),
         step.latencies.bins.get(find_bin(objective.most_ms), 0),
     )
-    failed = EventCount(step.failed, step.sent, Grouping.of(step.failures))
+    failed = EventCount(step.failure_count, step.request_count, Grouping.from_counts(step.failures))
     allowed = 1 - objective.percent / 100
-    failing = failed.held(objective.most_failed_share)
-    slowness = slow.held(allowed)
+    failing = failed.evaluate(objective.most_failed_share)
+    slowness = slow.evaluate(allowed)
     if failing == "NOT met":
         return failing, "too many requests failed"
-    behind = overloaded(step)
+    behind = is_overloaded(step)
     if behind or slowness == "NOT met":
         why = "answers fall behind what is sent" if behind else "too slow"
         # By its own slowness, or by the lateness of the generator.
         return (
             ("NOT met", why)
-            if step.refused is None
-            else ("cannot be told", f"{why}; {step.refused}")
+            if step.rejection is None
+            else ("cannot be told", f"{why}; {step.rejection}")
         )
     if failing == slowness == "met":
         return "met", ""
     if slowness == "met":
-        missing = _missing(failed, objective.most_failed_share, "failed", step)
+        missing = _explain_uncertainty(failed, objective.most_failed_share, "failed", step)
     else:
-        missing = _missing(slow, allowed, "were slower", step)
+        missing = _explain_uncertainty(slow, allowed, "were slower", step)
     return "cannot be told", missing
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """How strongly requests come together: `size` of them tell as much as one independent request."""
+    """How strongly requests cluster: `size` of them tell as much as one independent request."""
 
     size: float = 1.0
     groups: float = math.inf
     """Number of groups from which `size` was estimated."""
 
     @classmethod
-    def of(cls, counts: Sequence[int]) -> "Grouping":
-        """Estimate the size from the number of events in each half second."""
+    def from_counts(cls, counts: Sequence[int]) -> "Grouping":
+        """Estimate the group size from the number of events in each half second."""
         return cls._estimate(np.array(counts, float), None, _LEAST_BLOCKS)
 
     @classmethod
-    def among(cls, counts: Sequence[int], answered: Sequence[int]) -> "Grouping":
-        """Estimate the size from the share of events in each half second, whatever the arrivals do."""
+    def from_shares(cls, counts: Sequence[int], answered: Sequence[int]) -> "Grouping":
+        """Estimate the group size from the share of events in each half second.
+
+        The share doesn't depend on how many requests arrive in it.
+        """
         return cls._estimate(np.array(counts, float), np.array(answered, float), _SHARE_BLOCKS)
 
     @classmethod
@@ -165,10 +183,11 @@ class Grouping:
     ) -> "Grouping":
         """Compare the variance of the number of events with that of independent events.
 
-        Requests that a stall makes slow come together, so their number varies more, by this factor. It is 1
-        where chance alone explains the variance in one of a hundred runs. Blocks of several lengths are
-        compared, since a stall may outlast one; the largest factor counts.
-        Source: Kish, Survey Sampling, 1965, section 8.2.
+        Requests that a stall makes slow cluster, so their number varies more, by this factor. The
+        factor is 1 where chance alone explains the variance: a larger one would arise by chance
+        in one of a hundred runs. Blocks of several lengths are compared, since a stall may
+        outlast one block; the largest factor counts. Source: Kish, Survey Sampling, 1965, section
+        8.2.
         """
         largest, total = 1.0, float(counts.sum())
         share = total / answered.sum() if answered is not None and answered.any() else 0.0
@@ -183,11 +202,12 @@ class Grouping:
             answered = None if answered is None else _join_pairs(answered)
         return cls(largest, total / largest if largest > 1 else math.inf)
 
-    def bound(self, longer: float = 1.0) -> float:
-        """Return the upper end of an interval of the size, if the run were `longer` times as long.
+    def compute_upper_bound(self, longer: float = 1.0) -> float:
+        """Return the upper end of the interval of the size, for a run `longer` times as long.
 
-        The interval is that of so many groups of exponential lengths: 99 % of few groups; 95 % of many, whose
-        size is the largest of many block lengths and so rather too large.
+        The interval assumes groups of exponential lengths. It is a 99 % bound if there are few
+        groups. It is a 95 % bound if there are many, because their size is the largest over many
+        block lengths and so tends to be too large.
         """
         groups = self.groups * longer
         quantile = 1.645 if groups >= _MANY_GROUPS else 2.326
@@ -200,26 +220,26 @@ def _join_pairs(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _group_slow(step: LoadStep, most_ms: float) -> Grouping:
-    """Return how strongly the requests slower than `most_ms` come together.
+    """Return how strongly the requests slower than `most_ms` cluster.
 
-    On a busy instance latencies follow each other for seconds, and a run of minutes may not contain the long
-    queues that break the objective. The slowest twentieth of the requests shows that, with many more groups
-    than the slow requests themselves.
+    On a busy instance, latencies depend on each other for seconds, and a run of minutes may not
+    contain the long queues that break the objective. The slowest twentieth of the requests shows
+    this with many more groups than the slow requests themselves.
     """
-    slow = Grouping.of([tail.select_above(most_ms).count for tail in step.tails])
+    slow = Grouping.from_counts([tail.select_above(most_ms).count for tail in step.tails])
     if not any(step.answered):
         return slow
-    slowest = Grouping.among([tail.count for tail in step.tails], step.answered)
+    slowest = Grouping.from_shares([tail.count for tail in step.tails], step.answered)
     alike = slowest.size > 1 and slowest.size >= slow.size / 2
-    if alike and (slowest.groups >= _MANY_GROUPS or slowest.bound() >= slow.size):
+    if alike and (slowest.groups >= _MANY_GROUPS or slowest.compute_upper_bound() >= slow.size):
         # A queue: both come together in the same way, and the slowest twentieth tells better how.
         return slowest
-    return slow if slow.bound() >= slowest.bound() else slowest
+    return slow if slow.compute_upper_bound() >= slowest.compute_upper_bound() else slowest
 
 
 @dataclass(frozen=True)
 class EventCount:
-    """`count` of `number` requests had the event."""
+    """A count of events: `count` of `number` requests had the event."""
 
     count: int
     number: int
@@ -227,38 +247,45 @@ class EventCount:
     unsure: int = 0
     """Latencies within 1 % of the objective among the others: they count in no verdict's favour."""
 
-    def held(self, allowed: float, longer: float = 1.0) -> Held:
-        """Return whether they show a share of at most `allowed`, in a run `longer` times as long."""
-        together = self.grouping.bound(longer)
+    def evaluate(self, allowed: float, longer: float = 1.0) -> Held:
+        """Return whether the events show a share of at most `allowed`.
+
+        `longer`: extrapolate to a run that is this many times as long.
+        """
+        together = self.grouping.compute_upper_bound(longer)
         number = math.floor(self.number * longer / together)
         most = (self.count + self.unsure) * longer / together
         # A part of a group counts as a whole one, unless many groups show their size.
         many = self.grouping.groups * longer >= _MANY_GROUPS
-        if share_held(most if many and together > 1 else math.ceil(most), number, allowed) == "met":
+        if (
+            evaluate_share(most if many and together > 1 else math.ceil(most), number, allowed)
+            == "met"
+        ):
             return "met"
-        fewest = share_held(int(self.count * longer / together), number, allowed)
+        fewest = evaluate_share(int(self.count * longer / together), number, allowed)
         return "NOT met" if fewest == "NOT met" else "cannot be told"
 
 
-def share_held(count: float, number: int, allowed: float) -> Held:
-    """Return whether `count` of `number` requests show a share of at most `allowed`, with 99 % confidence.
+def evaluate_share(count: float, number: int, allowed: float) -> Held:
+    """Return whether the requests show a share of at most `allowed`, with 99 % confidence.
 
-    A share of exactly `allowed` is called met in at most one run of a hundred, and not met in as many, if
-    each request is slow by itself.
+    `count` of `number` requests had the event. If each request is slow independently, a share of
+    exactly `allowed` is called met in at most one run of a hundred, and not met in as many.
     Source: the early stopping of MLPerf's loadgen,
     https://github.com/mlcommons/inference_policies/blob/master/inference_rules.adoc (2026-11-23).
     """
-    if number and _at_most(count, number, allowed) <= 1 - CONFIDENCE:
+    if number and _compute_tail_probability(count, number, allowed) <= 1 - CONFIDENCE:
         return "met"
-    if count >= 1 and 1 - _at_most(count - 1, number, allowed) <= 1 - CONFIDENCE:
+    if count >= 1 and 1 - _compute_tail_probability(count - 1, number, allowed) <= 1 - CONFIDENCE:
         return "NOT met"
     return "cannot be told"
 
 
-def _at_most(count: float, number: int, share: float) -> float:
-    """Return the probability of at most `count` events among `number`, each of probability `share`.
+def _compute_tail_probability(count: float, number: int, share: float) -> float:
+    """Return the probability of at most `count` events among `number` requests.
 
-    Between two whole counts its logarithm is interpolated.
+    Each request has the event with probability `share`. Between two whole counts, the logarithm
+    of the probability is interpolated.
     """
     log, log_not, whole = math.log(share), math.log1p(-share), math.lgamma(number + 1)
     terms = [
@@ -275,12 +302,12 @@ def _at_most(count: float, number: int, share: float) -> float:
     return math.pow(least, 1 - part) * math.pow(math.fsum(terms), part)
 
 
-def _missing(events: EventCount, allowed: float, what: str, step: LoadStep) -> str:
-    """State what was seen, and how long a run would tell if the share stays as it is."""
+def _explain_uncertainty(events: EventCount, allowed: float, what: str, step: LoadStep) -> str:
+    """Describe what was measured, and how long a run would decide if the share stays the same."""
     seen = f"{events.count:,} of {events.number:,} requests {what}"
     if events.unsure:
         seen += f", {events.unsure:,} within 1 % of the objective"
-    if (together := events.grouping.bound()) > 1:
+    if (together := events.grouping.compute_upper_bound()) > 1:
         independent = max(1, math.floor(events.number / together))
         seen += f"; they come together and tell as much as {independent:,} independent ones"
     # At the limit no number of requests tells.
@@ -288,7 +315,7 @@ def _missing(events: EventCount, allowed: float, what: str, step: LoadStep) -> s
     longer = 1.0
     while tells and longer < _MOST_TIMES_LONGER:
         longer *= 1.1
-        if events.held(allowed, longer) == "met":
+        if events.evaluate(allowed, longer) == "met":
             seconds = math.ceil(step.seconds * longer)
             minutes = math.ceil(seconds / 60)
             return (

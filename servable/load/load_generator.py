@@ -1,9 +1,10 @@
-"""The generator's processes, and how a program uses them.
+"""The load generator's processes, and their interface for programs.
 
     with LoadGenerator(target, bodies, loop="closed") as generator:
-        step = generator.step(8, Pace())
+        step = generator.run_step(8, Pace())
 
-Locust patches the process that it runs in, so it runs in others; this one only sends and reads messages.
+Locust patches the process that it runs in, so it runs in other processes; this one only sends and
+reads messages.
 """
 
 import base64
@@ -30,7 +31,7 @@ _END_SECONDS = 5.0
 
 
 class LoadError(Exception):
-    """The load could not be sent. `str()` is a whole sentence: what failed, what to do."""
+    """The load could not be sent. `str()` is a complete sentence with the failure and its fix."""
 
 
 class LoadGenerator:
@@ -46,11 +47,17 @@ class LoadGenerator:
         variables: Mapping[str, str] | None = None,
         on_listen: Callable[[str, int], None] = lambda host, port: None,
     ) -> None:
-        """Start the processes, each of which sends some thousands of requests per second. Raises LoadError.
+        """Start the processes, each of which sends some thousands of requests per second.
 
-        `listen`: address where the processes join with `servable load --join`, unencrypted, so for a private
-        network; port 0: any free one. None: they are started here. `locustfile`: the users' classes; None:
-        users that send `bodies`. `variables`: environment of the processes; None: that of this process.
+        Raises LoadError.
+
+        `listen`: address where processes join with `servable load --join`. The connection is
+        unencrypted, so use a private network. Port 0 selects any free port. None: start the
+        processes here.
+
+        `locustfile`: file with the user classes; None: users that send `bodies`.
+
+        `variables`: environment of the processes; None: that of this process.
         """
         self._variables = None if variables is None else dict(variables)
         self._file = [] if locustfile is None else [str(locustfile.resolve())]
@@ -67,13 +74,16 @@ class LoadGenerator:
                 on_listen(host, port)
             if not alone and listen is None:
                 self._workers = [self._start("worker", host, str(port)) for _ in range(processes)]
-            self.aim(target, bodies, loop=loop)
+            self.set_target(target, bodies, loop=loop)
         except BaseException:  # Ctrl-C while waiting leaves nothing either
             self.close()
             raise
 
-    def aim(self, target: LoadTarget, bodies: Sequence[Body], *, loop: Loop) -> None:
-        """Send other requests from now on with the same processes, which take a second to start."""
+    def set_target(self, target: LoadTarget, bodies: Sequence[Body], *, loop: Loop) -> None:
+        """Send different requests from now on, with the same processes.
+
+        Reusing the processes avoids starting new ones, which takes a second.
+        """
         self._target, self._loop = target, loop
         sent = [
             dataclasses.asdict(body) | {"content": base64.b64encode(body.content).decode()}
@@ -82,8 +92,13 @@ class LoadGenerator:
         self._write(plan={"target": dataclasses.asdict(target), "bodies": sent, "loop": loop})
         self._read("ready")
 
-    def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> LoadStep:
-        """Hold a load: users, or requests per second. Raises LoadError."""
+    def run_step(
+        self, load: float, pace: Pace, progress: Progress = lambda found: None
+    ) -> LoadStep:
+        """Run one load step and return its measurements. Raises LoadError.
+
+        `load`: number of users in a closed loop, requests per second in an open loop.
+        """
         options: dict[str, Any] = dataclasses.asdict(pace) | {
             "users": round(load) if self._loop == "closed" else None,
             "rate_rps": load if self._loop == "open" else None,
@@ -93,7 +108,7 @@ class LoadGenerator:
         return _STEP.validate_python(self._read("done", progress))
 
     def close(self) -> None:
-        """End the processes. Idempotent."""
+        """Stop the processes. Idempotent."""
         for process in (self._head, *self._workers):
             for pipe in (process.stdin, process.stdout):
                 if pipe:
@@ -128,7 +143,7 @@ class LoadGenerator:
             self._head.stdin.write(json.dumps(message).encode() + b"\n")
             self._head.stdin.flush()
         except BrokenPipeError:
-            raise self._describe_end() from None
+            raise self._build_end_error() from None
 
     def _read(self, wanted: str, progress: Progress = lambda found: None) -> Any:
         assert self._head.stdout is not None  # a pipe
@@ -143,17 +158,20 @@ class LoadGenerator:
                 return message[wanted]
             if "progress" in message:
                 progress(message["progress"])
-        raise self._describe_end()
+        raise self._build_end_error()
 
-    def _describe_end(self) -> LoadError:
+    def _build_end_error(self) -> LoadError:
         self._words.seek(0)
         lines = self._words.read().decode(errors="replace").splitlines()[-10:]
         log = "\n".join(["", *lines]) if lines else ""
         return LoadError(f"the load generator's process has ended.{log}")
 
 
-def join(host: str, port: int, locustfile: Path | None = None) -> None:
-    """Run a sending process for a test on another computer until it ends, or KeyboardInterrupt."""
+def join_load_test(host: str, port: int, locustfile: Path | None = None) -> None:
+    """Run a sending process for a test on another computer.
+
+    Returns when the process ends. Raises KeyboardInterrupt.
+    """
     file = [] if locustfile is None else [str(locustfile.resolve())]
     worker = subprocess.Popen(
         [*_MODULE, "worker", host, str(port), *file],

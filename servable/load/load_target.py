@@ -1,4 +1,4 @@
-"""The target, bodies, and pace of a load test."""
+"""The target, request bodies, and step durations of a load test."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Body:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadTarget:
-    """An address that takes POST. Raises ValueError for what is none."""
+    """An address that accepts POST requests. Raises ValueError for an invalid address."""
 
     url: str
     """Whole, as http://127.0.0.1:8080/invocations."""
@@ -38,35 +38,46 @@ class LoadTarget:
     timeout_seconds: float = TIMEOUT_SECONDS
 
     def __post_init__(self) -> None:
-        if self.parts.scheme not in ("http", "https") or not self.parts.hostname:
+        if self.url_parts.scheme not in ("http", "https") or not self.url_parts.hostname:
             raise ValueError(
                 f"{self.url}: give a whole address, as http://127.0.0.1:8080/invocations"
             )
 
     @property
-    def parts(self) -> SplitResult:
+    def url_parts(self) -> SplitResult:
         return urlsplit(self.url)
 
     @property
     def origin(self) -> str:
-        """Scheme, host, and port, as http://127.0.0.1:8080."""
-        return f"{self.parts.scheme}://{self.parts.netloc.rpartition('@')[2]}"
+        """Return the scheme, host, and port, such as http://127.0.0.1:8080."""
+        return f"{self.url_parts.scheme}://{self.url_parts.netloc.rpartition('@')[2]}"
 
     @property
-    def base(self) -> str:
-        """What precedes /invocations, as Locust's `host`; the origin of any other address."""
+    def base_url(self) -> str:
+        """Return the URL without /invocations, for Locust's `host`.
+
+        For a URL that doesn't end with /invocations, return its origin.
+        """
         end = "/invocations"
         return self.url.removesuffix(end) if self.url.endswith(end) else self.origin
 
 
-def container(url: str) -> LoadTarget:
-    """Return a container, as `servable serve` prints its address; a path of its own is left as it is."""
+def build_container_target(url: str) -> LoadTarget:
+    """Return the target for a container, from the address that `servable serve` prints.
+
+    If the URL has a path, it is used as it is; otherwise /invocations is appended.
+    """
     whole = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/invocations"
     return LoadTarget(url=whole)
 
 
-def endpoint(name: str, *, region: str, runtime_url: str, variant: str | None = None) -> LoadTarget:
-    """Return a deployed endpoint, invoked as boto3 would: signed. `runtime_url`: of the runtime API."""
+def build_endpoint_target(
+    name: str, *, region: str, runtime_url: str, variant: str | None = None
+) -> LoadTarget:
+    """Return the target for a deployed endpoint, with signed requests as boto3 sends them.
+
+    `runtime_url`: URL of the SageMaker runtime API.
+    """
     headers = {"X-Amzn-SageMaker-Target-Variant": variant} if variant else {}
     return LoadTarget(
         url=f"{runtime_url.rstrip('/')}/endpoints/{name}/invocations",
@@ -81,7 +92,7 @@ _AT_ONCE = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """Duration of a load step and its arrivals."""
+    """The duration of a load step and the distribution of its arrivals."""
 
     warm_up_seconds: float = 2.0
     """Connections are opened and queues fill; in no number."""
@@ -92,10 +103,10 @@ class Pace:
     arrivals: Arrivals = "poisson"
 
 
-def times(rate_rps: float, arrivals: Arrivals, seed: int) -> Iterator[float]:
-    """Yield seconds since the beginning, rising, without end.
+def generate_arrival_times(rate_rps: float, arrivals: Arrivals, seed: int) -> Iterator[float]:
+    """Yield arrival times, in seconds since the beginning, in rising order and without end.
 
-    "poisson": callers that know nothing of each other. "constant": one at each 1 / rate.
+    "poisson": independent callers. "constant": one arrival every 1 / `rate_rps` seconds.
     """
     gap, now = 1 / rate_rps, 0.0
     random = np.random.default_rng(seed)

@@ -1,7 +1,9 @@
-"""Run a load test: which load comes next, its steps, and the CPU and memory of a target on this computer.
+"""Run a load test: choose the loads, measure the steps, and watch a local target.
 
-The load rises until more of it is no more throughput, and is then refined around the knee. That is AWS's
-method: users are added until the throughput stays flat.
+The CPU and memory of a target on this computer are watched. The load rises until more load brings
+no more throughput; then loads around the knee are measured. This is AWS's method: users are added
+until the throughput stays flat.
+
 Source: https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
 """
 
@@ -20,7 +22,7 @@ import psutil
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Pace
 from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget, Usage
-from servable.load.objective import Objective, overloaded
+from servable.load.objective import Objective, is_overloaded
 
 # Flat: twice the load, less than this much more throughput.
 _FLAT_SHARE = 1.05
@@ -46,29 +48,34 @@ class Schedule:
     further: int = 0
     """Most loads after `fixed`, each higher, while the objective is met and throughput grows."""
 
-    def next(self, steps: Sequence[LoadStep]) -> float | None:
-        """Return the next load; None: done, and `ended(steps)` says why."""
+    def choose_next_load(self, steps: Sequence[LoadStep]) -> float | None:
+        """Return the next load, or None if the test is done.
+
+        If it is done, `describe_end(steps)` returns the reason.
+        """
         if self.fixed:
             number = len(steps)
-            return self.fixed[number] if number < len(self.fixed) else self._further(steps)
+            return (
+                self.fixed[number] if number < len(self.fixed) else self._choose_further_load(steps)
+            )
         if not steps:
             return self.first
         by_load = sorted(steps, key=lambda step: step.load)
         if not self._is_top(by_load) and by_load[-1].load < self.most:
-            return self._whole(min(self.most, by_load[-1].load * self.growth))
-        return self._between(by_load)
+            return self._round_load(min(self.most, by_load[-1].load * self.growth))
+        return self._choose_load_between(by_load)
 
-    def _further(self, steps: Sequence[LoadStep]) -> float | None:
+    def _choose_further_load(self, steps: Sequence[LoadStep]) -> float | None:
         last, before = steps[-1], steps[-2:-1]
-        if len(steps) >= len(self.fixed) + self.further or last.refused is not None:
+        if len(steps) >= len(self.fixed) + self.further or last.rejection is not None:
             return None
-        if self.objective is None or not self.objective.met_by(last):
+        if self.objective is None or not self.objective.is_met_by(last):
             return None
         if before and last.throughput_rps.value < _FLAT_SHARE * before[0].throughput_rps.value:
             return None
-        return self._whole(min(self.most, last.load * self.growth))
+        return self._round_load(min(self.most, last.load * self.growth))
 
-    def ended(self, steps: Sequence[LoadStep]) -> str:
+    def describe_end(self, steps: Sequence[LoadStep]) -> str:
         by_load = sorted(steps, key=lambda step: step.load)
         if by_load and by_load[-1].failed_share > _FAILING_SHARE:
             return "failing"
@@ -76,13 +83,13 @@ class Schedule:
 
     def _is_top(self, by_load: Sequence[LoadStep]) -> bool:
         last = by_load[-1]
-        if last.refused is not None or last.failed_share > _FAILING_SHARE:
+        if last.rejection is not None or last.failed_share > _FAILING_SHARE:
             return True
         if self.objective:
             latency = last.latencies.compute_percentile_ms(self.objective.percent)
             if latency > _TOO_SLOW * self.objective.most_ms:
                 return True
-            if self.objective.met_by(last):
+            if self.objective.is_met_by(last):
                 # Flat or not: the load that breaks the objective is still to come. What is flat
                 # and meets it may stay so for ever.
                 return self._is_flat(by_load) and len(by_load) > 1 and self._is_flat(by_load[:-1])
@@ -90,30 +97,36 @@ class Schedule:
 
     def _is_flat(self, by_load: Sequence[LoadStep]) -> bool:
         if self.loop == "open":
-            return overloaded(by_load[-1])
+            return is_overloaded(by_load[-1])
         last = by_load[-1]
         below = [step for step in by_load if step.load <= last.load / self.growth]
         if not below:
             return False
         return last.throughput_rps.value < _FLAT_SHARE * below[-1].throughput_rps.value
 
-    def _between(self, by_load: Sequence[LoadStep]) -> float | None:
-        """Return the load halfway, by ratio, between the last that is sustained and the next."""
-        borne = self._borne(by_load)
+    def _choose_load_between(self, by_load: Sequence[LoadStep]) -> float | None:
+        """Return the geometric mean of the last sustained load and the next load.
+
+        Returns None if there is nothing left to measure between them.
+        """
+        borne = self._find_last_sustained(by_load)
         if borne is None or borne == len(by_load) - 1:
             return None
         low, high = by_load[borne].load, by_load[borne + 1].load
         if high / low <= self.finest:
             return None
-        middle = self._whole(math.sqrt(low * high))
+        middle = self._round_load(math.sqrt(low * high))
         return middle if low < middle < high else None
 
-    def _borne(self, by_load: Sequence[LoadStep]) -> int | None:
-        """Return the index of the highest load below the first that is not sustained."""
+    def _find_last_sustained(self, by_load: Sequence[LoadStep]) -> int | None:
+        """Return the index of the highest load below the first that isn't sustained.
+
+        Returns None if the lowest load isn't sustained.
+        """
         if self.objective:
-            met = [self.objective.met_by(step) for step in by_load]
+            met = [self.objective.is_met_by(step) for step in by_load]
         elif self.loop == "open":
-            met = [not overloaded(step) for step in by_load]
+            met = [not is_overloaded(step) for step in by_load]
         else:
             most = max(step.throughput_rps.value for step in by_load)
             met = [step.throughput_rps.value < 0.95 * most for step in by_load]
@@ -121,7 +134,7 @@ class Schedule:
             return None
         return met.index(False) - 1 if False in met else len(met) - 1
 
-    def _whole(self, load: float) -> float:
+    def _round_load(self, load: float) -> float:
         return float(round(load)) if self.loop == "closed" else load
 
 
@@ -134,14 +147,14 @@ _NICENESS = 5
 
 
 class UsageWatch:
-    """CPU and memory of a process tree between the calls of `look()`."""
+    """The CPU and memory use of a process tree between the calls of `sample()`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._looks: list[tuple[float, float]] = []
         self._memory_mib, self._memory_at = 0.0, float("-inf")
 
-    def look(self) -> None:
+    def sample(self) -> None:
         now = time.monotonic()
         if self._looks and now - self._looks[-1][0] < _LOOK_SECONDS:
             return
@@ -152,7 +165,7 @@ class UsageWatch:
             self._memory_mib = max(self._memory_mib, sum(_read_each(processes, _read_pss_mib)))
 
     def compute_usage(self) -> Usage | None:
-        """Return the usage; None if there were fewer than two looks."""
+        """Return the usage; None if there were fewer than two samples."""
         if len(self._looks) < 2:
             return None
         (began, before), (ended, after) = self._looks[0], self._looks[-1]
@@ -161,11 +174,13 @@ class UsageWatch:
         return Usage(cpu_cores=cores, memory_mib=self._memory_mib)
 
 
-def yielding(pid: int, *, entirely: bool = False) -> None:
-    """Lower the priority of a process and its children; on Linux, of each of their threads.
+def lower_priority(pid: int, *, entirely: bool = False) -> None:
+    """Lower the priority of a process and its children.
 
-    `entirely`: run only when nothing else wants a core (SCHED_IDLE). Beside other work such an endpoint stops
-    responding, so this is for a quiet computer.
+    On Linux, the priority of each of their threads is lowered.
+
+    `entirely`: run only when nothing else needs a core (SCHED_IDLE). On a busy computer, such an
+    endpoint stops responding, so use this only on a quiet one.
     """
     for process in _list_processes(pid):
         with suppress(psutil.Error, OSError):  # it, or one of its threads, has ended
@@ -180,7 +195,7 @@ def yielding(pid: int, *, entirely: bool = False) -> None:
 
 
 def _list_processes(pid: int) -> list[psutil.Process]:
-    """Return a process and all its descendants; none if it has ended."""
+    """Return a process and all its descendants; return no processes if it has ended."""
     try:
         head = psutil.Process(pid)
         return [head, *head.children(recursive=True)]
@@ -201,7 +216,11 @@ def _read_cpu_seconds(process: psutil.Process) -> float:
 
 
 def _read_pss_mib(process: psutil.Process) -> float:
-    """Return the proportional set size: shared pages count in equal parts. Source: proc(5)."""
+    """Return the proportional set size in MiB.
+
+    Each shared page counts in equal parts for the processes that share it. On macOS, return only
+    the process's own pages. Source: proc(5).
+    """
     memory = process.memory_full_info()
     return float(getattr(memory, "pss", memory.uss)) / 1024**2  # macOS: its own pages
 
@@ -210,7 +229,7 @@ Kept = Callable[[LoadCurve], None]
 Progress = Callable[[LoadCurve, float, dict[str, Any]], None]
 
 
-def measure(
+def measure_curve(
     generator: LoadGenerator,
     schedule: Schedule,
     pace: Pace,
@@ -221,31 +240,36 @@ def measure(
     kept: Kept = lambda curve: None,
     progress: Progress = lambda curve, load, found: None,
 ) -> LoadCurve:
-    """Measure every step; `kept` is called after each, `progress` often. Raises LoadError.
+    """Measure every step and return the load curve. Raises LoadError.
 
-    Ctrl-C ends it: the curve says "interrupted" and has the steps that were complete. `target_pid`: process
-    of a target on this computer, whose CPU and memory are watched. `attempts`: maximum measurements of a step
-    whose requests were sent late; the last one is kept.
+    `kept` is called after each step, `progress` often. Ctrl-C ends the measurement: the curve's
+    `ended` is then "interrupted", and it contains the complete steps.
+
+    `target_pid`: process of a target on this computer, whose CPU and memory are watched.
+    `attempts`: maximum measurements of a step whose requests were sent late; the last one is
+    kept.
     """
     curve = LoadCurve(asked=asked, loop=schedule.loop, steps=(), ended="interrupted")
     try:
-        while (load := schedule.next(curve.steps)) is not None:
+        while (load := schedule.choose_next_load(curve.steps)) is not None:
             for left in reversed(range(attempts)):
                 watch = UsageWatch(target_pid) if target_pid else None
-                step = generator.step(load, pace, partial(_look, curve, load, watch, progress))
-                if step.refused is None or not left:
+                step = generator.run_step(
+                    load, pace, partial(_sample_and_report, curve, load, watch, progress)
+                )
+                if step.rejection is None or not left:
                     break
             used = dataclasses.replace(step, target=watch.compute_usage() if watch else None)
-            curve = curve.with_step(used)
+            curve = curve.add_step(used)
             kept(curve)
     except KeyboardInterrupt:
         return curve
-    curve = dataclasses.replace(curve, ended=schedule.ended(curve.steps))
+    curve = dataclasses.replace(curve, ended=schedule.describe_end(curve.steps))
     kept(curve)
     return curve
 
 
-def _look(
+def _sample_and_report(
     curve: LoadCurve,
     load: float,
     watch: UsageWatch | None,
@@ -253,5 +277,5 @@ def _look(
     found: dict[str, Any],
 ) -> None:
     if watch and found["seconds"] > 0:
-        watch.look()
+        watch.sample()
     progress(curve, load, found)

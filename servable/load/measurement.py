@@ -30,7 +30,7 @@ Loop = Literal["closed", "open"]
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """CPU and memory of the target's processes; known only on this computer."""
+    """The CPU and memory use of the target's processes; known only on this computer."""
 
     cpu_cores: float
     """Cores busy: 1.5 is one and a half of them all the time."""
@@ -40,9 +40,9 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadStep:
-    """One load, held until its throughput was known, or until the time was over.
+    """One load, applied until its throughput was known or the time was over.
 
-    Latency is counted from when a request was meant to be sent, and only of those answered.
+    Latency counts from when a request was due, and only for requests with a response.
     """
 
     users: int | None = None
@@ -80,30 +80,33 @@ class LoadStep:
 
     @property
     def load(self) -> float:
-        """Users, or requests per second: what was raised from step to step."""
+        """Return the load: the number of users, or the requests per second."""
         load = self.users if self.users is not None else self.rate_rps
         return float(load or 0)
 
     @property
-    def known(self) -> bool:
-        """Whether the throughput is known within 5 %."""
+    def has_known_throughput(self) -> bool:
+        """Return whether the throughput is known within 5 %."""
         return self.throughput_rps.half_width_share <= KNOWN_SHARE
 
     @property
-    def failed(self) -> int:
+    def failure_count(self) -> int:
         return sum(self.errors.values()) + self.timeouts
 
     @property
-    def sent(self) -> int:
-        return self.latencies.count + self.failed
+    def request_count(self) -> int:
+        return self.latencies.count + self.failure_count
 
     @property
     def failed_share(self) -> float:
-        return self.failed / self.sent if self.sent else 0.0
+        return self.failure_count / self.request_count if self.request_count else 0.0
 
     @property
-    def refused(self) -> str | None:
-        """Why this step says nothing of the target: the generator was late. None where it was not."""
+    def rejection(self) -> str | None:
+        """Return why the step must be ignored, or None if it counts.
+
+        A step in which the generator sent requests late doesn't measure the target.
+        """
         lag, p50 = self.send_lags.p99_ms, self.latencies.p50_ms
         most = max(MOST_LAG_MS, 0.0 if math.isnan(p50) else MOST_LAG_SHARE * p50)
         if math.isnan(lag) or lag <= most:
@@ -117,7 +120,7 @@ class LoadStep:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredTarget:
-    """Target and requests of a load test, with time and place of the measurement."""
+    """The target and requests of a load test, with the time and computer of the measurement."""
 
     target: str
     """"local", "sagemaker", "url": whose numbers these are."""
@@ -139,14 +142,17 @@ class MeasuredTarget:
     """Instance type that answered in SageMaker; None on this computer."""
 
     @property
-    def relative(self) -> bool:
-        """Whether it was measured on this computer, where it ranks settings and says nothing about AWS."""
+    def is_relative(self) -> bool:
+        """Return whether the target was measured on this computer.
+
+        Such numbers rank settings and aren't valid for AWS.
+        """
         return self.instance_type is None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadCurve:
-    """Steps in the order in which they were measured."""
+    """The steps of a load test, in the order in which they were measured."""
 
     asked: MeasuredTarget
     loop: Loop
@@ -155,12 +161,13 @@ class LoadCurve:
     """Why there are no more steps: "done", "saturated", "interrupted", "failing"."""
 
     @property
-    def valid(self) -> tuple[LoadStep, ...]:
-        """The steps that were not refused, by rising load."""
-        fine = [step for step in self.steps if step.refused is None]
+    def valid_steps(self) -> tuple[LoadStep, ...]:
+        """Return the steps that weren't rejected, by rising load."""
+        fine = [step for step in self.steps if step.rejection is None]
         return tuple(sorted(fine, key=lambda step: step.load))
 
-    def with_step(self, step: LoadStep) -> "LoadCurve":
+    def add_step(self, step: LoadStep) -> "LoadCurve":
+        """Return a copy of the curve with this step appended."""
         return dataclasses.replace(self, steps=(*self.steps, step))
 
     def as_object(self) -> Any:
@@ -172,7 +179,7 @@ class LoadCurve:
 
     @classmethod
     def read(cls, file: Path) -> "LoadCurve":
-        """Read a curve. Raises OSError, and ValueError for what isn't one."""
+        """Read a curve from a file. Raises OSError, and ValueError if the file isn't a curve."""
         return _FORM.validate_json(file.read_bytes())
 
 

@@ -1,8 +1,8 @@
 """The latency objective of a load test, and the two points of a load curve that follow from it.
 
-The knee is the last load that meets the objective; beyond saturation more load is no more throughput. Steps
-are noisy, so a monotone curve is laid through them first; an interval comes from measuring again in thought:
-every step is drawn anew from how well it was known (parametric bootstrap).
+The knee is the last load that meets the objective; beyond saturation, more load brings no more
+throughput. Steps are noisy, so a monotone curve is fitted to them first. The interval comes from
+a parametric bootstrap: every step is drawn repeatedly from its measured distribution.
 """
 
 from dataclasses import dataclass
@@ -20,29 +20,32 @@ KEPT_UP_SHARE = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """A percentile of the latency, and how much may fail."""
+    """A latency percentile with its limit, and the share of requests that may fail."""
 
     percent: float = 99.0
     most_ms: float
     most_failed_share: float = 0.01
     """More than a stray failure: an error's share below it cannot be told in a step of seconds."""
 
-    def latency_ms(self, step: LoadStep) -> float:
-        """Return the objective's percentile; infinity for a step that fails.
+    def compute_latency_ms(self, step: LoadStep) -> float:
+        """Return the objective's latency percentile; infinity for a step that fails.
 
-        Where the server does not keep up with the load, the latency grows with the time: it is at
-        least more than is allowed.
+        Where the server doesn't keep up with the load, the latency grows with time, so the result
+        is then always above the limit.
         """
         if not step.latencies.count or step.failed_share > self.most_failed_share:
             return float("inf")
         found = step.latencies.compute_percentile_ms(self.percent)
-        return max(found, 1.05 * self.most_ms) if overloaded(step) else found
+        return max(found, 1.05 * self.most_ms) if is_overloaded(step) else found
 
-    def met_by(self, step: LoadStep) -> bool:
-        return self.latency_ms(step) <= self.most_ms
+    def is_met_by(self, step: LoadStep) -> bool:
+        return self.compute_latency_ms(step) <= self.most_ms
 
-    def spread(self, step: LoadStep) -> float:
-        """Return the standard deviation of that percentile's logarithm, as far as the step tells."""
+    def estimate_spread(self, step: LoadStep) -> float:
+        """Return the standard deviation of the percentile's logarithm.
+
+        Returns a default if the step doesn't have an interval of that percentile.
+        """
         known = {95.0: step.p95_interval_ms, 99.0: step.p99_interval_ms}.get(self.percent)
         if known is None or not 0 < known.low <= known.high:
             return _UNKNOWN_SPREAD
@@ -55,12 +58,12 @@ _LEAST_SPREAD = 0.005
 _UNKNOWN_SPREAD = 0.1
 
 
-def overloaded(step: LoadStep) -> bool:
-    """Whether this is an open loop whose answers fall behind what is sent."""
+def is_overloaded(step: LoadStep) -> bool:
+    """Return whether this is an open loop whose responses fall behind the requests."""
     if step.rate_rps is None:
         return False
     # What was sent, not what was meant: random arrivals differ from their mean by chance.
-    return step.throughput_rps.value < KEPT_UP_SHARE * step.sent / step.seconds
+    return step.throughput_rps.value < KEPT_UP_SHARE * step.request_count / step.seconds
 
 
 SECONDS_PER_HOUR = 3600
@@ -69,8 +72,11 @@ MILLION = 1_000_000
 Goal = Literal["throughput", "cost"]
 
 
-def objective_value(goal: Goal, rps: float, usd_per_hour: float | None) -> float:
-    """Return requests per second, or predictions per dollar. ValueError: a cost without a price."""
+def compute_goal_value(goal: Goal, rps: float, usd_per_hour: float | None) -> float:
+    """Return requests per second, or predictions per dollar.
+
+    Raises ValueError if the goal is cost and the price is unknown.
+    """
     if goal == "throughput":
         return rps
     if usd_per_hour is None:
@@ -81,7 +87,7 @@ def objective_value(goal: Goal, rps: float, usd_per_hour: float | None) -> float
     return rps * SECONDS_PER_HOUR / usd_per_hour
 
 
-def usd_per_million(rps: float, usd_per_hour: float) -> float:
+def compute_usd_per_million(rps: float, usd_per_hour: float) -> float:
     """Return US dollars per million requests on an instance that is always this busy."""
     return usd_per_hour / (rps * SECONDS_PER_HOUR) * MILLION
 
@@ -89,8 +95,8 @@ def usd_per_million(rps: float, usd_per_hour: float) -> float:
 Numbers = NDArray[np.float64]
 
 
-def rising(values: Numbers, weights: Numbers) -> Numbers:
-    """Fit by least squares what never falls; as long as `values`."""
+def fit_rising(values: Numbers, weights: Numbers) -> Numbers:
+    """Fit, by least squares, values that never fall; the result is as long as `values`."""
     pools: list[tuple[float, float, int]] = []
     for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
         pool = (value, weight, 1)
@@ -103,12 +109,15 @@ def rising(values: Numbers, weights: Numbers) -> Numbers:
     return np.array([value for value, _, count in pools for _ in range(count)])
 
 
-def one_peak(values: Numbers, weights: Numbers) -> Numbers:
-    """Fit what rises to one of the points and falls from it; of all such, the nearest."""
+def fit_one_peak(values: Numbers, weights: Numbers) -> Numbers:
+    """Fit values that rise to one of the points and then fall.
+
+    Every point is tried as the peak; the closest fit is returned.
+    """
     fits: list[Numbers] = []
     for peak in range(len(values)):
-        up = rising(values[: peak + 1], weights[: peak + 1])
-        down = rising(values[peak:][::-1], weights[peak:][::-1])[::-1]
+        up = fit_rising(values[: peak + 1], weights[: peak + 1])
+        down = fit_rising(values[peak:][::-1], weights[peak:][::-1])[::-1]
         fits.append(np.concatenate([up[:-1], [max(up[-1], down[0])], down[1:]]))
     return min(fits, key=lambda fit: float((weights * (fit - values) ** 2).sum()))
 
@@ -139,7 +148,7 @@ class Knee:
 
 @dataclass(frozen=True, kw_only=True)
 class Saturation:
-    """Load beyond which throughput no longer grows."""
+    """The load beyond which throughput no longer grows."""
 
     load: Interval
     rps: Interval
@@ -148,52 +157,57 @@ class Saturation:
     """False: the last step still answered more than the one before; there may be more."""
 
 
-def knee(curve: LoadCurve, objective: Objective) -> Knee | None:
-    """Return the knee; None: not even the lowest load meets the objective, or there is no valid step."""
-    steps = curve.valid
-    if not steps or not objective.met_by(steps[0]):
+def find_knee(curve: LoadCurve, objective: Objective) -> Knee | None:
+    """Return the knee of the curve, or None.
+
+    None: even the lowest load misses the objective, or there is no valid step.
+    """
+    steps = curve.valid_steps
+    if not steps or not objective.is_met_by(steps[0]):
         return None
     loads = np.array([step.load for step in steps])
     # Latency of a failing step: large enough to break any average with its neighbours.
     beyond_ms = objective.most_ms * 10
-    logs = np.log([min(objective.latency_ms(step), beyond_ms) for step in steps])
-    spread = np.array([objective.spread(step) for step in steps])
-    rps, noise = _throughput(steps)
+    logs = np.log([min(objective.compute_latency_ms(step), beyond_ms) for step in steps])
+    spread = np.array([objective.estimate_spread(step) for step in steps])
+    rps, noise = _read_throughput(steps)
     random = np.random.default_rng(0)
 
     # A step that fails says that the knee is below it, and not how far.
-    fails = np.isinf([objective.latency_ms(step) for step in steps])
+    fails = np.isinf([objective.compute_latency_ms(step) for step in steps])
     most = np.log(objective.most_ms)
 
-    def again() -> Numbers:
+    def draw_logs() -> Numbers:
         drawn: Numbers = logs + random.normal(size=len(steps)) * _WIDER * spread
         unknown = most + random.uniform(0, float(np.log(beyond_ms) - most), len(steps))
         drawn[fails] = unknown[fails]
         return drawn
 
-    def found(logs: Numbers, rps: Numbers) -> tuple[float, float]:
-        load = float(np.interp(most, rising(logs, 1 / spread**2), loads))
+    def locate_knee(logs: Numbers, rps: Numbers) -> tuple[float, float]:
+        load = float(np.interp(most, fit_rising(logs, 1 / spread**2), loads))
         if curve.loop == "open":
             return load, load
-        return load, float(np.interp(load, loads, one_peak(rps, 1 / noise**2)))
+        return load, float(np.interp(load, loads, fit_one_peak(rps, 1 / noise**2)))
 
-    drawn = [found(again(), np.maximum(random.normal(rps, noise), 1e-9)) for _ in range(_DRAWS)]
-    load, at = map(_interval, found(logs, rps), zip(*drawn, strict=True))
-    bounded = not all(objective.met_by(step) for step in steps)
+    drawn = [
+        locate_knee(draw_logs(), np.maximum(random.normal(rps, noise), 1e-9)) for _ in range(_DRAWS)
+    ]
+    load, at = map(_build_interval, locate_knee(logs, rps), zip(*drawn, strict=True))
+    bounded = not all(objective.is_met_by(step) for step in steps)
     return Knee(objective=objective, load=load, rps=at, bounded=bounded)
 
 
-def saturation(curve: LoadCurve) -> Saturation | None:
-    """Return the saturation; None: there is no valid step that was answered."""
-    steps = tuple(step for step in curve.valid if step.latencies.count)
+def find_saturation(curve: LoadCurve) -> Saturation | None:
+    """Return the saturation, or None if there is no valid step with a response."""
+    steps = tuple(step for step in curve.valid_steps if step.latencies.count)
     if not steps:
         return None
     loads = np.array([step.load for step in steps])
-    rps, noise = _throughput(steps)
+    rps, noise = _read_throughput(steps)
     random = np.random.default_rng(0)
 
-    def found(rps: Numbers) -> tuple[float, float]:
-        fit = one_peak(rps, 1 / noise**2)
+    def locate_saturation(rps: Numbers) -> tuple[float, float]:
+        fit = fit_one_peak(rps, 1 / noise**2)
         flat = fit >= _PLATEAU_SHARE * fit.max()
         most = float(np.average(rps[flat], weights=1 / noise[flat] ** 2))
         up_to_peak = int(np.argmax(fit)) + 1
@@ -201,21 +215,21 @@ def saturation(curve: LoadCurve) -> Saturation | None:
         return float(np.interp(full, fit[:up_to_peak], loads[:up_to_peak])), most
 
     # What is hardly known is drawn below nothing too; nobody answers less than none.
-    drawn = [found(np.maximum(random.normal(rps, noise), 1e-9)) for _ in range(_DRAWS)]
-    load, most = map(_interval, found(rps), zip(*drawn, strict=True))
+    drawn = [locate_saturation(np.maximum(random.normal(rps, noise), 1e-9)) for _ in range(_DRAWS)]
+    load, most = map(_build_interval, locate_saturation(rps), zip(*drawn, strict=True))
     plateau_rps = _PLATEAU_SHARE * most.value
-    flat = int((one_peak(rps, 1 / noise**2) >= plateau_rps).sum())
-    bounded = flat > 1 or rps[-1] < plateau_rps or overloaded(steps[-1])
+    flat = int((fit_one_peak(rps, 1 / noise**2) >= plateau_rps).sum())
+    bounded = flat > 1 or rps[-1] < plateau_rps or is_overloaded(steps[-1])
     return Saturation(load=load, rps=most, bounded=bool(bounded))
 
 
-def _throughput(steps: tuple[LoadStep, ...]) -> tuple[Numbers, Numbers]:
-    """Return (value, standard deviation) of each step's throughput."""
+def _read_throughput(steps: tuple[LoadStep, ...]) -> tuple[Numbers, Numbers]:
+    """Return (values, standard deviations) of the steps' throughput."""
     values = np.array([step.throughput_rps.value for step in steps])
     wide = np.array([step.throughput_rps.high - step.throughput_rps.low for step in steps])
     return values, np.maximum(wide / 3.92, 1e-3 * np.maximum(values, 1e-9))
 
 
-def _interval(value: float, drawn: tuple[float, ...]) -> Interval:
+def _build_interval(value: float, drawn: tuple[float, ...]) -> Interval:
     low, high = np.percentile(drawn, [2.5, 97.5]).tolist()
     return Interval(value=value, low=min(low, value), high=max(high, value))

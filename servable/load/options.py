@@ -13,7 +13,10 @@ from servable.project.environments import ENVIRONMENTS, SET
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """Return the numbers above 0 of a list, as 1,2,4 or 50.5. Raises click.BadParameter."""
+    """Return the positive numbers of a comma-separated list, such as 1,2,4 or 50.5.
+
+    Raises click.BadParameter.
+    """
     try:
         loads = tuple(float(number) for number in text.split(","))
     except ValueError:
@@ -25,7 +28,7 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 class Address(click.ParamType[Any]):
-    """An address, as HOST:PORT."""
+    """An address of the form HOST:PORT."""
 
     name = "host:port"
 
@@ -171,7 +174,7 @@ class TargetOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions(TargetOptions):
-    """Values of OPTIONS, each under its parameter's name."""
+    """The values of OPTIONS, each under its parameter's name."""
 
     sets: tuple[str, ...]
     dollars: float | None
@@ -197,7 +200,7 @@ class LoadOptions(TargetOptions):
     as_json: bool
 
 
-def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+def add_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
     """Return a decorator that adds these options in this order."""
 
     return lambda command: functools.reduce(lambda to, option: option(to), options[::-1], command)
@@ -207,7 +210,7 @@ def is_url(what: str) -> bool:
     return "://" in what
 
 
-def checked(what: str | None, options: LoadOptions) -> None:
+def check_combinations(what: str | None, options: LoadOptions) -> None:
     """Raise click.UsageError for options that cannot be combined."""
     if not what:
         raise click.UsageError("give an environment or an address, as `servable load prod`")

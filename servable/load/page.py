@@ -1,4 +1,7 @@
-"""Write the page of a load test, which is also the first tabs of a search's, and draw its pictures."""
+"""Write the report page of a load test, which also forms the first tabs of a search's page.
+
+It also draws the page's charts.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from servable.load.measurement import LoadCurve, LoadStep
-from servable.load.objective import Knee, Objective, knee
+from servable.load.objective import Knee, Objective, find_knee
 from servable.measured import document
 from servable.measured.document import About, Cell, Picture, ReportTable, Row, Tab
 from servable.measured.precision import Latencies, compute_middles_ms, format_number
@@ -15,7 +18,7 @@ from servable.measured.precision import Latencies, compute_middles_ms, format_nu
 
 @dataclass(frozen=True, kw_only=True)
 class LoadContent:
-    """Content of the page about one run."""
+    """The content of the page about one run."""
 
     label: str
     curve: LoadCurve
@@ -23,9 +26,12 @@ class LoadContent:
     knee: Knee | None
 
     @property
-    def at_knee(self) -> LoadStep | None:
-        """The step nearest below the knee; without one, the first that was answered."""
-        steps = [step for step in self.curve.valid if step.latencies.count]
+    def knee_step(self) -> LoadStep | None:
+        """Return the step nearest below the knee.
+
+        Without a knee, return the first step with a response; None if there is none.
+        """
+        steps = [step for step in self.curve.valid_steps if step.latencies.count]
         if not steps or self.knee is None:
             return steps[0] if steps else None
         most = self.knee.load.value
@@ -41,14 +47,14 @@ NO_STEP = "No step counts: every request failed or was sent late. See the table 
 
 
 def draw_throughput(contents: Sequence[LoadContent]) -> bytes:
-    """Draw requests per second above, latency bands below, the knee in both."""
+    """Draw requests per second above and latency bands below, with the knee in both."""
     title = "Throughput against load"
-    if not any(step.latencies.bins for content in contents for step in content.curve.valid):
+    if not any(step.latencies.bins for content in contents for step in content.curve.valid_steps):
         return document.draw_empty_chart(NO_STEP, title=title)
     figure = document.create_figure(high=7.4)
     above, below = figure.subplots(2, 1, sharex=True)
     for content, colour in zip(contents, document.OF_RUNS, strict=False):
-        steps, name = content.curve.valid, content.label
+        steps, name = content.curve.valid_steps, content.label
         loads = [step.load for step in steps]
         rps = [step.throughput_rps for step in steps]
         document.draw_intervals(
@@ -70,16 +76,19 @@ def draw_throughput(contents: Sequence[LoadContent]) -> bytes:
         label = f"objective: p{objective.percent:g} at most {objective.most_ms:g} ms"
         below.axhline(objective.most_ms, color=document.RED, linestyle=":", label=label)
     document.set_logarithmic(below, "y")
-    if contents[0].curve.asked.relative:
+    if contents[0].curve.asked.is_relative:
         title += ": relative, measured on one computer"
     document.format_axes(above, title=title, y="requests per second", zero="y")
-    load = _load_label(contents[0].curve)
+    load = _format_load_label(contents[0].curve)
     document.format_axes(below, title="Latency against load", x=load, y="latency, ms (log)")
     return document.render_png(figure)
 
 
 def format_knee(knee: Knee) -> str:
-    """Return the legend's entry of a knee; where no step broke the objective, it is a lower bound."""
+    """Format a knee for the legend.
+
+    Where no step broke the objective, the knee is a lower bound and is shown as "at least".
+    """
     return f"knee: {'' if knee.bounded else 'at least '}{knee.rps.short_text} requests/s"
 
 
@@ -87,7 +96,7 @@ def draw_distribution(contents: Sequence[LoadContent]) -> bytes:
     """Draw the share of requests slower than each latency, at the knee."""
     latencies = []
     for content in contents:
-        step = content.at_knee
+        step = content.knee_step
         users = step and (
             f"{step.users} users" if step.users else f"{format_number(step.load)} requests/s"
         )
@@ -98,9 +107,11 @@ def draw_distribution(contents: Sequence[LoadContent]) -> bytes:
 
 
 def draw_slower_than(title: str, latencies: Sequence[tuple[str, Latencies]]) -> bytes:
-    """Draw the share of requests slower than each latency; a log scale, since an objective concerns the tail.
+    """Draw the share of requests slower than each latency, on a logarithmic scale.
 
-    `latencies`: with the name of each in the legend.
+    The scale is logarithmic because an objective concerns the tail.
+
+    `latencies`: each with its name in the legend.
     """
     if not any(each.bins for _, each in latencies):
         return document.draw_empty_chart(NO_STEP, title=title)
@@ -130,59 +141,59 @@ def draw_slower_than(title: str, latencies: Sequence[tuple[str, Latencies]]) -> 
 def draw_machine(contents: Sequence[LoadContent]) -> bytes:
     """Draw the CPU cores and memory in MiB of the endpoint's processes against load."""
     title = "CPU and memory of the endpoint against load"
-    if not any(step.target for content in contents for step in content.curve.valid):
+    if not any(step.target for content in contents for step in content.curve.valid_steps):
         return document.draw_empty_chart(
             "Not known: only an endpoint on this computer is looked at.", title=title
         )
     figure = document.create_figure(high=6.2)
     above, below = figure.subplots(2, 1, sharex=True)
     for content, colour in zip(contents, document.OF_RUNS, strict=False):
-        steps = [(step.load, step.target) for step in content.curve.valid if step.target]
+        steps = [(step.load, step.target) for step in content.curve.valid_steps if step.target]
         loads, label = [load for load, _ in steps], f"{content.label}: endpoint"
         cores = [used.cpu_cores for _, used in steps]
         above.plot(loads, cores, color=colour, marker="o", label=label)
         memory = [used.memory_mib for _, used in steps]
         below.plot(loads, memory, color=colour, marker="o", label=label)
     document.format_axes(above, title=title, y="CPU, cores busy", zero="y")
-    document.format_axes(below, x=_load_label(contents[0].curve), y="memory, MiB", zero="y")
+    document.format_axes(below, x=_format_load_label(contents[0].curve), y="memory, MiB", zero="y")
     return document.render_png(figure)
 
 
-def _load_label(curve: LoadCurve) -> str:
+def _format_load_label(curve: LoadCurve) -> str:
     if curve.loop == "open":
         return "requests sent per second"
     return "users, each asking again as soon as it is answered"
 
 
 def write_load_report(folder: Path, curve: LoadCurve, objective: Objective | None) -> Path | None:
-    """Write the page of a load test; None: no step was measured."""
+    """Write the page of a load test and return its path; None if no step was measured."""
     if not curve.steps:
         return None
     label = curve.asked.environment or curve.asked.address
-    at = knee(curve, objective) if objective else None
+    at = find_knee(curve, objective) if objective else None
     contents = [LoadContent(label=label, curve=curve, knee=at)]
-    return write(folder, contents, curve_tabs(contents))
+    return write(folder, contents, build_curve_tabs(contents))
 
 
 def write(folder: Path, contents: Sequence[LoadContent], tabs: Sequence[Tab]) -> Path:
-    """Write report.html and pictures/*.png; one content, or two to compare. Return the page."""
+    """Write report.html and pictures/*.png for one run or two runs. Return the page's path."""
     return document.write(
         folder,
         tabs,
         title=" against ".join(content.label for content in contents),
-        abouts=[_about(content) for content in contents],
-        relative=any(content.curve.asked.relative for content in contents),
+        abouts=[_build_about(content) for content in contents],
+        relative=any(content.curve.asked.is_relative for content in contents),
     )
 
 
-def curve_tabs(contents: Sequence[LoadContent]) -> list[Tab]:
+def build_curve_tabs(contents: Sequence[LoadContent]) -> list[Tab]:
     """Build the tabs of throughput, latency, and CPU and memory."""
     alt = "requests per second and latency against load, with the knee"
     throughput = Picture("throughput", alt, draw_throughput(contents))
     alt = "share of requests slower than a latency"
     latency = Picture("latency", alt, draw_distribution(contents))
     machine = Picture("machine", "CPU and memory against load", draw_machine(contents))
-    steps = [_steps(content) for content in contents]
+    steps = [_build_step_table(content) for content in contents]
     return [
         Tab("throughput", "Throughput", [throughput], tables=steps),
         Tab("latency", "Latency", [latency]),
@@ -190,8 +201,8 @@ def curve_tabs(contents: Sequence[LoadContent]) -> list[Tab]:
     ]
 
 
-def _about(content: LoadContent) -> About:
-    """Return the answer in one sentence, and where it was measured."""
+def _build_about(content: LoadContent) -> About:
+    """Return the result in one sentence, and the measurement's target, time, and requests."""
     measured = content.curve.asked
     digest = measured.model_sha256[:12] if measured.model_sha256 else measured.model_at
     place = measured.instance_type or measured.machine
@@ -199,11 +210,11 @@ def _about(content: LoadContent) -> About:
     steps = content.curve.steps
     note = "" if all(step.from_due for step in steps) else FROM_SENDING
     where = (*parts, measured.started_at, *measured.bodies, note)
-    return About(f"{content.label}: {_answer(content)}", " · ".join(filter(None, where)))
+    return About(f"{content.label}: {_describe_result(content)}", " · ".join(filter(None, where)))
 
 
-def _answer(content: LoadContent) -> str:
-    steps, knee = content.curve.valid, content.knee
+def _describe_result(content: LoadContent) -> str:
+    steps, knee = content.curve.valid_steps, content.knee
     if knee is not None:
         objective = f"p{knee.objective.percent:g} at most {knee.objective.most_ms:g} ms"
         least = "" if knee.bounded else "at least "
@@ -215,7 +226,7 @@ def _answer(content: LoadContent) -> str:
     return f"at most {most} requests/s were answered; no load is known to keep an objective."
 
 
-def _steps(content: LoadContent) -> ReportTable:
+def _build_step_table(content: LoadContent) -> ReportTable:
     rows = []
     for step in content.curve.steps:
         used = step.target
@@ -223,13 +234,14 @@ def _steps(content: LoadContent) -> ReportTable:
             step.load,
             (str(step.throughput_rps), step.throughput_rps.value),
             *(step.latencies.compute_percentile_ms(percent) for percent in (50, 90, 95, 99)),
-            step.failed,
+            step.failure_count,
             *((used.cpu_cores, used.memory_mib) if used else ("", "")),
             100 * step.generator_cpu_share,
             step.send_lags.p99_ms,
-            step.refused or ("" if step.known else "throughput not known within 5 %"),
+            step.rejection
+            or ("" if step.has_known_throughput else "throughput not known within 5 %"),
         )
-        rows.append(Row(cells, "failed" if step.refused else ""))
+        rows.append(Row(cells, "failed" if step.rejection else ""))
     heads = (
         "load", "requests/s", "p50, ms", "p90, ms", "p95, ms", "p99, ms", "failed", "cores busy",
         "memory, MiB", "generator CPU, %", "send lag p99, ms", "",

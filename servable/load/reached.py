@@ -1,4 +1,7 @@
-"""The target of `servable load`, ready: a local container, an endpoint, a copy of it, or an address."""
+"""Prepare the target of a load test or replay.
+
+It is a local container, a deployed endpoint, a copy of the endpoint, or an address.
+"""
 
 import dataclasses
 import datetime
@@ -19,11 +22,11 @@ from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
 from model_packaging.tree import compute_sha256
 from servable.invoke.invoke import find_component
-from servable.load.load_target import LoadTarget, container, endpoint
-from servable.load.load_test import yielding
+from servable.load.load_target import LoadTarget, build_container_target, build_endpoint_target
+from servable.load.load_test import lower_priority
 from servable.load.measurement import MeasuredTarget
 from servable.load.options import LoadOptions, TargetOptions
-from servable.load.temporary.endpoints import TemporaryEndpoints, explained
+from servable.load.temporary.endpoints import TemporaryEndpoints, translate_aws_errors
 from servable.project.account import Account, open_account
 from servable.project.environments import list_errors
 from servable.serve.serve import prepare_variant, serve_locally
@@ -33,7 +36,7 @@ RUNS = Path(".servable") / "load"
 
 @dataclass(frozen=True, kw_only=True)
 class ReadyTarget:
-    """A target that is ready."""
+    """A target that is ready for requests."""
 
     target: LoadTarget
     asked: MeasuredTarget
@@ -43,51 +46,55 @@ class ReadyTarget:
     """Environment of the generator's processes; None: that of this process."""
 
 
-def reached_by(
+def prepare_target(
     what: str, loaded: ValidFile | None, names: list[str], output: Path, options: TargetOptions
 ) -> AbstractContextManager[ReadyTarget]:
-    """Prepare the target while the block lasts. `loaded` None: `what` is an address.
+    """Return a context manager that keeps the target ready while the block lasts.
 
-    For a replay, and with --gate, all variants of a live endpoint share the requests if there is no
-    --variant.
+    `loaded` None: `what` is an address. For a replay, and with --gate, all variants of a deployed
+    endpoint share the requests if there is no --variant.
 
     Raises the target's errors, and click.UsageError.
     """
     if loaded is None:
         try:
-            target = container(what)
+            target = build_container_target(what)
         except ValueError as error:
             raise click.UsageError(str(error)) from None
-        return nullcontext(ReadyTarget(target=target, asked=asked_of("url", what, names)))
+        return nullcontext(
+            ReadyTarget(target=target, asked=describe_measurement("url", what, names))
+        )
     variant = options.variant
     if options.target == "local":
         if problems := list_errors(loaded):
             raise click.ClickException("\n".join(problems))
-        return _local(loaded, names, variant=variant, log=output / "endpoint.log")
+        return _run_local_container(loaded, names, variant=variant, log=output / "endpoint.log")
     environment, name = loaded.environment, loaded.name
     account = open_account(environment, local=options.local, endpoint_url=options.endpoint_url)
     account.check_credentials()
     if options.target == "deployed":
         whole = not isinstance(options, LoadOptions) or options.gate
         return nullcontext(
-            deployed(environment, names, name=name, variant=variant, account=account, whole=whole)
+            prepare_deployed_target(
+                environment, names, name=name, variant=variant, account=account, whole=whole
+            )
         )
     assert isinstance(options, LoadOptions)  # only `load` has this target
-    return _copied(environment, names, name=name, account=account, options=options)
+    return _run_copy(environment, names, name=name, account=account, options=options)
 
 
 @contextmanager
-def _local(
+def _run_local_container(
     loaded: ValidFile, bodies: Sequence[str], *, variant: str | None, log: Path
 ) -> Iterator[ReadyTarget]:
     """Run the local container while the block lasts. Raises PackagingError, LaunchError."""
     served = prepare_variant(loaded, variant=variant)
     with serve_locally(served, port=0, log=log) as process:
-        yielding(process.pid)
+        lower_priority(process.pid)
         archive = served.archive
         yield ReadyTarget(
-            target=container(process.url),
-            asked=asked_of(
+            target=build_container_target(process.url),
+            asked=describe_measurement(
                 "local",
                 process.url,
                 bodies,
@@ -99,7 +106,7 @@ def _local(
         )
 
 
-def deployed(
+def prepare_deployed_target(
     environment: Environment,
     bodies: Sequence[str],
     *,
@@ -108,15 +115,15 @@ def deployed(
     account: Account,
     whole: bool = False,
 ) -> ReadyTarget:
-    """Return the live endpoint. `whole`: without a variant, all variants share the load, if they have models.
+    """Return the deployed endpoint as a target. Raises PackagingError.
 
-    Raises PackagingError.
+    `whole`: if no variant is given, all variants share the load, provided that they have models.
     """
     live = environment.endpoint.name
     component = find_component(environment, variant) if environment.components else None
     sagemaker = account.client("sagemaker")
-    instance_type, chosen = _serving(sagemaker, live, None if component else variant)
-    reached = at_endpoint(
+    instance_type, chosen = _read_serving_variant(sagemaker, live, None if component else variant)
+    reached = prepare_endpoint(
         account, live, bodies, name=name, variant=chosen, instance_type=instance_type
     )
     if component is None and not (whole and variant is None):
@@ -128,7 +135,7 @@ def deployed(
     return dataclasses.replace(reached, target=target, asked=asked)
 
 
-def at_endpoint(
+def prepare_endpoint(
     account: Account,
     live: str,
     bodies: Sequence[str],
@@ -141,8 +148,10 @@ def at_endpoint(
     """Return an endpoint that is in service as a target."""
     runtime_url = str(account.client("sagemaker-runtime").meta.endpoint_url)
     return ReadyTarget(
-        target=endpoint(live, region=account.region, runtime_url=runtime_url, variant=variant),
-        asked=asked_of(
+        target=build_endpoint_target(
+            live, region=account.region, runtime_url=runtime_url, variant=variant
+        ),
+        asked=describe_measurement(
             "sagemaker",
             live,
             bodies,
@@ -156,15 +165,18 @@ def at_endpoint(
     )
 
 
-def run_folder(root: Path, name: str) -> Path:
-    """Return the path of a new run's folder, which is not created yet."""
+def choose_run_folder(root: Path, name: str) -> Path:
+    """Return the path of a new run's folder, which isn't created yet."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
     return root / RUNS / f"{safe.strip('-')[:60]}-{now}"
 
 
-def _serving(client: Any, name: str, variant: str | None) -> tuple[str | None, str]:
-    """Return (instance type, variant) of a live endpoint. Raises PackagingError."""
+def _read_serving_variant(client: Any, name: str, variant: str | None) -> tuple[str | None, str]:
+    """Return (instance type, variant) of a deployed endpoint. Raises PackagingError.
+
+    The instance type is None for instance pools.
+    """
     try:
         described = client.describe_endpoint(EndpointName=name)
         config = client.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
@@ -187,10 +199,10 @@ def _serving(client: Any, name: str, variant: str | None) -> tuple[str | None, s
     return variants[chosen].get("InstanceType"), chosen
 
 
-def asked_of(
+def describe_measurement(
     target: str, address: str, bodies: Sequence[str], **more: str | None
 ) -> MeasuredTarget:
-    """Describe a measurement from this computer, now."""
+    """Describe a measurement that starts now on this computer."""
     cores = os.cpu_count()
     now = datetime.datetime.now(datetime.UTC)
     return MeasuredTarget(
@@ -204,7 +216,7 @@ def asked_of(
 
 
 @contextmanager
-def _copied(
+def _run_copy(
     environment: Environment,
     bodies: Sequence[str],
     *,
@@ -212,9 +224,12 @@ def _copied(
     account: Account,
     options: LoadOptions,
 ) -> Iterator[ReadyTarget]:
-    """Run a copy of the live endpoint on its own instance. Raises PackagingError, TemporaryError."""
+    """Run a copy of the deployed endpoint on its own instance while the block lasts.
 
-    def usd_per_hour(instance_type: str) -> float | None:
+    Raises PackagingError, TemporaryError.
+    """
+
+    def find_usd_per_hour(instance_type: str) -> float | None:
         known = environment.prices.find_instance_price(instance_type, environment.region)
         return known.usd_per_hour if known else None
 
@@ -222,21 +237,25 @@ def _copied(
     endpoints = TemporaryEndpoints(
         account.client("sagemaker"),
         budget_usd=options.dollars,
-        usd_per_hour=usd_per_hour,
+        usd_per_hour=find_usd_per_hour,
         poll_seconds=0.2 if account.has_custom_endpoint else 5.0,
-        told=_say,
+        told=_print_progress,
     )
     live = environment.endpoint.name
-    instance_type, variant = _serving(account.client("sagemaker"), live, options.variant)
+    instance_type, variant = _read_serving_variant(
+        account.client("sagemaker"), live, options.variant
+    )
     kind = options.instance_type or instance_type
-    with explained(live):
+    with translate_aws_errors(live):
         endpoints.sweep()
-        with endpoints.like(live, variant=variant, instance_type=kind) as copy:
-            _say(f"{copy} is in service on {kind}")
-            yield at_endpoint(account, copy, bodies, name=name, variant=variant, instance_type=kind)
+        with endpoints.run_copy(live, variant=variant, instance_type=kind) as copy:
+            _print_progress(f"{copy} is in service on {kind}")
+            yield prepare_endpoint(
+                account, copy, bodies, name=name, variant=variant, instance_type=kind
+            )
     over = "; the budget ended it" if endpoints.ended_by_budget else ""
-    _say(f"{copy} is deleted; {endpoints.spent_usd:.2f} $ at most{over}")
+    _print_progress(f"{copy} is deleted; {endpoints.spent_usd:.2f} $ at most{over}")
 
 
-def _say(line: str) -> None:
+def _print_progress(line: str) -> None:
     click.echo(line, err=True)

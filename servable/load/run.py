@@ -17,16 +17,16 @@ from infra.parameters.loading import ValidFile
 from model_packaging.beside import create_private_folder
 from model_packaging.refusal import PackagingError
 from servable.console.lines import EscapingConsole, show_progress_line
-from servable.load.bodies import BodyError, bodies_of
-from servable.load.gate import expected, verdict
+from servable.load.bodies import BodyError, load_bodies
+from servable.load.gate import evaluate_gate, fill_in_traffic
 from servable.load.load_generator import LOCALHOST, LoadError, LoadGenerator
 from servable.load.load_target import Body, Pace
-from servable.load.load_test import Schedule, measure
+from servable.load.load_test import Schedule, measure_curve
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
-from servable.load.objective import Knee, Objective, Saturation, knee, saturation
+from servable.load.objective import Knee, Objective, Saturation, find_knee, find_saturation
 from servable.load.options import LoadOptions, is_url
 from servable.load.page import FROM_SENDING, write_load_report
-from servable.load.reached import reached_by, run_folder
+from servable.load.reached import choose_run_folder, prepare_target
 from servable.load.temporary.endpoints import TemporaryError
 from servable.measured.precision import format_number
 from servable.project.environments import load_endpoint_environment
@@ -39,30 +39,32 @@ STEPS_USUAL = "8 to 14"
 
 
 def run_load_test(what: str, folder: str, options: LoadOptions) -> int:
-    """Measure an environment or an address, and return the exit code."""
+    """Run a load test of an environment or an address, and return the exit code."""
     try:
         with ExitStack() as held:
-            return _measured(held, what, folder, options)
+            return _measure_target(held, what, folder, options)
     except (LoadError, LaunchError, PackagingError, BodyError, TemporaryError) as error:
         click.echo(f"servable load: {error}", err=True)
         return 2
 
 
-def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> int:
+def _measure_target(held: ExitStack, what: str, folder: str, options: LoadOptions) -> int:
     loaded = None if is_url(what) else load_endpoint_environment(what, folder, options.sets)[0]
     if options.gate and loaded is not None:
-        options = expected(loaded.environment, options)
+        options = fill_in_traffic(loaded.environment, options)
     if options.locustfile:
         bodies: list[Body] = []
         names = [f"locustfile {options.locustfile.name}"]
     else:
-        bodies, names = bodies_of(
+        bodies, names = load_bodies(
             options.files, content_type=options.content_type, loaded=loaded, variant=options.variant
         )
-    output = options.output or run_folder(loaded.root if loaded else find_project_folder(), what)
+    output = options.output or choose_run_folder(
+        loaded.root if loaded else find_project_folder(), what
+    )
     create_private_folder(output)
-    reached = held.enter_context(reached_by(what, loaded, names, output, options))
-    schedule = _schedule(loaded, options)
+    reached = held.enter_context(prepare_target(what, loaded, names, output, options))
+    schedule = _build_schedule(loaded, options)
     pace = Pace(
         warm_up_seconds=options.warm_up_seconds,
         least_seconds=min(options.least_seconds, options.step_seconds),
@@ -81,9 +83,9 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
             on_listen=_print_address if options.listen else lambda host, port: None,
         )
     )
-    click.echo(_announced(schedule, pace), err=True)
+    click.echo(_describe_plan(schedule, pace), err=True)
     with show_progress_line() as show:
-        curve = measure(
+        curve = measure_curve(
             generator,
             schedule,
             pace,
@@ -92,7 +94,7 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
             kept=lambda curve: curve.write(output / CURVE),
             progress=lambda *step: show(lambda: _describe_progress(*step)),
         )
-    return _ended(curve, schedule.objective, output, options)
+    return _report_result(curve, schedule.objective, output, options)
 
 
 def _describe_progress(curve: LoadCurve, load: float, known: dict[str, Any]) -> str:
@@ -102,7 +104,7 @@ def _describe_progress(curve: LoadCurve, load: float, known: dict[str, Any]) -> 
     return f"{steps}; at {format_number(load)} {unit}: {rps} answered/s"
 
 
-def _announced(schedule: Schedule, pace: Pace) -> str:
+def _describe_plan(schedule: Schedule, pace: Pace) -> str:
     """Describe the planned steps and their duration."""
     least, most = (
         pace.warm_up_seconds + seconds for seconds in (pace.least_seconds, pace.most_seconds)
@@ -119,16 +121,16 @@ def _announced(schedule: Schedule, pace: Pace) -> str:
     )
 
 
-def _ended(
+def _report_result(
     curve: LoadCurve, objective: Objective | None, output: Path, options: LoadOptions
 ) -> int:
     """Print the result, write the report page, and return the exit code."""
-    gate = verdict(curve, objective) if options.gate and objective else None
-    failed = len(curve.valid) < len(curve.steps) or curve.ended == "failing"
+    gate = evaluate_gate(curve, objective) if options.gate and objective else None
+    failed = len(curve.valid_steps) < len(curve.steps) or curve.ended == "failing"
     code = int(failed) if gate is None else gate.exit_code
     # What a measurement that was ended would have shown is not known.
     told = "cannot be told" if curve.ended == "interrupted" else VERDICTS[code]
-    say(
+    print_result(
         curve,
         objective,
         output,
@@ -143,7 +145,7 @@ def _ended(
     return code
 
 
-def _schedule(loaded: ValidFile | None, options: LoadOptions) -> Schedule:
+def _build_schedule(loaded: ValidFile | None, options: LoadOptions) -> Schedule:
     p99_ms = options.p99_ms
     if p99_ms is None and loaded is not None:
         p99_ms = loaded.environment.alarms.p99_latency_ms
@@ -170,33 +172,36 @@ MESSAGES = ("OriginalMessage", "error", "description")
 COLUMNS = ("requests/s", "within", "p50 ms", "p95 ms", "p99 ms", "failed", "late ms", "generator")
 
 
-def table(curve: LoadCurve) -> Table:
+def build_step_table(curve: LoadCurve) -> Table:
     """Return the table of a curve's steps."""
     shown = Table(box=None, padding=(0, 1), header_style="bold")
     for column in ("users" if curve.loop == "closed" else "sent/s", *COLUMNS):
         shown.add_column(column, justify="right")
     shown.add_column("")
     for step in curve.steps:
-        unsure = "" if step.known else "not known within 5 %"
-        shown.add_row(*_row(step), "refused: sent late" if step.refused else unsure)
+        unsure = "" if step.has_known_throughput else "not known within 5 %"
+        shown.add_row(*_format_row(step), "refused: sent late" if step.rejection else unsure)
     return shown
 
 
-def _row(step: LoadStep) -> Sequence[str]:
+def _format_row(step: LoadStep) -> Sequence[str]:
     latencies = step.latencies
     return (
         format_number(step.load),
         f"{step.throughput_rps.value:,.1f}",
         f"{step.throughput_rps.half_width_share:.0%}" if step.throughput_rps.value else "",
-        *(_ms(percentile) for percentile in (latencies.p50_ms, latencies.p95_ms, latencies.p99_ms)),
-        f"{step.failed_share:.1%}" if step.failed else "0",
-        _ms(step.send_lags.p99_ms),
+        *(
+            _format_ms(percentile)
+            for percentile in (latencies.p50_ms, latencies.p95_ms, latencies.p99_ms)
+        ),
+        f"{step.failed_share:.1%}" if step.failure_count else "0",
+        _format_ms(step.send_lags.p99_ms),
         f"{step.generator_cpu_share:.0%}",
     )
 
 
-def _on_a_line(answer: str) -> str:
-    """Return the message in an error's JSON, or the text itself, shortened."""
+def _shorten_error(answer: str) -> str:
+    """Return the message in an error's JSON, or the text itself, shortened to one line."""
     try:
         told = json.loads(answer)
     except ValueError:
@@ -204,17 +209,17 @@ def _on_a_line(answer: str) -> str:
     if isinstance(told, dict):
         for key in MESSAGES:
             if isinstance(told.get(key), str):
-                return _on_a_line(told[key])
+                return _shorten_error(told[key])
     return textwrap.shorten(answer, MOST_ANSWER_CHARACTERS, placeholder=" …")
 
 
-def _ms(value: float) -> str:
+def _format_ms(value: float) -> str:
     if math.isnan(value):
         return ""
     return f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
 
 
-def say(
+def print_result(
     curve: LoadCurve,
     objective: Objective | None,
     output: Path,
@@ -223,28 +228,34 @@ def say(
     verdict: Verdict,
     gate: dict[str, Any] | None = None,
 ) -> None:
-    """Print the result.
+    """Print the result as text or as JSON.
 
-    `verdict`: that of the command, for JSON; `gate`: whether it was met, and a line for each rate.
+    `verdict`: the command's verdict, for JSON. `gate`: the gate's verdict and a line for each
+    rate; None without --gate.
     """
-    at = knee(curve, objective) if objective else None
-    full = saturation(curve)
+    at = find_knee(curve, objective) if objective else None
+    full = find_saturation(curve)
     if as_json:
         click.echo(
-            json.dumps({"verdict": verdict, **_object(curve, at, full, output), "gate": gate})
+            json.dumps(
+                {"verdict": verdict, **_build_result_object(curve, at, full, output), "gate": gate}
+            )
         )
         return
     console = EscapingConsole()
     # A file has no width of its own; eleven columns need this one.
     console.width = console.width if console.is_terminal else 120
-    console.print(table(curve))
-    for line in [*_lines(curve, objective, at, full), *(gate["lines"] if gate else [])]:
+    console.print(build_step_table(curve))
+    for line in [
+        *_format_result_lines(curve, objective, at, full),
+        *(gate["lines"] if gate else []),
+    ]:
         click.echo(line)
     if curve.steps:
         click.echo(f"{output / CURVE}: every step with its latency distribution")
 
 
-def _lines(
+def _format_result_lines(
     curve: LoadCurve, objective: Objective | None, at: Knee | None, full: Saturation | None
 ) -> list[str]:
     unit = "users" if curve.loop == "closed" else "requests/s"
@@ -258,7 +269,7 @@ def _lines(
             f"p{objective.percent:g} within {objective.most_ms:g} ms: {least}"
             f"{at.rps} requests/s, at {at.load} {unit}"
         )
-    elif objective and curve.valid:
+    elif objective and curve.valid_steps:
         lines.append(
             f"p{objective.percent:g} within {objective.most_ms:g} ms: missed by the first step already"
         )
@@ -269,13 +280,13 @@ def _lines(
     for kind, count in sorted((+failed).items()):
         lines.append(f"failed: {count} x {kind}")
         if kind in answers:
-            lines.append(f"  such as: {_on_a_line(answers[kind])}")
+            lines.append(f"  such as: {_shorten_error(answers[kind])}")
     lines += [
-        f"refused, {step.load:g} {unit}: {step.refused}" for step in curve.steps if step.refused
+        f"refused, {step.load:g} {unit}: {step.rejection}" for step in curve.steps if step.rejection
     ]
     if not all(step.from_due for step in curve.steps):
         lines.append(FROM_SENDING)
-    if curve.asked.relative and curve.valid:
+    if curve.asked.is_relative and curve.valid_steps:
         lines.append(
             "measured on this computer: comparable between settings, not with an AWS instance"
         )
@@ -284,7 +295,7 @@ def _lines(
     return lines
 
 
-def _object(
+def _build_result_object(
     curve: LoadCurve, at: Knee | None, full: Saturation | None, output: Path
 ) -> dict[str, Any]:
     result: dict[str, Any] = curve.as_object()
@@ -292,8 +303,12 @@ def _object(
         for percent in (50, 95, 99):
             milliseconds = step.latencies.compute_percentile_ms(percent)
             shown[f"p{percent}_ms"] = milliseconds if step.latencies.count else None
-        shown |= {"known": step.known, "refused": step.refused, "failed": step.failed}
+        shown |= {
+            "known": step.has_known_throughput,
+            "refused": step.rejection,
+            "failed": step.failure_count,
+        }
         del shown["latencies"], shown["send_lags"]
     for name, point in (("knee", at), ("saturation", full)):
         result[name] = point and {key: asdict(point)[key] for key in ("load", "rps", "bounded")}
-    return result | {"relative": curve.asked.relative, "folder": str(output)}
+    return result | {"relative": curve.asked.is_relative, "folder": str(output)}

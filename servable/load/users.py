@@ -49,13 +49,13 @@ class EndpointUser(FastHttpUser):
     """When the task was due, by time.perf_counter(), until its first request; None in a closed loop."""
 
     def context(self) -> dict[str, Any]:
-        """Return what the request event gets: the time at which the task was due."""
+        """Return the context of the request event: the time at which the task was due."""
         due, self.due = self.due, None
         return {} if due is None else {DUE: due}
 
 
 class BodyUser(EndpointUser):
-    """Send the bodies of `servable load --body` in their weighted mix."""
+    """A user that sends the bodies of `servable load --body` in their weighted mix."""
 
     requests: Iterator[tuple[str, dict[str, str], Any]]
 
@@ -100,7 +100,7 @@ def compose_request(target: LoadTarget, body: Body) -> tuple[str, dict[str, str]
 
 
 class MissingCredentialsError(Exception):
-    """No AWS credentials were found. `str()` is a whole sentence."""
+    """No AWS credentials were found. `str()` is a complete sentence."""
 
 
 # AWS accepts a signature for 5 minutes, and signing costs more than sending.
@@ -113,7 +113,10 @@ class TargetHeaders:
     """The headers that a target needs on each request: its own, and a signature."""
 
     def __init__(self, target: LoadTarget) -> None:
-        """Raises MissingCredentialsError."""
+        """Find the credentials if the target needs signed requests.
+
+        Raises MissingCredentialsError.
+        """
         self._target = target
         self._signatures: dict[tuple[object, ...], tuple[float, dict[str, str]]] = {}
         self._credentials = None
@@ -123,13 +126,18 @@ class TargetHeaders:
                 raise MissingCredentialsError("no AWS credentials were found; see `aws configure`")
 
     def add_to(self, client: Any) -> None:
-        """Add the headers to every request of a client to the target; requests elsewhere stay as they are."""
+        """Add the headers to every request that the client sends to the target.
+
+        Requests to other addresses stay unchanged.
+        """
         if not (self._target.headers or self._target.signing_region):
             return
         if isinstance(client, Session):
 
             def authenticate(request: PreparedRequest) -> PreparedRequest:
-                self._add(str(request.method), str(request.url), request.headers, request.body)
+                self._add_headers(
+                    str(request.method), str(request.url), request.headers, request.body
+                )
                 return request
 
             client.auth = authenticate
@@ -138,12 +146,12 @@ class TargetHeaders:
             send = agent._urlopen
 
             def send_with_headers(request: Any) -> Any:
-                self._add(request.method, request.url, request.headers, request.payload)
+                self._add_headers(request.method, request.url, request.headers, request.payload)
                 return send(request)
 
             agent._urlopen = send_with_headers
 
-    def _add(self, method: str, url: str, headers: Any, body: Any) -> None:
+    def _add_headers(self, method: str, url: str, headers: Any, body: Any) -> None:
         if not url.startswith(f"{self._target.origin}/"):
             return
         for name, value in self._target.headers.items():

@@ -18,7 +18,13 @@ from servable.console.findings import echo_styled, print_findings
 from servable.init.adoption.live_picture import LivePicture, read_live_snapshot
 from servable.init.adoption.live_template import build_live_template, explain_harmless_change
 from servable.plan.live import LiveState, read_live_state
-from servable.plan.plan import DeployPlan, add_old_stack, as_moved, build_plan, find_old_stack
+from servable.plan.plan import (
+    DeployPlan,
+    add_old_stack,
+    build_moved_state,
+    build_plan,
+    find_old_stack,
+)
 from servable.plan.synthesis import synthesise_endpoint, synthesise_templates
 from servable.plan.template_changes import TemplateChange, list_changes
 from servable.project.account import Clients, open_account
@@ -114,11 +120,11 @@ def plan(
 
 
 def _plan_live(loaded: ValidFile, folder: str, local: bool) -> DeployPlan:
-    def clients(environment: Environment) -> Clients:
+    def open_clients(environment: Environment) -> Clients:
         return open_account(environment, local=local).client
 
-    now = read_live_state(loaded, clients(loaded.environment))
-    now = add_old_stack(now, loaded, *find_project(folder), clients)
+    now = read_live_state(loaded, open_clients(loaded.environment))
+    now = add_old_stack(now, loaded, *find_project(folder), open_clients)
     return _build_plan(loaded, now, against=LIVE, folder=folder)
 
 
@@ -144,7 +150,7 @@ def _plan_against(loaded: ValidFile, folder: str, revision: str) -> DeployPlan:
                 made = synthesise_templates(before)
                 now = LiveState.from_file(before, made["endpoint"], made.get("data"))
             else:
-                now = as_moved(old, loaded.environment)
+                now = build_moved_state(old, loaded.environment)
     return _build_plan(replace(loaded, against=revision), now, against=revision, folder=folder)
 
 

@@ -73,7 +73,10 @@ CALM = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPOR
 
 @dataclass(frozen=True, kw_only=True)
 class OldStack:
-    """The stack of an environment whose service, region, or account changed since; it stays as it is."""
+    """The stack that an environment had before its service, Region, or account changed.
+
+    A deployment leaves it unchanged.
+    """
 
     name: str
     data: str | None
@@ -227,9 +230,10 @@ def list_instance_types(variant: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def build_unlocking_command(stack: Mapping[str, Any]) -> str | None:
-    """Return the command that lets a protected stack be deleted whose creation failed, or None.
+    """Return the command that disables the termination protection of a stack that wasn't created.
 
-    `stack` is a stack of the response of DescribeStacks; empty if there is no stack.
+    Then the stack can be deleted. Returns None unless the stack is protected and its creation
+    failed. `stack` is a stack of the response of DescribeStacks; empty if there is no stack.
     """
     locked = stack.get("EnableTerminationProtection")
     if not locked or stack["StackStatus"] not in CREATION_FAILED:

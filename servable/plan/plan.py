@@ -1,4 +1,4 @@
-"""What a deployment would do to the endpoint, and to one that a renamed environment leaves behind."""
+"""Plans what a deployment does to the endpoint, and to one that a renamed environment leaves."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,10 @@ PLACES = ("service", "region", "account")
 
 
 def find_old_stack(name: str, before: Environment, after: Environment) -> OldStack | None:
-    """Return the stack of environment `name` that a deployment leaves behind; None if it is the same."""
+    """Return the stack of environment `name` that a deployment leaves behind.
+
+    Returns None if service, Region, and account are unchanged.
+    """
     changed = [key for key in PLACES if getattr(before, key) != getattr(after, key)]
     if not changed:
         return None
@@ -48,21 +51,24 @@ def find_old_stack(name: str, before: Environment, after: Environment) -> OldSta
             f"{key} {getattr(before, key) or '(none)'} becomes {getattr(after, key) or '(none)'}"
             for key in changed
         ),
-        keys=" and ".join(_restore(key, getattr(before, key)) for key in changed),
+        keys=" and ".join(_describe_undo(key, getattr(before, key)) for key in changed),
     )
 
 
-def _restore(key: str, value: str | None) -> str:
+def _describe_undo(key: str, value: str | None) -> str:
     return f"take {key} out" if value is None else f'set {key} = "{value}" again'
 
 
-def as_moved(old: OldStack, after: Environment) -> LiveState:
+def build_moved_state(old: OldStack, after: Environment) -> LiveState:
     """Return the state of the new stack, which doesn't exist, next to the old one."""
-    return LiveState(old=old, taken=find_taken(old, after))
+    return LiveState(old=old, taken=find_endpoint_conflict(old, after))
 
 
-def find_taken(old: OldStack, after: Environment) -> tuple[TakenName, ...]:
-    """Return the endpoint of the old stack, if the new one needs its name: it is unique in a region."""
+def find_endpoint_conflict(old: OldStack, after: Environment) -> tuple[TakenName, ...]:
+    """Return the old stack's endpoint if the new stack needs its name, otherwise an empty tuple.
+
+    An endpoint's name is unique in an account and Region.
+    """
     same = (old.region, old.account) == (after.region, after.account)
     # SageMaker's names ignore case.
     if not same or old.endpoint is None or old.endpoint.lower() != after.endpoint.name.lower():
@@ -79,7 +85,10 @@ def find_taken(old: OldStack, after: Environment) -> tuple[TakenName, ...]:
 
 
 def explain_second_endpoint(old: OldStack, after: Environment) -> str:
-    """Return what a deployment makes in the new place, what stays in the old one, and what to do."""
+    """Return what a deployment creates, what remains of the old stack, and what to do.
+
+    The text says how to keep the old stack, or how to move and delete it.
+    """
     made = f"a second endpoint, {after.endpoint.name}," if after.variants else "the batches again"
     has = f"with the endpoint {old.endpoint}" if old.endpoint else "with its batches"
     stack = f"{old.name} in {old.region} of account {old.account}"
@@ -91,12 +100,16 @@ def explain_second_endpoint(old: OldStack, after: Environment) -> str:
         f"{old.moves}: this is a different stack. CloudFormation creates {made} and {stays}. To change the "
         f"first one instead, {old.keys}. To move, deploy, let callers use the new one, then delete the old "
         f"stack{data} with credentials of account {old.account}: "
-        f"`{deletion(old)}`"
+        f"`{build_deletion_command(old)}`"
     )
 
 
-def deletion(old: OldStack) -> str:
-    """Return the command that deletes the old stack, and the endpoint that a protected stack keeps."""
+def build_deletion_command(old: OldStack) -> str:
+    """Return the command that deletes the old stack.
+
+    For a protected stack, it also disables the protection and deletes the endpoint that the stack
+    retains.
+    """
     where = f"--stack-name {old.name} --region {old.region}"
     commands = [f"aws cloudformation delete-stack {where}"]
     if old.protected:
@@ -115,27 +128,30 @@ def add_old_stack(
     folder: Path,
     clients: Callable[[Environment], Clients],
 ) -> LiveState:
-    """Return the state with the stack that git's history of the file names, if that stack still exists.
+    """Return the state with the old stack of the file's git history, if that stack still exists.
 
-    Only a file whose stack does not exist is compared: with the last commit, and with the file before the
-    last commit that changed a place. `clients`: returns the clients for an environment's account and region.
+    Only a file whose stack doesn't exist is compared: with the last commit, and with the file
+    before the last commit that changed service, Region, or account. `clients` returns the clients
+    for an environment's account and Region.
     """
     if now.template is not None:
         return now
-    for before in _former(root, folder, loaded.name):
+    for before in _find_former_environments(root, folder, loaded.name):
         old = find_old_stack(loaded.name, before, loaded.environment)
         if old is None:
             continue
-        exists = _exists(old, before, clients)
+        exists = _is_deployed(old, before, clients)
         if exists is False:
             return now
         old = replace(old, seen=exists is True)
-        return replace(now, old=old, taken=find_taken(old, loaded.environment) or now.taken)
+        return replace(
+            now, old=old, taken=find_endpoint_conflict(old, loaded.environment) or now.taken
+        )
     return now
 
 
-def _former(root: Path, folder: Path, name: str) -> Iterator[Environment]:
-    """Yield the environment at the revisions to compare with; none without git."""
+def _find_former_environments(root: Path, folder: Path, name: str) -> Iterator[Environment]:
+    """Yield the environment at the revisions to compare with; nothing without git."""
     try:
         for revision in ("HEAD", *last_change_of(root, folder, PLACES)):
             then = load_revision(root, folder, revision).get(name)
@@ -145,10 +161,10 @@ def _former(root: Path, folder: Path, name: str) -> Iterator[Environment]:
         return
 
 
-def _exists(
+def _is_deployed(
     old: OldStack, before: Environment, clients: Callable[[Environment], Clients]
 ) -> bool | None:
-    """Return whether the old stack is deployed; None if these credentials cannot read it."""
+    """Return whether the old stack is deployed, or None if these credentials can't read it."""
     try:
         client = clients(before)
         if client("sts").get_caller_identity()["Account"] != old.account:

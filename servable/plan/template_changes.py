@@ -28,7 +28,10 @@ _POLICIES = ("DeletionPolicy", "UpdateReplacePolicy")
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateChange:
-    """A change of one property, or of the resources of one type. None: it doesn't exist."""
+    """A change of one property, or of the resources of one type.
+
+    `before` or `after` is None if the property didn't or doesn't exist.
+    """
 
     resource: str
     """CloudFormation type, for example AWS::SageMaker::Model."""

@@ -1,4 +1,4 @@
-"""A recommendation in an environment file: as a diff, or written, with every comment kept."""
+"""Applies recommendations to an environment file, keeping every comment, and shows the diff."""
 
 import difflib
 import re
@@ -14,18 +14,24 @@ from model_packaging.beside import write_atomically
 
 @dataclass(frozen=True, kw_only=True)
 class KeyChange:
-    """One key of the environment file. `value`: as TOML has it, or an item of tomlkit; None takes it out."""
+    """A change of one key of the environment file.
+
+    `value` is a TOML value or an item of tomlkit; None removes the key.
+    """
 
     key: tuple[str, ...]
     value: Any
     reason: str
 
 
-def edited(text: str, changes: Sequence[KeyChange], *, note: str) -> str:
-    """Return the file with these keys. `note`: where new values come from, as their comment."""
+def apply_changes(text: str, changes: Sequence[KeyChange], *, note: str) -> str:
+    """Return the text of the file with these changes applied.
+
+    `note` says where new values come from and becomes their comment.
+    """
     document: Any = tomlkit.parse(text)
     for change in changes:
-        _put(document, change, note)
+        _apply_change(document, change, note)
     after = tomlkit.dumps(document)
     # A table that tomlkit appends has no blank line after it.
     return after if _CLOSE.search(text) else _CLOSE.sub("\n\n[", after)
@@ -34,8 +40,8 @@ def edited(text: str, changes: Sequence[KeyChange], *, note: str) -> str:
 _CLOSE = re.compile(r"(?<!\n)\n\[")
 
 
-def diff(file: str, before: str, after: str) -> str:
-    """Return the diff; empty where nothing changes."""
+def format_diff(file: str, before: str, after: str) -> str:
+    """Return the unified diff, or an empty text if nothing changes."""
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), file, file
     )
@@ -46,7 +52,7 @@ def write(file: Path, text: str) -> None:
     write_atomically(file, text.encode())
 
 
-def _put(document: Any, change: KeyChange, note: str) -> None:
+def _apply_change(document: Any, change: KeyChange, note: str) -> None:
     table = document
     for depth, name in enumerate(change.key[:-1]):
         if name not in table and change.value is None:

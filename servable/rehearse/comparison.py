@@ -375,6 +375,6 @@ def propose_edit(loaded: ValidFile, comparison: PolicyComparison) -> PolicyPropo
             for key, value in best.trial.policy.sets.items()
         ]
         note = f"rehearsed {time.strftime('%Y-%m-%d')}, servable rehearse"
-        after = environment_edit.edited(before, changes, note=note)
-    diff = environment_edit.diff(os.fspath(loaded.file), before, after)
+        after = environment_edit.apply_changes(before, changes, note=note)
+    diff = environment_edit.format_diff(os.fspath(loaded.file), before, after)
     return PolicyProposal(diff=diff, after=after, file=file)

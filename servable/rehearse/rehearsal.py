@@ -147,14 +147,14 @@ def _read_newest_load(root: Path, name: str) -> MeasuredInstance | None:
             curve = LoadCurve.read(file)
         except (OSError, ValueError):
             continue
-        steps = [step for step in curve.valid if step.latencies.count]
+        steps = [step for step in curve.valid_steps if step.latencies.count]
         if curve.asked.environment == name and steps:
             lightest = steps[0].latencies
             return MeasuredInstance(
                 rate_rps=max(step.throughput_rps.value for step in steps),
                 p50_ms=lightest.compute_percentile_ms(50),
                 p99_ms=lightest.compute_percentile_ms(99),
-                source="servable load" + (" of this computer" if curve.asked.relative else ""),
+                source="servable load" + (" of this computer" if curve.asked.is_relative else ""),
             )
     return None
 

@@ -22,8 +22,8 @@ from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.console.lines import show_progress_line
 from servable.console.signals import enable_ctrl_c
 from servable.load.load_generator import LoadError
-from servable.load.options import AS_JSON, LOCAL, TargetOptions, is_url, with_options
-from servable.load.reached import ReadyTarget, reached_by
+from servable.load.options import AS_JSON, LOCAL, TargetOptions, add_options, is_url
+from servable.load.reached import ReadyTarget, prepare_target
 from servable.project.account import open_account
 from servable.project.completion import complete_environments, complete_targets
 from servable.project.environments import (
@@ -87,7 +87,7 @@ def prepare_other_target(
                 what, other = loaded.name, before
                 options = dataclasses.replace(options, target="local")
         yield held.enter_context(
-            reached_by(what, other, [], create_private_folder(output), options)
+            prepare_target(what, other, [], create_private_folder(output), options)
         )
 
 
@@ -159,7 +159,7 @@ class ReplayOptions(TargetOptions):
 
 @click.command(context_settings={"show_default": True})
 @click.argument("what", metavar="ENV|URL", shell_complete=complete_environments)
-@with_options(OPTIONS)
+@add_options(OPTIONS)
 def replay(what: str, folder: str, **values: Any) -> int:
     """Send captured requests again, at the captured pace, and compare the responses.
 
@@ -280,7 +280,7 @@ def _prepare_and_send(
     with ExitStack() as held:
         # Without --variant all variants share the requests, whichever variant was captured.
         reached = held.enter_context(
-            reached_by(what, loaded, [], create_private_folder(root / RUNS), options)
+            prepare_target(what, loaded, [], create_private_folder(root / RUNS), options)
         )
         several = [reached]
         if options.against is not None:

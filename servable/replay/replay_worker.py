@@ -1,11 +1,16 @@
-"""The process that sends a replay: each request at its own moment, its whole answer back.
+"""The process that sends a replay.
+
+It sends each request at its due time, and returns each complete response.
 
     python -m gevent.monkey --module servable.replay.replay_worker
 
 In: frames {"plan": …}, then requests with their bodies, then {"end": true}. Out: {"ready": true},
-{"answered": …} with the bodies of its answers, {"error": …}, and {"ended": true} when all are answered.
-It ends with its parent, also while requests wait for their moment. Locust's session sends, and nothing is
-counted here. What waits here is bounded: the pipe fills, and the parent waits.
+{"answered": …} with the bodies of its responses, {"error": …}, and {"ended": true} when all
+requests have responses.
+
+It ends with its parent, even while requests wait for their due time. Locust's session sends the
+requests, and nothing is counted here. The number of waiting requests is bounded: the pipe fills,
+and the parent waits.
 """
 
 import os
@@ -49,7 +54,7 @@ _GROWTH, _BACK = 1.25, 0.7
 
 
 class Callers:
-    """Limit of requests under way at once. `objective_ms` None: a fixed number."""
+    """The limit of simultaneous requests. `objective_ms` None: a fixed number."""
 
     def __init__(self, objective_ms: float | None) -> None:
         self._objective_ms = objective_ms
@@ -57,8 +62,8 @@ class Callers:
         self._window: list[float] = []
         self._failed = False
 
-    def done(self, latency_ms: float, *, failed: bool) -> None:
-        """Take note of an answer; after a window of them change the number of callers."""
+    def record_response(self, latency_ms: float, *, failed: bool) -> None:
+        """Record a response; after each window of responses, adjust the number of callers."""
         if self._objective_ms is None:
             return
         self._window.append(latency_ms)
@@ -74,17 +79,20 @@ class Callers:
 
 
 class ReplayedTarget:
-    """One address: its free sessions, and the headers of its requests."""
+    """An address with its idle sessions and the headers of its requests."""
 
     def __init__(self, target: LoadTarget) -> None:
-        """Raises MissingCredentialsError."""
+        """Find the credentials if the target needs signed requests.
+
+        Raises MissingCredentialsError.
+        """
         self._target = target
         self._headers = TargetHeaders(target)
         self._context = gevent.ssl.create_default_context()
         self._idle: list[FastHttpSession] = []
 
     def invoke(self, body: Body) -> tuple[dict[str, Any], bytes]:
-        """Return (description of the response, its body)."""
+        """Send a request and return (description of the response, its body)."""
         session = self._idle.pop() if self._idle else self._open_session()
         url, headers = compose_request(self._target, body)
         content: Any = body.content
@@ -123,7 +131,10 @@ class ReplayedTarget:
 
 class ReplayWorker:
     def __init__(self, requests: Any, answers: Any) -> None:
-        """`requests`, `answers`: gevent's files of standard input and output."""
+        """Store the streams.
+
+        `requests`, `answers`: gevent's files of standard input and output.
+        """
         self._requests = requests
         self._answers = answers
         self._writing = BoundedSemaphore(1)
@@ -138,7 +149,7 @@ class ReplayWorker:
         """Answers that wait for whoever started us to read them."""
 
     def run(self) -> None:
-        """Send everything, and return when all is answered."""
+        """Send all requests, and return when all have responses."""
         first = read_frame(self._requests)
         if first is None:
             return
@@ -146,19 +157,22 @@ class ReplayWorker:
         try:
             self._targets = [ReplayedTarget(LoadTarget(**target)) for target in plan["targets"]]
         except MissingCredentialsError as error:
-            self._say({"error": str(error)})
+            self._write_message({"error": str(error)})
             return
         if plan["as_fast"]:
             self._callers = Callers(plan["objective_ms"])
-        self._say({"ready": True})
-        gevent.spawn(self._watch, os.getppid())
+        self._write_message({"ready": True})
+        gevent.spawn(self._exit_with_parent, os.getppid())
         gevent.spawn(self._receive)
         self._send()
         self._wait_while(lambda: self._under_way + self._unread > 0)
-        self._say({"ended": True})
+        self._write_message({"ended": True})
 
-    def _watch(self, parent: int) -> None:
-        """End with the parent: the end of standard input is not seen while its requests wait for room."""
+    def _exit_with_parent(self, parent: int) -> None:
+        """End this process when its parent ends.
+
+        The end of standard input isn't seen while requests wait for room.
+        """
         while os.getppid() == parent:
             gevent.sleep(_LOOK_SECONDS)
         os._exit(0)
@@ -191,20 +205,22 @@ class ReplayWorker:
                 # Also when it is late: those who were sent must come to read their answers.
                 gevent.sleep(max(0.0, due - time.perf_counter()))
                 if self._under_way >= MOST_UNDER_WAY:
-                    said = _none(f"not sent: {MOST_UNDER_WAY} requests were under way")
-                    self._say_answered(request["number"], 0.0, [said] * len(self._targets))
+                    said = _describe_missing_response(
+                        f"not sent: {MOST_UNDER_WAY} requests were under way"
+                    )
+                    self._write_responses(request["number"], 0.0, [said] * len(self._targets))
                     continue
             # Who reads too slowly is waited for: what is then sent late says so.
             self._wait_while(lambda: self._unread >= _MOST_WAITING)
             self._under_way += 1
-            gevent.spawn(self._ask, request, content, due)
+            gevent.spawn(self._invoke_targets, request, content, due)
 
     def _wait_while(self, holds: Callable[[], bool]) -> None:
         while holds():
             self._free.clear()
             self._free.wait()
 
-    def _ask(self, request: dict[str, Any], content: bytes, due: float) -> None:
+    def _invoke_targets(self, request: dict[str, Any], content: bytes, due: float) -> None:
         body = Body(content=content, **request["headers"])
         lag_ms = 1000 * (time.perf_counter() - due)
         number = request["number"]
@@ -217,31 +233,33 @@ class ReplayWorker:
             try:
                 said[which], bodies[which] = self._targets[which].invoke(body)
             except Exception as error:  # as credentials that have expired
-                said[which] = _none(f"not sent: {error}")
+                said[which] = _describe_missing_response(f"not sent: {error}")
         if self._callers is not None:
             slowest = max(answer["ms"] or 0.0 for answer in said)
             failed = any(answer["error"] or answer["status"] >= 500 for answer in said)
-            self._callers.done(slowest, failed=failed)
+            self._callers.record_response(slowest, failed=failed)
         self._under_way -= 1
         self._unread += 1
         self._free.set()
-        self._say_answered(number, lag_ms, said, *bodies)
+        self._write_responses(number, lag_ms, said, *bodies)
         self._unread -= 1
         self._free.set()
 
-    def _say_answered(
+    def _write_responses(
         self, number: int, lag_ms: float, answers: list[dict[str, Any]], *bodies: bytes
     ) -> None:
-        self._say({"answered": {"number": number, "lagMs": lag_ms, "answers": answers}}, *bodies)
+        self._write_message(
+            {"answered": {"number": number, "lagMs": lag_ms, "answers": answers}}, *bodies
+        )
 
-    def _say(self, message: dict[str, Any], *bodies: bytes) -> None:
+    def _write_message(self, message: dict[str, Any], *bodies: bytes) -> None:
         with self._writing:
             self._answers.write(frame(message, *bodies))
             self._answers.flush()
 
 
-def _none(error: str) -> dict[str, Any]:
-    """Return the record of a request without an answer."""
+def _describe_missing_response(error: str) -> dict[str, Any]:
+    """Return the record of a request without a response."""
     return {"status": None, "contentType": "", "ms": None, "error": error, "bytes": 0}
 
 

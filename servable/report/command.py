@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.objective import Objective, knee
+from servable.load.objective import Objective, find_knee
 from servable.tune import page
 from servable.tune.page import RUN, Content
 
@@ -58,7 +58,7 @@ def read_content(folder: Path, objective: Objective | None = None) -> Content:
         ) from None
     except ValueError:
         raise ReportError(f"{folder}: contains no readable run; measure again") from None
-    at = knee(curve, objective) if objective else None
+    at = find_knee(curve, objective) if objective else None
     return Content(label=folder.name, curve=curve, knee=at)
 
 

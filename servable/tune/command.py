@@ -1,6 +1,6 @@
-"""`servable tune ENV`: search a variant's settings, and show what the file should say.
+"""`servable tune ENV`: search a variant's settings and recommend changes to its file.
 
-Progress goes to stderr, the result to stdout.
+Progress is printed on stderr, the result on stdout.
 """
 
 import json
@@ -16,10 +16,10 @@ from infra.parameters.placement import Placement, list_placements
 from model_packaging.refusal import PackagingError
 from servable.console.lines import SILENT_SECONDS
 from servable.console.signals import enable_ctrl_c
-from servable.load.bodies import BodyError, bodies_of
+from servable.load.bodies import BodyError, load_bodies
 from servable.load.load_generator import LoadError
-from servable.load.objective import Objective, usd_per_million
-from servable.load.options import ABOVE_0, AS_JSON, BODY, CONTENT_TYPE, LOCAL, with_options
+from servable.load.objective import Objective, compute_usd_per_million
+from servable.load.options import ABOVE_0, AS_JSON, BODY, CONTENT_TYPE, LOCAL, add_options
 from servable.load.temporary.endpoints import TemporaryError
 from servable.measured.precision import format_number
 from servable.project import environment_edit
@@ -28,19 +28,19 @@ from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, list_errors, load_endpoint_environment
 from servable.project.provided import LaunchError
 from servable.tune.container_space import Machines
-from servable.tune.recommendation import headline
+from servable.tune.recommendation import describe_result
 from servable.tune.run import TuneError, TuneOptions, TuneProgress
 from servable.tune.search.recommended import Verdict
-from servable.tune.search.space import BATCH_SIZE, Point, Trial, shown
+from servable.tune.search.space import BATCH_SIZE, Point, Trial, format_value
 from servable.tune.tune import TuneResult
 from servable.tune.tune import tune as search
 
 
-def speaker(most_trials: int) -> TuneProgress:
-    """Return callbacks that print on stderr, so that stdout is the answer."""
+def build_progress(most_trials: int) -> TuneProgress:
+    """Return callbacks that print progress on stderr, so that stdout contains only the result."""
     said_at = time.monotonic()
 
-    def began(folder: Path, machines: Machines, done: int, objective: Objective) -> None:
+    def print_start(folder: Path, machines: Machines, done: int, objective: Objective) -> None:
         limit = f"p{objective.percent:g} at most {objective.most_ms:g} ms"
         click.echo(f"{len(machines.space):,} combinations of settings; {limit}; {folder}", err=True)
         for why in dict.fromkeys(machines.left_out.values()):
@@ -49,54 +49,54 @@ def speaker(most_trials: int) -> TuneProgress:
         if done:
             click.echo(f"an earlier run made {done} of the trials; going on", err=True)
 
-    def trial(one: Trial, seconds_left: float | None) -> None:
+    def print_trial(one: Trial, seconds_left: float | None) -> None:
         about = one.measured.about
         found = f"{format_number(about['rps']['value'])} requests/s" if "rps" in about else "-"
         if about.get("usd") and "usd_per_million" in about:
             found += f", {about['usd_per_million']:.3g} $ per million"
-        line = f"{one.number + 1:3d}/{most_trials}  {found:<18} {settings(one.point)}"
+        line = f"{one.number + 1:3d}/{most_trials}  {found:<18} {format_settings(one.point)}"
         line += f"  ({one.measured.failure})" if one.measured.failure else ""
         if seconds_left is not None:
             line += f"; at most {seconds_left / 60:.1f} min of trials left"
-        say_line(line)
+        print_line(line)
 
-    def say_line(text: str) -> None:
+    def print_line(text: str) -> None:
         nonlocal said_at
         said_at = time.monotonic()
         click.echo(text, err=True)
 
-    def step(load: float, known: dict[str, Any]) -> None:
+    def print_step(load: float, known: dict[str, Any]) -> None:
         # Else a measurement that is under way looks like one that hangs.
         if time.monotonic() - said_at > SILENT_SECONDS:
             users = f"{format_number(load)} user{'s' if load != 1 else ''}"
-            say_line(f"     at {users}, {format_number(known['rps'])} requests/s so far")
+            print_line(f"     at {users}, {format_number(known['rps'])} requests/s so far")
 
-    return TuneProgress(began=began, trial=trial, stage=say_line, step=step)
+    return TuneProgress(began=print_start, trial=print_trial, stage=print_line, step=print_step)
 
 
-def settings(point: Point) -> str:
+def format_settings(point: Point) -> str:
     """Format a point as one line, without batching if it is off."""
     unbatched = point.get(BATCH_SIZE, 0) is None
     return " ".join(
-        f"{name}={shown(value)}"
+        f"{name}={format_value(value)}"
         for name, value in point.items()
         if value is not None and not (name.startswith("batching.") and unbatched)
     )
 
 
-def say(tuned: TuneResult, *, write: bool, as_json: bool) -> None:
+def print_result(tuned: TuneResult, *, write: bool, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(_object(tuned, write=write)))
+        click.echo(json.dumps(_build_result_object(tuned, write=write)))
         return
     advice = tuned.content.recommendation
     assert advice is not None  # tune() has made it
     click.echo(f"{len(tuned.content.trials)} trials; {tuned.content.stopped}")
-    click.echo(headline(advice.choice, tuned.content.goal))
+    click.echo(describe_result(advice.choice, tuned.content.goal))
     for change in advice.changes:
         click.echo(f"  {'.'.join(change.key)} = {json.dumps(change.value)}   {change.reason}")
-    settings_kept = "The chosen settings" if advice.choice.better else "Today's settings"
+    settings_kept = "The chosen settings" if advice.choice.is_better else "Today's settings"
     click.echo(f"{settings_kept} carry {advice.rps} requests/s within the objective.")
-    if (cost := _usd_per_million(tuned)) is not None:
+    if (cost := _compute_usd_per_million(tuned)) is not None:
         click.echo(f"  {cost:.3g} $ per million predictions, of an instance as busy as that")
     if advice.relative:
         click.echo("relative: measured on this computer; it sets no scaling target and no alarm")
@@ -106,7 +106,7 @@ def say(tuned: TuneResult, *, write: bool, as_json: bool) -> None:
     click.echo(f"report: {tuned.report}")
 
 
-def _object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
+def _build_result_object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
     content, advice = tuned.content, tuned.content.recommendation
     assert advice is not None  # tune() has made it
     choice = advice.choice
@@ -117,11 +117,11 @@ def _object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
         "goal": content.goal,
         "verdict": choice.confirmation.verdict,
         **asdict(choice.confirmation),
-        "better": choice.better,
+        "better": choice.is_better,
         "noise": choice.noise,
-        "kept": choice.kept,
+        "kept": choice.recommended_point,
         "rps": asdict(advice.rps),
-        "usd_per_million": _usd_per_million(tuned),
+        "usd_per_million": _compute_usd_per_million(tuned),
         "relative": advice.relative,
         "trials": len(content.trials),
         "stopped": content.stopped,
@@ -131,10 +131,15 @@ def _object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
     }
 
 
-def _usd_per_million(tuned: TuneResult) -> float | None:
-    """Return dollars per million predictions; None if measured on this computer, or without a price."""
+def _compute_usd_per_million(tuned: TuneResult) -> float | None:
+    """Return dollars per million predictions.
+
+    Returns None if measured on this computer, or if there is no price.
+    """
     price, advice = tuned.content.usd_per_hour, tuned.content.recommendation
-    return usd_per_million(advice.rps.value, price) if price is not None and advice else None
+    return (
+        compute_usd_per_million(advice.rps.value, price) if price is not None and advice else None
+    )
 
 
 # What the whole search may take where it costs nothing but time.
@@ -142,7 +147,7 @@ LOCAL_MINUTES = 9.0
 EXIT_CODES: dict[Verdict, int] = {"better": 0, "not better": 1, "cannot be told": 3}
 
 
-def _names(value: str | tuple[str, ...]) -> tuple[str, ...]:
+def _parse_names(value: str | tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(value, tuple):
         return value
     names = tuple(name.strip() for name in value.split(","))
@@ -179,7 +184,7 @@ OPTIONS = (
     click.option("--setting", "only", multiple=True, help="May change; none named, all may."),
     click.option(
         "--instance-types",
-        type=_names,
+        type=_parse_names,
         default=(),
         metavar="A,B",
         help="May be taken too, with --target sagemaker.",
@@ -220,7 +225,7 @@ OPTIONS = (
 
 @click.command()
 @ENVIRONMENT
-@with_options(OPTIONS)
+@add_options(OPTIONS)
 def tune(
     environment: str,
     folder: str,
@@ -239,15 +244,15 @@ def tune(
     Ctrl-C, or worse, loses the trial under way; the same command goes on with the others.
     """
     here, local = values.pop("target") == "local", values.pop("local")
-    _refuse_combinations(here, local=local, dollars=dollars, types=values["instance_types"])
+    _reject_combinations(here, local=local, dollars=dollars, types=values["instance_types"])
     loaded, _ = load_endpoint_environment(environment, folder, sets)
     if problems := list_errors(loaded):
         click.echo("\n".join(problems), err=True)
         return 2
-    placement = _placement(loaded, variant)
+    placement = _find_placement(loaded, variant)
     enable_ctrl_c()
     try:
-        bodies, names = bodies_of(
+        bodies, names = load_bodies(
             values.pop("files"), content_type=values.pop("content_type"), loaded=loaded
         )
         account = None if here else open_account(loaded.environment, local=local)
@@ -263,7 +268,7 @@ def tune(
             dollars=dollars or 0.0,
             **values,
         )
-        tuned = search(loaded, placement, options, speaker(options.trials), anew=anew)
+        tuned = search(loaded, placement, options, build_progress(options.trials), anew=anew)
     except (TuneError, LaunchError, LoadError, PackagingError, BodyError, TemporaryError) as error:
         click.echo(f"servable tune: {error}", err=True)
         return 2
@@ -274,12 +279,12 @@ def tune(
         return 130
     if write and tuned.diff:
         environment_edit.write(tuned.file, tuned.after)
-    say(tuned, write=write, as_json=as_json)
+    print_result(tuned, write=write, as_json=as_json)
     assert tuned.content.recommendation is not None  # tune() has made it
     return EXIT_CODES[tuned.content.recommendation.choice.confirmation.verdict]
 
 
-def _refuse_combinations(
+def _reject_combinations(
     here: bool, *, local: bool, dollars: float | None, types: tuple[str, ...]
 ) -> None:
     if here and local:
@@ -292,7 +297,7 @@ def _refuse_combinations(
         )
 
 
-def _placement(loaded: ValidFile, variant: str | None) -> Placement:
+def _find_placement(loaded: ValidFile, variant: str | None) -> Placement:
     placed = {one.name: one for one in list_placements(loaded.environment) if not one.pool}
     name = variant or next(iter(placed), "")
     if name not in placed:

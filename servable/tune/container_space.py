@@ -1,4 +1,7 @@
-"""Search space of a variant: typed settings on each instance type, without those that could not run there."""
+"""The search space of a variant: its settings on each instance type.
+
+Settings that could not run there are left out.
+"""
 
 import dataclasses
 import functools
@@ -17,7 +20,7 @@ from infra.policy.sizing import compute_memory
 from infra.preflight.check import check, check_all, select_errors
 from model_packaging.inputs import needs_our_handler
 from servable.load.load_target import Body
-from servable.tune.search.search import rules_of_thumb
+from servable.tune.search.search import list_rules_of_thumb
 from servable.tune.search.space import (
     BATCH_SIZE,
     INSTANCE_TYPE,
@@ -27,7 +30,7 @@ from servable.tune.search.space import (
     Point,
     Space,
     Value,
-    every_point,
+    generate_points,
 )
 
 TRANSPORT, FROM_BYTES = "transport", "grpc_from_bytes"
@@ -62,12 +65,15 @@ class SettingsGrid:
     """setting -> why it is not tried."""
 
 
-def grid(loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()) -> SettingsGrid:
-    """Return the values to try, each setting only where it can matter: the rule stands next to it.
+def build_grid(
+    loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()
+) -> SettingsGrid:
+    """Return the values to try, for each setting that can matter.
 
-    `bodies`: what is sent; transport is tried only for what is known of them.
+    `bodies`: the requests to send; transport is tried only as far as they are known. The rule for
+    each setting stands next to it.
     """
-    vcpus, today = placement.instance.vcpus, current(placement)
+    vcpus, today = placement.instance.vcpus, build_current_point(placement)
     half, quarter = max(1, vcpus // 2), max(1, vcpus // 4)
     found: dict[str, tuple[Value, ...] | str] = {
         "tfs_processes": (1, 2, quarter, half, vcpus),
@@ -86,12 +92,12 @@ def grid(loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()) -
         found |= dict.fromkeys(("gunicorn_workers", WORKER_CLASS, WORKER_THREADS), why)
     if is_upstream(placement.tensorflow):
         found["omp_threads"] = f"TensorFlow {placement.tensorflow} has no OpenMP"
-    found |= _batching(loaded, placement)
+    found |= _list_batching_values(loaded, placement)
     for name, values in found.items():
         if not isinstance(values, str):
             # Today's settings are compared as they are, and not as the nearest values.
-            found[name] = _sorted(*values, today.get(name, values[0]))
-    found |= _transport(loaded, placement, bodies)
+            found[name] = _sort_values(*values, today.get(name, values[0]))
+    found |= _list_transport_values(loaded, placement, bodies)
     others = (name for name in ContainerSettings.model_fields if name not in (*found, "batching"))
     found |= dict.fromkeys(others, "it sets a time limit, a log, or memory, and no throughput")
     return SettingsGrid(
@@ -100,28 +106,32 @@ def grid(loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()) -
     )
 
 
-def _batching(loaded: ValidFile, placement: Placement) -> Mapping[str, tuple[Value, ...] | str]:
-    """Return sizes of a batch, at least the largest request's rows: a larger request is answered 400.
+def _list_batching_values(
+    loaded: ValidFile, placement: Placement
+) -> Mapping[str, tuple[Value, ...] | str]:
+    """Return batching values, with batch sizes of at least the largest request's rows.
 
-    A file that batches keeps batching: a table that is inherited cannot be taken back by a file.
+    A request with more rows than a batch gets status 400. A file that enables batching keeps it:
+    a file can't remove a table that it inherits. Settings that aren't tried have a reason instead
+    of values.
     """
     written, vcpus = placement.variant.container.batching, placement.instance.vcpus
     rows = loaded.environment.traffic.rows_per_request or 0
     least = max(rows, written.max_batch_size if written else 0)
-    at_once = _requests_at_once(loaded, placement)
+    at_once = _estimate_concurrency(loaded, placement)
     few = f"at most {at_once:.2g} requests are at one instance at once, by traffic.peak_rps and the alarm"
     why = None
     if not least:
         why = "traffic.rows_per_request isn't stated, and a request larger than a batch fails"
     elif not written and at_once < ENOUGH_AT_ONCE:
         why = few
-    elif not written and _rejects(loaded, placement, {BATCH_SIZE: least}) - _rejects(
-        loaded, placement, {}
-    ):
+    elif not written and _find_rejecting_rules(
+        loaded, placement, {BATCH_SIZE: least}
+    ) - _find_rejecting_rules(loaded, placement, {}):
         why = "`servable check` rejects it for this model; its error says why"
     if why:
         return dict.fromkeys((BATCH_SIZE, *OF_BATCHING), why)
-    queue = int(current(placement)[QUEUE] or vcpus)
+    queue = int(build_current_point(placement)[QUEUE] or vcpus)
     return {
         BATCH_SIZE: (least, 4 * least) if written else (None, least, 4 * least),
         "batching.timeout_micros": (0, 1000, 5000),
@@ -132,8 +142,11 @@ def _batching(loaded: ValidFile, placement: Placement) -> Mapping[str, tuple[Val
     }
 
 
-def _requests_at_once(loaded: ValidFile, placement: Placement) -> float:
-    """Return the most requests at one instance: by Little's law none stays longer than the alarm says."""
+def _estimate_concurrency(loaded: ValidFile, placement: Placement) -> float:
+    """Return the maximum number of simultaneous requests at one instance; infinity if unknown.
+
+    By Little's law, with the assumption that no request takes longer than the p99 alarm's limit.
+    """
     environment, variant = loaded.environment, placement.variant
     peak_rps, most_ms = environment.traffic.peak_rps, environment.alarms.p99_latency_ms
     if peak_rps is None or most_ms is None:
@@ -142,10 +155,10 @@ def _requests_at_once(loaded: ValidFile, placement: Placement) -> float:
     return peak_rps * variant.weight / weights * most_ms / 1000 / variant.instance_limit
 
 
-def _transport(
+def _list_transport_values(
     loaded: ValidFile, placement: Placement, bodies: Sequence[Body]
 ) -> Mapping[str, tuple[Value, ...] | str]:
-    """Return values of the handler's transport, or of its size limit; or reasons to try none."""
+    """Return values of the handler's transport or of its size limit, or reasons to try none."""
     model, written = placement.model, placement.variant.container
     if model.handler is None and not (model.code and needs_our_handler(model.code.path)):
         why = f'models.{placement.variant.model} has no handler = "servable" to read it'
@@ -174,27 +187,31 @@ def _transport(
     return {TRANSPORT: tuple(ways), FROM_BYTES: why}
 
 
-def space(
+def build_space(
     loaded: ValidFile, placement: Placement, only: tuple[str, ...] = (), bodies: Sequence[Body] = ()
 ) -> Space:
-    """Return the search space. `only`: settings that may change; none named, all.
+    """Return the search space. Raises ValueError for a setting that can't be tried.
 
-    Left out is what does not fit into memory, and what preflight refuses. Raises ValueError.
+    `only`: settings that may change; if empty, all. Points that don't fit into memory or that
+    `servable check` rejects are left out.
     """
-    known = grid(loaded, placement, bodies)
+    known = build_grid(loaded, placement, bodies)
     for name in only:
         if name not in known.values:
             why = known.left_out.get(name, "no setting to try")
             raise ValueError(f"{name}: {why}; allowed: {', '.join(known.values)}")
     chosen = {name: values for name, values in known.values.items() if not only or name in only}
-    today, allowed = current(placement), _allowed(loaded, placement)
-    points = (one for one in every_point(chosen) if is_distinct(one, today) and allowed(one))
+    today, allowed = build_current_point(placement), _build_filter(loaded, placement)
+    points = (one for one in generate_points(chosen) if is_distinct(one, today) and allowed(one))
     return Space(chosen, points)
 
 
-def settings_at(point: Point, placement: Placement) -> ContainerSettings:
-    """Return the container's settings with a point's instead of the variant's own, derived anew."""
-    written = _with(placement.variant.container, point)
+def derive_point_settings(point: Point, placement: Placement) -> ContainerSettings:
+    """Return the container's settings, derived anew with the values of a point.
+
+    The point's values replace the variant's own.
+    """
+    written = _apply_point(placement.variant.container, point)
     return derive_settings(
         written,
         instance=placement.instance,
@@ -203,8 +220,11 @@ def settings_at(point: Point, placement: Placement) -> ContainerSettings:
     ).settings
 
 
-def current(placement: Placement) -> Point:
-    """Return today's deployment as a point: the file's settings, and derived ones for the rest."""
+def build_current_point(placement: Placement) -> Point:
+    """Return today's deployment as a point.
+
+    It has the file's settings, and derived values for the rest.
+    """
     settings = placement.settings
     threads = settings.gunicorn_threads or 1
     kind = find_worker_class(
@@ -232,7 +252,7 @@ def current(placement: Placement) -> Point:
     return point
 
 
-def _with(settings: ContainerSettings, point: Point) -> ContainerSettings:
+def _apply_point(settings: ContainerSettings, point: Point) -> ContainerSettings:
     values: dict[str, Any] = settings.model_dump(exclude_none=True)
     batching = dict(values.pop("batching", {}))
     for name, value in point.items():
@@ -247,15 +267,18 @@ def _with(settings: ContainerSettings, point: Point) -> ContainerSettings:
     return ContainerSettings.model_validate(values)
 
 
-def _sorted(*values: Value) -> tuple[Value, ...]:
-    """Sort numbers; None is off, and comes first. Words keep their order."""
+def _sort_values(*values: Value) -> tuple[Value, ...]:
+    """Sort numbers, with None (off) first; strings keep their order."""
     if any(isinstance(value, str) for value in values):
         return tuple(dict.fromkeys(values))
     return tuple(sorted(set(values), key=lambda value: (value is not None, value or 0)))
 
 
 def is_distinct(point: Point, today: Point) -> bool:
-    """Whether a point does what no other does. `today`: what the file says, for what the point leaves out."""
+    """Return whether no other point has the same effect as this one.
+
+    `today`: the file's settings, for those that the point leaves out.
+    """
     whole = {**today, **point}
     kind, threads = whole[WORKER_CLASS], int(whole[WORKER_THREADS] or 1)
     if kind == "gthread" and threads == 1:  # as sync
@@ -269,13 +292,16 @@ def is_distinct(point: Point, today: Point) -> bool:
     return int(whole["gunicorn_workers"] or 1) * threads > room
 
 
-def _allowed(loaded: ValidFile, placement: Placement) -> Callable[[Point], bool]:
-    """Return whether a point fits into memory and `check` rejects none of its parts; each is checked once."""
-    now = _rejects(loaded, placement, {})
+def _build_filter(loaded: ValidFile, placement: Placement) -> Callable[[Point], bool]:
+    """Return a predicate: whether a point fits into memory and `check` accepts all its parts.
+
+    Each part is checked once.
+    """
+    now = _find_rejecting_rules(loaded, placement, {})
 
     @functools.cache
-    def allowed(names: tuple[str, ...], part: tuple[tuple[str, Value], ...]) -> bool:
-        settings = settings_at(dict(part), placement)
+    def is_part_allowed(names: tuple[str, ...], part: tuple[tuple[str, Value], ...]) -> bool:
+        settings = derive_point_settings(dict(part), placement)
         needed = compute_memory(
             placement.instance,
             placement.served,
@@ -284,18 +310,18 @@ def _allowed(loaded: ValidFile, placement: Placement) -> Callable[[Point], bool]
         )
         if names == TOGETHER[0] and needed and needed.total_gib > placement.instance.memory_gib:
             return False
-        return not (part and _rejects(loaded, placement, dict(part)) - now)
+        return not (part and _find_rejecting_rules(loaded, placement, dict(part)) - now)
 
     return lambda point: all(
-        allowed(names, tuple((name, point[name]) for name in names if name in point))
+        is_part_allowed(names, tuple((name, point[name]) for name in names if name in point))
         for names in TOGETHER
     )
 
 
-def _rejects(loaded: ValidFile, placement: Placement, point: Point) -> set[str]:
+def _find_rejecting_rules(loaded: ValidFile, placement: Placement, point: Point) -> set[str]:
     """Return the rules that reject the variant with these settings."""
-    container = _with(placement.variant.container, point)
-    found = check_all(_changed(loaded, placement.name, container=container))
+    container = _apply_point(placement.variant.container, point)
+    found = check_all(_change_variant(loaded, placement.name, container=container))
     return {
         one.rule for one in found if one.severity is Severity.ERROR or one.rule in NEVER_PROPOSED
     }
@@ -308,16 +334,19 @@ class Machine:
     loaded: ValidFile
     placement: Placement
 
-    def at(self, point: Point) -> ValidFile:
+    def apply_point(self, point: Point) -> ValidFile:
         """Return the environment with a point's settings instead of the variant's own."""
-        return _changed(
-            self.loaded, self.placement.name, container=settings_at(point, self.placement)
+        return _change_variant(
+            self.loaded, self.placement.name, container=derive_point_settings(point, self.placement)
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machines:
-    """`kinds`: instance type -> its vCPUs and memory, today's first."""
+    """The variant on each instance type.
+
+    `kinds`: instance type -> the environment on it, today's type first.
+    """
 
     today: str
     kinds: Mapping[str, Machine]
@@ -325,30 +354,39 @@ class Machines:
     left_out: Mapping[str, str] = field(default_factory=dict)
     """setting -> why it is not tried on today's."""
 
-    def of(self, point: Point) -> Machine:
-        return self.kinds[self.kind_of(point)]
+    def find_machine(self, point: Point) -> Machine:
+        return self.kinds[self.find_instance_type(point)]
 
-    def kind_of(self, point: Point) -> str:
+    def find_instance_type(self, point: Point) -> str:
         return str(point.get(INSTANCE_TYPE, self.today))
 
-    def larger(self, point: Point) -> float:
+    def compute_vcpu_ratio(self, point: Point) -> float:
         """Return the point's vCPUs as a multiple of today's."""
         today = self.kinds[self.today].placement.instance.vcpus
-        return self.of(point).placement.instance.vcpus / today
+        return self.find_machine(point).placement.instance.vcpus / today
 
     @property
-    def wanted(self) -> list[Point]:
-        """Points to try first: today's settings, then rules of thumb, each for every type in turn."""
-        inherited: Point = {**current(self.kinds[self.today].placement), INSTANCE_TYPE: self.today}
+    def initial_points(self) -> list[Point]:
+        """Return the points to try first: today's settings, then rules of thumb.
+
+        The rules of thumb take turns over the instance types.
+        """
+        inherited: Point = {
+            **build_current_point(self.kinds[self.today].placement),
+            INSTANCE_TYPE: self.today,
+        }
         by_kind = [
-            [{**current(machine.placement), **point, INSTANCE_TYPE: kind} for point in rules]
+            [
+                {**build_current_point(machine.placement), **point, INSTANCE_TYPE: kind}
+                for point in rules
+            ]
             for kind, machine in self.kinds.items()
-            for rules in [rules_of_thumb(self.space, vcpus=machine.placement.instance.vcpus)]
+            for rules in [list_rules_of_thumb(self.space, vcpus=machine.placement.instance.vcpus)]
         ]
         return [inherited, *itertools.chain.from_iterable(zip(*by_kind, strict=True))]
 
 
-def machines(
+def build_machines(
     loaded: ValidFile,
     placement: Placement,
     *,
@@ -356,28 +394,35 @@ def machines(
     instance_types: Sequence[str] = (),
     bodies: Sequence[Body] = (),
 ) -> Machines:
-    """Return the machines. Raises ValueError for an unknown type, or one that `servable check` rejects."""
+    """Return the variant on each instance type, with the search space.
+
+    Raises ValueError for an unknown type, or one that `servable check` rejects.
+    """
     today = str(placement.variant.instance_type)
     kinds = {today: Machine(loaded=loaded, placement=placement)}
     allowed = {finding.rule for finding in select_errors(check(loaded))}
     for kind in instance_types:
         if kind not in kinds:
-            kinds[kind] = _on(loaded, placement, kind, allowed)
-    spaces = {kind: space(one.loaded, one.placement, only, bodies) for kind, one in kinds.items()}
-    known = grid(loaded, placement, bodies)
+            kinds[kind] = _build_machine(loaded, placement, kind, allowed)
+    spaces = {
+        kind: build_space(one.loaded, one.placement, only, bodies) for kind, one in kinds.items()
+    }
+    known = build_grid(loaded, placement, bodies)
     left_out = {}
     for name in known.values:
         if name not in spaces[today].names:
             left_out[name] = "it isn't among --setting"
         elif len({*spaces[today].ranks[name].tolist()}) < 2:
             left_out[name] = "no other value fits into memory, has an effect, and passes `check`"
-    together = _together(spaces, kinds) if instance_types else spaces[today]
+    together = _join_spaces(spaces, kinds) if instance_types else spaces[today]
     return Machines(today=today, kinds=kinds, space=together, left_out=known.left_out | left_out)
 
 
-def _on(loaded: ValidFile, placement: Placement, kind: str, allowed: set[str]) -> Machine:
+def _build_machine(
+    loaded: ValidFile, placement: Placement, kind: str, allowed: set[str]
+) -> Machine:
     name, today = placement.name, placement.instance
-    other = _changed(loaded, name, instance_type=kind)
+    other = _change_variant(loaded, name, instance_type=kind)
     wrong = [finding for finding in select_errors(check(other)) if finding.rule not in allowed]
     placed = [place for place in list_placements(other.environment) if place.name == name]
     if wrong or not placed:
@@ -391,23 +436,25 @@ def _on(loaded: ValidFile, placement: Placement, kind: str, allowed: set[str]) -
     return Machine(loaded=other, placement=placed[0])
 
 
-def _together(spaces: Mapping[str, Space], kinds: Mapping[str, Machine]) -> Space:
-    """Join every type's own points, in the settings that are tried on all of them."""
+def _join_spaces(spaces: Mapping[str, Space], kinds: Mapping[str, Machine]) -> Space:
+    """Join the points of all instance types, in the settings that are tried on all of them."""
     first, *others = spaces.values()
     by_size = sorted(kinds, key=lambda kind: kinds[kind].placement.instance.vcpus)
     grid: dict[str, tuple[Value, ...]] = {INSTANCE_TYPE: tuple(by_size)}
     for name in first.names:
         if all(name in part.grid for part in others):
-            grid[name] = _sorted(*(value for part in spaces.values() for value in part.grid[name]))
+            grid[name] = _sort_values(
+                *(value for part in spaces.values() for value in part.grid[name])
+            )
     points = (
-        {INSTANCE_TYPE: kind, **part.point(number)}
+        {INSTANCE_TYPE: kind, **part.build_point(number)}
         for kind, part in spaces.items()
         for number in range(len(part))
     )
     return Space(grid, points)
 
 
-def _changed(loaded: ValidFile, name: str, **what: object) -> ValidFile:
+def _change_variant(loaded: ValidFile, name: str, **what: object) -> ValidFile:
     environment = loaded.environment
     variants = {**environment.variants, name: environment.variants[name].model_copy(update=what)}
     changed = environment.model_copy(update={"variants": variants})

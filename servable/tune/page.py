@@ -1,4 +1,4 @@
-"""Write the page of a search, or of two runs next to each other, and draw its pictures."""
+"""Write the report page of one or two searches, and draw its charts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from pydantic import TypeAdapter
 
 from model_packaging.beside import write_atomically
 from servable.load.objective import Goal
-from servable.load.page import LoadContent, curve_tabs
+from servable.load.page import LoadContent, build_curve_tabs
 from servable.load.page import write as write_page
 from servable.measured import document
 from servable.measured.document import Cell, Picture, ReportTable, Row, Tab
 from servable.measured.precision import Interval
-from servable.tune.recommendation import Recommendation, headline
+from servable.tune.recommendation import Recommendation, describe_result
 from servable.tune.search.recommended import Effect
-from servable.tune.search.space import Trial, shown
+from servable.tune.search.space import Trial, format_value
 
 # The file of a search's folder that holds all of it.
 RUN = "run.json"
@@ -27,7 +27,10 @@ RUN = "run.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Content(LoadContent):
-    """`trials` and what follows are empty for a load test alone."""
+    """The content of a search's page.
+
+    `trials` and the fields after it are empty for a load test alone.
+    """
 
     trials: tuple[Trial, ...] = ()
     effects: Mapping[str, tuple[Effect, ...]] = field(default_factory=dict)
@@ -44,7 +47,7 @@ class Content(LoadContent):
 
     @classmethod
     def read(cls, file: Path) -> "Content":
-        """Read a content. Raises OSError, ValueError."""
+        """Read a content from a file. Raises OSError, ValueError."""
         return TypeAdapter(Content).validate_json(file.read_bytes())
 
 
@@ -53,7 +56,7 @@ _COLUMNS = 3
 
 
 def draw_trials(contents: Sequence[Content]) -> bytes:
-    """Draw requests per second in the order of measuring, and the best so far."""
+    """Draw requests per second in the order of measurement, and the best value so far."""
     title = "Every trial, in the order of measuring"
     figure = document.create_figure()
     axes = figure.subplots()
@@ -97,7 +100,9 @@ def draw_effects(content: Content) -> bytes:
         places = range(len(intervals))
         document.draw_intervals(axes, places, intervals, fmt="o", color=document.BLUE)
         axes.axhline(1.0, color=document.GREY, linestyle=":", lw=1)
-        axes.set_xticks(places, [shown(effect.value) for effect in effects[name]], fontsize=9.5)
+        axes.set_xticks(
+            places, [format_value(effect.value) for effect in effects[name]], fontsize=9.5
+        )
         axes.set_xlim(-0.5, len(intervals) - 0.5)
         axes.set_ylim(max(0.0, lowest - 0.05), highest + 0.05)
         document.format_axes(axes, x=name, y="", legend=False)
@@ -112,31 +117,31 @@ def draw_effects(content: Content) -> bytes:
 def draw_cost(contents: Sequence[Content]) -> bytes:
     """Draw the cost of a million predictions against p99 latency."""
     title = "Cost against latency"
-    costs = [_costs(content) for content in contents]
+    costs = [_compute_costs(content) for content in contents]
     if not any(costs):
         return document.draw_empty_chart(NO_SEARCH, title=title)
     figure = document.create_figure()
     axes = figure.subplots()
     for content, points, colour in zip(contents, costs, document.OF_RUNS, strict=False):
         label = f"{content.label}: a trial at its knee"
-        _draw(axes, points, color=colour, label=label)
+        _draw_points(axes, points, color=colour, label=label)
         if content.recommendation is not None:
-            kept = dict(content.recommendation.choice.kept)
+            kept = dict(content.recommendation.choice.recommended_point)
             chosen = [point for point in points if dict(point[2].point) == kept]
             look = {"markersize": 14, "markerfacecolor": "none", "color": document.RED}
-            _draw(axes, chosen, label="the choice", **look)
+            _draw_points(axes, chosen, label="the choice", **look)
     priced = all(content.usd_per_hour is not None for content in contents)
     y = "$ per million predictions" if priced else "cost of a prediction, the cheapest = 1"
     document.format_axes(axes, title=title, x="p99 at the knee, ms", y=y, zero="xy")
     return document.render_png(figure)
 
 
-def _draw(axes: Axes, points: Sequence[tuple[float, float, Trial]], **look: Any) -> None:
+def _draw_points(axes: Axes, points: Sequence[tuple[float, float, Trial]], **look: Any) -> None:
     axes.plot([p99_ms for p99_ms, _, _ in points], [usd for _, usd, _ in points], "o", **look)
 
 
-def _costs(content: Content) -> list[tuple[float, float, Trial]]:
-    """Return (p99 in ms, cost, trial) of each that ran."""
+def _compute_costs(content: Content) -> list[tuple[float, float, Trial]]:
+    """Return (p99 in ms, cost, trial) of each trial that ran."""
     ran = [
         (trial.measured.about, trial)
         for trial in content.trials
@@ -153,23 +158,23 @@ def _costs(content: Content) -> list[tuple[float, float, Trial]]:
 
 
 def write(folder: Path, contents: Sequence[Content], *, diff: str = "") -> Path:
-    """Write report.html and pictures/*.png; one content, or two to compare. Return the page."""
+    """Write report.html and pictures/*.png for one run or two runs. Return the page's path."""
     if len(contents) not in (1, 2):
         raise ValueError(f"{len(contents)} runs: a report shows one, or compares two")
-    return write_page(folder, contents, tabs(contents, diff))
+    return write_page(folder, contents, build_tabs(contents, diff))
 
 
-def tabs(contents: Sequence[Content], diff: str = "") -> list[Tab]:
-    throughput, latency, machine = curve_tabs(contents)
-    recommendation = _recommendation_tab(contents, diff)
-    return [throughput, latency, *_search_tabs(contents), machine, *recommendation]
+def build_tabs(contents: Sequence[Content], diff: str = "") -> list[Tab]:
+    throughput, latency, machine = build_curve_tabs(contents)
+    recommendation = _build_recommendation_tabs(contents, diff)
+    return [throughput, latency, *_build_search_tabs(contents), machine, *recommendation]
 
 
-def _search_tabs(contents: Sequence[Content]) -> list[Tab]:
+def _build_search_tabs(contents: Sequence[Content]) -> list[Tab]:
     if not any(content.trials for content in contents):
         return []
     ends = [f"{content.label} ended: {content.stopped}." for content in contents if content.stopped]
-    table = [_trials(content) for content in contents if content.trials]
+    table = [_build_trial_table(content) for content in contents if content.trials]
     ends += [
         f"{content.label} didn't try {name}: {why}."
         for content in contents
@@ -188,19 +193,21 @@ def _search_tabs(contents: Sequence[Content]) -> list[Tab]:
     ]
 
 
-def _recommendation_tab(contents: Sequence[Content], diff: str) -> list[Tab]:
+def _build_recommendation_tabs(contents: Sequence[Content], diff: str) -> list[Tab]:
     advised = [(content, content.recommendation) for content in contents if content.recommendation]
     if not advised:
         return []
-    advice = [line for each in advised for line in _advice(*each)]
-    changes = [_changes(*each) for each in advised]
+    advice = [line for each in advised for line in _describe_advice(*each)]
+    changes = [_build_change_table(*each) for each in advised]
     return [Tab("recommendation", "Recommendation", (), advice, changes, diff)]
 
 
-def _trials(content: Content) -> ReportTable:
+def _build_trial_table(content: Content) -> ReportTable:
     names = tuple(content.trials[0].point)
     cost = ("$ per million",) if content.usd_per_hour is not None else ()
-    chosen = dict(content.recommendation.choice.kept) if content.recommendation else None
+    chosen = (
+        dict(content.recommendation.choice.recommended_point) if content.recommendation else None
+    )
     rows = []
     for trial in content.trials:
         about, failure = trial.measured.about, trial.measured.failure
@@ -210,7 +217,7 @@ def _trials(content: Content) -> ReportTable:
             (str(Interval(**rps)), rps["value"]) if rps else "",
             about.get("p99_ms", ""),
             *(about.get("usd_per_million", "") for _ in cost),
-            *(shown(trial.point[name]) for name in names),
+            *(format_value(trial.point[name]) for name in names),
             trial.seconds,
             failure or "",
         )
@@ -220,23 +227,23 @@ def _trials(content: Content) -> ReportTable:
     return ReportTable(f"Trials of {content.label}", heads, rows)
 
 
-def _advice(content: Content, recommendation: Recommendation) -> list[str]:
+def _describe_advice(content: Content, recommendation: Recommendation) -> list[str]:
     """Return the recommendation of a search, in sentences."""
     keys = ", ".join(".".join(change.key) for change in recommendation.withheld)
     target = f"{recommendation.scaling_target_per_minute:,.0f} invocations a minute and instance"
     return [
-        headline(recommendation.choice, content.goal),
+        describe_result(recommendation.choice, content.goal),
         f"Not written, because measured on this computer: {keys}."
         if keys
         else f"Scaling target: {target}.",
     ]
 
 
-def _changes(content: Content, recommendation: Recommendation) -> ReportTable:
+def _build_change_table(content: Content, recommendation: Recommendation) -> ReportTable:
     several = [(change, "yes") for change in recommendation.changes]
     several += [(change, "no: measured on this computer") for change in recommendation.withheld]
     rows = [
-        Row((".".join(change.key), shown(change.value), change.reason, written))
+        Row((".".join(change.key), format_value(change.value), change.reason, written))
         for change, written in several
     ]
     heads = ("key", "value", "why", "written")

@@ -1,4 +1,7 @@
-"""Recommended changes of an environment file from a measurement: settings, scaling, alarms, bake."""
+"""Recommend changes to an environment file from a measurement.
+
+The changes concern settings, scaling, alarms, and the bake time.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +15,7 @@ from servable.load.objective import Goal, Knee
 from servable.measured.precision import Interval, Latencies, format_number
 from servable.project.environment_edit import KeyChange
 from servable.tune.search.recommended import ChosenPoint, Effect
-from servable.tune.search.space import INSTANCE_TYPE, shown
+from servable.tune.search.space import INSTANCE_TYPE, format_value
 
 # CloudWatch has a minute's metrics within the next one or two.
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
@@ -47,23 +50,30 @@ def recommend(
     latencies: Latencies,
     force_local_numbers: bool = False,
 ) -> Recommendation:
-    """Recommend changes. `knee` and `latencies`: of the settings that are kept, the choice or today's."""
-    relative = asked.relative and not force_local_numbers
-    numbers = _numbers(environment, variant, knee.rps, latencies)
+    """Recommend changes to the environment file.
+
+    `knee` and `latencies`: of the recommended settings, which are the choice's or today's.
+    """
+    relative = asked.is_relative and not force_local_numbers
+    numbers = _list_measured_changes(environment, variant, knee.rps, latencies)
     return Recommendation(
-        relative=asked.relative,
+        relative=asked.is_relative,
         choice=choice,
         rps=knee.rps,
         scaling_target_per_minute=compute_target_invocations(
-            max_rps_per_instance=knee.rps.value, safety_factor=_safety(environment, variant)
+            max_rps_per_instance=knee.rps.value,
+            safety_factor=_find_safety_factor(environment, variant),
         ),
-        changes=(*_settings(variant, choice, effects), *(() if relative else numbers)),
+        changes=(*_list_setting_changes(variant, choice, effects), *(() if relative else numbers)),
         withheld=numbers if relative else (),
     )
 
 
-def headline(choice: ChosenPoint, goal: Goal) -> str:
-    """Return the result of the search in one sentence or two: the same on the screen and on the page."""
+def describe_result(choice: ChosenPoint, goal: Goal) -> str:
+    """Return the result of the search in one or two sentences.
+
+    The terminal output and the page show the same text.
+    """
     shown, gain = choice.confirmation, choice.confirmation.gain
     unit = "requests/s" if goal == "throughput" else "requests per dollar"
     if gain is None:
@@ -71,7 +81,7 @@ def headline(choice: ChosenPoint, goal: Goal) -> str:
         why = failed if shown.refuted else "too few trials were left to compare others with them"
         return f"Today's settings stay: {why}."
     interval = f"{gain.value:+.1%} {unit}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
-    if choice.better:
+    if choice.is_better:
         return f"The chosen settings together are better than today's: {interval}."
     if shown.refuted:
         return (
@@ -92,22 +102,27 @@ def headline(choice: ChosenPoint, goal: Goal) -> str:
     return found
 
 
-def _alone(name: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect]]) -> str:
-    """Describe the effect of one setting by itself: the choice, but for today's value of it."""
+def _describe_single_effect(
+    name: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect]]
+) -> str:
+    """Describe the effect of one setting by itself.
+
+    It is that of the choice with today's value of the setting.
+    """
     for effect in effects.get(name, ()):
         if effect.value == choice.start.get(name):
             back = effect.relative
             interval = f"{back.value - 1:+.0%} ({back.low - 1:+.0%} to {back.high - 1:+.0%})"
             unsure = "" if back.high < 1 else "; not shown by itself"
-            return f"with {shown(effect.value)} as today, the others as chosen: {interval}{unsure}"
+            return f"with {format_value(effect.value)} as today, the others as chosen: {interval}{unsure}"
     return "part of the choice; not known by itself"
 
 
-def _settings(
+def _list_setting_changes(
     variant: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect]]
 ) -> tuple[KeyChange, ...]:
-    """Return changes of settings if better ones were shown; otherwise those in the file stay."""
-    if not choice.better:
+    """Return the changes of settings; none if no better settings were shown."""
+    if not choice.is_better:
         return ()
     moved = choice.point.get(INSTANCE_TYPE) != choice.start.get(INSTANCE_TYPE)
     table = ("variants", variant)
@@ -117,7 +132,7 @@ def _settings(
             if name == INSTANCE_TYPE
             else (*table, "container", *name.split(".")),
             value=value,
-            reason=_alone(name, choice, effects),
+            reason=_describe_single_effect(name, choice, effects),
         )
         for name, value in choice.point.items()
         # On another instance type another value would be derived for what the file leaves out.
@@ -125,10 +140,10 @@ def _settings(
     )
 
 
-def _numbers(
+def _list_measured_changes(
     environment: Environment, variant: str, rps: Interval, latencies: Latencies
 ) -> tuple[KeyChange, ...]:
-    table, safety = ("variants", variant), _safety(environment, variant)
+    table, safety = ("variants", variant), _find_safety_factor(environment, variant)
     # The low end: a target too low costs money, one too high costs requests.
     most = float(f"{rps.low:.3g}")
     changes = [
@@ -143,26 +158,29 @@ def _numbers(
             reason=f"target {format_number(60 * most * safety)} invocations a minute and instance",
         ),
     ]
-    changes += _instances(environment, variant, most, safety)
+    changes += _list_instance_changes(environment, variant, most, safety)
     for name, percent in (("p50", 50.0), ("p90", 90.0), ("p99", 99.0)):
         milliseconds = latencies.compute_percentile_ms(percent)
         if math.isfinite(milliseconds):
             changes.append(
                 KeyChange(
                     key=("alarms", f"{name}_latency_ms"),
-                    value=_rounded_up(milliseconds),
+                    value=_round_up(milliseconds),
                     reason=f"{name} at the most that one instance shall carry",
                 )
             )
     if environment.rollout is not None:
-        changes.append(_bake(environment))
+        changes.append(_compute_bake_change(environment))
     return tuple(changes)
 
 
-def _instances(
+def _list_instance_changes(
     environment: Environment, variant: str, most: float, safety: float
 ) -> list[KeyChange]:
-    """Return instances for the stated traffic, of which this variant gets its weight's share."""
+    """Return the changes of instance counts for the stated traffic.
+
+    The variant gets a share of the traffic according to its weight.
+    """
     traffic, table = environment.traffic, environment.variants[variant]
     share = table.weight / (sum(other.weight for other in environment.variants.values()) or 1.0)
     changes = []
@@ -180,8 +198,12 @@ def _instances(
     return changes
 
 
-def _bake(environment: Environment) -> KeyChange:
-    """Return a bake longer than an alarm needs to fire, and than the first share needs to tell."""
+def _compute_bake_change(environment: Environment) -> KeyChange:
+    """Return the change of the bake time.
+
+    It is longer than an alarm needs to fire. With a canary, it also covers the time in which the
+    canary's share gets enough requests to judge. The maximum is LONGEST_BAKE_MINUTES.
+    """
     window = environment.alarms.window_minutes
     least = window + METRIC_DELAY_MINUTES + 1
     reason = f"an alarm needs {window} minutes and {METRIC_DELAY_MINUTES} for its metrics"
@@ -198,12 +220,12 @@ def _bake(environment: Environment) -> KeyChange:
     )
 
 
-def _safety(environment: Environment, variant: str) -> float:
+def _find_safety_factor(environment: Environment, variant: str) -> float:
     scaling = environment.variants[variant].scaling
     return scaling.safety_factor if scaling else AWS_SAFETY_FACTOR
 
 
-def _rounded_up(milliseconds: float) -> float:
-    """Round up to two digits: 87.3 is 88."""
+def _round_up(milliseconds: float) -> float:
+    """Round up to two digits: 87.3 becomes 88."""
     step: float = 10.0 ** (math.floor(math.log10(milliseconds)) - 1)
     return float(f"{math.ceil(milliseconds / step) * step:.6g}")

@@ -1,4 +1,4 @@
-"""A run of `servable tune`: what is asked, whom it tells, and the folder in which its answer grows."""
+"""A run of `servable tune`: its options, progress callbacks, and result folder."""
 
 import fcntl
 import hashlib
@@ -17,10 +17,10 @@ from model_packaging.beside import create_private_folder, touch_private
 from model_packaging.tree import compute_sha256
 from servable.load.load_target import Body
 from servable.load.objective import Goal, Objective
-from servable.load.temporary.endpoints import LiveVariant, live_variant
+from servable.load.temporary.endpoints import LiveVariant, read_live_variant
 from servable.project.account import Account
 from servable.serve.serve import prepare_variant
-from servable.tune.container_space import Machines, current, machines
+from servable.tune.container_space import Machines, build_current_point, build_machines
 from servable.tune.search.space import Trial
 
 RUNS = Path(".servable") / "tuning"
@@ -28,12 +28,12 @@ TRIALS_FILE = "trials.jsonl"
 
 
 class TuneError(Exception):
-    """Why nothing was found. `str()` is a whole sentence: what failed, what to do."""
+    """The search failed. `str()` is a complete sentence with the failure and its fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
-    """Question of a search, and its means."""
+    """The options of a search."""
 
     bodies: Sequence[Body]
     body_names: tuple[str, ...]
@@ -55,7 +55,7 @@ class TuneOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TuneProgress:
-    """Callbacks for the progress of a search."""
+    """The callbacks for the progress of a search."""
 
     began: Callable[[Path, Machines, int, Objective], None]
     """The run's folder, what may be tried and what not, trials that are done already, the objective."""
@@ -69,7 +69,10 @@ class TuneProgress:
 
 @dataclass(frozen=True)
 class Run:
-    """A run of one question; another model, body, goal, limit or setting is another run."""
+    """A run of one search.
+
+    A different model, body, goal, limit, or setting makes a different run with its own folder.
+    """
 
     loaded: ValidFile
     placement: Placement
@@ -82,13 +85,16 @@ class Run:
 
     @cached_property
     def machines(self) -> Machines:
-        """Search space. Raises TuneError, and ValueError for a setting or type that cannot be tried."""
+        """Return the variant on each instance type, with the search space.
+
+        Raises TuneError, and ValueError for a setting or type that can't be tried.
+        """
         if self.placement.served.multi_model:
             raise TuneError(
                 "several models behind one endpoint: which are loaded decides, not tune"
             )
         options = self.options
-        found = machines(
+        found = build_machines(
             self.loaded,
             self.placement,
             only=options.only,
@@ -102,10 +108,10 @@ class Run:
 
     @cached_property
     def model(self) -> LiveVariant | str:
-        """The live variant that is copied, or the digest of the archive that is served here."""
+        """Return the deployed variant to copy, or the digest of the archive served here."""
         if self.options.account is not None:
             client = self.options.account.client("sagemaker")
-            return live_variant(client, self.environment.endpoint.name, self.placement.name)
+            return read_live_variant(client, self.environment.endpoint.name, self.placement.name)
         archive = prepare_variant(self.loaded, variant=self.placement.name).archive
         assert archive is not None  # one model, as `machines` has seen
         return compute_sha256(archive)
@@ -118,7 +124,7 @@ class Run:
         # A file's own prices decide what is best for cost, and nothing otherwise.
         prices = self.environment.prices.instance_usd_per_hour if options.goal == "cost" else {}
         asked = [
-            *(self.model, tried.keys, tried.names, current(self.placement)),
+            *(self.model, tried.keys, tried.names, build_current_point(self.placement)),
             *(hashlib.sha256(one.content).hexdigest() for one in options.bodies),
             *(Objective.percent, options.most_ms, stated_ms, options.goal, sorted(prices.items())),
             account and (account.number, account.client("sagemaker").meta.endpoint_url),
@@ -128,8 +134,11 @@ class Run:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Lock a folder: two runs of it would each spend the whole budget. Raises TuneError."""
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder while the block lasts. Raises TuneError if another run holds the lock.
+
+    Two runs of the same folder would each spend the whole budget.
+    """
     create_private_folder(folder.parent)
     # Beside it: --new deletes the folder. It ends with the process, however that ends.
     lock = folder.with_name(f"{folder.name}.lock")

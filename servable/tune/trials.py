@@ -1,6 +1,6 @@
-"""Trials: an endpoint with other settings, a short load test, its knee.
+"""Trials: start an endpoint with different settings, load-test it briefly, and find its knee.
 
-The endpoint is a local container, or in SageMaker a temporary copy of the live one.
+The endpoint is a local container, or in SageMaker a temporary copy of the deployed one.
 """
 
 import dataclasses
@@ -19,18 +19,24 @@ from pydantic import TypeAdapter
 from infra.parameters.loading import ValidFile
 from model_packaging.beside import create_private_folder, write_atomically
 from servable.load.load_generator import LoadError, LoadGenerator
-from servable.load.load_target import Pace, container
-from servable.load.load_test import Schedule, measure, yielding
+from servable.load.load_target import Pace, build_container_target
+from servable.load.load_test import Schedule, lower_priority, measure_curve
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
-from servable.load.objective import Knee, Objective, knee, objective_value, usd_per_million
-from servable.load.reached import ReadyTarget, asked_of, at_endpoint
+from servable.load.objective import (
+    Knee,
+    Objective,
+    compute_goal_value,
+    compute_usd_per_million,
+    find_knee,
+)
+from servable.load.reached import ReadyTarget, describe_measurement, prepare_endpoint
 from servable.load.temporary.endpoints import (
     BudgetSpentError,
     Ledger,
     LiveVariant,
     NotInServiceError,
     TemporaryEndpoints,
-    explained,
+    translate_aws_errors,
 )
 from servable.measured.precision import format_number
 from servable.project.provided import LaunchError
@@ -56,12 +62,12 @@ FURTHER = 2
 
 
 class NotServedError(Exception):
-    """The settings do not start. `str()` says why."""
+    """An endpoint doesn't start with these settings. `str()` contains the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceLoad:
-    """The load around which every trial is measured, the knee of today's settings."""
+    """The load around which every trial is measured: the knee of today's settings."""
 
     users: float
     seconds: float
@@ -73,13 +79,13 @@ OBJECTIVE = "objective.json"
 _OBJECTIVE, _AROUND = TypeAdapter(Objective), TypeAdapter(ReferenceLoad)
 
 
-def kept_objective(folder: Path) -> Objective:
+def read_objective(folder: Path) -> Objective:
     """Read the objective of the run in this folder. Raises OSError, ValueError."""
     return _OBJECTIVE.validate_json((folder / OBJECTIVE).read_bytes())
 
 
 class Trials(ABC):
-    """Measures points; one generator asks all of them. A context manager."""
+    """Measures points with one load generator for all of them. A context manager."""
 
     trial_pace: Pace
     """Short, since many are compared; the model of the search knows that they are noisy."""
@@ -93,19 +99,22 @@ class Trials(ABC):
         self._generator: LoadGenerator | None = None
 
     @abstractmethod
-    def reached(self, point: Point) -> AbstractContextManager[ReadyTarget]:
+    def serve(self, point: Point) -> AbstractContextManager[ReadyTarget]:
         """Serve with these settings while the context lasts. Raises NotServedError."""
 
-    def seconds_expected(self) -> tuple[float, float]:
-        """Return the seconds of a load curve and of a trial, before one was measured."""
+    def estimate_seconds(self) -> tuple[float, float]:
+        """Return the expected seconds of a load curve and of a trial, before one is measured."""
         curve, trial = self.curve_pace, self.trial_pace
         return (
             self.start_seconds + CURVE_STEPS * (curve.warm_up_seconds + curve.least_seconds),
             self.start_seconds + TRIAL_STEPS * (trial.warm_up_seconds + trial.least_seconds),
         )
 
-    def price_of(self, kind: str) -> float | None:
-        """Return the price of an instance type, or None if neither the file nor the catalog states it."""
+    def find_price(self, kind: str) -> float | None:
+        """Return the price of an instance type per hour, in US dollars.
+
+        Returns None if neither the file nor the catalog contains it.
+        """
         environment = self._run.environment
         price = environment.prices.find_instance_price(kind, environment.region)
         return price.usd_per_hour if price else None
@@ -121,46 +130,57 @@ class Trials(ABC):
         if self._generator is not None:
             self._generator.close()
 
-    def objective(self) -> Objective:
-        """Return the objective of every trial. Decided once: a resumed run keeps it."""
+    def decide_objective(self) -> Objective:
+        """Return the objective of every trial.
+
+        It is decided once: a resumed run keeps it.
+        """
         kept, most_ms = self._run.folder / OBJECTIVE, self._run.options.most_ms
-        busy = self.busy_share()
+        busy = self.measure_busy_share()
         if busy > BUSY_SHARE:
             self._run.progress.stage(
                 f"other programs use {busy:.0%} of this computer's CPU cores, so trials will vary more; "
                 "end them for a result that you can rely on"
             )
         if kept.exists():
-            return kept_objective(self._run.folder)
+            return read_objective(self._run.folder)
         if most_ms is not None:
             objective = Objective(most_ms=most_ms)
         else:
             self._run.progress.stage("one caller alone, at today's settings")
-            objective = self._objective(self._run.environment.alarms.p99_latency_ms, busy)
+            objective = self._choose_objective(self._run.environment.alarms.p99_latency_ms, busy)
         write_atomically(kept, _OBJECTIVE.dump_json(objective))
         return objective
 
-    def busy_share(self) -> float:
+    def measure_busy_share(self) -> float:
         """Return the share of the CPU cores that other programs use where trials are measured."""
         return 0.0
 
-    def _objective(self, stated_ms: float | None, busy: float) -> Objective:
-        """Return the file's limit; where this computer is too slow for it, one that it can rank by."""
-        schedule = Schedule(loop="closed", fixed=(1.0,) * ALONE)
-        curve = self._curve(self.machines.wanted[0], schedule, self.trial_pace, kept=None)
-        return limit_beside(curve.steps, stated_ms, busy=busy)
+    def _choose_objective(self, stated_ms: float | None, busy: float) -> Objective:
+        """Return the file's limit, or one by which this computer can rank settings.
 
-    def around(self, objective: Objective) -> ReferenceLoad:
-        """Return the load around which trials are measured. Decided once, like the objective."""
+        The second is for a computer that is too slow for the file's limit, or a file without one.
+        """
+        schedule = Schedule(loop="closed", fixed=(1.0,) * ALONE)
+        curve = self._measure_curve(
+            self.machines.initial_points[0], schedule, self.trial_pace, kept=None
+        )
+        return choose_limit(curve.steps, stated_ms, busy=busy)
+
+    def find_reference_load(self, objective: Objective) -> ReferenceLoad:
+        """Return the load around which trials are measured.
+
+        It is decided once, like the objective.
+        """
         kept, tried = self._run.folder / "around.json", self.machines.space
         if kept.exists():
             return _AROUND.validate_json(kept.read_bytes())
         self._run.progress.stage("the load curve of today's settings")
         began, spent_usd = time.monotonic(), self.spent_usd
-        point = tried.point(tried.nearest(self.machines.wanted[0]))
-        curve = self.full_curve(point, objective, "today")
-        at_knee = knee(curve, objective)
-        late = next((step.refused for step in curve.steps if step.refused), None)
+        point = tried.build_point(tried.find_nearest(self.machines.initial_points[0]))
+        curve = self.measure_full_curve(point, objective, "today")
+        at_knee = find_knee(curve, objective)
+        late = next((step.rejection for step in curve.steps if step.rejection), None)
         if at_knee is None and late:
             # Whatever came then would be blamed on the settings or on the limit.
             raise LoadError(f"today's settings: {late}; the same command goes on when it is quiet")
@@ -172,51 +192,56 @@ class Trials(ABC):
         write_atomically(kept, _AROUND.dump_json(around))
         return around
 
-    def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
-        """Measure every load up to where it is full. Raises NotServedError, LoadError."""
+    def measure_full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
+        """Measure the load curve up to saturation. Raises NotServedError, LoadError."""
         schedule = Schedule(loop="closed", objective=objective, finest=1.3)
-        return self._curve(point, schedule, self.curve_pace, kept=self._run.folder / name)
+        return self._measure_curve(point, schedule, self.curve_pace, kept=self._run.folder / name)
 
-    def trial(self, point: Point, objective: Objective, users: float) -> Measurement:
-        """Measure loads around the knee of today's settings, and beyond if it is there. Raises LoadError."""
-        about = users * self.machines.larger(point)
+    def measure_trial(self, point: Point, objective: Objective, users: float) -> Measurement:
+        """Measure loads around the knee of today's settings, and beyond it if needed.
+
+        Raises LoadError.
+        """
+        about = users * self.machines.compute_vcpu_ratio(point)
         loads = tuple(dict.fromkeys(max(1.0, round(about * step)) for step in (0.5, 1.0, 2.0)))
         schedule = Schedule(loop="closed", fixed=loads, objective=objective, further=FURTHER)
         spent_usd = self.spent_usd
         for _ in range(STARTED_AGAIN):
             name = Path("trials") / f"{time.time_ns()}"
             try:
-                curve = self._curve(point, schedule, self.trial_pace, kept=self._run.folder / name)
+                curve = self._measure_curve(
+                    point, schedule, self.trial_pace, kept=self._run.folder / name
+                )
             except NotServedError as error:
                 cost = {"usd": self.spent_usd - spent_usd}
                 return Measurement(value=0.0, failure=str(error).splitlines()[0], about=cost)
-            at_knee = knee(curve, objective)
-            if (late := lateness(curve, at_knee)) is None:
-                measured = measured_of(curve, at_knee, objective, str(name))
-                return self._valued(measured, point, self.spent_usd - spent_usd)
+            at_knee = find_knee(curve, objective)
+            if (late := explain_lateness(curve, at_knee)) is None:
+                measured = build_measurement(curve, at_knee, objective, str(name))
+                return self._add_value(measured, point, self.spent_usd - spent_usd)
         raise LoadError(f"again and again {late}; the same command goes on when it is quiet")
 
-    def _valued(self, raw: Measurement, point: Point, spent_usd: float) -> Measurement:
-        price, value = self.price_of(self.machines.kind_of(point)), raw.value
+    def _add_value(self, raw: Measurement, point: Point, spent_usd: float) -> Measurement:
+        price, value = self.find_price(self.machines.find_instance_type(point)), raw.value
         about: dict[str, Any] = {**raw.about, "usd": spent_usd}
         if value > 0:
             if price is not None:
-                about["usd_per_million"] = usd_per_million(value, price)
-            value = objective_value(self._run.options.goal, value, price)
+                about["usd_per_million"] = compute_usd_per_million(value, price)
+            value = compute_goal_value(self._run.options.goal, value, price)
         return dataclasses.replace(raw, value=value, about=about)
 
-    def _curve(
+    def _measure_curve(
         self, point: Point, schedule: Schedule, pace: Pace, *, kept: Path | None
     ) -> LoadCurve:
-        with self.reached(point) as reached:
+        with self.serve(point) as reached:
             bodies = self._run.options.bodies
             if self._generator is None:
                 self._generator = LoadGenerator(
                     reached.target, bodies, loop="closed", variables=reached.variables
                 )
             else:
-                self._generator.aim(reached.target, bodies, loop="closed")
-            curve = measure(
+                self._generator.set_target(reached.target, bodies, loop="closed")
+            curve = measure_curve(
                 self._generator,
                 schedule,
                 pace,
@@ -232,12 +257,13 @@ class Trials(ABC):
         return curve
 
 
-def limit_beside(
+def choose_limit(
     steps: Sequence[LoadStep], stated_ms: float | None, *, busy: float = 0.0
 ) -> Objective:
-    """Return the stated limit, or one that this computer can rank by; `steps` are of one caller.
+    """Return the stated limit, or one by which this computer can rank settings.
 
-    Raises LoadError if nothing was answered, or if a busy computer would decide the limit.
+    `steps`: measured with one caller. Raises LoadError if there was no response, or if a busy
+    computer would decide the limit.
     """
     answered = [step for step in steps if step.latencies.count]
     alone = min(
@@ -247,7 +273,8 @@ def limit_beside(
         kinds = {**alone.errors, **({"timeouts": alone.timeouts} if alone.timeouts else {})}
         errors = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         raise LoadError(
-            f"today's settings answered none of {alone.sent} requests ({errors or 'nothing was sent'}), so "
+            f"today's settings answered none of {alone.request_count} requests "
+            f"({errors or 'nothing was sent'}), so "
             "no limit can be set; try the request with servable serve and servable invoke first"
         )
     alone_ms = alone.latencies.compute_percentile_ms(Objective.percent)
@@ -261,16 +288,21 @@ def limit_beside(
     return Objective(most_ms=float(f"{SLOWER_THAN_ALONE * alone_ms:.2g}"))
 
 
-def measured_of(
+def build_measurement(
     curve: LoadCurve, at_knee: Knee | None, objective: Objective, name: str
 ) -> Measurement:
-    """Return the knee's value as a measurement; `name`: of the curve, for the report."""
+    """Return the knee's value as a measurement.
+
+    `name`: of the curve, for the report.
+    """
     about: dict[str, Any] = {"curve": name}
     if at_knee is None:
-        lowest = curve.valid[0].latencies.compute_percentile_ms(objective.percent)
+        lowest = curve.valid_steps[0].latencies.compute_percentile_ms(objective.percent)
         why = f"over {objective.most_ms:g} ms: {format_number(lowest)} at the lowest load"
         return Measurement(value=0.0, failure=why, about=about)
-    steps = [step for step in curve.valid if step.load <= at_knee.load.value] or [curve.valid[0]]
+    steps = [step for step in curve.valid_steps if step.load <= at_knee.load.value] or [
+        curve.valid_steps[0]
+    ]
     step = steps[-1]
     about |= {
         "rps": dataclasses.asdict(at_knee.rps),
@@ -281,15 +313,18 @@ def measured_of(
     return Measurement(value=at_knee.rps.value, about=about)
 
 
-def lateness(curve: LoadCurve, at_knee: Knee | None) -> str | None:
-    """Return why this curve cannot be compared: what may be its knee was measured late."""
-    if not curve.valid:
-        return curve.steps[0].refused
+def explain_lateness(curve: LoadCurve, at_knee: Knee | None) -> str | None:
+    """Return why the curve can't be compared; None if it can.
+
+    It can't be compared if requests were sent late at a step that may be its knee.
+    """
+    if not curve.valid_steps:
+        return curve.steps[0].rejection
     highest = max(curve.steps, key=lambda step: step.load)
     if at_knee is None or at_knee.bounded:
         return None
     # Without its highest load it only seems to bear less than the others.
-    return highest.refused
+    return highest.rejection
 
 
 class LocalTrials(Trials):
@@ -301,7 +336,7 @@ class LocalTrials(Trials):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._archive = prepare_variant(run.loaded, variant=run.placement.name).archive
-        self._asked = asked_of(
+        self._asked = describe_measurement(
             "local",
             "this computer",
             run.options.body_names,
@@ -310,7 +345,7 @@ class LocalTrials(Trials):
             model_sha256=str(run.model),
         )
 
-    def busy_share(self) -> float:
+    def measure_busy_share(self) -> float:
         # No container is started yet, so whatever is busy is another program.
         for _ in range(WAIT_SECONDS):
             busy: float = psutil.cpu_percent(interval=1.0) / 100
@@ -319,16 +354,18 @@ class LocalTrials(Trials):
         return busy
 
     @contextmanager
-    def reached(self, point: Point) -> Iterator[ReadyTarget]:
-        machine = self.machines.of(point)
+    def serve(self, point: Point) -> Iterator[ReadyTarget]:
+        machine = self.machines.find_machine(point)
         served = prepare_variant(
-            machine.at(point), variant=machine.placement.name, archive=self._archive
+            machine.apply_point(point), variant=machine.placement.name, archive=self._archive
         )
         create_private_folder(self._run.folder)
         try:
             with serve_locally(served, port=0, log=self._run.folder / "containers.log") as process:
-                yielding(process.pid, entirely=True)
-                yield ReadyTarget(target=container(process.url), asked=self._asked, pid=process.pid)
+                lower_priority(process.pid, entirely=True)
+                yield ReadyTarget(
+                    target=build_container_target(process.url), asked=self._asked, pid=process.pid
+                )
         except LaunchError as error:
             raise NotServedError(str(error)) from None
 
@@ -345,7 +382,7 @@ class TemporaryTrials(Trials):
     curve_pace = Pace(warm_up_seconds=3.0, least_seconds=6.0, most_seconds=30.0)
 
     def __init__(self, run: Run) -> None:
-        """Remove first what earlier runs left. Raises TemporaryError."""
+        """Delete what earlier runs left behind, and prepare the copies. Raises TemporaryError."""
         super().__init__(run)
         account, live = run.options.account, run.model
         assert account is not None  # the caller has looked
@@ -353,45 +390,54 @@ class TemporaryTrials(Trials):
         self._account, self._live = account, live
         # In SageMaker five to ten minutes.
         self.start_seconds = 5.0 if account.has_custom_endpoint else 420.0
-        self._now = self._variables(run.loaded)
+        self._now = self._build_variables(run.loaded)
         self._endpoints = TemporaryEndpoints(
             account.client("sagemaker"),
             budget_usd=run.options.dollars,
-            usd_per_hour=self.price_of,
+            usd_per_hour=self.find_price,
             poll_seconds=0.1 if account.has_custom_endpoint else 5.0,
             ledger=Ledger(run.folder / LEDGER),
             told=run.progress.stage,
         )
-        with explained(run.environment.endpoint.name):
+        with translate_aws_errors(run.environment.endpoint.name):
             self._endpoints.sweep()
 
     @property
     def spent_usd(self) -> float:
         return self._endpoints.spent_usd
 
-    def _objective(self, stated_ms: float | None, busy: float) -> Objective:
-        """Return the file's limit, which holds where it is deployed; only without one invoke an endpoint."""
+    def _choose_objective(self, stated_ms: float | None, busy: float) -> Objective:
+        """Return the file's limit, or measure one on an endpoint if the file has none.
+
+        The file's limit applies as it is, because the copies run where the model is deployed.
+        """
         if stated_ms is not None:
             return Objective(most_ms=stated_ms)
-        return super()._objective(stated_ms, busy)
+        return super()._choose_objective(stated_ms, busy)
 
-    def _variables(self, loaded: ValidFile) -> dict[str, str]:
-        """Return container variables that the stack would deploy; nothing is packed for them."""
+    def _build_variables(self, loaded: ValidFile) -> dict[str, str]:
+        """Return the container variables that the stack would deploy.
+
+        Nothing is packaged for them.
+        """
         name = self._run.placement.name
         return prepare_variant(loaded, variant=name, archive=LIVE_ARCHIVE).variables
 
     @contextmanager
-    def reached(self, point: Point) -> Iterator[ReadyTarget]:
-        run, kind = self._run, self.machines.kind_of(point)
+    def serve(self, point: Point) -> Iterator[ReadyTarget]:
+        run, kind = self._run, self.machines.find_instance_type(point)
         # What the live one has beside the settings stays: its model's digest, the user's own.
         kept = {key: text for key, text in self._live.variables.items() if key not in self._now}
-        variables = {**kept, **self._variables(self.machines.of(point).at(point))}
-        with explained(run.environment.endpoint.name):
+        variables = {
+            **kept,
+            **self._build_variables(self.machines.find_machine(point).apply_point(point)),
+        }
+        with translate_aws_errors(run.environment.endpoint.name):
             try:
-                with self._endpoints.like(
+                with self._endpoints.run_copy(
                     self._live, instance_type=kind, variables=variables
                 ) as temporary:
-                    yield at_endpoint(
+                    yield prepare_endpoint(
                         self._account,
                         temporary,
                         run.options.body_names,
@@ -402,13 +448,13 @@ class TemporaryTrials(Trials):
                     )
             except (NotInServiceError, LoadError, BotoCoreError, ClientError) as error:
                 # Whatever it was that the budget's end looked like.
-                self._within_budget()
+                self._check_budget()
                 if isinstance(error, NotInServiceError):
                     raise NotServedError(str(error)) from None
                 raise
-        self._within_budget()
+        self._check_budget()
 
-    def _within_budget(self) -> None:
+    def _check_budget(self) -> None:
         if self._endpoints.ended_by_budget:
             raise BudgetSpentError(
                 f"the budget of {self._run.options.dollars:g} $ ended a measurement"

@@ -1,6 +1,6 @@
-"""Search a variant's settings, here or on temporary endpoints, and propose changes of its file.
+"""Search a variant's settings, here or on temporary endpoints, and propose changes to its file.
 
-A run lies in .servable/tuning/ENV-VARIANT-KEY; the same question goes on where it stopped.
+A run's folder is .servable/tuning/ENV-VARIANT-KEY; the same search resumes where it stopped.
 """
 
 import dataclasses
@@ -13,15 +13,20 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from servable.load.load_generator import LoadError
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.objective import Objective, knee
+from servable.load.objective import Objective, find_knee
 from servable.load.temporary.endpoints import BudgetSpentError
 from servable.project import environment_edit
 from servable.tune import page
 from servable.tune.page import RUN, Content
 from servable.tune.recommendation import recommend
-from servable.tune.run import TRIALS_FILE, Run, TuneError, TuneOptions, TuneProgress, alone
-from servable.tune.search.recommended import ChosenPoint, effects, pairs_planned, shown_gain
-from servable.tune.search.search import Search, SearchResult, kept_trials
+from servable.tune.run import TRIALS_FILE, Run, TuneError, TuneOptions, TuneProgress, lock_folder
+from servable.tune.search.recommended import (
+    ChosenPoint,
+    estimate_effects,
+    estimate_shown_gain,
+    plan_pairs,
+)
+from servable.tune.search.search import Search, SearchResult, read_trials
 from servable.tune.search.space import NOISE, Budget, Trial
 from servable.tune.trials import (
     LocalTrials,
@@ -29,7 +34,7 @@ from servable.tune.trials import (
     ReferenceLoad,
     TemporaryTrials,
     Trials,
-    kept_objective,
+    read_objective,
 )
 
 # The least pairs of trials of the choice and of today's settings, at the end.
@@ -44,7 +49,7 @@ LEAST_TRIALS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class TimePlan:
-    """Parts of the `minutes` of everything, and what the trials in them can show."""
+    """How the total `minutes` are divided, and what the trials in them can show."""
 
     minutes: float
     curve_seconds: float
@@ -59,15 +64,15 @@ class TimePlan:
         return max(0.0, self.minutes - CURVES * self.curve_seconds / 60)
 
     @property
-    def fit(self) -> int:
-        """Trials that fit, those that confirm included."""
+    def trial_count(self) -> int:
+        """Return the number of trials that fit, including those that confirm the choice."""
         return min(self.trials, int(60 * self.trials_minutes / max(self.trial_seconds, 0.001)))
 
     @property
-    def refusal(self) -> str | None:
-        """Why no comparison fits, and how many minutes would; None where one does."""
+    def rejection(self) -> str | None:
+        """Return why no comparison fits and how many minutes would suffice; None if one fits."""
         least = min(self.trials, LEAST_TRIALS + self.confirm)
-        if self.fit >= least:
+        if self.trial_count >= least:
             return None
         needed = math.ceil((CURVES * self.curve_seconds + least * self.trial_seconds) / 60)
         return (
@@ -77,17 +82,21 @@ class TimePlan:
         )
 
     def __str__(self) -> str:
-        seconds = min(60 * self.minutes, 2 * self.curve_seconds + self.fit * self.trial_seconds)
+        seconds = min(
+            60 * self.minutes, 2 * self.curve_seconds + self.trial_count * self.trial_seconds
+        )
         return (
             f"about {seconds / 60:.1f} minutes, at most {self.minutes:g}: two load curves of about "
-            f"{self.curve_seconds:.0f} s, and about {self.fit} trials of about {self.trial_seconds:.0f} s, "
-            f"from {self.confirm} to half of them to confirm the choice; {promise(self.fit)}"
+            f"{self.curve_seconds:.0f} s, and about {self.trial_count} trials of about "
+            f"{self.trial_seconds:.0f} s, "
+            f"from {self.confirm} to half of them to confirm the choice; "
+            f"{describe_precision(self.trial_count)}"
         )
 
 
-def promise(trials: int) -> str:
-    """Say what so many trials can show."""
-    shown = shown_gain(NOISE, pairs_planned(NOISE, trials, least=CONFIRM))
+def describe_precision(trials: int) -> str:
+    """Describe what gain a number of trials can show."""
+    shown = estimate_shown_gain(NOISE, plan_pairs(NOISE, trials, least=CONFIRM))
     return f"if a trial varies by {NOISE:.0%}, they show a gain of {shown:.0%} in nine of ten runs"
 
 
@@ -112,73 +121,76 @@ def tune(
 ) -> TuneResult:
     """Search a variant's settings.
 
-    Raises TuneError, LaunchError, LoadError, PackagingError, TemporaryError, ValueError for what cannot be
-    asked, KeyboardInterrupt (resumable).
+    Raises TuneError, LaunchError, LoadError, PackagingError, TemporaryError, ValueError for
+    invalid options, KeyboardInterrupt (resumable).
     """
     run = Run(loaded, placement, options, progress)
-    with alone(run.folder):
+    with lock_folder(run.folder):
         if anew:
             shutil.rmtree(run.folder, ignore_errors=True)
-        with _trials(run) as trials:
+        with _create_trials(run) as trials:
             # Before anything is measured; a run that goes on knows better already.
             if not (run.folder / TRIALS_FILE).exists():
-                plan = _time_plan(run, trials, None, (), refuse=True)
-                few = f"at most {options.trials} trials; {promise(options.trials)}"
+                plan = _plan_time(run, trials, None, (), refuse=True)
+                few = f"at most {options.trials} trials; {describe_precision(options.trials)}"
                 progress.stage(str(plan or few))
             try:
-                objective = trials.objective()
-                found = _searched(run, trials, objective)
-                choice = _choice(found, objective)
-                choice, curve = _curve_of(run, trials, choice, objective)
+                objective = trials.decide_objective()
+                found = _run_search(run, trials, objective)
+                choice = _require_choice(found, objective)
+                choice, curve = _measure_choice(run, trials, choice, objective)
             except NotServedError as error:
                 raise TuneError(f"today's settings do not start: {error}") from None
             except (TuneError, LoadError) as error:
-                raise type(error)(f"{error}{_left_report(run, str(error))}") from None
-            price = trials.price_of(run.machines.kind_of(choice.kept))
-        return _answer(run, found, choice, curve, objective, price)
+                raise type(error)(f"{error}{_write_partial_report(run, str(error))}") from None
+            price = trials.find_price(run.machines.find_instance_type(choice.recommended_point))
+        return _build_result(run, found, choice, curve, objective, price)
 
 
-def _time_plan(
+def _plan_time(
     run: Run, trials: Trials, around: ReferenceLoad | None, done: tuple[Trial, ...], *, refuse: bool
 ) -> TimePlan | None:
-    """Plan the minutes from measured durations, and before any from the shortest steps; None: no limit.
+    """Plan the minutes from measured durations, or from the shortest steps before any trial.
 
-    `refuse`: raise TuneError if no comparison fits.
+    Returns None if there is no limit. `refuse`: raise TuneError if no comparison fits.
     """
     if run.options.minutes is None:
         return None
-    curve, trial = trials.seconds_expected()
+    curve, trial = trials.estimate_seconds()
     plan = TimePlan(
         minutes=run.options.minutes,
         curve_seconds=around.seconds if around else curve,
         trial_seconds=max((one.seconds for one in done[-5:]), default=trial),
         trials=run.options.trials,
     )
-    if refuse and plan.refusal is not None:
-        raise TuneError(plan.refusal + "; the same command goes on from here" * bool(done))
+    if refuse and plan.rejection is not None:
+        raise TuneError(plan.rejection + "; the same command goes on from here" * bool(done))
     return plan
 
 
-def _left_report(run: Run, why: str) -> str:
-    """Write the page of a run without an answer, and return where it lies; "" if nothing was measured."""
+def _write_partial_report(run: Run, why: str) -> str:
+    """Write the page of a run without a result, and return a line with its path.
+
+    Returns "" if nothing was measured.
+    """
     try:
         curve = LoadCurve.read(run.folder / TODAY / CURVE)
-        objective = kept_objective(run.folder)
+        objective = read_objective(run.folder)
     except (OSError, ValueError):
         return ""
-    trials = tuple(kept_trials(run.folder / TRIALS_FILE))
-    content = _content(run, curve, objective, trials, why)
+    trials = tuple(read_trials(run.folder / TRIALS_FILE))
+    content = _build_content(run, curve, objective, trials, why)
     content.write(run.folder / RUN)
     return f"\nreport of what was measured: {page.write(run.folder, [content])}"
 
 
-def _content(
+def _build_content(
     run: Run, curve: LoadCurve, objective: Objective, trials: tuple[Trial, ...], stopped: str
 ) -> Content:
     return Content(
         label=f"{run.loaded.name}, {run.placement.name}",
         curve=curve,
-        knee=knee(curve, objective),
+        knee=find_knee(curve, objective),
         trials=trials,
         stopped=stopped,
         goal=run.options.goal,
@@ -186,21 +198,24 @@ def _content(
     )
 
 
-def _curve_of(
+def _measure_choice(
     run: Run, trials: Trials, choice: ChosenPoint, objective: Objective
 ) -> tuple[ChosenPoint, LoadCurve]:
-    """Return the settings that are kept. The choice's curve may refute it: then today's settings stay."""
+    """Return the choice with its comparison, and the load curve of the recommended settings.
+
+    The choice's load curve may refute it; today's settings then stay.
+    """
     today = LoadCurve.read(run.folder / TODAY / CURVE)  # `around` has kept it
-    if not choice.better:
+    if not choice.is_better:
         return choice, today
     run.progress.stage("the load curve of the choice")
     try:
-        curve = trials.full_curve(choice.point, objective, CHOICE)
+        curve = trials.measure_full_curve(choice.point, objective, CHOICE)
     except NotServedError as error:
         raise TuneError(
             f"the choice did not start again: {error}; the same command goes on"
         ) from None
-    carried, before = knee(curve, objective), knee(today, objective)
+    carried, before = find_knee(curve, objective), find_knee(today, objective)
     worse = carried is None or (before is not None and carried.rps.high < before.rps.low)
     # Goals other than throughput weigh the price too: fewer requests may be worth it.
     if worse and (carried is None or run.options.goal == "throughput"):
@@ -209,12 +224,15 @@ def _curve_of(
     return choice, curve
 
 
-def _trials(run: Run) -> Trials:
-    """Return the trials of a target. Raises TuneError if a price is missing, before anything is spent."""
+def _create_trials(run: Run) -> Trials:
+    """Return the trials of a target.
+
+    Raises TuneError if a price is missing, before anything is spent.
+    """
     trials = LocalTrials(run) if run.options.account is None else TemporaryTrials(run)
     if run.options.account is None and run.options.goal != "cost":
         return trials
-    unknown = [kind for kind in run.machines.kinds if trials.price_of(kind) is None]
+    unknown = [kind for kind in run.machines.kinds if trials.find_price(kind) is None]
     if unknown:
         raise TuneError(
             f"{', '.join(unknown)}: no source states the price; write it into "
@@ -223,19 +241,21 @@ def _trials(run: Run) -> Trials:
     return trials
 
 
-def _searched(run: Run, trials: Trials, objective: Objective) -> SearchResult:
+def _run_search(run: Run, trials: Trials, objective: Objective) -> SearchResult:
     options, machines = run.options, run.machines
-    search = Search(machines.space, machines.wanted, confirm=CONFIRM, file=run.folder / TRIALS_FILE)
-    if options.trials <= 2 * CONFIRM and not search.trials():
+    search = Search(
+        machines.space, machines.initial_points, confirm=CONFIRM, file=run.folder / TRIALS_FILE
+    )
+    if options.trials <= 2 * CONFIRM and not search.list_trials():
         raise TuneError(
             f"--trials {options.trials} leaves none to search with: {2 * CONFIRM} are kept to confirm "
             f"the choice; give --trials {2 * CONFIRM + 1} or more"
         )
-    run.progress.began(run.folder, machines, len(search.trials()), objective)
-    around = trials.around(objective)
+    run.progress.began(run.folder, machines, len(search.list_trials()), objective)
+    around = trials.find_reference_load(objective)
     # The choice's curve takes and costs about as much as that of today's settings.
-    kept = search.trials()
-    plan = _time_plan(run, trials, around, kept, refuse=not kept)
+    kept = search.list_trials()
+    plan = _plan_time(run, trials, around, kept, refuse=not kept)
     if plan:
         run.progress.stage(str(plan))
     trials_usd = sum(trial.usd for trial in kept)
@@ -246,19 +266,23 @@ def _searched(run: Run, trials: Trials, objective: Objective) -> SearchResult:
         usd=usd if options.account is not None else None,
     )
 
-    def told(trial: Trial) -> None:
-        done = search.trials()
-        run.progress.trial(trial, budget.seconds_left(done))
-        if len(done) == 1 and (plan := _time_plan(run, trials, around, done, refuse=True)):
+    def report_trial(trial: Trial) -> None:
+        done = search.list_trials()
+        run.progress.trial(trial, budget.estimate_seconds_left(done))
+        if len(done) == 1 and (plan := _plan_time(run, trials, around, done, refuse=True)):
             run.progress.stage(str(plan))
 
     try:
-        return search.run(lambda point: trials.trial(point, objective, around.users), budget, told)
+        return search.run(
+            lambda point: trials.measure_trial(point, objective, around.users), budget, report_trial
+        )
     except BudgetSpentError as spent:
-        return SearchResult(trials=search.trials(), stopped=str(spent), choice=search.choice())
+        return SearchResult(
+            trials=search.list_trials(), stopped=str(spent), choice=search.find_choice()
+        )
 
 
-def _choice(found: SearchResult, objective: Objective) -> ChosenPoint:
+def _require_choice(found: SearchResult, objective: Objective) -> ChosenPoint:
     if found.choice is not None:
         return found.choice
     if found.trials:
@@ -271,7 +295,7 @@ def _choice(found: SearchResult, objective: Objective) -> ChosenPoint:
     )
 
 
-def _answer(
+def _build_result(
     run: Run,
     found: SearchResult,
     choice: ChosenPoint,
@@ -279,13 +303,16 @@ def _answer(
     objective: Objective,
     usd_per_hour: float | None,
 ) -> TuneResult:
-    """Return the recommendation, the diff, the page. `curve`: of the settings that are kept."""
+    """Return the recommendation, the diff, and the page.
+
+    `curve`: of the recommended settings.
+    """
     file = run.loaded.root / run.loaded.file
-    content = _content(run, curve, objective, found.trials, found.stopped)
-    at, step = content.knee, content.at_knee
+    content = _build_content(run, curve, objective, found.trials, found.stopped)
+    at, step = content.knee, content.knee_step
     if at is None or step is None:
         raise TuneError("today's settings no longer meet the objective; run it on a quiet computer")
-    asked, known = curve.asked, effects(run.machines.space, found.trials, choice)
+    asked, known = curve.asked, estimate_effects(run.machines.space, found.trials, choice)
     advice = recommend(
         run.environment,
         run.placement.name,
@@ -300,12 +327,16 @@ def _answer(
         content,
         effects=known,
         recommendation=advice,
-        usd_per_hour=None if asked.relative else usd_per_hour,
+        usd_per_hour=None if asked.is_relative else usd_per_hour,
     )
     content.write(run.folder / RUN)
     before = file.read_text(encoding="utf-8")
     note = f"measured {asked.started_at[:10]}, servable tune"
-    after = environment_edit.edited(before, advice.changes, note=note) if advice.changes else before
-    diff = environment_edit.diff(run.loaded.file, before, after)
+    after = (
+        environment_edit.apply_changes(before, advice.changes, note=note)
+        if advice.changes
+        else before
+    )
+    diff = environment_edit.format_diff(run.loaded.file, before, after)
     report = page.write(run.folder, [content], diff=diff)
     return TuneResult(report=report, content=content, after=after, file=file, diff=diff)

@@ -155,7 +155,7 @@ def test_scaling_takes_over_the_number_of_instances() -> None:
     (production,), (shadow,) = config["ProductionVariants"], config["ShadowProductionVariants"]
     assert [each["InitialInstanceCount"] for each in (production, shadow)] == [1, 1]
     with pytest.raises(ValueError, match="variant: 'c' is none of a, b"):
-        pair.endpoint.scale("c")
+        pair.endpoint.find_variant("c")
     one = Pair()
     one.a.auto_scale(max_rps_per_instance=10)
     # At least one starts, and the shadow that nothing scales runs its minimum.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.constructs.monitoring.signals import Signal, variant_signals
+from infra.constructs.monitoring.signals import Signal, list_variant_signals
 from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, WatchedVariant
 from infra.parameters.monitoring import Alarms, Metrics, PublishIntervals
 from infra.policy.hosting import ASYNCHRONOUS, REAL_TIME, SERVERLESS, EndpointKind
@@ -26,7 +26,7 @@ def signals(
         endpoint_name="ranker", published=published(enhanced=enhanced, seconds=seconds)
     )
     variant = WatchedVariant(name="primary", instance_type="ml.g5.xlarge", pools=pools)
-    return {one.name: one for one in variant_signals(metrics, variant, alarms)}
+    return {one.name: one for one in list_variant_signals(metrics, variant, alarms)}
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_window_of_minutes_is_as_many_whole_periods() -> None:
     ]:
         alarms = Alarms(p99_latency_ms=100, window_minutes=window)
         signal = signals(True, seconds, alarms)["primary-p99-latency"]
-        assert (signal.periods, signal.breaching) == expected
+        assert (signal.periods, signal.breaching_periods) == expected
     for seconds, minutes in [(10, 3), (60, 3), (120, 4), (240, 4)]:
         assert published(enhanced=True, seconds=seconds).round_up_window(3) == minutes
 
@@ -71,7 +71,7 @@ def test_the_earliest_alarm_and_its_window_are_said() -> None:
         (300, "5 min after the first 300 s that show it begin. "),
     ]:
         signal = signals(True, seconds)["primary-p99-latency"]
-        assert signal.earliest == f"Fires at the earliest {words}"
+        assert signal.earliest_alarm_note == f"Fires at the earliest {words}"
     for seconds, words in [
         (10, "in 10 of 18 periods of 10 s"),
         (60, "for 3 minutes in a row"),
@@ -104,7 +104,7 @@ def test_instances_are_counted_by_their_values_in_a_minute() -> None:
         kind=ASYNCHRONOUS,
         published=published(ASYNCHRONOUS, enhanced=False, seconds=10),
     )
-    counted = metrics.instances("primary")
+    counted = metrics.build_instance_count("primary")
     assert (counted.expression, counted.period.to_seconds()) == ("counted / 6", 60)
 
 

@@ -239,7 +239,7 @@ def test_a_trial_scores_as_many_rows_as_are_asked_for(night: Night) -> None:
 
 
 def test_a_run_that_is_late_is_told_while_it_runs(night: Night) -> None:
-    assert "has not ended 2 minutes after the run began, and goes on" in night.late
+    assert "has not ended 2 minutes after the run began, and is still running" in night.late
 
 
 def test_a_schedule_that_cannot_start_its_run_is_an_alarm(night: Night) -> None:
@@ -255,7 +255,7 @@ def test_a_failed_run_sends_its_reason(night: Night) -> None:
 
 
 def test_a_failed_run_is_an_alarm_that_says_what_to_do_first(night: Night) -> None:
-    assert "First: read the message" in night.alarm
+    assert "First: read the other message" in night.alarm
 
 
 def test_verify_finds_what_is_deployed(night: Night) -> None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from servable.load.load_test import Schedule
 from servable.load.objective import Objective
-from servable.load.run import say
+from servable.load.run import print_result
 from tests.checkouts import ROOT
 from tests.docs import outputs
 from tests.docs.outputs import Shown
@@ -51,7 +51,7 @@ def test_the_page_on_load_tests_shows_what_a_run_on_a_simulated_endpoint_prints(
 
     @click.command()
     def load() -> None:
-        say(measured, objective, Path("run"), as_json=False, verdict="holds")
+        print_result(measured, objective, Path("run"), as_json=False, verdict="holds")
 
     printed = [line.rstrip() for line in CliRunner().invoke(load).output.splitlines()]
     block = (ROOT / "docs/tuning.md").read_text().partition("```text\n")[2].partition("```")[0]

@@ -9,7 +9,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
-from infra.constructs.access.pipeline_role import subjects
+from infra.constructs.access.pipeline_role import list_subjects
 from infra.parameters.loading import load
 from stacks.pipeline_stack import add_pipelines
 from tests.conftest import VALID
@@ -65,7 +65,7 @@ def test_a_role_trusts_both_forms_of_one_subject_alone(template: dict[str, Any])
 @pytest.mark.parametrize("given", ["me/mine", "me@11/mine", "me@11/mi:ne@22", "me@*/mine@*", "me"])
 def test_a_repository_without_its_ids_is_refused_with_the_way_to_them(given: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(given))) as refused:
-        subjects(given, "pull_request")
+        list_subjects(given, "pull_request")
     assert "gh api repos/OWNER/NAME" in str(refused.value)
 
 

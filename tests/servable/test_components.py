@@ -10,7 +10,7 @@ from model_packaging.refusal import PackagingError
 from servable.check.explain import explain_settings
 from servable.history.restoring import _find_table
 from servable.invoke.invoke import find_component
-from servable.load.bodies import bodies_of
+from servable.load.bodies import load_bodies
 from servable.plan.template_changes import describe_component_changes
 from tests.conftest import VALID, Environment, valid
 
@@ -39,7 +39,7 @@ def test_left_out_it_is_the_first_component_and_one_that_is_none_is_refused(
 def test_a_load_test_sends_the_requests_of_the_model_of_the_component(shared: ValidFile) -> None:
     (shared.root / "golden").mkdir(exist_ok=True)
     (shared.root / "golden/other.json").write_text('{"instances": [[1]]}')
-    bodies, _ = bodies_of((), content_type=None, loaded=shared, variant="second")
+    bodies, _ = load_bodies((), content_type=None, loaded=shared, variant="second")
     assert [body.content for body in bodies] == [b'{"instances": [[1]]}']
 
 

@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from infra.parameters.loading import ValidFile
 from servable.load import run as load_run
 from servable.load.command import load
-from servable.load.gate import EventCount, Grouping, expected, expected_seconds, share_held, verdict
+from servable.load.gate import (
+    EventCount,
+    Grouping,
+    compute_step_seconds,
+    evaluate_gate,
+    evaluate_share,
+    fill_in_traffic,
+)
 from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective
 from servable.load.options import LoadOptions
@@ -39,9 +46,10 @@ def sent(slow: int = 0, answered: int = 1000, **fields: Any) -> LoadCurve:
 
 
 def test_traffic_that_is_borne_passes_also_with_some_lateness() -> None:
-    assert verdict(sent(), OBJECTIVE).exit_code == 0
+    assert evaluate_gate(sent(), OBJECTIVE).exit_code == 0
     assert (
-        verdict(sent(send_lags=Latencies.from_milliseconds([6.0] * 101)), OBJECTIVE).exit_code == 0
+        evaluate_gate(sent(send_lags=Latencies.from_milliseconds([6.0] * 101)), OBJECTIVE).exit_code
+        == 0
     )
 
 
@@ -68,7 +76,7 @@ def test_json_names_the_verdict_of_the_exit_code(
     # Its pictures take a second.
     monkeypatch.setattr(load_run, "write_load_report", lambda *given: None)
     options = Mock(gate=gate, as_json=True)
-    code = load_run._ended(measured, OBJECTIVE, tmp_path, options)
+    code = load_run._report_result(measured, OBJECTIVE, tmp_path, options)
     assert (code, json.loads(capsys.readouterr().out)["verdict"]) == ends
 
 
@@ -86,7 +94,7 @@ SLOWLY = Interval(value=80.0, low=80.0, high=80.0)
     ids=["slow", "failing", "behind"],
 )
 def test_what_does_not_bear_it_says_why(measured: LoadCurve, why: str) -> None:
-    gate = verdict(measured, OBJECTIVE)
+    gate = evaluate_gate(measured, OBJECTIVE)
     assert (gate.exit_code, gate.lines[0].startswith("gate: NOT met")) == (1, True)
     assert why in gate.lines[0]
 
@@ -104,26 +112,26 @@ def test_what_does_not_bear_it_says_why(measured: LoadCurve, why: str) -> None:
     ids=["few", "at the limit", "few failures", "slow and late", "hardly sent", "nothing"],
 )
 def test_what_cannot_be_told_says_what_is_missing(measured: LoadCurve, why: str) -> None:
-    gate = verdict(measured, OBJECTIVE)
+    gate = evaluate_gate(measured, OBJECTIVE)
     assert (gate.exit_code, why in gate.lines[0]) == (3, True), gate.lines
 
 
 def test_one_rate_that_is_not_borne_outweighs_one_that_cannot_be_told() -> None:
     steps = (sent().steps[0], sent(slow=8).steps[0], sent(slow=30).steps[0])
-    assert verdict(curve(*steps), OBJECTIVE).held == "NOT met"
+    assert evaluate_gate(curve(*steps), OBJECTIVE).held == "NOT met"
 
 
 @pytest.mark.parametrize(("number", "held"), [(458, "cannot be told"), (459, "met")])
 def test_459_requests_without_a_slow_one_show_a_p99(number: int, held: str) -> None:
     # 0.99 ** 459 = 0.00992, by hand; MLPerf's loadgen needs as many.
-    assert share_held(0, number, 0.01) == held
+    assert evaluate_share(0, number, 0.01) == held
 
 
 @given(st.integers(1, 2000), st.integers(0, 60))
 def test_one_slow_request_more_is_never_a_better_verdict(number: int, slow: int) -> None:
     order = ("met", "cannot be told", "NOT met")
     ranks = [
-        order.index(share_held(min(count, number), number, 0.01)) for count in (slow, slow + 1)
+        order.index(evaluate_share(min(count, number), number, 0.01)) for count in (slow, slow + 1)
     ]
     assert ranks == sorted(ranks)
 
@@ -133,7 +141,7 @@ def test_an_objective_broken_by_a_tenth_passes_in_at_most_one_run_of_a_hundred(n
     chance = random.Random(number)
     runs = 600
     slow = (sum(chance.random() < 0.011 for _ in range(number)) for _ in range(runs))
-    passed = sum(share_held(count, number, 0.01) == "met" for count in slow)
+    passed = sum(evaluate_share(count, number, 0.01) == "met" for count in slow)
     assert passed <= 0.01 * runs
 
 
@@ -148,12 +156,12 @@ SPREAD = [1, 0, 0, 0] * 15
 
 
 def test_slow_requests_that_come_together_tell_less_than_those_that_come_alone() -> None:
-    assert verdict(stalled(SPREAD), OBJECTIVE).held == "met"
-    gate = verdict(stalled([0] * 20 + [8] + [0] * 20 + [7] + [0] * 18), OBJECTIVE)
+    assert evaluate_gate(stalled(SPREAD), OBJECTIVE).held == "met"
+    gate = evaluate_gate(stalled([0] * 20 + [8] + [0] * 20 + [7] + [0] * 18), OBJECTIVE)
     assert gate.held == "cannot be told"
     # 0.8 of 600: of none 459 would show it, and of one 662.
-    assert EventCount(8, 6000, Grouping(10.0)).held(0.01) == "cannot be told"
-    gate = verdict(stalled([0] * 20 + [60] + [0] * 39), OBJECTIVE)
+    assert EventCount(8, 6000, Grouping(10.0)).evaluate(0.01) == "cannot be told"
+    gate = evaluate_gate(stalled([0] * 20 + [60] + [0] * 39), OBJECTIVE)
     assert gate.held == "cannot be told"
 
 
@@ -169,7 +177,7 @@ def test_endpoints_that_break_their_objective_by_a_tenth_hardly_ever_pass(kind: 
 def test_what_is_within_1_percent_of_the_objective_counts_for_no_verdict(took_ms: float) -> None:
     # Counts are by bins of 1 %; that of 100 ms reaches from 99.96 to 100.96.
     near = Latencies.from_milliseconds([10.0] * 900 + [took_ms] * 100)
-    gate = verdict(sent(latencies=near), OBJECTIVE)
+    gate = evaluate_gate(sent(latencies=near), OBJECTIVE)
     assert (gate.held, "100 within 1 % of the objective" in gate.lines[0]) == (
         "cannot be told",
         True,
@@ -178,11 +186,16 @@ def test_what_is_within_1_percent_of_the_objective_counts_for_no_verdict(took_ms
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=80))
 def test_events_never_tell_more_than_as_many_independent_ones(counts: list[int]) -> None:
-    assert Grouping.of(counts).bound() >= 1
+    assert Grouping.from_counts(counts).compute_upper_bound() >= 1
 
 
 def test_independent_events_count_as_they_are() -> None:
-    assert Grouping.of(np.random.default_rng(3).poisson(2, 120).tolist()).bound() == 1
+    assert (
+        Grouping.from_counts(
+            np.random.default_rng(3).poisson(2, 120).tolist()
+        ).compute_upper_bound()
+        == 1
+    )
 
 
 @pytest.mark.parametrize("utilization", [0.8, 0.9, 0.95])
@@ -196,7 +209,7 @@ def test_a_busy_queue_that_breaks_its_objective_is_never_met(utilization: float)
         # The run contains too few queues, so the verdict says how long a run would tell.
         none_slow = next(run for run in runs if run[1].max() < limit)
         curve = LoadCurve(asked=SIMULATED, loop="open", steps=(measure(*none_slow, 120.0),))
-        (line,) = verdict(curve, Objective(most_ms=1000 * limit)).lines
+        (line,) = evaluate_gate(curve, Objective(most_ms=1000 * limit)).lines
         independent = int(line.split("tell as much as ")[1].split()[0])
         assert independent < 459
         assert "minutes would suffice: --step-seconds" in line
@@ -212,12 +225,12 @@ def test_arrivals_in_bursts_do_not_count_as_slow_requests_that_come_together() -
     chance = np.random.default_rng(3)
     due = arrivals(100.0, 120.0, True, chance)
     took = chance.exponential(0.01, len(due))
-    together = Grouping.among(
+    together = Grouping.from_shares(
         [tail.count for tail in measure(due, took, 120.0).tails], measure(due, took, 120.0).answered
     )
     assert together == Grouping()
     # Without the number of answers they would.
-    assert Grouping.of([tail.count for tail in measure(due, took, 120.0).tails]).size > 1
+    assert Grouping.from_counts([tail.count for tail in measure(due, took, 120.0).tails]).size > 1
 
 
 def test_a_step_lasts_as_long_as_a_verdict_needs(environment: Environment) -> None:
@@ -225,10 +238,10 @@ def test_a_step_lasts_as_long_as_a_verdict_needs(environment: Environment) -> No
     assert isinstance(loaded, ValidFile)
     values: dict[str, Any] = dict.fromkeys(LoadOptions.__dataclass_fields__)
     options = LoadOptions(**(values | {"step_seconds": 30.0}))
-    filled = expected(loaded.environment, options)
+    filled = fill_in_traffic(loaded.environment, options)
     assert (filled.rates, filled.least_seconds, filled.step_seconds) == ((10,), 200, 200)
     for rate, seconds in [(10.0, 200), (100.0, 120)]:
-        assert expected_seconds(30.0, [rate]) == seconds
+        assert compute_step_seconds(30.0, [rate]) == seconds
 
 
 def test_missing_keys_are_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servable.load.gate import verdict
+from servable.load.gate import evaluate_gate
 from servable.load.generator.step_report import BLOCK_SECONDS
 from servable.load.objective import Objective
 from servable.measured.precision import Interval, Latencies
@@ -98,7 +98,7 @@ def held(sent: np.ndarray, took: np.ndarray) -> str:
         latencies=Latencies.from_milliseconds(1000 * took),
         tails=tails,
     )
-    return verdict(curve(one), Objective(most_ms=LIMIT_MS)).held
+    return evaluate_gate(curve(one), Objective(most_ms=LIMIT_MS)).held
 
 
 SERVERS: dict[str, tuple[int, Slow, bool]] = {

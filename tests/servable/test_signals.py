@@ -16,7 +16,7 @@ from servable.console.signals import (
     end_on_ctrl_c,
     raise_on_ctrl_c,
 )
-from servable.load.load_generator import join
+from servable.load.load_generator import join_load_test
 from servable_local.container.launch import STDERR, LaunchError, launch
 from tests.checkouts import ROOT
 from tests.conftest import VALID
@@ -124,7 +124,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_ctrl_c_in_a_terminal_does_not_reach_the_load_generator(given: dict[str, Any]) -> None:
     with pytest.raises(OSError, match="not started"):
-        join("127.0.0.1", 1)
+        join_load_test("127.0.0.1", 1)
     assert given["process_group"] == 0
 
 

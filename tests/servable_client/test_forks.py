@@ -404,7 +404,7 @@ def test_an_error_is_the_same_after_pickling(error: PredictionError) -> None:
 def test_endpoints_and_jobs_are_not_pickled_and_say_what_to_do() -> None:
     cases: list[Any] = [FakeEndpoint(lambda x: x), AsyncEndpoint(FakeEndpoint(lambda x: x))]
     for made in cases:
-        with pytest.raises(TypeError, match="make one in each process"):
+        with pytest.raises(TypeError, match="create one in each process"):
             pickle.dumps(made)
     with pytest.raises(TypeError, match="output_location and failure_location"):
         pickle.dumps(FakeEndpoint(lambda x: {"y": x}).submit(x=1.0))

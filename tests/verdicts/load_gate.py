@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.load.gate import EventCount, Grouping, expected_seconds
+from servable.load.gate import EventCount, Grouping, compute_step_seconds
 from servable.load.generator.step_report import BLOCK_SECONDS
 
 BROKEN, KEPT = 0.011, 0.005
@@ -81,12 +81,12 @@ def arrivals(rate: float, seconds: float, bursts: bool, chance: Chance) -> Times
 
 def run(kind: str, share: float, seconds: float, rate: float, bursts: bool, chance: Chance) -> str:
     """Return the verdict on a run as long as the gate makes it."""
-    seconds = expected_seconds(seconds, [rate])
+    seconds = compute_step_seconds(seconds, [rate])
     due = arrivals(rate, seconds, bursts, chance)
     slow = KINDS[kind](due, share, seconds, chance)
     blocks = np.bincount((due[slow] / BLOCK_SECONDS).astype(int), minlength=int(2 * seconds))
-    together = Grouping.of(blocks.tolist())
-    return EventCount(int(slow.sum()), len(due), together).held(0.01)
+    together = Grouping.from_counts(blocks.tolist())
+    return EventCount(int(slow.sum()), len(due), together).evaluate(0.01)
 
 
 def run_trials(seed: int, count: int) -> Iterator[tuple[str, bool, list[str]]]:

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.load.gate import verdict
+from servable.load.gate import evaluate_gate
 from servable.load.generator.step_report import BLOCK_SECONDS
 from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
 from servable.load.objective import Objective
@@ -73,7 +73,7 @@ def measure(due: Times, took: Times, seconds: float) -> LoadStep:
 def judge(due: Times, took: Times, seconds: float, objective_seconds: float) -> str:
     """Return the gate's verdict on these requests."""
     curve = LoadCurve(asked=SIMULATED, loop="open", steps=(measure(due, took, seconds),))
-    return verdict(curve, Objective(most_ms=1000 * objective_seconds)).held
+    return evaluate_gate(curve, Objective(most_ms=1000 * objective_seconds)).held
 
 
 def run_trials(seed: int, count: int) -> Iterator[tuple[str, bool, list[str]]]:

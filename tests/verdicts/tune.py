@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from benchmarks.search import ONE_THREAD
-from servable.tune.search.search import Search, rules_of_thumb
+from servable.tune.search.search import Search, list_rules_of_thumb
 from servable.tune.search.space import Budget, Measurement, Point, Space, Value
 from servable.tune.tune import CONFIRM
 
@@ -122,17 +122,17 @@ def search(job: tuple[Case, int, int]) -> tuple[str, bool, bool]:
     """Run one search; return its verdict, and whether what it keeps is the best, and worse than today's."""
     (surface, gain, noise, kind), seed, number = job
     chance = np.random.default_rng([seed, number])
-    today = SPACE.point(int(chance.integers(len(SPACE))))
+    today = SPACE.build_point(int(chance.integers(len(SPACE))))
     effect = (SURFACES | NOTHING_BETTER)[surface](today, math.log1p(gain), chance)
     errors = NOISES[kind](noise, chance)
-    wanted = [today, *rules_of_thumb(SPACE, vcpus=VCPUS)]
+    wanted = [today, *list_rules_of_thumb(SPACE, vcpus=VCPUS)]
     found = Search(SPACE, wanted, seed=number, confirm=CONFIRM).run(
         lambda point: Measurement(value=100 * math.exp(effect(point) + next(errors))),
         Budget(trials=TRIALS),
     )
     choice = found.choice
     assert choice is not None  # everything runs
-    kept = effect(choice.kept)
+    kept = effect(choice.recommended_point)
     return choice.confirmation.verdict, kept >= KEPT_SHARE * math.log1p(gain), kept <= 0
 
 

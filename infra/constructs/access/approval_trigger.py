@@ -1,4 +1,4 @@
-"""Starts a workflow of a GitHub repository when a version in SageMaker's model registry is approved."""
+"""Starts a GitHub workflow when a version in SageMaker's model registry is approved."""
 
 import json
 from collections.abc import Sequence
@@ -18,14 +18,17 @@ _ATTEMPTS_SECONDS = 3600
 
 
 class ApprovalTrigger(Construct):
-    """A rule for approvals whose target is GitHub's API: no code of ours runs in AWS.
+    """The EventBridge rule that sends approvals to GitHub's API; it runs no code in AWS.
 
-    EventBridge sends the token in a header; it needs GitHub's permission "Actions: write" on the one
-    repository, which can start workflows that exist and change no code. `repository_dispatch` would need
-    "Contents: write". The template names the secret; CloudFormation reads it when it makes the connection.
-    Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
+    EventBridge sends the token in a header. The token needs GitHub's permission "Actions: write"
+    on this one repository, which can start existing workflows but can't change code.
+    `repository_dispatch` would need "Contents: write". The template names the secret;
+    CloudFormation reads it when it creates the connection.
+    Sources:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-events-apidestination.html
-    (2026-11-28), and GitHub's description of its API 1.1.4 (permissions of both kinds of dispatch).
+    (2026-11-28), and GitHub's description of its API 1.1.4 (permissions of both kinds of
+    dispatch).
     """
 
     def __init__(
@@ -39,10 +42,14 @@ class ApprovalTrigger(Construct):
         token_secret: str,
         roles: RoleRules,
     ) -> None:
-        """`repository` is OWNER@ID/NAME@ID, `groups` the model package groups of this account and region,
-        `token_secret` the name or ARN of a secret of Secrets Manager whose text is the token."""
+        """Create the rule, its role, and the API destination.
+
+        `repository` is OWNER@ID/NAME@ID. `groups` are the model package groups of this account
+        and Region. `token_secret` is the name or ARN of a Secrets Manager secret whose text is
+        the token.
+        """
         super().__init__(scope, construct_id)
-        destination = self._destination(repository, token_secret)
+        destination = self._create_destination(repository, token_secret)
         own = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}}
         invoke = iam.PolicyStatement(
             actions=["events:InvokeApiDestination"], resources=[destination.attr_arn]
@@ -78,8 +85,8 @@ class ApprovalTrigger(Construct):
             ],
         )
 
-    def _destination(self, repository: str, token_secret: str) -> events.CfnApiDestination:
-        """The workflow's address in GitHub's API, and the connection that holds the token."""
+    def _create_destination(self, repository: str, token_secret: str) -> events.CfnApiDestination:
+        """Create the API destination of the workflow, and the connection that holds the token."""
         named = REPOSITORY.fullmatch(repository)
         assert named is not None  # the roles of the same stack have refused another form
         token = cdk.SecretValue.secrets_manager(token_secret).unsafe_unwrap()  # a reference to it

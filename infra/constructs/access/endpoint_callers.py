@@ -21,7 +21,7 @@ class EndpointCallers(Construct):
         roles: Sequence[iam.IRole],
         path: str | None = None,
     ) -> None:
-        """endpoint: The endpoint; with a queue the roles may also put requests and read answers.
+        """endpoint: The endpoint; with a queue the roles may also write requests and read responses.
         roles: Roles of this account.
         path: IAM path of the policy. Default: /.
         """

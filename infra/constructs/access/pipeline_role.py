@@ -1,4 +1,4 @@
-"""Roles for the pipelines of a repository, which GitHub's workflows assume without access keys."""
+"""The IAM roles that a repository's GitHub workflows assume without access keys."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -55,12 +55,13 @@ _LOGIN, _NAME = r"[A-Za-z0-9_-]+", r"[A-Za-z0-9._-]+"
 REPOSITORY = re.compile(rf"(?P<owner>{_LOGIN})@[0-9]+/(?P<name>{_NAME})@[0-9]+")
 
 
-def subjects(repository: str, claim: str) -> list[str]:
-    """Both forms in which GitHub names a workflow's subject. `repository` is OWNER@ID/NAME@ID.
+def list_subjects(repository: str, claim: str) -> list[str]:
+    """Return both forms in which GitHub names a workflow's subject.
 
-    Repositories created, renamed or transferred since 2026-07-15 send the form with ids; older ones
-    send names until they opt in. Trusting both is not wider: whoever takes over an abandoned name has
-    a new repository, which sends ids. Raises ValueError for a repository without ids.
+    `repository` is OWNER@ID/NAME@ID. Repositories created, renamed, or transferred since
+    2026-07-15 send the form with IDs; older ones send names until they opt in. Trusting both
+    forms isn't wider: a new owner of an abandoned name has a new repository, which sends IDs.
+    Raises ValueError for a repository without IDs.
     Source: https://docs.github.com/en/actions/reference/security/oidc#immutable-subject-claims
     (2026-11-22)
     """
@@ -78,7 +79,7 @@ def subjects(repository: str, claim: str) -> list[str]:
 
 
 class PipelineRole(Construct):
-    """A role that one subject of a repository assumes: an environment, a branch, or its pull requests."""
+    """A role for one subject of a repository: an environment, a branch, or pull requests."""
 
     def __init__(
         self,
@@ -94,10 +95,11 @@ class PipelineRole(Construct):
         reads: Mapping[str, Sequence[str]],
         roles: RoleRules,
     ) -> None:
-        """`repository` and `claim` are those of `subjects`.
+        """Create the role and its permissions.
 
-        `bootstrap_roles` are roles of `cdk bootstrap` that it may assume, `roles` the rules for its path
-        and boundary, `looks` actions on any resource, and `reads` maps actions to ARNs.
+        `repository` and `claim` are the arguments of `list_subjects`. `bootstrap_roles` are the
+        roles of `cdk bootstrap` that it may assume. `roles` has the rules for its path and
+        boundary. `looks` are actions on any resource, and `reads` maps actions to ARNs.
         """
         super().__init__(scope, construct_id)
         trusted = iam.FederatedPrincipal(
@@ -105,7 +107,7 @@ class PipelineRole(Construct):
             {
                 "StringEquals": {
                     f"{ISSUER}:aud": AUDIENCE,
-                    f"{ISSUER}:sub": subjects(repository, claim),
+                    f"{ISSUER}:sub": list_subjects(repository, claim),
                 }
             },
             "sts:AssumeRoleWithWebIdentity",
@@ -114,7 +116,7 @@ class PipelineRole(Construct):
             self,
             "Resource",
             assumed_by=trusted,
-            description=f"Assumed by {subjects(repository, claim)[0]}",
+            description=f"Assumed by {list_subjects(repository, claim)[0]}",
             # A linear rollout with its bakes takes more than one hour; the job's limit is two.
             max_session_duration=cdk.Duration.hours(3),
             **roles.properties(self),

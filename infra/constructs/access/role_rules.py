@@ -1,4 +1,4 @@
-"""Rules of a company for every role that a stack creates: IAM path and permissions boundary."""
+"""A company's rules for every role that a stack creates: IAM path and permissions boundary."""
 
 import hashlib
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class RoleRules:
         return cls(path=security.iam_path, boundary_arn=security.permissions_boundary)
 
     def properties(self, scope: Construct) -> dict[str, Any]:
-        """The properties for an `iam.Role` in `scope`."""
+        """Return the properties that an `iam.Role` in `scope` needs to follow the rules."""
         rules: dict[str, Any] = {"path": self.path} if self.path else {}
         if self.boundary_arn:
             rules["permissions_boundary"] = iam.ManagedPolicy.from_managed_policy_arn(
@@ -32,5 +32,8 @@ class RoleRules:
 
     @property
     def suffix(self) -> str:
-        """Suffix of construct ids of roles, because a role with another path must be a new resource."""
+        """Return the suffix of role construct IDs, which depends on the IAM path.
+
+        A role with a different path must be a new resource.
+        """
         return hashlib.sha256(self.path.encode()).hexdigest()[:8] if self.path else ""

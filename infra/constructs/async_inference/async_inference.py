@@ -1,11 +1,11 @@
-"""[asynchronous]: the queue's configuration, the location of answers, and the topics that announce them."""
+"""Configuration of [asynchronous]: the queue, response locations, and notification topics."""
 
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.constructs.monitoring.notifications import subscription
+from infra.constructs.monitoring.notifications import create_subscription
 from infra.constructs.storage.locations import AsyncInferenceLocations
 from infra.parameters.endpoint import Asynchronous
 
@@ -24,13 +24,13 @@ class AsyncInference(Construct):
         locations: AsyncInferenceLocations,
         key: kms.IKey,
     ) -> None:
-        """`key` encrypts the topics."""
+        """Create the topics and the configuration. `key` encrypts the topics."""
         super().__init__(scope, construct_id)
         self.asynchronous = asynchronous
         self.locations = locations
         self.key_arn = key.key_arn
-        self.success_arn = self._topic("Success", asynchronous.notify_success, key)
-        self.error_arn = self._topic("Error", asynchronous.notify_error, key)
+        self.success_arn = self._create_topic("Success", asynchronous.notify_success, key)
+        self.error_arn = self._create_topic("Error", asynchronous.notify_error, key)
         most = asynchronous.max_concurrent_invocations_per_instance
         self.config = Config.AsyncInferenceConfigProperty(
             client_config=Config.AsyncInferenceClientConfigProperty(
@@ -49,8 +49,8 @@ class AsyncInference(Construct):
         )
         """The property of the endpoint configuration."""
 
-    def _topic(self, construct_id: str, addresses: list[str], key: kms.IKey) -> str:
+    def _create_topic(self, construct_id: str, addresses: list[str], key: kms.IKey) -> str:
         topic = sns.Topic(self, construct_id, master_key=key, enforce_ssl=True)
         for address in addresses:
-            topic.add_subscription(subscription(address))
+            topic.add_subscription(create_subscription(address))
         return topic.topic_arn

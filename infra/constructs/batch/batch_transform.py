@@ -1,4 +1,4 @@
-"""A batch transform job: its model, the state machine that runs it, its schedule, log group and alarms."""
+"""A batch transform job: its model, state machine, schedule, log group, and alarms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,21 +20,25 @@ from infra.catalog.instances import load_instances
 from infra.catalog.limits import find_maximum
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept, accept_for, accept_wildcards
-from infra.constructs.endpoint.endpoint_logs import removal_policy
+from infra.constructs.endpoint.endpoint_logs import choose_removal_policy
 from infra.constructs.model.execution_role import (
     ALIAS,
     INLINE,
     ModelDependencies,
-    log_group_arn,
-    volume_key_arns,
+    build_log_group_arn,
+    build_volume_key_arns,
 )
 from infra.constructs.model.model import Model, choose_hosting
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.endpoint_dashboard import COLUMNS, Row
-from infra.constructs.monitoring.first_steps import FIRST_STEPS, directions
+from infra.constructs.monitoring.first_steps import FIRST_STEPS, describe_first_step
 from infra.constructs.monitoring.signals import Signal
 from infra.constructs.monitoring.variant_graphs import make_axis
-from infra.constructs.monitoring.watched_endpoint import AlarmMetric, compute, make_period
+from infra.constructs.monitoring.watched_endpoint import (
+    AlarmMetric,
+    build_expression,
+    create_period,
+)
 from infra.parameters.batch.job import BatchJob, find_batch_job
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.finding import suggest_name
@@ -84,7 +88,7 @@ _NO_TRACES = "one task that waits for one job: its history says what a trace wou
 
 
 def describe_job(job: BatchJob, model: Model, scope: Construct) -> dict[str, object]:
-    """Return model, image, and settings for the record of the deployment, which a rollback needs."""
+    """Return the model, image, and settings for the deployment record, which a rollback needs."""
     hosting = choose_hosting(stack := cdk.Stack.of(scope), job.deployed_placement)
     return {
         "batch": job.name,
@@ -111,18 +115,20 @@ class LogSettings:
 
 
 class BatchTransform(Construct):
-    """A batch transform job that a schedule, a person or a pipeline starts, and that tells of its failure.
+    """A batch transform job that a schedule, a person, or a pipeline starts.
 
-    Its state machine starts the job with the settings of the model's `job`, waits for it, and if it fails
-    sends the reason to the topic. Start it with `aws stepfunctions start-execution`, or from the app:
-    `batch.grant_start(function)`.
+    Its state machine starts the job with the settings of the model's `job`, waits for it,
+    and sends the reason to the topic if it fails. Start it with
+    `aws stepfunctions start-execution`, or from the app: `batch.grant_start(function)`.
 
-    name: Name of the state machine and the schedule, and the beginning of the jobs' names; at most 64
-        letters, digits and hyphens. Another name makes another state machine.
-    model: The model, of which a further AWS::SageMaker::Model is created for the job.
-    settings: Input, output, and instance type of the job. Its `model` is the model's name in the container.
-    inform: Topic of failures and alarms.
-    topic_key: KMS key of the topic, which the state machine then may use. Default: the topic has none.
+    name: Name of the state machine and the schedule, and the beginning of the jobs' names;
+        at most 64 letters, digits and hyphens. Changing the name replaces the state machine.
+    model: The model, for which a separate AWS::SageMaker::Model is created.
+    settings: Input, output, and instance type of the job. Its `model` is the model's name in
+        the container.
+    inform: Topic for failures and alarms.
+    topic_key: KMS key of the topic, which the state machine may then use.
+        Default: the topic has none.
     runbook: Address of the runbook in the alarms' descriptions. Default: docs/runbook.md.
     volume_key: KMS key of the instances' volumes. Default: a temporary key of SageMaker's.
     log: Retention and key of the state machine's log. Default: `LogSettings()`.
@@ -146,9 +152,9 @@ class BatchTransform(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name, stack = name, cdk.Stack.of(self)
-        self.job = self._plan_job(model, settings, volume_key)
+        self.job = self._resolve_job(model, settings, volume_key)
         needs = ModelDependencies(
-            log_group_arn=log_group_arn(stack),
+            log_group_arn=build_log_group_arn(stack),
             batch=self.job.batch,
             volume_kms_key=self.job.volume_kms_key,
         )
@@ -161,14 +167,14 @@ class BatchTransform(Construct):
         """Beginning of the jobs' names."""
         self.model_name = self._hosted.name
         """Name of the job's AWS::SageMaker::Model, which only CloudFormation knows."""
-        group_arn = self._create_log(log or LogSettings())
-        role, policy = self._role()
+        group_arn = self._create_log_group(log or LogSettings())
+        role, policy = self._create_role()
         self.resource = states.CfnStateMachine(
             self,
             "Resource",
             state_machine_name=name,
             role_arn=role.role_arn,
-            definition_string=stack.to_json_string(self._definition(self.job)),
+            definition_string=stack.to_json_string(self._build_definition(self.job)),
             logging_configuration=states.CfnStateMachine.LoggingConfigurationProperty(
                 level="ALL",
                 include_execution_data=True,
@@ -184,11 +190,11 @@ class BatchTransform(Construct):
         self.resource.node.add_dependency(policy)
         accept(self.resource, {"AwsSolutions-SF2": _NO_TRACES})
         self.state_machine_arn = self.resource.attr_arn
-        self._schedule(self.job)
-        self._alarms(self.job, runbook)
+        self._create_schedule(self.job)
+        self._create_alarms(self.job, runbook)
 
-    def _create_log(self, settings: LogSettings) -> str:
-        """Return the ARN of the state machine's log group."""
+    def _create_log_group(self, settings: LogSettings) -> str:
+        """Create the state machine's log group and return its ARN."""
         group = logs.CfnLogGroup(
             self,
             "Log",
@@ -196,13 +202,16 @@ class BatchTransform(Construct):
             retention_in_days=settings.retention_days,
             kms_key_id=settings.key.key_arn if settings.key else None,
         )
-        group.apply_removal_policy(removal_policy(keep=settings.keep))
+        group.apply_removal_policy(choose_removal_policy(keep=settings.keep))
         return group.attr_arn
 
-    def _plan_job(
+    def _resolve_job(
         self, model: Model, settings: BatchSettings | BatchJob, volume_key: kms.IKey | None
     ) -> BatchJob:
-        """Return the job of a model. Raises ValueError for settings that don't fit."""
+        """Return the job that the settings describe.
+
+        Raises ValueError for settings that don't fit.
+        """
         if isinstance(settings, BatchJob):
             return settings
         where = self.node.path
@@ -219,14 +228,14 @@ class BatchTransform(Construct):
             raise ValueError(
                 f"{where}: settings: instance_type: {given!r} isn't an instance type; {close}"
             )
-        batch = read_arguments(where, BatchSettings, model.unset_settings(settings), settings)
+        batch = read_arguments(where, BatchSettings, model.find_unset_settings(settings), settings)
         described = model.described.model_copy(update={"batch": {self.node.id: batch}})
         job = find_batch_job(described, self.node.id)
         assert job is not None  # model and type are known
         return replace(job, volume_kms_key=volume_key.key_arn if volume_key else None)
 
     def grant_start(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Lets a principal start runs."""
+        """Allow a principal to start runs."""
         return iam.Grant.add_to_principal(
             grantee=grantee,
             actions=["states:StartExecution"],
@@ -235,16 +244,16 @@ class BatchTransform(Construct):
 
     @property
     def rows(self) -> list[Row]:
-        """Rows of a dashboard: the alarms, and how runs ended and how long they took, by the day."""
+        """Return dashboard rows: the alarms, and daily outcomes and longest duration of runs."""
         states = cloudwatch.AlarmStatusWidget(
             title=f"{self.name}: alarms", alarms=[*self.alarms], width=COLUMNS
         )
         ends = [
-            _daily(*self._machine, f"Executions{end}", "Sum")
+            _build_daily_metric(*self._metric_source, f"Executions{end}", "Sum")
             for end in ("Succeeded", "Failed", "TimedOut", "Aborted")
         ]
-        duration = _daily(*self._machine, "ExecutionTime", "Maximum")
-        longest = compute("longest / 60000", {"longest": duration}, "longest run")
+        duration = _build_daily_metric(*self._metric_source, "ExecutionTime", "Maximum")
+        longest = build_expression("longest / 60000", {"longest": duration}, "longest run")
         (late,) = (alarm for alarm in self.alarms if alarm.signal.kind == "batch-late")
         took = cloudwatch.GraphWidget(
             title=f"{self.name}: minutes of the longest run, by the day",
@@ -262,20 +271,23 @@ class BatchTransform(Construct):
         return [[states], [ended, took]]
 
     @property
-    def _machine(self) -> tuple[str, dict[str, str]]:
-        """Namespace and dimensions of the state machine's metrics.
+    def _metric_source(self) -> tuple[str, dict[str, str]]:
+        """Return the namespace and dimensions of the state machine's metrics.
 
-        https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html (2026-11-28)
+        https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html
+        (2026-11-28)
         """
         return "AWS/States", {"StateMachineArn": self.state_machine_arn}
 
-    def _definition(self, job: BatchJob) -> dict[str, Any]:
-        """The state machine in the Amazon States Language."""
+    def _build_definition(self, job: BatchJob) -> dict[str, Any]:
+        """Return the state machine's definition in the Amazon States Language."""
         failed = (
             f"The batch {self.name} failed with {{}}: {{}} First: read the end of its data-log in the "
             "log group /aws/sagemaker/TransformJobs."
         )
-        tell = self._told("failed", f"States.Format('{failed}', $.failure.Error, $.failure.Cause)")
+        tell = self._build_publish_task(
+            "failed", f"States.Format('{failed}', $.failure.Error, $.failure.Cause)"
+        )
         completed = {"ErrorEquals": [COMPLETED], "ResultPath": "$.result", "Next": "Succeeded"}
         return {
             "Comment": f"Runs the model {job.batch.model} over {job.batch.input}",
@@ -289,8 +301,8 @@ class BatchTransform(Construct):
                 "Run": {
                     "Type": "Parallel",
                     "Branches": [
-                        {"StartAt": "Transform", "States": self._transform(job)},
-                        {"StartAt": "Wait", "States": self._late(job)},
+                        {"StartAt": "Transform", "States": self._build_transform_states(job)},
+                        {"StartAt": "Wait", "States": self._build_late_states(job)},
                     ],
                     "Catch": [completed, {**CAUGHT, "Next": "Tell"}],
                     "Next": "Succeeded",
@@ -305,10 +317,11 @@ class BatchTransform(Construct):
             },
         }
 
-    def _transform(self, job: BatchJob) -> dict[str, Any]:
-        """The states that run the job.
+    def _build_transform_states(self, job: BatchJob) -> dict[str, Any]:
+        """Return the states that run the job.
 
-        CDK's own task has neither filters nor joins, retries no request and waits 60 s for one:
+        CDK's own task has neither filters nor joins, doesn't retry requests, and waits 60 s for
+        one:
         create-transform-job.ts of https://github.com/aws/aws-cdk (2026)
         """
         request = job.build_request(job_name="", model_name=self.model_name)
@@ -326,22 +339,25 @@ class BatchTransform(Construct):
             "Completed": {"Type": "Fail", "Error": COMPLETED, "Cause": "The job completed."},
         }
 
-    def _late(self, job: BatchJob) -> dict[str, Any]:
-        """The states that tell of a late run. A message that cannot be sent ends no job."""
+    def _build_late_states(self, job: BatchJob) -> dict[str, Any]:
+        """Return the states that notify the topic of a late run.
+
+        If the message can't be sent, the job continues.
+        """
         minutes = job.batch.late_minutes
         late = (
             f"The batch {self.name} is late: its job {self.job_prefix}-{{}} has not ended {minutes} minutes "
             f"after the run began, and is still running. First: {FIRST_STEPS['batch-late']}"
         )
-        tell = self._told("is late", f"States.Format('{late}', $.run)")
+        tell = self._build_publish_task("is late", f"States.Format('{late}', $.run)")
         return {
             "Wait": {"Type": "Wait", "Seconds": minutes * _SECONDS_PER_MINUTE, "Next": "TellLate"},
             "TellLate": {**tell, "Catch": [{**CAUGHT, "Next": "Told"}], "Next": "Told"},
             "Told": {"Type": "Succeed"},
         }
 
-    def _told(self, what: str, message: str) -> dict[str, Any]:
-        """The task that publishes a message, which is an expression, to the topic."""
+    def _build_publish_task(self, what: str, message: str) -> dict[str, Any]:
+        """Return the task that publishes a message, given as an expression, to the topic."""
         return {
             "Type": "Task",
             "Resource": PUBLISH.format(partition=cdk.Aws.PARTITION),
@@ -352,9 +368,13 @@ class BatchTransform(Construct):
             },
         }
 
-    def _role(self) -> tuple[iam.Role, iam.Policy]:
-        """The role of the state machine: its own jobs, the model's role for SageMaker, the topic."""
-        stack, role = cdk.Stack.of(self), self._assumed_by("states", "Role", self)
+    def _create_role(self) -> tuple[iam.Role, iam.Policy]:
+        """Create the state machine's role and its policy.
+
+        The policy allows its own jobs, passing the model's role to SageMaker, the Events rule,
+        the topic and its key, log delivery, and the volume key.
+        """
+        stack, role = cdk.Stack.of(self), self._create_service_role("states", "Role", self)
         # SageMaker writes ARNs in lower case, and IAM compares them as they are.
         names = dict.fromkeys((self.job_prefix.lower(), self.job_prefix))
         jobs = [
@@ -366,41 +386,46 @@ class BatchTransform(Construct):
         # Those of AWS's page, but for ListTags, which it allows on everything:
         # https://docs.aws.amazon.com/step-functions/latest/dg/sagemaker-iam.html (2026-11-28)
         statements = [
-            _allowed(list(_JOBS), jobs),
-            _allowed(
+            _build_statement(list(_JOBS), jobs),
+            _build_statement(
                 ["iam:PassRole"],
                 [self._model.role_arn],
                 {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
             ),
-            _allowed(
+            _build_statement(
                 ["events:DescribeRule", "events:PutRule", "events:PutTargets"],
                 [stack.format_arn(service="events", resource="rule", resource_name=EVENTS_RULE)],
             ),
-            _allowed(["sns:Publish"], [self._inform.topic_arn]),
-            _allowed(list(_DELIVERY), ["*"]),
+            _build_statement(["sns:Publish"], [self._inform.topic_arn]),
+            _build_statement(list(_DELIVERY), ["*"]),
         ]
         if self._topic_key is not None:
             publishing = ["kms:Decrypt", "kms:GenerateDataKey"]
-            statements.append(_allowed(publishing, [self._topic_key.key_arn]))
+            statements.append(_build_statement(publishing, [self._topic_key.key_arn]))
         why = dict.fromkeys(
             jobs, "each run has a job of its own, whose name ends with a number of its own"
         )
         why["*"] = "the delivery of logs takes no resource"
         if (volume_key := self.job.volume_kms_key) is not None:
-            keys = volume_key_arns(stack, volume_key)
+            keys = build_volume_key_arns(stack, volume_key)
             why |= dict.fromkeys(keys, "only for an alias: the key behind it may change")
             by_alias = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [volume_key]}}
             named = by_alias if volume_key.startswith(ALIAS) else {}
             granted = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
-            statements.append(_allowed(["kms:CreateGrant"], keys, {**granted, **named}))
-            statements.append(_allowed(["kms:DescribeKey"], keys, named or None))
+            statements.append(_build_statement(["kms:CreateGrant"], keys, {**granted, **named}))
+            statements.append(_build_statement(["kms:DescribeKey"], keys, named or None))
         policy = iam.Policy(self, "Policy", roles=[role], statements=statements)
         accept_wildcards(policy, why)
         accept_for(AUDITORS, policy, INLINE)
         return role, policy
 
-    def _assumed_by(self, service: str, construct_id: str, boundary: Construct) -> iam.Role:
-        """A role that a service assumes for this account alone. `boundary`: scope of its boundary."""
+    def _create_service_role(
+        self, service: str, construct_id: str, boundary: Construct
+    ) -> iam.Role:
+        """Create a role that a service assumes for this account only.
+
+        `boundary` is the scope of its permissions boundary.
+        """
         own = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}}
         return iam.Role(
             self,
@@ -409,15 +434,17 @@ class BatchTransform(Construct):
             **self._rules.properties(boundary),
         )
 
-    def _schedule(self, job: BatchJob) -> None:
+    def _create_schedule(self, job: BatchJob) -> None:
         if job.batch.schedule is None:
             return
-        role = self._assumed_by("scheduler", "ScheduleRole", Construct(self, "ScheduleRules"))
+        role = self._create_service_role(
+            "scheduler", "ScheduleRole", Construct(self, "ScheduleRules")
+        )
         policy = iam.Policy(
             self,
             "SchedulePolicy",
             roles=[role],
-            statements=[_allowed(["states:StartExecution"], [self.state_machine_arn])],
+            statements=[_build_statement(["states:StartExecution"], [self.state_machine_arn])],
         )
         accept_for(AUDITORS, policy, INLINE)
         # A group of its own: Scheduler's metrics are those of a group, and not of a schedule.
@@ -443,15 +470,15 @@ class BatchTransform(Construct):
         )
         schedule.node.add_dependency(policy)
 
-    def _alarms(self, job: BatchJob, runbook: str) -> None:
-        late, machine = job.batch.late_minutes, self._machine
+    def _create_alarms(self, job: BatchJob, runbook: str) -> None:
+        late, machine = job.batch.late_minutes, self._metric_source
         signals = [
-            _signal(
-                "batch-failed", _daily(*machine, "ExecutionsFailed", "Sum"), 0, Unit("", 1),
+            _build_signal(
+                "batch-failed", _build_daily_metric(*machine, "ExecutionsFailed", "Sum"), 0, Unit("", 1),
                 "a run failed",
             ),
-            _signal(
-                "batch-late", _daily(*machine, "ExecutionTime", "Maximum"), late,
+            _build_signal(
+                "batch-late", _build_daily_metric(*machine, "ExecutionTime", "Maximum"), late,
                 Unit("min", 60_000),
                 f"a run took more than {late} minutes, which its own message told while it ran",
             ),
@@ -460,12 +487,14 @@ class BatchTransform(Construct):
             # https://docs.aws.amazon.com/scheduler/latest/UserGuide/monitoring-cloudwatch.html (2026-11-28)
             group = ("AWS/Scheduler", {"ScheduleGroup": self.name})
             starts = {
-                "refused": _daily(*group, "TargetErrorCount", "Sum"),
-                "dropped": _daily(*group, "InvocationDroppedCount", "Sum"),
+                "refused": _build_daily_metric(*group, "TargetErrorCount", "Sum"),
+                "dropped": _build_daily_metric(*group, "InvocationDroppedCount", "Sum"),
             }
-            failures = compute("FILL(refused, 0) + FILL(dropped, 0)", starts, "starts that failed")
+            failures = build_expression(
+                "FILL(refused, 0) + FILL(dropped, 0)", starts, "starts that failed"
+            )
             said = "the schedule could not start a run, and retries for an hour"
-            signals.append(_signal("batch-unstarted", failures, 0, Unit("", 1), said))
+            signals.append(_build_signal("batch-unstarted", failures, 0, Unit("", 1), said))
         informs = actions.SnsAction(self._inform)
         self.alarms: Sequence[EndpointAlarm] = tuple(
             EndpointAlarm(
@@ -473,8 +502,8 @@ class BatchTransform(Construct):
                 signal.kind,
                 signal=signal,
                 name=f"{self.name}-{signal.kind}",
-                description=f"{self.name}: {signal.said}. It stays in ALARM for a day. "
-                f"{directions(signal.kind, runbook)}",
+                description=f"{self.name}: {signal.condition}. It stays in ALARM for a day. "
+                f"{describe_first_step(signal.kind, runbook)}",
                 notify=informs,
             )
             for signal in signals
@@ -482,7 +511,7 @@ class BatchTransform(Construct):
 
 
 class BatchDashboard(cloudwatch.Dashboard):
-    """A dashboard of batches without an endpoint. `name` is its name, followed by the region's."""
+    """A dashboard of batches without an endpoint. The Region is appended to its `name`."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, name: str, batches: Sequence[BatchTransform]
@@ -495,7 +524,7 @@ class BatchDashboard(cloudwatch.Dashboard):
         )
 
 
-def _daily(
+def _build_daily_metric(
     namespace: str, dimensions: dict[str, str], name: str, statistic: str
 ) -> cloudwatch.Metric:
     return cloudwatch.Metric(
@@ -503,11 +532,13 @@ def _daily(
         metric_name=name,
         statistic=statistic,
         dimensions_map=dimensions,
-        period=make_period(_WINDOW_MINUTES * _SECONDS_PER_MINUTE),
+        period=create_period(_WINDOW_MINUTES * _SECONDS_PER_MINUTE),
     )
 
 
-def _signal(kind: str, metric: AlarmMetric, threshold: float, unit: Unit, in_words: str) -> Signal:
+def _build_signal(
+    kind: str, metric: AlarmMetric, threshold: float, unit: Unit, in_words: str
+) -> Signal:
     return Signal(
         kind=kind,
         variant=None,
@@ -520,7 +551,7 @@ def _signal(kind: str, metric: AlarmMetric, threshold: float, unit: Unit, in_wor
     )
 
 
-def _allowed(
+def _build_statement(
     actions: list[str], resources: list[str], conditions: dict[str, Any] | None = None
 ) -> iam.PolicyStatement:
     return iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions)

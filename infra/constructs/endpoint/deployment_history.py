@@ -11,16 +11,17 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct, IDependable
 
 from infra.constructs.endpoint.endpoint import Endpoint
-from infra.constructs.file_asset import file_asset
+from infra.constructs.file_asset import add_file_asset
 from infra.recording import FOLDER, OUTPUT, build_command
 from model_packaging.beside import MADE
 
 
 class DeploymentHistory(Construct):
-    """The record of a deployment, an asset that the CDK CLI completes and publishes when it deploys.
+    """The record of a deployment: an asset that the CDK CLI completes and publishes.
 
-    The parameter is updated after the endpoint, so that its versions are the deployments that
-    succeeded, in order. docs/decisions/0024 has the alternatives.
+    The CLI does so when it deploys. The parameter is updated after the endpoint, so that its
+    versions are the deployments that succeeded, in order. docs/decisions/0024 has the
+    alternatives.
     """
 
     def __init__(
@@ -35,8 +36,11 @@ class DeploymentHistory(Construct):
         after: Sequence[IDependable],
         root: Path,
     ) -> None:
-        """`settings` are all of the environment file, `variants` and `batches` what each of them runs, and
-        `root` is the project."""
+        """Create the record's asset, the SSM parameter, and the output of the records' prefix.
+
+        `settings` are all settings of the environment file. `variants` and `batches` describe
+        what each of them runs. `root` is the project.
+        """
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
         stack_name = stack.stack_name
@@ -55,7 +59,7 @@ class DeploymentHistory(Construct):
             file=root / MADE / FOLDER / f"{stack_name}.{fingerprint}.json",
             root=root,
         )
-        asset = file_asset(
+        asset = add_file_asset(
             stack, f"{prefix}.{fingerprint}.json", made_by, "record of the deployment"
         )
         pointer = cdk.CfnResource(
@@ -77,14 +81,14 @@ class DeploymentHistory(Construct):
         )
 
 
-def record(
+def add_outputs(
     stack: cdk.Stack,
     *,
     endpoint: Endpoint | None,
     topic: sns.ITopic,
     overrides: Mapping[str, str],
 ) -> None:
-    """Adds the stack's outputs for callers and tools, with the overrides of this deployment."""
+    """Add the stack's outputs for callers and tools, with the overrides of this deployment."""
     outputs = {}
     if endpoint is not None:
         name = endpoint.resource.attr_endpoint_name

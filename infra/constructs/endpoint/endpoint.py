@@ -17,7 +17,7 @@ from infra.constructs.endpoint.endpoint_base import (
     EndpointBase,
     ImportedEndpoint,
 )
-from infra.constructs.endpoint.endpoint_checks import add_findings, describe
+from infra.constructs.endpoint.endpoint_checks import add_findings, build_environment
 from infra.constructs.endpoint.endpoint_config import EndpointConfig
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.inference_component import InferenceComponent, ScaledPart
@@ -183,7 +183,7 @@ class Endpoint(EndpointBase):
             "weight": weight,
             "shadow": shadow,
             "sleep_after_minutes": sleep_after_minutes,
-            **(model.unset_settings(settings) if model else {}),
+            **(model.find_unset_settings(settings) if model else {}),
         }
         self._check_instances(where, instance_type, settings, min_instances, max_instances)
         table = read_arguments(where, VariantSettings, given, settings)
@@ -232,7 +232,7 @@ class Endpoint(EndpointBase):
 
     def add_scaling(self, part: ScaledPart, settings: Scaling, construct_id: str | None) -> None:
         """Scale a variant or component; its `auto_scale` calls this."""
-        variant, component = self._find(part.key)
+        variant, component = self._find_variant_and_component(part.key)
         scaled = component if component is not None and variant.model is None else variant
         scaled.table = scaled.table.model_copy(update={"scaling": settings})
 
@@ -245,14 +245,14 @@ class Endpoint(EndpointBase):
 
     @property
     def variants(self) -> tuple[EndpointVariant, ...]:
-        """The variants in the order of the endpoint configuration."""
+        """Return the variants in the order of the endpoint configuration."""
         order = {name: number for number, name in enumerate(self._order)}
         names = sorted(self._variants, key=lambda name: (order.get(name, len(order)), name))
         return tuple(self._variants[name] for name in names)
 
     @property
     def components(self) -> dict[str, InferenceComponent]:
-        """The inference components of all variants, by name."""
+        """Return the inference components of all variants, by name."""
         return {
             name: component
             for variant in self.variants
@@ -261,7 +261,7 @@ class Endpoint(EndpointBase):
 
     @property
     def kind(self) -> EndpointKind:
-        """The kind of the endpoint: real-time, asynchronous, or serverless."""
+        """Return the kind of the endpoint: real-time, asynchronous, or serverless."""
         variants = self._variants.values()
         return select_kind(
             queued=self._async_inference is not None,
@@ -271,7 +271,7 @@ class Endpoint(EndpointBase):
 
     @property
     def metrics(self) -> EndpointMetrics:
-        """The metrics that SageMaker publishes about the endpoint."""
+        """Return the metrics that SageMaker publishes about the endpoint."""
         return EndpointMetrics(
             endpoint_name=self.name,
             kind=(kind := self.kind),
@@ -281,26 +281,34 @@ class Endpoint(EndpointBase):
 
     @property
     def fingerprint(self) -> str:
-        """64 hex digits that change whenever the endpoint configuration is replaced."""
+        """Return 64 hex digits that change whenever the endpoint configuration is replaced."""
         return self.config.fingerprint
 
     @property
     def endpoint_name(self) -> str:
-        """The endpoint's name as CloudFormation's attribute: what uses it is deployed after it."""
+        """Return the endpoint's name as an attribute that CloudFormation resolves.
+
+        A resource that uses it is deployed after the endpoint.
+        """
         return self.resource.attr_endpoint_name
 
-    def _invoked_arns(self) -> list[str]:
-        """Return the ARNs, also of components that are added later."""
-        arns = super()._invoked_arns
+    def _list_invoked_arns(self) -> list[str]:
+        """Return the ARNs to invoke, including those of components that are added later."""
+        arns = super()._list_invoked_arns
         return cdk.Lazy.list(_AtSynthesis(self, arns)) if self._file is None else arns()
 
     @property
     def connections(self) -> "ec2.Connections":
-        """The security groups of the instances of every variant, for what they may reach:
-        `endpoint.connections.allow_to(database, port)`. Raises ValueError without a VPC."""
+        """Return the security groups of every variant's instances, to allow connections.
+
+        For example: `endpoint.connections.allow_to(database, port)`. Raises ValueError without a
+        VPC.
+        """
         from aws_cdk import aws_ec2 as ec2  # a fifth of a second, only for apps with a network
 
-        models = dict.fromkeys(model for each in self.variants for model in each.served.values())
+        models = dict.fromkeys(
+            model for each in self.variants for model in each.served_models.values()
+        )
         groups = [group for model in models for group in model.security_groups]
         if not groups:
             raise ValueError(
@@ -311,11 +319,11 @@ class Endpoint(EndpointBase):
 
     @property
     def watched(self) -> WatchedEndpoint:
-        """The endpoint as alarms and dashboards use it."""
+        """Return the endpoint as alarms and dashboards use it."""
         return WatchedEndpoint(
             name=self.name,
             region=self.stack.region,
-            variants=self._watched(),
+            variants=self._list_watched_variants(),
             log_is_counted=True,
             resource=self.resource,
             kind=self.kind,
@@ -323,8 +331,8 @@ class Endpoint(EndpointBase):
             tables=self.tables,
         )
 
-    def _watched(self) -> tuple[WatchedVariant, ...]:
-        """Return the variants, and after one whose instances are shared its components."""
+    def _list_watched_variants(self) -> tuple[WatchedVariant, ...]:
+        """Return the variants, each followed by its components if they share its instances."""
         found: list[WatchedVariant] = []
         for variant in self.variants:
             found.append(variant.watched)
@@ -343,11 +351,16 @@ class Endpoint(EndpointBase):
                 )
         return tuple(found)
 
-    def scale(self, name: str) -> EndpointVariant:
-        """Return the variant of that name, or with a component of that name. Raises ValueError."""
-        return self._find(name)[0]
+    def find_variant(self, name: str) -> EndpointVariant:
+        """Return the variant with this name, or with a component of this name.
 
-    def _find(self, name: str) -> tuple[EndpointVariant, InferenceComponent | None]:
+        Raises ValueError if there is none.
+        """
+        return self._find_variant_and_component(name)[0]
+
+    def _find_variant_and_component(
+        self, name: str
+    ) -> tuple[EndpointVariant, InferenceComponent | None]:
         for variant in self.variants:
             if name in variant.components:
                 return variant, variant.components[name]
@@ -357,7 +370,10 @@ class Endpoint(EndpointBase):
         return self._variants[name], None
 
     def use_file(self, environment: Environment) -> None:
-        """Take the description of an environment file, which has been checked; call `create` at the end."""
+        """Use the description of an environment file, which has been checked.
+
+        Call `create` at the end.
+        """
         self._file = environment
 
     def require_open(self, call: str) -> None:
@@ -370,30 +386,34 @@ class Endpoint(EndpointBase):
 
     def create(self) -> None:
         """Create the constructs that depend on every variant. Synthesis calls it."""
-        if self._created or not self._variants or not all(each.served for each in self.variants):
+        if (
+            self._created
+            or not self._variants
+            or not all(each.served_models for each in self.variants)
+        ):
             return
         self._created = True
         given = {**self._checked, **self._tables, "alarms": self._thresholds}
-        described = self._file or describe(self, given)
+        described = self._file or build_environment(self, given)
         logs = self._create_logs()
         rolls_back = self.name if self._guarded else None
 
-        def needs(name: str) -> ModelDependencies:
+        def build_dependencies(name: str) -> ModelDependencies:
             return ModelDependencies(
                 log_group_arn=logs[name].arn,
                 rolls_back=rolls_back,
                 captured=self._capture.destination if self._capture else None,
                 async_inference=self._async_inference,
-                core_dumps=self._find(name)[0].table.core_dumps,
+                core_dumps=self._find_variant_and_component(name)[0].table.core_dumps,
                 volume_kms_key=self._volume_key_arn,
             )
 
         for variant in self.variants:
-            variant.place(described, needs)
+            variant.create_models(described, build_dependencies)
         self.config.fill(self.variants)
         if self.kind.has_instances:
             self.resource.retain_all_variant_properties = True
-            self.resource.exclude_retained_variant_properties = [*self._not_retained]
+            self.resource.exclude_retained_variant_properties = [*self._unretained_properties]
         for variant in self.variants:
             variant.create_components(self.resource)
         self.resource.node.add_dependency(*dict.fromkeys(logs.values()))
@@ -403,7 +423,10 @@ class Endpoint(EndpointBase):
             add_findings(self, described)
 
     def _create_logs(self) -> dict[str, EndpointLogs]:
-        """Return the log group of what each variant serves, by name: the endpoint's, or the component's."""
+        """Return the log group of each served model, by name: the endpoint's, or the component's.
+
+        Creates the log groups that weren't given.
+        """
         found: dict[str, EndpointLogs] = {}
         for variant in self.variants:
             for name, component in variant.components.items():
@@ -411,7 +434,9 @@ class Endpoint(EndpointBase):
                 found[name] = given or EndpointLogs(
                     component, "Logs", endpoint_name=self.name, component=component.name
                 )
-        names = [name for variant in self.variants for name in variant.served if name not in found]
+        names = [
+            name for variant in self.variants for name in variant.served_models if name not in found
+        ]
         if names:
             self._logs = self._logs or EndpointLogs(self, "Logs", endpoint_name=self.name)
             found |= dict.fromkeys(names, self._logs)
@@ -425,7 +450,7 @@ class Endpoint(EndpointBase):
         default_id: str,
         create: Callable[[Construct], None],
     ) -> Construct:
-        """Reserve a construct whose content is created with the endpoint's, in the order of `order`."""
+        """Reserve a construct whose content is created with the endpoint's, sorted by `order`."""
         self.require_open(call)
         place = super()._plan(order, call, construct_id, default_id, lambda place: None)
         self._later.append((order, place, create))
@@ -433,23 +458,23 @@ class Endpoint(EndpointBase):
         return place
 
     def _create_with(self, construct: Construct) -> None:
-        """Create the endpoint's constructs at the latest when a construct is synthesized."""
+        """Ensure that the endpoint's constructs exist before a construct is synthesized."""
         if self._file is None:
             first = cdk.AspectPriority.MUTATING
             cdk.Aspects.of(construct).add(_AtSynthesis(self), priority=first)
 
     @property
-    def _not_retained(self) -> list[sagemaker.CfnEndpoint.VariantPropertyProperty]:
+    def _unretained_properties(self) -> list[sagemaker.CfnEndpoint.VariantPropertyProperty]:
         # An update keeps the number of instances that scaling has reached; weights come
         # from the file, else an edited split would deploy green and change nothing.
         names = ["DesiredWeight"]
-        if not any(variant.scaled for variant in self.variants):
+        if not any(variant.is_scaled for variant in self.variants):
             names.append("DesiredInstanceCount")
         retained = sagemaker.CfnEndpoint.VariantPropertyProperty
         return [retained(variant_property_type=name) for name in names]
 
     def _check_name(self, logs: EndpointLogs | None) -> None:
-        """Raise ValueError for a name that SageMaker rejects, or the log group of a different endpoint."""
+        """Raise ValueError if SageMaker rejects the name or the log group has a different one."""
         if cdk.Token.is_unresolved(self.name):
             return
         read_arguments(self.node.path, EndpointTable, {"name": self.name})
@@ -468,7 +493,10 @@ class Endpoint(EndpointBase):
         least: int | None,
         most: int | None,
     ) -> None:
-        """Raise ValueError for a type that is missing, unknown, or a token, or for most below least."""
+        """Raise ValueError for an instance type or bounds that don't fit.
+
+        The type is missing, unknown, or a token, or `most` is below `least`.
+        """
         least = 1 if least is None else least
         if isinstance(most, int) and isinstance(least, int) and most < least:
             raise ValueError(
@@ -500,7 +528,7 @@ class Endpoint(EndpointBase):
 
     @staticmethod
     def from_endpoint_arn(scope: Construct, construct_id: str, endpoint_arn: str) -> EndpointBase:
-        """Return an existing endpoint, of whichever account and region the ARN names."""
+        """Return an existing endpoint of the account and Region that the ARN names."""
         parts = cdk.Stack.of(scope).split_arn(endpoint_arn, cdk.ArnFormat.SLASH_RESOURCE_NAME)
         return ImportedEndpoint(
             scope,
@@ -541,23 +569,23 @@ class Endpoint(EndpointBase):
 
 @jsii.implements(cdk.IAspect, IValidation, cdk.IStableListProducer)
 class _AtSynthesis:
-    """What an endpoint does when the app is synthesized."""
+    """The actions of an endpoint during synthesis: create constructs, validate, and list ARNs."""
 
     def __init__(self, endpoint: Endpoint, arns: Callable[[], list[str]] | None = None) -> None:
         self._endpoint, self._arns = endpoint, arns
 
     def visit(self, node: IConstruct) -> None:
-        """Create the constructs when the first of the places for them is visited."""
+        """Create the endpoint's constructs when a construct that needs them is first visited."""
         self._endpoint.create()
 
     def validate(self) -> list[str]:
-        """Return an error for an endpoint or variant that serves nothing."""
+        """Return errors for an endpoint without variants, or for variants without a model."""
         if not self._endpoint.variants:
             return ["the endpoint has no variant; call endpoint.add_variant(…)"]
         return [
             f"variant {variant.name} has no model; pass add_variant a model, or call add_component"
             for variant in self._endpoint.variants
-            if not variant.served
+            if not variant.served_models
         ]
 
     def produce(self) -> list[str]:

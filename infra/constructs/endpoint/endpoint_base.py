@@ -71,7 +71,7 @@ class OperatedEndpoint(IConstruct, Protocol):
     @property
     def fingerprint(self) -> str: ...
 
-    def scale(self, name: str) -> EndpointVariant: ...
+    def find_variant(self, name: str) -> EndpointVariant: ...
 
 
 @jsii.implements(sagemaker.IEndpoint)
@@ -101,42 +101,48 @@ class EndpointBase(cdk.Resource):
 
     @property
     def kind(self) -> EndpointKind:
-        """The kind of the endpoint: real-time, asynchronous, or serverless."""
+        """Return the kind of the endpoint: real-time, asynchronous, or serverless."""
         raise NotImplementedError
 
     @property
     def metrics(self) -> EndpointMetrics:
-        """The metrics that SageMaker publishes about the endpoint."""
+        """Return the metrics that SageMaker publishes about the endpoint."""
         raise NotImplementedError
 
     @property
     def endpoint_name(self) -> str:
-        """The endpoint's name; what uses that of an `Endpoint` is deployed after it."""
+        """Return the endpoint's name.
+
+        A resource that uses the name of an `Endpoint` is deployed after it.
+        """
         return self.name
 
     @property
     def endpoint_arn(self) -> str:
-        """The endpoint's ARN, in which SageMaker writes the name in lower case."""
+        """Return the endpoint's ARN, in which SageMaker writes the name in lowercase."""
         return self.arns[0]
 
     @property
     def endpoint_ref(self) -> references.EndpointReference:
-        """The reference that CDK's own constructs take."""
+        """Return the reference that CDK's own constructs take."""
         return references.EndpointReference(endpoint_arn=self.endpoint_arn)
 
     @property
     def arns(self) -> Sequence[str]:
-        """The ARN in both spellings that IAM may be asked about."""
-        return endpoint_arns(self.stack, self.name, self._place)
+        """Return the ARN in both spellings that IAM may compare."""
+        return build_endpoint_arns(self.stack, self.name, self._place)
 
     @property
     def watched(self) -> WatchedEndpoint:
-        """The endpoint as alarms and dashboards use it."""
+        """Return the endpoint as alarms and dashboards use it."""
         raise NotImplementedError
 
     @property
     def alarms(self) -> EndpointAlarms:
-        """The alarms of `add_alarms`; reading them creates the endpoint's constructs."""
+        """Return the alarms of `add_alarms`; reading them creates the endpoint's constructs.
+
+        Raises ValueError if `add_alarms` hasn't been called.
+        """
         self.create()
         if self._alarms is None:
             raise ValueError(f"{self.node.path}: alarms: there are none; call add_alarms first")
@@ -216,7 +222,11 @@ class EndpointBase(cdk.Resource):
         default_id: str,
         create: Callable[[Construct], None],
     ) -> Construct:
-        """Create something in a construct, next to the endpoint if there is an ID; return the construct."""
+        """Create content in a new construct, and return the construct.
+
+        The construct is next to the endpoint if `construct_id` is given, otherwise below it.
+        Raises ValueError if it exists already.
+        """
         scope: Construct = self._scope
         if construct_id is None:
             scope, construct_id = self, default_id
@@ -230,14 +240,16 @@ class EndpointBase(cdk.Resource):
         return place
 
     def invocations_allowed(self) -> list[iam.PolicyStatement]:
-        """The statements that allow invoking this endpoint, and no other; with a queue also to put
-        requests and to read answers.
+        """Return the policy statements that allow invoking this endpoint, and no other.
 
-        Components are named too, as in a solution of AWS's that invokes them:
+        With a queue they also allow writing requests and reading responses. Components are named
+        too, as in an AWS solution that invokes them:
         https://github.com/aws-solutions/generative-ai-application-builder-on-aws (2026-11-28)
         """
         statements = [
-            iam.PolicyStatement(actions=[self.kind.invoke_action], resources=self._invoked_arns())
+            iam.PolicyStatement(
+                actions=[self.kind.invoke_action], resources=self._list_invoked_arns()
+            )
         ]
         if (locations := self.locations) is not None:
             requests = locations.requests
@@ -253,19 +265,21 @@ class EndpointBase(cdk.Resource):
             ]
         return statements
 
-    def _invoked_arns(self) -> list[str]:
+    def _list_invoked_arns(self) -> list[str]:
         """Return the ARNs of the endpoint and of its inference components."""
         return [
             *self.arns,
             *(
                 arn
                 for component in self.metrics.components.values()
-                for arn in endpoint_arns(self.stack, component, self._place, "inference-component")
+                for arn in build_endpoint_arns(
+                    self.stack, component, self._place, "inference-component"
+                )
             ),
         ]
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allows `grantee` to invoke this endpoint, and no other."""
+        """Allow `grantee` to invoke this endpoint, and no other."""
         grants = [
             iam.Grant.add_to_principal(
                 grantee=grantee,
@@ -283,13 +297,14 @@ class EndpointBase(cdk.Resource):
     def metric(
         self, metric_name: str, *, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """A metric that SageMaker publishes about the endpoint, for example ApproximateBacklogSize.
+        """Return a metric that SageMaker publishes about the endpoint.
 
-        `variant` None: the metric of the whole endpoint. Default: the mean, as often as it is published.
+        `metric_name` is, for example, ApproximateBacklogSize. If `variant` is None, it is the
+        metric of the whole endpoint. By default, it is the mean, as often as it is published.
         Raises `UnpublishedMetricError`.
         """
         statistic = props.get("statistic", "Average")
-        measured = self.metrics.of_variant(metric_name, variant, statistic)
+        measured = self.metrics.build_metric(metric_name, variant, statistic)
         # CDK compares a metric's region with the alarm's, and a token with neither.
         place = {key: at for key, at in self._place.items() if not cdk.Token.is_unresolved(at)}
         return measured.with_(
@@ -302,70 +317,91 @@ class EndpointBase(cdk.Resource):
     def metric_invocations(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Requests. Default: their number in each minute."""
-        return self._of("Invocations", "Sum", variant, props)
+        """Return the metric of requests. Default: their number in each minute."""
+        return self._build_variant_metric("Invocations", "Sum", variant, props)
 
     def metric_invocations_per_instance(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Requests per instance. Default: their number in each minute."""
-        return self._of("InvocationsPerInstance", "Sum", variant, props)
+        """Return the metric of requests per instance. Default: their number in each minute."""
+        return self._build_variant_metric("InvocationsPerInstance", "Sum", variant, props)
 
     def metric_invocation_4xx_errors(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Requests answered with 4xx. Default: their share, 0 to 1."""
-        return self._of("Invocation4XXErrors", "Average", variant, props)
+        """Return the metric of 4xx responses. Default: their share of the requests, 0 to 1."""
+        return self._build_variant_metric("Invocation4XXErrors", "Average", variant, props)
 
     def metric_invocation_5xx_errors(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Requests answered with 5xx. Default: their share, 0 to 1."""
-        return self._of("Invocation5XXErrors", "Average", variant, props)
+        """Return the metric of 5xx responses. Default: their share of the requests, 0 to 1."""
+        return self._build_variant_metric("Invocation5XXErrors", "Average", variant, props)
 
     def metric_model_latency(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Time the container took to answer one request. Unit: microseconds. Default: p99."""
-        return self._of("ModelLatency", "p99", variant, props)
+        """Return the metric of the time that the container takes to respond to one request.
+
+        The unit is microseconds. Default: p99.
+        """
+        return self._build_variant_metric("ModelLatency", "p99", variant, props)
 
     def metric_overhead_latency(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Time that SageMaker itself adds to a request. Unit: microseconds. Default: the mean."""
-        return self._of("OverheadLatency", "Average", variant, props)
+        """Return the metric of the time that SageMaker itself adds to a request.
+
+        The unit is microseconds. Default: the mean.
+        """
+        return self._build_variant_metric("OverheadLatency", "Average", variant, props)
 
     def metric_cpu_utilization(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """CPU in percent of one vCPU: four that are busy are 400. Default: mean of the instances."""
-        return self._of("CPUUtilization", "Average", variant, props)
+        """Return the metric of CPU utilization in percent of one vCPU: four busy vCPUs are 400.
+
+        By default, it is the mean of the instances.
+        """
+        return self._build_variant_metric("CPUUtilization", "Average", variant, props)
 
     def metric_memory_utilization(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Memory in percent of the instance's. Default: that of the fullest instance."""
-        return self._of("MemoryUtilization", "Maximum", variant, props)
+        """Return the metric of memory utilization in percent of the instance's memory.
+
+        By default, it is the value of the fullest instance.
+        """
+        return self._build_variant_metric("MemoryUtilization", "Maximum", variant, props)
 
     def metric_disk_utilization(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Disk in percent of the volume. Default: that of the fullest instance."""
-        return self._of("DiskUtilization", "Maximum", variant, props)
+        """Return the metric of disk utilization in percent of the volume.
+
+        By default, it is the value of the fullest instance.
+        """
+        return self._build_variant_metric("DiskUtilization", "Maximum", variant, props)
 
     def metric_gpu_utilization(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """GPUs in percent of one: two that are busy are 200. Default: mean of the instances."""
-        return self._of("GPUUtilization", "Average", variant, props)
+        """Return the metric of GPU utilization in percent of one GPU: two busy GPUs are 200.
+
+        By default, it is the mean of the instances.
+        """
+        return self._build_variant_metric("GPUUtilization", "Average", variant, props)
 
     def metric_gpu_memory_utilization(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """GPU memory in percent of one GPU's. Default: that of the fullest instance."""
-        return self._of("GPUMemoryUtilization", "Maximum", variant, props)
+        """Return the metric of GPU memory utilization in percent of one GPU's memory.
 
-    def _of(
+        By default, it is the value of the fullest instance.
+        """
+        return self._build_variant_metric("GPUMemoryUtilization", "Maximum", variant, props)
+
+    def _build_variant_metric(
         self, name: str, statistic: str, variant: str | None, props: MetricProps
     ) -> cloudwatch.Metric:
         names = [each.name for each in self.watched.variants]
@@ -383,7 +419,7 @@ class EndpointBase(cdk.Resource):
 
 
 class ImportedEndpoint(EndpointBase):
-    """An endpoint that exists already; `Endpoint.from_endpoint_name` and its kin create it."""
+    """An existing endpoint; `Endpoint.from_endpoint_name` and similar methods create it."""
 
     def __init__(
         self,
@@ -397,8 +433,11 @@ class ImportedEndpoint(EndpointBase):
         region: str | None = None,
         account: str | None = None,
     ) -> None:
-        """`variants` are those that alarms, dashboards, and metrics are about. Default: unknown; name the
-        variant of a metric then. `region` and `account` default to the stack's."""
+        """Import an endpoint by its name.
+
+        `variants` are those that alarms, dashboards, and metrics are about. By default they are
+        unknown; then name the variant of a metric. `region` and `account` default to the stack's.
+        """
         super().__init__(scope, construct_id, account=account, region=region)
         self.name = name
         self._place = {
@@ -416,18 +455,18 @@ class ImportedEndpoint(EndpointBase):
 
     @property
     def kind(self) -> EndpointKind:
-        """The kind of the endpoint: real-time, asynchronous, or serverless."""
+        """Return the kind of the endpoint: real-time, asynchronous, or serverless."""
         return self._kind
 
     @property
     def metrics(self) -> EndpointMetrics:
-        """The metrics that SageMaker publishes about the endpoint."""
+        """Return the metrics that SageMaker publishes about the endpoint."""
         components = {each: f"{self.name}-{each}" for each in self._components}
         return EndpointMetrics(endpoint_name=self.name, kind=self.kind, components=components)
 
     @property
     def watched(self) -> WatchedEndpoint:
-        """The endpoint as alarms and dashboards use it."""
+        """Return the endpoint as alarms and dashboards use it."""
         components = self.metrics.components
         shared = tuple(
             WatchedVariant(name=name, component=component)
@@ -446,16 +485,19 @@ class ImportedEndpoint(EndpointBase):
         )
 
 
-def endpoint_arns(
+def build_endpoint_arns(
     stack: cdk.Stack, name: str, place: Mapping[str, str] = _HERE, resource: str = "endpoint"
 ) -> list[str]:
-    """The ARN of an endpoint, or component, as SageMaker writes it, in lower case, and as the name is spelt.
+    """Return an endpoint's or component's ARNs, with the name in lowercase and as it is spelled.
 
-    `place` has region and account where they are not the stack's. IAM compares case-sensitively, and no
-    page of AWS says which of the two it is asked about; one of AWS's solutions came to name both:
+    SageMaker writes the name in lowercase. `place` has the Region and account if they aren't the
+    stack's. IAM compares case-sensitively, and no AWS page says which of the two IAM compares;
+    one AWS solution came to name both:
     https://github.com/aws-solutions/research-service-workbench-on-aws/pull/1048
-    AWS's example of an event has EndpointName MyEndpoint and endpoint/myendpoint among its resources:
-    https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html (2026-11-22)
+    AWS's example of an event has EndpointName MyEndpoint and endpoint/myendpoint among its
+    resources:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
+    (2026-11-22)
     """
     # A name that only CloudFormation knows cannot be changed here.
     spelt = [name] if cdk.Token.is_unresolved(name) else dict.fromkeys((name.lower(), name))

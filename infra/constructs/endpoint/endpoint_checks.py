@@ -1,7 +1,7 @@
-"""The rules of `servable check` for an endpoint without an environment file, as annotations.
+"""Runs the rules of `servable check` for an endpoint without an environment file.
 
-The endpoint is described as an environment file would describe it, when all of its constructs are known; a
-finding goes to the construct that it is about.
+When all of its constructs are known, the endpoint is described as an environment file would
+describe it. Each finding becomes an annotation of the construct that it is about.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import IConstruct
 
-from infra.arguments import name_argument, name_arguments, read_arguments
+from infra.arguments import convert_key, read_arguments, replace_keys
 from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.model.model import SOME_ACCOUNT, SOME_REGION, Model
 from infra.parameters.endpoint import EndpointTable
@@ -33,8 +33,11 @@ _WARNINGS = frozenset({"capacity-nothing-scales"})
 _OF_COMPONENT = re.compile(r"^variants\.[^.]+\.components\.")
 
 
-def describe(endpoint: OperatedEndpoint, tables: Mapping[str, Any]) -> Environment:
-    """Return the endpoint as an environment file with these tables describes it. Raises ValueError."""
+def build_environment(endpoint: OperatedEndpoint, tables: Mapping[str, Any]) -> Environment:
+    """Return the environment that a file with these tables would describe for the endpoint.
+
+    Raises ValueError.
+    """
     stack = cdk.Stack.of(endpoint)
     models: dict[str, ModelTable] = {}
     variants: dict[str, Variant] = {}
@@ -47,9 +50,9 @@ def describe(endpoint: OperatedEndpoint, tables: Mapping[str, Any]) -> Environme
             components[name] = component.table.model_copy(update=named)
         variants[variant.name] = table.model_copy(update={"components": components})
     given = {
-        "account": _known(stack.account, SOME_ACCOUNT),
-        "region": _known(stack.region, SOME_REGION),
-        "endpoint": EndpointTable(name=_known(endpoint.name, SOME_NAME)),
+        "account": _replace_token(stack.account, SOME_ACCOUNT),
+        "region": _replace_token(stack.region, SOME_REGION),
+        "endpoint": EndpointTable(name=_replace_token(endpoint.name, SOME_NAME)),
         "models": models,
         "variants": variants,
         **tables,
@@ -96,15 +99,15 @@ def add_findings(endpoint: OperatedEndpoint, described: Environment) -> None:
             _annotate_finding(endpoint, finding)
 
 
-def _known(value: str, otherwise: str) -> str:
+def _replace_token(value: str, otherwise: str) -> str:
     return otherwise if cdk.Token.is_unresolved(value) else value
 
 
 def _annotate_finding(endpoint: OperatedEndpoint, finding: Finding) -> None:
-    allowed = f"; allowed: {name_arguments(finding.allowed)}" if finding.allowed else ""
+    allowed = f"; allowed: {replace_keys(finding.allowed)}" if finding.allowed else ""
     text = (
-        f"{name_argument(finding.key)}: {name_arguments(finding.problem)}{allowed}; "
-        f"{name_arguments(finding.remedy)}"
+        f"{convert_key(finding.key)}: {replace_keys(finding.problem)}{allowed}; "
+        f"{replace_keys(finding.remedy)}"
     )
     annotations = cdk.Annotations.of(next(_find_constructs(endpoint, finding.key)))
     if finding.severity is Severity.ERROR and finding.rule not in _WARNINGS:
@@ -121,7 +124,7 @@ def _find_constructs(endpoint: OperatedEndpoint, key: str) -> Iterator[IConstruc
             yield construct.node.scope or construct  # it has the ID that CDK leaves out
     table, _, rest = key.partition(".")
     for variant in endpoint.variants:
-        for model in variant.served.values():
+        for model in variant.served_models.values():
             if table == "models" and rest.startswith(f"{model.name}."):
                 yield model
     yield endpoint

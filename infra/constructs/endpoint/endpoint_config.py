@@ -10,7 +10,7 @@ from infra.constructs.acknowledged import AUDITORS, accept_for
 from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.variant import EndpointVariant
 from infra.constructs.model.model import Model
-from infra.constructs.replacement import replacement_fingerprint
+from infra.constructs.replacement import compute_fingerprint
 from infra.constructs.storage.locations import DataCapture
 from infra.parameters.monitoring import Metrics
 from infra.policy.hosting import can_use_volume_key
@@ -23,7 +23,7 @@ DISKS = {
 
 
 class _Resource(sagemaker.CfnEndpointConfig):
-    """The resource, with the overrides that are set on it, which its properties don't show."""
+    """The resource with a record of its overrides, which its properties don't show."""
 
     def __init__(self, scope: Construct, construct_id: str, **properties: Any) -> None:
         self.overrides: dict[str, Any] = {}
@@ -79,20 +79,22 @@ class EndpointConfig(Construct):
         """Its name, which only CloudFormation knows."""
 
     def fill(self, variants: Sequence[EndpointVariant]) -> None:
-        """Set the variants, and what their models have if the variants name none."""
+        """Set the variants, and the models' role and network if the variants name no model."""
         resource = self.resource
         properties = {
             "ProductionVariants": [each for each in variants if not each.shadow],
             "ShadowProductionVariants": [each for each in variants if each.shadow],
         }
         main, shadows = properties.values()
-        resource.production_variants = [each.production_variant() for each in main]
+        resource.production_variants = [each.build_production_variant() for each in main]
         if shadows:
-            resource.shadow_production_variants = [each.production_variant() for each in shadows]
+            resource.shadow_production_variants = [
+                each.build_production_variant() for each in shadows
+            ]
         self._models = [each for variant in variants for each in variant.fingerprints]
         components = [each for variant in variants for each in variant.components.values()]
         if components:
-            self._take_over(components[0].model)
+            self._copy_model_settings(components[0].model)
         for name, listed in properties.items():
             for number, variant in enumerate(listed):
                 for path, value in variant.overrides.items():
@@ -102,8 +104,8 @@ class EndpointConfig(Construct):
             # Without a key and without NVMe it stays a finding.
             accept_for(AUDITORS, resource, DISKS)
 
-    def _take_over(self, model: Model) -> None:
-        """Set the role and the network, which the model has where a variant names its model."""
+    def _copy_model_settings(self, model: Model) -> None:
+        """Set the role and network, which a model has only if a variant names it."""
         resource, network = self.resource, model.network
         resource.execution_role_arn = model.role_arn
         resource.enable_network_isolation = model.isolated or None
@@ -114,8 +116,11 @@ class EndpointConfig(Construct):
 
     @property
     def fingerprint(self) -> str:
-        """64 hex digits that change whenever the configuration is replaced, also by an override."""
+        """Return 64 hex digits that change whenever the configuration is replaced.
+
+        An override that replaces it changes them too.
+        """
         if self._fingerprint is None:
             overrides = [self.resource.overrides] if self.resource.overrides else []
-            self._fingerprint = replacement_fingerprint(self.resource, *self._models, *overrides)
+            self._fingerprint = compute_fingerprint(self.resource, *self._models, *overrides)
         return self._fingerprint

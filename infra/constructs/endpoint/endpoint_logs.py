@@ -46,18 +46,21 @@ stats latest(@message) as last, max(@timestamp) as at by @logStream
 }
 
 
-def removal_policy(*, keep: bool) -> cdk.RemovalPolicy:
-    """Removal policy of a log group. `keep` retains it when its stack is deleted, but not if the creation
-    itself failed, because the next attempt would collide with it."""
+def choose_removal_policy(*, keep: bool) -> cdk.RemovalPolicy:
+    """Return the removal policy of a log group.
+
+    `keep` retains the group when its stack is deleted. If the group's own creation failed, it
+    isn't retained, because the next attempt would collide with it.
+    """
     return cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if keep else cdk.RemovalPolicy.DESTROY
 
 
 class EndpointLogs(Construct):
-    """The log group of an endpoint, or of its component, with retention, metric filters and queries.
+    """The log group of an endpoint or component, with retention, metric filters, and queries.
 
-    SageMaker creates the group if it is missing, without retention, and never deletes it; so this one
-    must exist before the endpoint. It is deleted with the stack unless it is to be kept; a kept group
-    makes the next deployment of the same name fail.
+    SageMaker creates the group if it is missing, without retention, and never deletes it; so this
+    one must exist before the endpoint. It is deleted with the stack unless `keep` is set. A kept
+    group makes the next deployment of the same name fail.
     """
 
     def __init__(
@@ -71,8 +74,8 @@ class EndpointLogs(Construct):
         keep: bool = False,
         component: str | None = None,
     ) -> None:
-        """endpoint_name: Name of the endpoint, which is made after its log group.
-        retention_days: Retention of the lines. Default: 30, an incident and the month's review.
+        """endpoint_name: Name of the endpoint, which is created after its log group.
+        retention_days: Days to keep the lines. Default: 30, an incident and the month's review.
         key: KMS key, which CloudWatch Logs is allowed to use. Default: a key of CloudWatch Logs.
         keep: Whether the group is retained when its stack is deleted. Default: False.
         component: Inference component whose containers write the lines. Default: none.
@@ -88,7 +91,7 @@ class EndpointLogs(Construct):
             retention_in_days=retention_days,
             kms_key_id=key.key_arn if key else None,
         )
-        self.group.apply_removal_policy(removal_policy(keep=keep))
+        self.group.apply_removal_policy(choose_removal_policy(keep=keep))
         self.arn = cdk.Stack.of(self).format_arn(
             service="logs",
             resource="log-group",
@@ -96,7 +99,7 @@ class EndpointLogs(Construct):
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
         if key is not None:
-            self._allow(key)
+            self._allow_key_use(key)
         log_group_name = self.group.ref
         for log_filter in load_log_filters():
             logs.CfnMetricFilter(
@@ -116,9 +119,9 @@ class EndpointLogs(Construct):
                     )
                 ],
             )
-        self._questions(log_group_name, component)
+        self._add_queries(log_group_name, component)
 
-    def _questions(self, log_group_name: str, component: str | None) -> None:
+    def _add_queries(self, log_group_name: str, component: str | None) -> None:
         for title, question in QUESTIONS.items():
             logs.CfnQueryDefinition(
                 self,
@@ -128,8 +131,11 @@ class EndpointLogs(Construct):
                 query_string=question,
             )
 
-    def _allow(self, key: kms.IKey) -> None:
-        """Lets CloudWatch Logs use the key for this log group; an imported key's policy is its owner's."""
+    def _allow_key_use(self, key: kms.IKey) -> None:
+        """Allow CloudWatch Logs to use the key for this log group.
+
+        The owner of an imported key controls its policy.
+        """
         stack = cdk.Stack.of(self)
         # Not the group's own ARN: the group needs the key first.
         group = stack.format_arn(

@@ -1,7 +1,8 @@
-"""Copies of a model on the instances of a variant that names none: an inference component.
+"""An inference component: copies of a model on the instances of a variant that names no model.
 
 TensorFlow Serving was seen as a component on AWS, with a minimum of one instance
-(https://github.com/hashicorp/terraform-provider-aws/pull/48894, 2026-07-09); at zero nobody has shown it.
+(https://github.com/hashicorp/terraform-provider-aws/pull/48894, 2026-07-09); nobody has shown it
+with a minimum of zero.
 """
 
 from typing import Any, Protocol
@@ -90,19 +91,23 @@ class InferenceComponent(ScaledPart):
         table: Component,
         logs: EndpointLogs | None = None,
     ) -> None:
-        """`key` is its name in the endpoint, and `name` its name in SageMaker, which every request names."""
+        """Store the component's settings; `create` creates the resource.
+
+        `key` is its name in the endpoint. `name` is its name in SageMaker, which every request
+        names.
+        """
         super().__init__(scope, construct_id)
         self._endpoint = endpoint
         self.key, self.name, self.model, self.table, self.logs = key, name, model, table, logs
 
     @property
     def sleep_after_minutes(self) -> int | None:
-        """Minutes without a request after which no copy runs; None: never."""
+        """Return the minutes without a request after which no copy runs, or None for never."""
         return self.table.sleep_after_minutes
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """Minimum and maximum of copies."""
+        """Return the minimum and maximum number of copies."""
         own = self.table
         least = 0 if own.sleep_after_minutes else own.min_copies
         return least, max(1, own.min_copies if own.max_copies is None else own.max_copies)
@@ -110,7 +115,7 @@ class InferenceComponent(ScaledPart):
     def create(
         self, endpoint: sagemaker.CfnEndpoint, variant: str, placed: Placement, model: HostedModel
     ) -> None:
-        """Create the resource: `placed` decides what one copy reserves."""
+        """Create the resource. `placed` decides what one copy reserves."""
         timeouts = {name: choice.value for name, choice in placed.timeouts.items()}
         startup = CfnComponent.InferenceComponentStartupParametersProperty(
             model_data_download_timeout_in_seconds=timeouts["download_timeout_seconds"],

@@ -49,7 +49,10 @@ class EndpointVariant(ScaledPart):
         capacity_reservation: Config.CapacityReservationConfigProperty | None = None,
         scale_in_policy: Config.ScaleInPolicyProperty | None = None,
     ) -> None:
-        """`table` has the settings that an environment file has too."""
+        """Store the variant's settings; `create_models` creates its models.
+
+        `table` has the settings that an environment file has too.
+        """
         super().__init__(scope, construct_id)
         self.name = self.key = name
         self._scope = scope
@@ -73,7 +76,7 @@ class EndpointVariant(ScaledPart):
                 max_copies=max(1, table.instance_limit),
                 sleep_after_minutes=table.sleep_after_minutes,
             )
-            self._add(name, model, alone, None)
+            self._create_component(name, model, alone, None)
 
     def add_component(
         self,
@@ -107,17 +110,17 @@ class EndpointVariant(ScaledPart):
             "min_copies": min_copies,
             "max_copies": max_copies,
             "sleep_after_minutes": sleep_after_minutes,
-            **model.unset_settings(settings),
+            **model.find_unset_settings(settings),
         }
         table = read_arguments(
             f"{self.node.path}: add_component", ComponentSettings, given, settings
         )
-        added = self._add(name, model, table, logs)
+        added = self._create_component(name, model, table, logs)
         components = {key: each.table for key, each in self.components.items()}
         self.table = self.table.model_copy(update={"components": components})
         return added
 
-    def _add(
+    def _create_component(
         self, name: str, model: Model, table: ComponentSettings, logs: EndpointLogs | None
     ) -> InferenceComponent:
         self.components[name] = InferenceComponent(
@@ -142,45 +145,54 @@ class EndpointVariant(ScaledPart):
         self.overrides[path] = value
 
     @property
-    def served(self) -> Mapping[str, Model]:
-        """What it serves by name: its model under its own name, or each of its components."""
+    def served_models(self) -> Mapping[str, Model]:
+        """Return the models that it serves, by name.
+
+        They are its own model under the variant's name, or the model of each component.
+        """
         if self.model is not None:
             return {self.name: self.model}
         return {name: each.model for name, each in self.components.items()}
 
     @property
     def shadow(self) -> bool:
-        """Whether it gets copies of requests, and its responses are discarded."""
+        """Return whether it gets copies of requests and its responses are discarded."""
         return self.table.shadow
 
     @property
-    def scaled(self) -> bool:
-        """Whether scaling, even on hold, sets the number of instances, which an update then keeps."""
+    def is_scaled(self) -> bool:
+        """Return whether scaling sets the number of instances, which an update then keeps.
+
+        Scaling on hold counts too.
+        """
         instances = self.table.serverless is None
         return (self.table.has_copies or self.table.scaling is not None) and instances
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """Minimum and maximum that scaling may run: instances, copies, or provisioned concurrency."""
+        """Return the bounds of scaling: instances, copies, or provisioned concurrency."""
         return self.table.capacity
 
     @property
     def start_seconds(self) -> float | None:
-        """Estimated seconds until a new instance responds; None if unknown."""
+        """Return the estimated seconds until a new instance responds, or None if unknown."""
         return self._placements[0].start_seconds
 
-    def place(self, described: Environment, needs: Dependencies) -> None:
-        """Choose images and settings, and create the SageMaker models and the policies of their roles.
+    def create_models(self, described: Environment, needs: Dependencies) -> None:
+        """Choose images and settings, and create the SageMaker models and their roles' policies.
 
-        `described` is the endpoint as an environment file describes it.
+        `described` is the endpoint as an environment file describes it. Raises ValueError for an
+        unknown instance type, or if no AMI supports all instance types.
         """
         self._prices = {
             kind: price
             for kind in self.table.instance_types
             if (price := described.prices.find_instance_price(kind, described.region))
         }
-        for name, model in self.served.items():
-            placed = list_variant_placements(_with_model(described, self.name, name, model), name)
+        for name, model in self.served_models.items():
+            placed = list_variant_placements(
+                _substitute_model(described, self.name, name, model), name
+            )
             if not placed:
                 raise ValueError(
                     f"{self.node.path}: instance_type: the catalog doesn't have {self.table.instance_type!r}"
@@ -203,8 +215,11 @@ class EndpointVariant(ScaledPart):
         self._host(needs)
 
     def _host(self, needs: Dependencies) -> None:
-        """Create a model for each component, or for each instance type whose image or variables differ."""
-        served, hosted = self.served, []
+        """Create a model for each component or instance type.
+
+        Instance types with the same image and variables share one.
+        """
+        served, hosted = self.served_models, []
         runs: list[tuple[object, HostedModel]] = []
         for placed, hosting in zip(self._placements, self._hostings, strict=True):
             model = served[placed.name]
@@ -217,7 +232,7 @@ class EndpointVariant(ScaledPart):
                 construct_id = f"Model-{placed.name}"
             elif runs:
                 kind = (placed.instance.name).removeprefix("ml.").replace(".", "-")
-                construct_id, hosts = f"Model-{kind}", model.for_type(placed.instance.name)
+                construct_id, hosts = f"Model-{kind}", model.adapt_to_type(placed.instance.name)
             one = hosts.host(self, construct_id, hosting, needs(placed.name))
             runs.append(((model, hosting.image, hosting.variables), one))
             hosted.append(one)
@@ -236,7 +251,7 @@ class EndpointVariant(ScaledPart):
 
     @property
     def fingerprints(self) -> list[str]:
-        """Those of the models that it runs."""
+        """Return the fingerprints of the models that it runs."""
         return list(dict.fromkeys(hosted.fingerprint for hosted in self._hosted))
 
     def create_components(self, endpoint: sagemaker.CfnEndpoint) -> None:
@@ -248,7 +263,7 @@ class EndpointVariant(ScaledPart):
         ):
             component.create(endpoint, self.name, placed, hosted)
 
-    def production_variant(self) -> Property:
+    def build_production_variant(self) -> Property:
         """Return the variant's property of the endpoint configuration."""
         table, routing = self.table, self._placements[0].routing.value
         if (serverless := table.serverless) is not None:
@@ -266,7 +281,7 @@ class EndpointVariant(ScaledPart):
         return Property(
             variant_name=self.name,
             model_name=None if self.components else self._hosted[0].name,
-            managed_instance_scaling=self._managed() if self.components else None,
+            managed_instance_scaling=self._build_managed_scaling() if self.components else None,
             instance_type=table.instance_type,
             instance_pools=self._pools,
             variant_instance_provision_timeout_in_seconds=table.provision_timeout_seconds,
@@ -275,8 +290,10 @@ class EndpointVariant(ScaledPart):
             initial_variant_weight=table.weight,
             inference_ami_version=self._inference_ami,
             volume_size_in_gb=table.volume_gb,
-            model_data_download_timeout_in_seconds=self._longest("download_timeout_seconds"),
-            container_startup_health_check_timeout_in_seconds=self._longest(
+            model_data_download_timeout_in_seconds=self._find_longest_timeout(
+                "download_timeout_seconds"
+            ),
+            container_startup_health_check_timeout_in_seconds=self._find_longest_timeout(
                 "startup_timeout_seconds"
             ),
             routing_config=Config.RoutingConfigProperty(routing_strategy=str(routing).upper())
@@ -291,8 +308,11 @@ class EndpointVariant(ScaledPart):
             capacity_reservation_config=self._reservation,
         )
 
-    def _managed(self) -> sagemaker.CfnEndpointConfig.ManagedInstanceScalingProperty:
-        """Let SageMaker add and remove instances, as copies of components need them."""
+    def _build_managed_scaling(self) -> sagemaker.CfnEndpointConfig.ManagedInstanceScalingProperty:
+        """Return the property that lets SageMaker add and remove instances.
+
+        It does so as the copies of components need them.
+        """
         least, most = self.table.capacity
         return Config.ManagedInstanceScalingProperty(
             status="ENABLED",
@@ -301,14 +321,14 @@ class EndpointVariant(ScaledPart):
             scale_in_policy=self._scale_in_policy,
         )
 
-    def _longest(self, timeout: str) -> int | None:
-        """Return the timeout that the slowest instance type needs; None means SageMaker's own."""
+    def _find_longest_timeout(self, timeout: str) -> int | None:
+        """Return the timeout of the slowest instance type, or None for SageMaker's default."""
         seconds = [placed.timeouts[timeout].value for placed in self._placements]
         return max(filter(None, seconds), default=None)
 
     @property
     def watched(self) -> WatchedVariant:
-        """The variant as alarms and dashboards use it."""
+        """Return the variant as alarms and dashboards use it."""
         table = self.table
         return WatchedVariant(
             name=self.name,
@@ -324,16 +344,17 @@ class EndpointVariant(ScaledPart):
         )
 
     @property
-    def recorded(self) -> Sequence[dict[str, Any]]:
-        """Model, image, and settings for the record of the deployment, which a rollback needs.
+    def records(self) -> Sequence[dict[str, Any]]:
+        """Return model, image, and settings for the deployment record, which a rollback needs.
 
-        They are the variant's on its preferred instance type, or those of each of its components.
+        They are those of the variant on its preferred instance type, or of each of its
+        components.
         """
         return [
             {
                 "variant": placed.name,
                 "model": placed.variant.model,
-                "archive": self.served[placed.name].pack(cdk.Stack.of(self)).url,
+                "archive": self.served_models[placed.name].pack(cdk.Stack.of(self)).url,
                 "image": hosting.image.uri,
                 "tensorflow": hosting.tensorflow,
                 "model_gib": placed.served.model_gib,
@@ -344,10 +365,10 @@ class EndpointVariant(ScaledPart):
         ]
 
 
-def _with_model(described: Environment, host: str, name: str, model: Model) -> Environment:
-    """Return the environment in which a variant or component names the tables of its own model.
+def _substitute_model(described: Environment, host: str, name: str, model: Model) -> Environment:
+    """Return the environment with a variant or component that uses its own model's tables.
 
-    Two models of an endpoint may have one name in their containers, such as two versions.
+    Two models of an endpoint may have the same name in their containers, such as two versions.
     """
     variant = described.variants[host]
     if variant.components:

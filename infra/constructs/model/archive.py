@@ -1,6 +1,6 @@
-"""A model's archive in S3: packed, published file by file, several under a prefix, or existing already.
+"""A model's archive in S3: packed, as separate files, several under a prefix, or an existing one.
 
-The CDK CLI packs and publishes it when it deploys, and only then, by the command of an asset.
+The CDK CLI packs and publishes it only when it deploys, by the command of an asset.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 
-from infra.constructs.file_asset import file_asset
+from infra.constructs.file_asset import add_file_asset
 from infra.packing import build_archive_inputs, combine_keys
 from infra.parameters.environment import Environment
 from infra.parameters.model import Artifact
@@ -50,36 +50,38 @@ class Archive:
     """Variables of the model about the archive, in addition to the container's settings."""
 
 
-def model_archive(stack: cdk.Stack, environment: Environment, name: str, root: Path) -> Archive:
-    """Return the archive of a model. `root` is the project. Raises `PackagingError`."""
+def create_model_archive(
+    stack: cdk.Stack, environment: Environment, name: str, root: Path
+) -> Archive:
+    """Create the archive of a model. `root` is the project. Raises `PackagingError`."""
     model = environment.models[name]
     if model.artifact is not None:
-        return pinned_archive(stack, model.artifact)
+        return describe_pinned_archive(stack, model.artifact)
     if model.multi_model is not None:
         members = {
             member: build_archive_inputs(environment, member, root, at_root=True)
             for member in model.multi_model
         }
-        archive = several_archives(stack, members, archives=root / ARCHIVES)
+        archive = create_archive_group(stack, members, archives=root / ARCHIVES)
     elif model.compression == "none":
         inputs = build_archive_inputs(environment, name, root)
-        archive = unpacked_files(stack, inputs, made=root / MADE)
+        archive = create_unpacked_files(stack, inputs, made=root / MADE)
     else:
         inputs = build_archive_inputs(environment, name, root)
-        archive = packed_archive(stack, inputs, archives=root / ARCHIVES)
+        archive = create_packed_archive(stack, inputs, archives=root / ARCHIVES)
     return replace(archive, key_arns=environment.endpoint.archive_kms_keys)
 
 
-def packed_archive(stack: cdk.Stack, inputs: ArchiveInputs, *, archives: Path) -> Archive:
-    """A model.tar.gz under a key that changes whenever its content would change.
+def create_packed_archive(stack: cdk.Stack, inputs: ArchiveInputs, *, archives: Path) -> Archive:
+    """Create a model.tar.gz whose key changes whenever its content changes.
 
-    `archives` is the folder for packed archives inside the project's folder for generated files, which
-    also holds hashes. Raises `PackagingError`.
+    `archives` is the folder for packed archives inside the project's folder for generated files,
+    which also holds hashes. Raises `PackagingError`.
     """
     fingerprint = compute_key(inputs, cache=archives.parent)
     # The synthesizer is called directly because aws_s3_assets.Asset would
     # name the object <hash>.gz, and SageMaker documents .tar.gz.
-    asset = file_asset(
+    asset = add_file_asset(
         stack,
         f"{fingerprint}.tar.gz",
         build_command(inputs, expected_key=fingerprint, archives=archives),
@@ -88,17 +90,17 @@ def packed_archive(stack: cdk.Stack, inputs: ArchiveInputs, *, archives: Path) -
     return Archive(
         fingerprint=fingerprint,
         url=asset.s3_object_url,
-        objects=_arn(stack, asset.bucket_name, asset.object_key),
+        objects=_build_s3_arn(stack, asset.bucket_name, asset.object_key),
         data={"model_data_url": asset.s3_object_url},
     )
 
 
-def several_archives(
+def create_archive_group(
     stack: cdk.Stack, inputs: Mapping[str, ArchiveInputs], *, archives: Path
 ) -> Archive:
-    """One NAME.tar.gz per model for multi-model mode, in which a request names its TargetModel.
+    """Create one NAME.tar.gz per model for multi-model mode.
 
-    `archives` and errors are those of `packed_archive`.
+    A request names its TargetModel. `archives` and errors are those of `create_packed_archive`.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/create-multi-model-endpoint.html
     """
     keys = {
@@ -109,7 +111,7 @@ def several_archives(
         f"{name}.tar.gz": build_command(inputs[name], expected_key=digest, archives=archives)
         for name, digest in keys.items()
     }
-    url, listed = _published(stack, fingerprint, commands, of="several models")
+    url, listed = _publish_files(stack, fingerprint, commands, of="several models")
     return Archive(
         fingerprint=fingerprint,
         url=url,
@@ -119,15 +121,16 @@ def several_archives(
     )
 
 
-def unpacked_files(stack: cdk.Stack, inputs: ArchiveInputs, *, made: Path) -> Archive:
-    """The files of an archive, uploaded uncompressed; empty folders are omitted.
+def create_unpacked_files(stack: cdk.Stack, inputs: ArchiveInputs, *, made: Path) -> Archive:
+    """Create assets for the uncompressed files of an archive; empty folders are omitted.
 
     `made` is the project's folder for generated files. Raises `PackagingError`.
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/large-model-inference-uncompressed.html
+    Source:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/large-model-inference-uncompressed.html
     """
     fingerprint, tree, hashes = compute_key_tree_and_hashes(inputs, cache=made)
     commands = {file.name: upload(file.path, sha256=hashes[file.name]) for file in tree.files}
-    url, listed = _published(stack, fingerprint, commands, of=inputs.name)
+    url, listed = _publish_files(stack, fingerprint, commands, of=inputs.name)
     source = sagemaker.CfnModel.S3DataSourceProperty(
         compression_type="None", s3_data_type="S3Prefix", s3_uri=url
     )
@@ -142,27 +145,28 @@ def unpacked_files(stack: cdk.Stack, inputs: ArchiveInputs, *, made: Path) -> Ar
     )
 
 
-def pinned_archive(stack: cdk.Stack, artifact: Artifact) -> Archive:
-    """An archive that exists in S3 already, identified by its hash; nothing is packed or published.
+def describe_pinned_archive(stack: cdk.Stack, artifact: Artifact) -> Archive:
+    """Return an archive that already exists in S3; nothing is packed or published.
 
-    The hash is one of the model's variables, so that another hash gives another model even under the
-    same key; CloudFormation alone would see no change and deploy nothing.
+    Its hash identifies it. The hash is one of the model's variables, so that a different hash
+    creates a different model even under the same key; CloudFormation alone would see no change
+    and deploy nothing.
     """
     bucket, _, object_key = artifact.uri.removeprefix("s3://").partition("/")
     return Archive(
         fingerprint=artifact.sha256,
         url=artifact.uri,
-        objects=_arn(stack, bucket, object_key),
+        objects=_build_s3_arn(stack, bucket, object_key),
         data={"model_data_url": artifact.uri}
         if artifact.model_package is None
-        else {"model_package_name": model_package_arn(stack, artifact.model_package)},
+        else {"model_package_name": build_model_package_arn(stack, artifact.model_package)},
         key_arns=[artifact.kms_key] if artifact.kms_key else [],
         variables={"SERVABLE_ARTIFACT_SHA256": artifact.sha256},
     )
 
 
-def model_package_arn(stack: cdk.Stack, name: str) -> str:
-    """ARN of GROUP/VERSION in the stack's account; an ARN stays as it is.
+def build_model_package_arn(stack: cdk.Stack, name: str) -> str:
+    """Return the ARN of GROUP/VERSION in the stack's account; an ARN stays as it is.
 
     CreateModel finds a version only by its ARN.
     https://docs.aws.amazon.com/sagemaker/latest/dg/model-registry-deploy.html (2026-11-22)
@@ -172,21 +176,22 @@ def model_package_arn(stack: cdk.Stack, name: str) -> str:
     return stack.format_arn(service="sagemaker", resource="model-package", resource_name=name)
 
 
-def _published(
+def _publish_files(
     stack: cdk.Stack, fingerprint: str, commands: Mapping[str, Sequence[str]], *, of: str
 ) -> tuple[str, Prefix]:
-    """The address s3://assets/FINGERPRINT/ of a prefix that holds the output of each command.
+    """Add an asset for the output of each command, and return the URL and prefix they share.
 
-    Other content gets another prefix, so that an old fleet and a rollback still find theirs.
+    The URL is s3://assets/FINGERPRINT/. Different content gets a different prefix, so that an old
+    fleet and a rollback still find their files.
     """
     for name, made_by in commands.items():
-        asset = file_asset(stack, f"{fingerprint}/{name}", made_by, f"{name} of {of}")
+        asset = add_file_asset(stack, f"{fingerprint}/{name}", made_by, f"{name} of {of}")
     prefix = asset.object_key.removesuffix(name)
-    listed = Prefix(bucket_arn=_arn(stack, asset.bucket_name), name=prefix)
+    listed = Prefix(bucket_arn=_build_s3_arn(stack, asset.bucket_name), name=prefix)
     return f"s3://{asset.bucket_name}/{prefix}", listed
 
 
-def _arn(stack: cdk.Stack, bucket: str, object_key: str | None = None) -> str:
+def _build_s3_arn(stack: cdk.Stack, bucket: str, object_key: str | None = None) -> str:
     return stack.format_arn(
         service="s3", region="", account="", resource=bucket, resource_name=object_key
     )

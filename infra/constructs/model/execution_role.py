@@ -1,4 +1,4 @@
-"""The role of a model: its container may read the archive and image, and write logs and metrics."""
+"""The role of a model's containers: reads the archive and image, and writes logs and metrics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,8 +29,8 @@ INLINE = {
 }
 
 
-def rollback_prefix(endpoint_name: str) -> str:
-    """Prefix of the names of an endpoint's rollback alarms, which its roles may describe."""
+def build_rollback_prefix(endpoint_name: str) -> str:
+    """Return the name prefix of an endpoint's rollback alarms, which its roles may describe."""
     return f"{endpoint_name}-rollback-"
 
 
@@ -54,10 +54,10 @@ class ModelDependencies:
     volume_kms_key: str | None = None
     network: Network = field(default_factory=Network)
 
-    def arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
-        """ARNs of the existing resources, by the names of the permission table."""
+    def build_arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
+        """Return the ARNs of the existing resources, by their names in the permission table."""
 
-        def named(service: str, resource: str, name: str, separator: str = "/") -> list[str]:
+        def build_arn(service: str, resource: str, name: str, separator: str = "/") -> list[str]:
             return [f"{stack.format_arn(service=service, resource=resource)}{separator}{name}"]
 
         network = self.network
@@ -75,17 +75,17 @@ class ModelDependencies:
             ],
             "log_group": [self.log_group_arn],
             "log_streams": [f"{self.log_group_arn}:log-stream:*"],
-            "subnets": _in_any_account(stack, "subnet", network.subnets),
-            "security_groups": _in_any_account(stack, "security-group", network.security_groups),
+            "subnets": _build_shared_arns(stack, "subnet", network.subnets),
+            "security_groups": _build_shared_arns(stack, "security-group", network.security_groups),
         }
         if archive.listed is not None:
             arns["bucket"] = [archive.listed.bucket_arn]
         if network.subnets:
-            arns["interfaces"] = named("ec2", "network-interface", "*")
+            arns["interfaces"] = build_arn("ec2", "network-interface", "*")
         if self.rolls_back is not None:
             # By prefix, because role -> alarm -> configuration -> model -> role would be a cycle.
-            prefix = f"{rollback_prefix(self.rolls_back)}*"
-            arns["rollback_alarms"] = named("cloudwatch", "alarm", prefix, separator=":")
+            prefix = f"{build_rollback_prefix(self.rolls_back)}*"
+            arns["rollback_alarms"] = build_arn("cloudwatch", "alarm", prefix, separator=":")
         if self.captured is not None:
             arns["captured"] = [self.captured.objects_arn]
             arns["capture_key"] = [self.captured.key_arn]
@@ -102,12 +102,12 @@ class ModelDependencies:
             arns["topics"] = [queue.success_arn, queue.error_arn]
             arns["topic_key"] = [queue.key_arn]
         if self.batch is not None:
-            arns |= self._batch_arns(stack, self.batch)
+            arns |= self._build_batch_arns(stack, self.batch)
         if self.volume_kms_key is not None:
-            arns["volume_key"] = volume_key_arns(stack, self.volume_kms_key)
+            arns["volume_key"] = build_volume_key_arns(stack, self.volume_kms_key)
         return arns
 
-    def _batch_arns(self, stack: cdk.Stack, batch: BatchSettings) -> dict[str, list[str]]:
+    def _build_batch_arns(self, stack: cdk.Stack, batch: BatchSettings) -> dict[str, list[str]]:
         table, results = (
             f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
             for uri in (batch.input, batch.output.rstrip("/"))
@@ -123,10 +123,13 @@ class ModelDependencies:
             "batch_output_key": [batch.output_kms_key] if batch.output_kms_key else [],
         }
 
-    def conditions(
+    def build_conditions(
         self, permission: Permission, *, prefix: str, region: str
     ) -> dict[str, dict[str, list[str]]]:
-        """The permission's conditions. `prefix` is that of an archive of several objects."""
+        """Return the permission's conditions.
+
+        `prefix` is the prefix of an archive of several objects.
+        """
         conditions: dict[str, dict[str, list[str]]] = {}
         rows = trial = ""
         if self.batch is not None:
@@ -146,8 +149,8 @@ class ModelDependencies:
         return conditions
 
 
-def log_group_arn(stack: cdk.Stack) -> str:
-    """The ARN of the log group that all transform jobs of an account and region share."""
+def build_log_group_arn(stack: cdk.Stack) -> str:
+    """Return the ARN of the log group that all transform jobs of an account and Region share."""
     return stack.format_arn(
         service="logs",
         resource="log-group",
@@ -156,8 +159,11 @@ def log_group_arn(stack: cdk.Stack) -> str:
     )
 
 
-def volume_key_arns(stack: cdk.Stack, key: str) -> list[str]:
-    """ARNs for a policy, which needs the key's own: an alias is only possible in its condition."""
+def build_volume_key_arns(stack: cdk.Stack, key: str) -> list[str]:
+    """Return the ARNs of the volume key for a policy.
+
+    A policy needs the key's own ARN: an alias is only possible in its condition.
+    """
     # The ARN of a key that is a construct is known only to CloudFormation.
     if key.startswith(("arn:", "${Token[")):
         return [key]
@@ -165,9 +171,10 @@ def volume_key_arns(stack: cdk.Stack, key: str) -> list[str]:
     return [f"{stack.format_arn(service='kms', resource='key')}/{name}"]
 
 
-def _in_any_account(stack: cdk.Stack, resource: str, names: Sequence[str]) -> list[str]:
-    """ARNs of what may be shared (AWS RAM): they name the account that owns it, which no file knows.
+def _build_shared_arns(stack: cdk.Stack, resource: str, names: Sequence[str]) -> list[str]:
+    """Return ARNs, with a wildcard account, of resources that may be shared (AWS RAM).
 
+    Such ARNs name the account that owns the resource, which no environment file has.
     Source: https://github.com/runs-on/runs-on/issues/463 (2026-03-16)
     """
     arn = stack.format_arn(service="ec2", account="*", resource=resource)
@@ -177,15 +184,19 @@ def _in_any_account(stack: cdk.Stack, resource: str, names: Sequence[str]) -> li
 
 
 class ExecutionRole(Construct):
-    """The role that SageMaker assumes for one model, with one policy and no managed one.
+    """The role that SageMaker assumes for one model, with an inline policy and no managed policy.
 
-    The model also depends on the policy, because it reads the archive when it is created.
+    The model also depends on the policy, because SageMaker reads the archive when it creates the
+    model.
     """
 
     def __init__(
         self, scope: Construct, construct_id: str, *, role: iam.IRole | None, rules: RoleRules
     ) -> None:
-        """`role` is an existing role, which gets the permissions unless it is immutable."""
+        """Create the role, or use an existing one.
+
+        `role` is an existing role, which gets the permissions unless it is immutable.
+        """
         super().__init__(scope, construct_id)
         self.role = role or self._create_role(rules)
         self._policies: dict[str, iam.Policy] = {}
@@ -209,10 +220,10 @@ class ExecutionRole(Construct):
         )
 
     def add_policy(self, scope: Construct, archive: Archive) -> iam.Policy:
-        """Return the policy for an archive, which is created in the stack of `scope` once.
+        """Return the policy for an archive, creating it once in the stack of `scope`.
 
-        A different archive gets a different policy; the first one is deleted after the update, because until
-        then the old fleet still reads its own archive when it adds an instance.
+        A different archive gets a different policy. The first policy is deleted after the update,
+        because until then the old fleet still reads its own archive when it adds an instance.
         """
         stack = cdk.Stack.of(scope)
         if stack.node.path not in self._policies:
@@ -226,9 +237,9 @@ class ExecutionRole(Construct):
     def allow(
         self, scope: Construct, archive: Archive, image: Image, dependencies: ModelDependencies
     ) -> iam.Policy:
-        """Allow what a container needs, as far as it isn't allowed yet, and return the policy."""
+        """Allow what a container needs and isn't allowed yet, and return the policy."""
         policy, stack = self.add_policy(scope, archive), cdk.Stack.of(scope)
-        arns = dependencies.arns(stack, image, archive)
+        arns = dependencies.build_arns(stack, image, archive)
         prefix = archive.listed.name if archive.listed else ""
         # Every resource with a wildcard, with all reasons for it.
         reasons, statements = self._reasons, []
@@ -242,7 +253,9 @@ class ExecutionRole(Construct):
                 if "*" in resource:
                     assert permission.wildcard is not None, f"{permission.capability}: no reason"
                     reasons.setdefault(resource, []).append(permission.wildcard)
-            conditions = dependencies.conditions(permission, prefix=prefix, region=stack.region)
+            conditions = dependencies.build_conditions(
+                permission, prefix=prefix, region=stack.region
+            )
             statements.append(
                 iam.PolicyStatement(
                     actions=list(permission.actions),

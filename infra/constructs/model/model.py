@@ -17,9 +17,9 @@ from infra.arguments import read_arguments
 from infra.catalog import images
 from infra.catalog.images import Image
 from infra.constructs.access.role_rules import RoleRules
-from infra.constructs.model.archive import Archive, model_archive
+from infra.constructs.model.archive import Archive, create_model_archive
 from infra.constructs.model.execution_role import ExecutionRole, ModelDependencies
-from infra.constructs.replacement import replacement_fingerprint
+from infra.constructs.replacement import compute_fingerprint
 from infra.parameters.endpoint import EndpointTable, Network
 from infra.parameters.environment import Environment
 from infra.parameters.finding import suggest_name
@@ -296,24 +296,27 @@ class Model(Construct):
 
     @property
     def role_arn(self) -> str:
-        """ARN of the role that SageMaker assumes."""
+        """Return the ARN of the role that SageMaker assumes."""
         return self._role if isinstance(self._role, str) else self.role.role_arn
 
     @property
     def role(self) -> iam.IRole:
-        """The role that SageMaker assumes: the one that was passed, or the model's own."""
+        """Return the role that SageMaker assumes: the one that was passed, or the model's own.
+
+        Raises ValueError if the role was passed as an ARN.
+        """
         if self.execution is None:
             raise ValueError(f"{self.node.path}: role: it is an ARN; pass Role.from_role_arn(…)")
         return self.execution.role
 
     @property
     def grant_principal(self) -> iam.IPrincipal:
-        """The principal of `role`."""
+        """Return the principal of `role`."""
         return self.role.grant_principal
 
     @property
     def connections(self) -> "ec2.Connections":
-        """The security groups of the instances. Raises ValueError without a VPC."""
+        """Return the security groups of the instances. Raises ValueError without a VPC."""
         from aws_cdk import aws_ec2 as ec2  # a fifth of a second, only for apps with a network
 
         if not self.security_groups:
@@ -323,8 +326,11 @@ class Model(Construct):
             )
         return ec2.Connections(security_groups=list(self.security_groups))
 
-    def unset_settings(self, settings: Table | None) -> dict[str, Any]:
-        """Return the model's variables and container settings that a variant's settings don't have."""
+    def find_unset_settings(self, settings: Table | None) -> dict[str, Any]:
+        """Return the model's variables and container settings for a variant.
+
+        A setting that the variant's settings have is None here.
+        """
         own = settings.model_fields_set if settings is not None else set()
         given = {"container": self.container, "environment": self.environment or None}
         return {key: None if key in own else value for key, value in given.items()}
@@ -333,7 +339,7 @@ class Model(Construct):
         """Return the archive as an asset of a stack. Raises `PackagingError`."""
         if stack.node.path not in self._archives:
             root = self._root or Path.cwd()
-            archive = model_archive(stack, self.described, self.name, root)
+            archive = create_model_archive(stack, self.described, self.name, root)
             if archive.url == UNKNOWN:
                 archive = replace(archive, objects="")
             self._archives[stack.node.path] = archive
@@ -342,11 +348,11 @@ class Model(Construct):
     def host(
         self, scope: Construct, construct_id: str, hosting: Hosting, dependencies: ModelDependencies
     ) -> HostedModel:
-        """Create the AWS::SageMaker::Model for an image and variables, or return the one that exists.
+        """Create the AWS::SageMaker::Model for an image and variables, or return it if it exists.
 
-        It has no name on purpose: a model can't be updated, only replaced, and CloudFormation can't replace
-        a resource that has a fixed name. The first one in the model's stack has the logical ID of a resource
-        below the model, so that a deployed model stays.
+        It has no name on purpose: a model can't be updated, only replaced, and CloudFormation
+        can't replace a resource that has a fixed name. The first one in the model's stack has the
+        logical ID of a resource below the model, so that a deployed model stays.
         """
         stack = cdk.Stack.of(scope)
         runs = (stack.node.path, hosting.image, *sorted(hosting.variables.items()))
@@ -381,12 +387,15 @@ class Model(Construct):
             below = cdk.CfnResource(self, "Resource", type=model.cfn_resource_type)
             model.override_logical_id(stack.get_logical_id(below))
             self.node.try_remove_child("Resource")
-        hosted = HostedModel(name=model.attr_model_name, fingerprint=replacement_fingerprint(model))
+        hosted = HostedModel(name=model.attr_model_name, fingerprint=compute_fingerprint(model))
         self._hosted[runs] = hosted
         return hosted
 
-    def for_type(self, instance_type: str) -> "Model":
-        """Return the model for an instance type whose image differs: itself, or one with its own role."""
+    def adapt_to_type(self, instance_type: str) -> "Model":
+        """Return the model for an instance type whose image differs.
+
+        That is this model, or with `roles_by_type` a new one with its own role.
+        """
         if not self._roles_by_type:
             return self
         kind = instance_type.removeprefix("ml.").replace(".", "-")
@@ -403,7 +412,11 @@ class Model(Construct):
         )
 
     def _find_network(self, given: ModelNetwork | Network | None) -> Network:
-        """Return subnets and security groups. Raises ValueError for what needs a VPC that isn't given."""
+        """Return the subnets and security groups.
+
+        Creates a security group in the VPC if none is given. Raises ValueError for arguments that
+        need a VPC that isn't given, or for both a VPC and IDs.
+        """
         if not isinstance(given, ModelNetwork):
             return given or Network()
         vpc, ids = given.vpc, given.ids
@@ -476,7 +489,7 @@ def _is_isolated(network: ModelNetwork | Network | None) -> bool:
 
 
 def _check_version(where: str, tensorflow: str | None) -> str | None:
-    """Return the version. Raises ValueError for one that no image has."""
+    """Return the TensorFlow version. Raises ValueError if no image has it."""
     if tensorflow is not None and tensorflow not in images.list_versions():
         close = suggest_name(tensorflow, images.list_versions())
         raise ValueError(f"{where}: tensorflow: no image has {tensorflow!r}; {close}")
@@ -484,7 +497,10 @@ def _check_version(where: str, tensorflow: str | None) -> str | None:
 
 
 def choose_hosting(stack: cdk.Stack, placement: Placement) -> Hosting:
-    """Return image and variables in the stack's region. Raises ValueError for a region without the image."""
+    """Return the image and variables in the stack's Region.
+
+    Raises ValueError for a Region without the image.
+    """
     if cdk.Token.is_unresolved(stack.region):
         runs = placement.build_hosting(SOME_REGION)
         return replace(runs, image=_look_up_image(stack, runs.image, runs.tensorflow))
@@ -498,7 +514,7 @@ def choose_hosting(stack: cdk.Stack, placement: Placement) -> Hosting:
 
 
 def _look_up_image(stack: cdk.Stack, image: Image, tensorflow: str) -> Image:
-    """Return the image in the region that the stack is deployed to, from a mapping of the template."""
+    """Return the image in the Region of the deployment, from a mapping of the template."""
     mapping_id = f"ServableRegistries{tensorflow.replace('.', '')}"
     mapping = stack.node.try_find_child(mapping_id)
     if mapping is None:

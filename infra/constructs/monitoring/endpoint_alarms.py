@@ -5,8 +5,8 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.constructs.monitoring.first_steps import directions
-from infra.constructs.monitoring.signals import Signal, endpoint_signals
+from infra.constructs.monitoring.first_steps import describe_first_step
+from infra.constructs.monitoring.signals import Signal, list_endpoint_signals
 from infra.constructs.monitoring.watched_endpoint import Watchable, WatchedEndpoint
 from infra.parameters.monitoring import Alarms
 
@@ -35,7 +35,7 @@ class EndpointAlarm(cloudwatch.Alarm):
         description: str,
         notify: cloudwatch.IAlarmAction | None = None,
     ) -> None:
-        """`notify` acts when the alarm fires and when it recovers."""
+        """Create the alarm. `notify` is the action when it fires and when it recovers."""
         super().__init__(
             Construct(scope, construct_id),  # deployed alarms have their logical IDs by this path
             "Resource",
@@ -45,7 +45,7 @@ class EndpointAlarm(cloudwatch.Alarm):
             threshold=signal.threshold * signal.unit.in_the_metric,
             comparison_operator=_COMPARISONS[signal.fires],
             evaluation_periods=signal.periods,
-            datapoints_to_alarm=signal.breaching,
+            datapoints_to_alarm=signal.breaching_periods,
             treat_missing_data=signal.missing,
             evaluate_low_sample_count_percentile=FEW_SAMPLES if signal.percentile else None,
         )
@@ -56,9 +56,9 @@ class EndpointAlarm(cloudwatch.Alarm):
 
     @property
     def line(self) -> cloudwatch.HorizontalAnnotation:
-        """The threshold as a line of the graph, in the file's unit."""
+        """Return the threshold as a line of the graph, in the environment file's unit."""
         return cloudwatch.HorizontalAnnotation(
-            value=self.signal.threshold, label=f"alarm: {self.signal.said}"
+            value=self.signal.threshold, label=f"alarm: {self.signal.condition}"
         )
 
 
@@ -66,7 +66,10 @@ OBJECTIVE = "objective"
 
 
 class EndpointAlarms(Construct):
-    """All alarms. A composite over those that break the service objective pages the on-call engineer."""
+    """All alarms of an endpoint.
+
+    A composite alarm over those that break the service objective pages the on-call engineer.
+    """
 
     def __init__(
         self,
@@ -87,9 +90,9 @@ class EndpointAlarms(Construct):
         watched = endpoint.watched
         if watched.tables is not None:
             watched.tables["alarms"] = self, alarms
-        self._make(watched, alarms, inform, page or inform)
+        self._create_alarms(watched, alarms, inform, page or inform)
 
-    def _make(
+    def _create_alarms(
         self, endpoint: WatchedEndpoint, alarms: Alarms, inform: sns.ITopic, page: sns.ITopic
     ) -> None:
         if not endpoint.variants:
@@ -99,15 +102,16 @@ class EndpointAlarms(Construct):
             )
         self.by_name: dict[str, EndpointAlarm] = {}
         informs = actions.SnsAction(inform)
-        for signal in endpoint_signals(endpoint, alarms):
+        for signal in list_endpoint_signals(endpoint, alarms):
             of = "" if signal.variant is None else f", variant {signal.variant}"
             alarm = EndpointAlarm(
                 self,
                 signal.name,
                 signal=signal,
                 name=f"{endpoint.name}-{signal.name}",
-                description=f"{endpoint.name}{of}: {signal.said} {signal.window}. "
-                f"{signal.few_samples}{signal.earliest}{directions(signal.kind, alarms.runbook)}",
+                description=f"{endpoint.name}{of}: {signal.condition} {signal.window}. "
+                f"{signal.few_samples_note}{signal.earliest_alarm_note}"
+                f"{describe_first_step(signal.kind, alarms.runbook)}",
                 notify=informs,
             )
             if endpoint.resource is not None:
@@ -115,13 +119,13 @@ class EndpointAlarms(Construct):
             self.by_name[signal.name] = alarm
         broken = [alarm for alarm in self.by_name.values() if alarm.signal.breaks_objective]
         first = min((alarm.signal for alarm in broken), key=lambda signal: signal.earliest_seconds)
-        conditions = ", ".join(dict.fromkeys(alarm.signal.said for alarm in broken))
+        conditions = ", ".join(dict.fromkeys(alarm.signal.condition for alarm in broken))
         self.objective = cloudwatch.CompositeAlarm(
             self,
             "Objective",
             composite_alarm_name=f"{endpoint.name}-{OBJECTIVE}",
             alarm_description=f"{endpoint.name}: the service objective is broken: {conditions}. "
-            f"{first.earliest}{directions(OBJECTIVE, alarms.runbook)}",
+            f"{first.earliest_alarm_note}{describe_first_step(OBJECTIVE, alarms.runbook)}",
             alarm_rule=cloudwatch.AlarmRule.any_of(*broken),
         )
         pages = actions.SnsAction(page)
@@ -129,5 +133,8 @@ class EndpointAlarms(Construct):
         self.objective.add_ok_action(pages)
 
     def of(self, variant: str | None, kind: str) -> EndpointAlarm | None:
-        """The alarm of a kind and variant; None if the environment file configures none."""
+        """Return the alarm of a kind and variant, or None if it isn't configured.
+
+        If `variant` is None, it is an alarm of the whole endpoint.
+        """
         return self.by_name.get(kind if variant is None else f"{variant}-{kind}")

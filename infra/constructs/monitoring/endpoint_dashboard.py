@@ -7,7 +7,11 @@ from constructs import Construct
 
 from infra.catalog.metrics import load_log_filters
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from infra.constructs.monitoring.variant_graphs import VariantGraphs, make_axis, search_metric
+from infra.constructs.monitoring.variant_graphs import (
+    VariantGraphs,
+    build_search_expression,
+    make_axis,
+)
 from infra.constructs.monitoring.watched_endpoint import Watchable, WatchedEndpoint
 from infra.parameters.monitoring import MILLISECONDS, PERCENT, Unit
 
@@ -39,9 +43,9 @@ class EndpointDashboard(Construct):
         below: Further rows, such as `BatchTransform.rows`. Default: none.
         """
         super().__init__(scope, construct_id)
-        self._make(endpoint.watched, alarms, guarded, below)
+        self._create_dashboard(endpoint.watched, alarms, guarded, below)
 
-    def _make(
+    def _create_dashboard(
         self, endpoint: WatchedEndpoint, alarms: EndpointAlarms, guarded: bool, below: Sequence[Row]
     ) -> None:
         status = cloudwatch.AlarmStatusWidget(
@@ -49,9 +53,9 @@ class EndpointDashboard(Construct):
             alarms=[alarms.objective, *alarms.by_name.values()],
             width=COLUMNS,
         )
-        rows: list[Row] = [[status], *_variant_rows(endpoint, alarms)]
+        rows: list[Row] = [[status], *_build_variant_rows(endpoint, alarms)]
         if guarded:
-            rows.append([_fleet_graph(endpoint.name, *shown) for shown in BY_FLEET])
+            rows.append([_build_fleet_graph(endpoint.name, *shown) for shown in BY_FLEET])
         if endpoint.log_is_counted:
             # The counters of the container's log, for all variants together.
             metrics = endpoint.metrics
@@ -60,7 +64,7 @@ class EndpointDashboard(Construct):
                 title=f"{endpoint.name}: counted in the log, per minute",
                 width=COLUMNS,
                 left=[
-                    metrics.counted_in_log(log_filter.metric) for log_filter in load_log_filters()
+                    metrics.build_log_metric(log_filter.metric) for log_filter in load_log_filters()
                 ],
                 left_annotations=[refused.line] if refused else None,
                 left_y_axis=make_axis("lines"),
@@ -75,7 +79,7 @@ class EndpointDashboard(Construct):
         )
 
 
-def _variant_rows(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> list[Row]:
+def _build_variant_rows(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> list[Row]:
     groups = [
         endpoint.variants[at : at + MOST_SIDE_BY_SIDE]
         for at in range(0, len(endpoint.variants), MOST_SIDE_BY_SIDE)
@@ -88,7 +92,7 @@ def _variant_rows(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> list[Row
                 variant=variant,
                 alarms=alarms,
                 width=COLUMNS // (2 if alone else len(group)),
-            ).all
+            ).graphs
             for variant in group
         ]
         for group in groups
@@ -117,13 +121,15 @@ BY_FLEET = (
 )
 
 
-def _fleet_graph(
+def _build_fleet_graph(
     endpoint_name: str, metric: str, statistic: str, title: str, unit: Unit
 ) -> cloudwatch.GraphWidget:
-    """The metric by configuration; empty when no update runs."""
+    """Return a graph of the metric by configuration, which is empty while no update runs."""
     return cloudwatch.GraphWidget(
         title=f"during an update, by configuration: {title} ({unit.symbol})",
         width=COLUMNS // 2,
-        left=[search_metric(metric, DIMENSIONS, statistic, unit, EndpointName=endpoint_name)],
+        left=[
+            build_search_expression(metric, DIMENSIONS, statistic, unit, EndpointName=endpoint_name)
+        ],
         left_y_axis=make_axis(unit.symbol),
     )

@@ -1,6 +1,6 @@
-"""The first thing to do about each alarm, for its description: an e-mail at night opens no file.
+"""The first step for each alarm, for its description: it must help without opening a file.
 
-docs/runbook.md has the rest, in a section for each of these names.
+docs/runbook.md has the other steps, in a section for each of these names.
 """
 
 # CloudWatch takes no longer description, of an alarm or of a composite one.
@@ -42,6 +42,9 @@ FIRST_STEPS = {
 }
 
 
-def directions(kind: str, runbook: str) -> str:
-    """Return the end of an alarm's description. `runbook` is the address of its page."""
+def describe_first_step(kind: str, runbook: str) -> str:
+    """Return the end of an alarm's description: the first step and the runbook's address.
+
+    `runbook` is the address of the runbook's page.
+    """
     return f"First: {FIRST_STEPS[kind]} Runbook: {runbook}#{kind}"

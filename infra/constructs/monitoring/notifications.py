@@ -39,14 +39,14 @@ class NotificationKey(Construct):
             # It encrypts messages in flight and no data at rest: nothing is lost with it.
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
-        own.grant(alarms_of(self), *PUBLISHING)
+        own.grant(build_alarms_principal(self), *PUBLISHING)
         # There is no condition, because EventBridge sends no source to an encrypted topic.
         own.grant(iam.ServicePrincipal("events.amazonaws.com"), *PUBLISHING)
         self.key = own
 
 
-def alarms_of(scope: Construct) -> iam.ServicePrincipal:
-    """The principal of CloudWatch, restricted to this account."""
+def build_alarms_principal(scope: Construct) -> iam.ServicePrincipal:
+    """Return the service principal of CloudWatch, restricted to this account."""
     return iam.ServicePrincipal(
         "cloudwatch.amazonaws.com",
         conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(scope).account}},
@@ -59,17 +59,20 @@ class AlarmTopic(sns.Topic):
     def __init__(
         self, scope: Construct, construct_id: str, *, notify: Sequence[str], key: kms.IKey
     ) -> None:
-        """`notify` are e-mail addresses and https URLs."""
+        """Create the topic and its subscriptions.
+
+        `notify` has e-mail addresses and https URLs.
+        """
         # Deployed topics have their logical IDs by this path.
         super().__init__(Construct(scope, construct_id), "Topic", master_key=key, enforce_ssl=True)
         # A topic policy replaces the default policy, which allowed alarms of the account to publish.
-        self.grant_publish(alarms_of(self))
+        self.grant_publish(build_alarms_principal(self))
         for address in notify:
-            self.add_subscription(subscription(address))
+            self.add_subscription(create_subscription(address))
 
 
-def subscription(address: str) -> sns.ITopicSubscription:
-    """The subscription for an e-mail address or an https URL."""
+def create_subscription(address: str) -> sns.ITopicSubscription:
+    """Return the subscription for an e-mail address or an https URL."""
     if address.startswith("https://"):
         return subscriptions.UrlSubscription(address)
     return subscriptions.EmailSubscription(address)
@@ -168,7 +171,10 @@ class Notifications:
     def __init__(
         self, scope: Construct, *, endpoint_name: str | None, alarms: Alarms, key: kms.IKey
     ) -> None:
-        """`key` encrypts the topics. Without an endpoint nothing pages, and there are no events."""
+        """Create the topics and the endpoint's events. `key` encrypts the topics.
+
+        Without an endpoint there is no topic that pages, and there are no events.
+        """
         self.inform = AlarmTopic(scope, "AlarmTopic", notify=alarms.notify, key=key)
         self.page = self.inform
         """The topic that pages; the same as `inform` if `alarms.page` is empty."""

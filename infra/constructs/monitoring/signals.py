@@ -1,4 +1,4 @@
-"""The metric, threshold and window of every alarm of an endpoint, in the file's units."""
+"""The metric, threshold, and window of every alarm of an endpoint, in the file's units."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -48,17 +48,17 @@ class Signal:
 
     @property
     def name(self) -> str:
-        """A short name, unique within the endpoint."""
+        """Return a short name, unique within the endpoint."""
         return "-".join(filter(None, (self.variant, self.kind, self.instance_type)))
 
     @cached_property
     def period_seconds(self) -> int:
-        """Period of the metric."""
+        """Return the period of the metric in seconds."""
         return int(self.metric.period.to_seconds())
 
     @cached_property
     def percentile(self) -> str | None:
-        """The metric's extended statistic, such as p99; None if it has a plain one."""
+        """Return the metric's extended statistic, such as p99, or None if it has a plain one."""
         if not isinstance(self.metric, cloudwatch.Metric):
             return None
         statistic = self.metric.statistic
@@ -66,34 +66,39 @@ class Signal:
 
     @property
     def periods(self) -> int:
-        """Periods of the metric in `minutes`, rounded up."""
+        """Return the number of the metric's periods in `minutes`, rounded up."""
         return math.ceil(60 * self.minutes / self.period_seconds)
 
     @property
-    def breaching(self) -> int:
-        """Periods of these in which the threshold must be crossed.
+    def breaching_periods(self) -> int:
+        """Return the number of `periods` in which the threshold must be crossed.
 
-        All; of periods shorter than a minute more than half, because a few seconds without a request
-        have no value and would begin the window anew.
+        That is all of them. For periods shorter than a minute it is more than half, because a few
+        seconds without a request have no value and would restart the window.
         """
         return self.periods // 2 + 1 if self.period_seconds < 60 else self.periods
 
     @property
     def earliest_seconds(self) -> int:
-        """Seconds from the beginning of the first breaching period to the earliest alarm."""
-        return self.breaching * self.period_seconds
+        """Return the seconds from the first breaching period's start to the earliest alarm."""
+        return self.breaching_periods * self.period_seconds
 
     @property
     def window(self) -> str:
-        """The time that the threshold must be crossed, in words: for 3 minutes in a row."""
+        """Return how long the threshold must be crossed, in words.
+
+        For example: "for 3 minutes in a row".
+        """
         if self.period_seconds < 60:
-            return f"in {self.breaching} of {self.periods} periods of {self.period_seconds} s"
+            return (
+                f"in {self.breaching_periods} of {self.periods} periods of {self.period_seconds} s"
+            )
         minutes = self.earliest_seconds // 60
         return "for one minute" if minutes == 1 else f"for {minutes} minutes in a row"
 
     @property
-    def earliest(self) -> str:
-        """The earliest alarm in words, for its description."""
+    def earliest_alarm_note(self) -> str:
+        """Return the sentence for the alarm's description that says how early it can fire."""
         seconds = self.earliest_seconds
         after = f"{seconds} s" if seconds % 60 else f"{seconds // 60} min"
         period = self.period_seconds
@@ -102,8 +107,11 @@ class Signal:
         return f"Fires at the earliest {after} after the first {first} that {shows}. "
 
     @property
-    def said(self) -> str:
-        """The condition in words: p99 latency above 100 ms."""
+    def condition(self) -> str:
+        """Return the condition in words.
+
+        For example: "p99 latency above 100 ms".
+        """
         if self.in_words is not None:
             return self.in_words
         amount = f"{self.threshold:g} {self.unit.symbol}".strip()
@@ -111,8 +119,11 @@ class Signal:
         return f"{self.what}{where} {self.fires} {amount}"
 
     @property
-    def few_samples(self) -> str:
-        """A sentence for the alarm's description about few requests; empty without a percentile."""
+    def few_samples_note(self) -> str:
+        """Return a sentence for the alarm's description about few requests.
+
+        It is empty if the statistic isn't a percentile.
+        """
         if self.percentile is None:
             return ""
         return (
@@ -130,28 +141,32 @@ _ASYNC_FAILURES = {
 }
 
 
-def variant_signals(
+def list_variant_signals(
     metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms
 ) -> Iterator[Signal]:
-    """Every alarm of a variant that the file configures and whose metric its endpoint publishes."""
+    """Yield every alarm of a variant that is configured and has a published metric."""
     for graph, watched in WATCHED.items():
         for kind, (what, metric, statistic, key) in watched.items():
             threshold = getattr(alarms, key)
-            if threshold is None or not metrics.kind.has_metric(metric) or not variant.has(metric):
+            if (
+                threshold is None
+                or not metrics.kind.has_metric(metric)
+                or not variant.has_metric(metric)
+            ):
                 continue
             if kind == OVERHEAD and (variant.shadow or not metrics.kind.has_instances):
                 continue  # cold starts count as overhead, and are usual if no instance runs
             if metric.startswith("GPU") and not variant.gpus:
                 continue
-            for instance_type in _instance_types(graph, metric, variant):
+            for instance_type in _select_instance_types(graph, metric, variant):
                 unit = UNITS.get(graph)
-                unit = unit or Unit("%", variant.full_percent(metric, instance_type) / 100)
+                unit = unit or Unit("%", variant.compute_full_percent(metric, instance_type) / 100)
                 yield Signal(
                     kind=kind,
                     variant=variant.name,
                     instance_type=instance_type,
                     what=what,
-                    metric=metrics.of_variant(metric, variant.name, statistic, instance_type),
+                    metric=metrics.build_metric(metric, variant.name, statistic, instance_type),
                     threshold=threshold,
                     unit=unit,
                     minutes=alarms.window_minutes,
@@ -161,14 +176,14 @@ def variant_signals(
                     and not variant.shadow
                     and instance_type is None,
                 )
-    yield from _traffic(metrics, variant, alarms)
+    yield from _list_traffic_signals(metrics, variant, alarms)
     for kind, (what, metric) in _ASYNC_FAILURES.items():
         if metrics.kind.has_metric(metric):
             yield Signal(
                 kind=kind,
                 variant=variant.name,
                 what=what,
-                metric=metrics.of_variant(metric, variant.name, "Sum"),
+                metric=metrics.build_metric(metric, variant.name, "Sum"),
                 threshold=alarms.async_failures_per_minute,
                 unit=Unit("", 1),
                 # One minute and not the window: requests are rare, and failed ones are not repeated.
@@ -177,11 +192,13 @@ def variant_signals(
             )
 
 
-def _instance_types(graph: str, metric: str, variant: WatchedVariant) -> Sequence[str | None]:
-    """The instance types of which each has an alarm of its own; None: one alarm on all instances.
+def _select_instance_types(
+    graph: str, metric: str, variant: WatchedVariant
+) -> Sequence[str | None]:
+    """Return the instance types that each have an alarm; None is one alarm on all instances.
 
-    What an instance can use differs by type: a mean over several types has no full value. A slow type
-    with few of the requests does not show in the latency of all.
+    The full value of utilization differs by type, so a mean over several types has none. A slow
+    type that gets few requests doesn't show in the latency of all.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html
     (CPUUtilization, Invocations and ModelLatency by InstanceType, 2026-11-22)
     """
@@ -190,7 +207,9 @@ def _instance_types(graph: str, metric: str, variant: WatchedVariant) -> Sequenc
     return (None, *variant.pools) if metric == "ModelLatency" else (None,)
 
 
-def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) -> Iterator[Signal]:
+def _list_traffic_signals(
+    metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms
+) -> Iterator[Signal]:
     counted = metrics.kind.has_metric("Invocations") and not (variant.shadow or variant.shared)
     if alarms.no_traffic_minutes is not None and counted:
         yield Signal(
@@ -199,7 +218,7 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
             what="requests a minute",
             in_words="no request",
             graph="traffic",
-            metric=metrics.requests_or_zero(variant.name),
+            metric=metrics.build_filled_requests(variant.name),
             threshold=1,
             unit=Unit("", 1),
             minutes=alarms.no_traffic_minutes,
@@ -215,7 +234,7 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
             variant=variant.name,
             what=what,
             in_words=f"all {variant.max_instances} {what} in use",
-            metric=metrics.instances(variant.name),
+            metric=metrics.build_instance_count(variant.name),
             # The threshold is half an instance lower: in the minute of a change the mean is a fraction.
             threshold=variant.max_instances - 0.5,
             unit=Unit("", 1),
@@ -223,17 +242,17 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
         )
 
 
-def endpoint_signals(endpoint: WatchedEndpoint, alarms: Alarms) -> Iterator[Signal]:
-    """Every alarm of an endpoint: those of its variants, and of its queue and log, which they share."""
+def list_endpoint_signals(endpoint: WatchedEndpoint, alarms: Alarms) -> Iterator[Signal]:
+    """Yield every alarm of an endpoint: of its variants, and of their shared queue and log."""
     metrics = endpoint.metrics
     for variant in endpoint.variants:
-        yield from variant_signals(metrics, variant, alarms)
+        yield from list_variant_signals(metrics, variant, alarms)
     if metrics.kind.has_metric("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
         yield Signal(
             kind="queue-age",
             variant=None,
             what="age of the oldest request",
-            metric=metrics.of_variant("ApproximateAgeOfOldestRequest", None, "Maximum"),
+            metric=metrics.build_metric("ApproximateAgeOfOldestRequest", None, "Maximum"),
             threshold=alarms.oldest_request_minutes,
             unit=Unit("min", 60),
             minutes=alarms.window_minutes,
@@ -244,7 +263,7 @@ def endpoint_signals(endpoint: WatchedEndpoint, alarms: Alarms) -> Iterator[Sign
             kind="queue-refused",
             variant=None,
             what="requests a minute turned away by a full queue",
-            metric=metrics.counted_in_log("RefusedRequests"),
+            metric=metrics.build_log_metric("RefusedRequests"),
             threshold=alarms.refused_per_minute,
             unit=Unit("", 1),
             minutes=alarms.window_minutes,

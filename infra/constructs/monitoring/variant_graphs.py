@@ -14,8 +14,8 @@ from infra.constructs.monitoring.watched_endpoint import (
     EndpointMetrics,
     WatchedEndpoint,
     WatchedVariant,
-    compute,
-    make_period,
+    build_expression,
+    create_period,
 )
 from infra.parameters.monitoring import MILLISECONDS, PERCENT, Unit
 
@@ -50,12 +50,15 @@ class VariantGraphs:
     """Columns of each graph."""
 
     @property
-    def all(self) -> dict[str, cloudwatch.IWidget]:
-        """{name: graph}; the names are those of other variants of the endpoint where both have it."""
+    def graphs(self) -> dict[str, cloudwatch.IWidget]:
+        """Return the graphs by name.
+
+        A graph that two variants of the endpoint both have has the same name for both.
+        """
         names = [*self.endpoint.kind.graphs]
         if self.variant.shared:
             names = ["machines", "instances", "cost"]
-        elif not self.variant.has("CPUUtilization") and self.endpoint.kind.has_instances:
+        elif not self.variant.has_metric("CPUUtilization") and self.endpoint.kind.has_instances:
             names = ["traffic", "latency", "errors", "copies"]
         if self.endpoint.published.by_instance:
             names.append("latency_by_instance")
@@ -71,18 +74,18 @@ class VariantGraphs:
 
     def traffic(self) -> cloudwatch.IWidget:
         name, metrics = self.variant.name, self._metrics
-        shown = [metrics.of_variant("Invocations", name, "Sum", label="all")]
+        shown = [metrics.build_metric("Invocations", name, "Sum", label="all")]
         if metrics.kind.has_metric("InvocationsPerInstance"):
             per_instance = "InvocationsPerInstance", name, "Sum"
-            shown.append(metrics.of_variant(*per_instance, label="per instance"))
+            shown.append(metrics.build_metric(*per_instance, label="per instance"))
         period_seconds = int(shown[0].period.to_seconds())
         period = "minute" if period_seconds == PERIOD_SECONDS else f"{period_seconds} s"
         title = f"{name}: requests per {period}"
-        return self._draw(title, "requests", shown, self._lines("traffic"))
+        return self._draw(title, "requests", shown, self._list_threshold_lines("traffic"))
 
     def queue(self) -> cloudwatch.IWidget:
-        """The queue of the endpoint, which is the same for every variant."""
-        of_endpoint, age = self._metrics.of_variant, self.alarms.of(None, "queue-age")
+        """Draw the queue of the endpoint, which is the same for every variant."""
+        of_endpoint, age = self._metrics.build_metric, self.alarms.of(None, "queue-age")
         each = "ApproximateBacklogSizePerInstance"
         waits = of_endpoint("ApproximateAgeOfOldestRequest", None, "Maximum")
         return cloudwatch.GraphWidget(
@@ -99,50 +102,55 @@ class VariantGraphs:
         )
 
     def failures(self) -> cloudwatch.IWidget:
-        """Failures of an asynchronous endpoint, which no caller sees."""
+        """Draw the failures of an asynchronous endpoint, which no caller sees."""
         shown = [
-            self._metrics.of_variant(metric, self.variant.name, "Sum", label=label)
+            self._metrics.build_metric(metric, self.variant.name, "Sum", label=label)
             for label, metric in ASYNC_FAILURES.items()
         ]
         title = f"{self.variant.name}: failures per minute"
-        return self._draw(title, "failures", shown, self._lines("failures"))
+        return self._draw(title, "failures", shown, self._list_threshold_lines("failures"))
 
     def concurrency(self) -> cloudwatch.IWidget:
-        """Utilization of a serverless variant's concurrency; it publishes no CPU and no disk."""
+        """Draw the utilization of a serverless variant's concurrency and memory.
+
+        A serverless variant publishes no CPU or disk metrics.
+        """
         name, metrics = self.variant.name, self._metrics
-        used = metrics.of_variant("ServerlessConcurrentExecutionsUtilization", name, "Maximum")
-        provisioned = metrics.of_variant(
+        used = metrics.build_metric("ServerlessConcurrentExecutionsUtilization", name, "Maximum")
+        provisioned = metrics.build_metric(
             "ServerlessProvisionedConcurrencyUtilization", name, "Maximum"
         )
         shown = [
             _convert(used, 0.01, "concurrency", 0),
             _convert(provisioned, 0.01, "provisioned concurrency", 1),
-            _convert(metrics.of_variant("MemoryUtilization", name, "Maximum"), 1, "memory", 2),
+            _convert(metrics.build_metric("MemoryUtilization", name, "Maximum"), 1, "memory", 2),
         ]
-        return self._graph("saturation", shown, "%")
+        return self._draw_with_thresholds("saturation", shown, "%")
 
     def latency(self) -> cloudwatch.IWidget:
         name, metrics = self.variant.name, self._metrics
         percentiles = ("p50", "p90", "p99")
-        shown = {percentile: metrics.model_latency(name, percentile) for percentile in percentiles}
+        shown = {
+            percentile: metrics.build_latency_metric(name, percentile) for percentile in percentiles
+        }
         if metrics.kind.has_metric("OverheadLatency"):
-            shown["added by SageMaker, mean"] = metrics.of_variant(
+            shown["added by SageMaker, mean"] = metrics.build_metric(
                 "OverheadLatency", name, "Average"
             )
-        return self._graph("latency", _convert_all(MILLISECONDS, shown), "ms")
+        return self._draw_with_thresholds("latency", _convert_all(MILLISECONDS, shown), "ms")
 
     def errors(self) -> cloudwatch.IWidget:
         name, metrics = self.variant.name, self._metrics
         # Means of metrics that are 0 or 1 per request: shares, 0 to 1.
         shown = {
-            label: metrics.of_variant(metric, name, "Average")
+            label: metrics.build_metric(metric, name, "Average")
             for label, metric in ERRORS.items()
             if metrics.kind.has_metric(metric)
         }
-        return self._graph("errors", _convert_all(PERCENT, shown), "%")
+        return self._draw_with_thresholds("errors", _convert_all(PERCENT, shown), "%")
 
     def machines(self) -> cloudwatch.IWidget:
-        """Utilization of the instances; 100 % is all cores and GPUs."""
+        """Draw the utilization of the instances; 100 % is all cores and GPUs."""
         kinds = [("CPU", "Average"), ("Memory", "Maximum"), ("Disk", "Maximum")]
         if self.variant.gpus:
             kinds += [("GPU", "Average"), ("GPUMemory", "Maximum")]
@@ -150,30 +158,30 @@ class VariantGraphs:
         for pool in self.variant.pools or (None,):
             for what, statistic in kinds:
                 name = f"{what}Utilization"
-                metric = self._metrics.of_variant(name, self.variant.name, statistic, pool)
-                full = self.variant.full_percent(name, pool)
+                metric = self._metrics.build_metric(name, self.variant.name, statistic, pool)
+                full = self.variant.compute_full_percent(name, pool)
                 mean = "mean" if statistic == "Average" else "fullest instance"
                 label = f"{pool}: {what}, {mean}" if pool else f"{what}, {mean}"
                 shown.append(_convert(metric, full / 100, label, len(shown)))
-        return self._graph("saturation", shown, "%")
+        return self._draw_with_thresholds("saturation", shown, "%")
 
     def latency_by_instance(self) -> cloudwatch.IWidget:
-        """Mean latency of each instance: the slow one among several."""
+        """Draw the mean latency of each instance, to show a slow one among several."""
         title = "latency by instance, mean"
-        return self._each("ModelLatency", BY_INSTANCE, title, MILLISECONDS)
+        return self._draw_search("ModelLatency", BY_INSTANCE, title, MILLISECONDS)
 
     def cpu_by_instance(self) -> cloudwatch.IWidget:
-        """CPU of each instance, in percent of all its vCPUs."""
-        title, full = "CPU by instance, mean", self.variant.full_percent("CPUUtilization")
+        """Draw the CPU utilization of each instance, in percent of all its vCPUs."""
+        title, full = "CPU by instance, mean", self.variant.compute_full_percent("CPUUtilization")
         unit = Unit("%", full / 100)
-        return self._each("CPUUtilization", BY_INSTANCE, title, unit)
+        return self._draw_search("CPUUtilization", BY_INSTANCE, title, unit)
 
     def gpu_by_accelerator(self) -> cloudwatch.IWidget:
-        """Utilization of each GPU of each instance."""
+        """Draw the utilization of each GPU of each instance."""
         title, unit = "GPU by accelerator, mean", Unit("%", 1)
-        return self._each("GPUUtilization", BY_ACCELERATOR, title, unit)
+        return self._draw_search("GPUUtilization", BY_ACCELERATOR, title, unit)
 
-    def _each(
+    def _draw_search(
         self,
         metric: str,
         dimensions: Sequence[str],
@@ -182,34 +190,43 @@ class VariantGraphs:
     ) -> cloudwatch.IWidget:
         # A search, because instances come and go.
         values = {"EndpointName": self.endpoint.name, "VariantName": self.variant.name}
-        shown = search_metric(metric, dimensions, "Average", unit, **values)
+        shown = build_search_expression(metric, dimensions, "Average", unit, **values)
         return self._draw(f"{self.variant.name}: {title} ({unit.symbol})", unit.symbol, [shown])
 
     def instances(self) -> cloudwatch.IWidget:
-        """Number of instances, with lines at min and max. A minute without requests has no value."""
+        """Draw the number of instances, with lines at the minimum and maximum.
+
+        A minute without requests has no value.
+        """
         variant, metrics = self.variant, self._metrics
         by_type = [
             _convert(
-                metrics.instances_of_type(variant.name, kind), metrics.values_a_minute, kind, number
+                metrics.build_type_count_metric(variant.name, kind),
+                metrics.values_a_minute,
+                kind,
+                number,
             )
             for number, kind in enumerate(variant.pools)
         ]
         return self._draw(
             f"{variant.name}: instances that answer, of {', '.join(variant.instance_types)}",
             "instances",
-            [metrics.instances(variant.name), *by_type],
+            [metrics.build_instance_count(variant.name), *by_type],
             self._bounds,
         )
 
     def copies(self) -> cloudwatch.IWidget:
-        """Number of copies of a component that shares instances, with lines at min and max."""
+        """Draw the number of copies of a component that shares instances.
+
+        It has lines at the minimum and maximum.
+        """
         name = self.variant.name
-        shown = compute(*self._metrics.count_instances(name), f"{name}: copies")
+        shown = build_expression(*self._metrics.build_count_terms(name), f"{name}: copies")
         return self._draw(f"{name}: copies that answer", "copies", [shown], self._bounds)
 
     @property
     def _bounds(self) -> list[cloudwatch.HorizontalAnnotation]:
-        """Lines at min and max."""
+        """Return lines at the minimum and maximum number of instances."""
         bounds = {"min": self.variant.min_instances, "max": self.variant.max_instances}
         return [
             cloudwatch.HorizontalAnnotation(value=value, label=f"{name} {value}")
@@ -217,7 +234,7 @@ class VariantGraphs:
         ]
 
     def cost(self) -> cloudwatch.IWidget:
-        """Cost of the instances that answer; a text if no price is known."""
+        """Draw the cost of the instances that respond, or a text if a price is unknown."""
         endpoint, variant = self.endpoint, self.variant
         rows, missing = [], []
         for kind in variant.instance_types:
@@ -236,12 +253,12 @@ class VariantGraphs:
         metrics = self._metrics
         using: dict[str, cloudwatch.Metric] = {}
         if not variant.pools:
-            count, using = metrics.count_instances(variant.name)
+            count, using = metrics.build_count_terms(variant.name)
             expression = f"{count} * {usd_per_hour[0]:g}"
         else:
             terms = []
             for number, (kind, usd) in enumerate(zip(variant.pools, usd_per_hour, strict=True)):
-                using[f"n{number}"] = metrics.instances_of_type(variant.name, kind)
+                using[f"n{number}"] = metrics.build_type_count_metric(variant.name, kind)
                 terms.append(f"FILL(n{number}, 0) * {usd / metrics.values_a_minute:g}")
             expression = " + ".join(terms)
         # From all instances of the cheapest type to all of the dearest.
@@ -252,24 +269,24 @@ class VariantGraphs:
         return self._draw(
             f"{variant.name}: cost per hour (USD, {rows[0].region}, {rows[0].as_of})",
             "USD per hour",
-            [compute(expression, using, f"{variant.name}: USD per hour")],
+            [build_expression(expression, using, f"{variant.name}: USD per hour")],
             [
                 cloudwatch.HorizontalAnnotation(value=round(usd, 3), label=f"{name}: {usd:.2f}")
                 for name, usd in bounds.items()
             ],
         )
 
-    def _lines(self, title: str) -> list[cloudwatch.HorizontalAnnotation]:
+    def _list_threshold_lines(self, title: str) -> list[cloudwatch.HorizontalAnnotation]:
         return [
             alarm.line
             for alarm in self.alarms.by_name.values()
             if (alarm.signal.variant, alarm.signal.graph) == (self.variant.name, title)
         ]
 
-    def _graph(
+    def _draw_with_thresholds(
         self, title: str, shown: Sequence[cloudwatch.IMetric], unit: str
     ) -> cloudwatch.IWidget:
-        lines = self._lines(title)
+        lines = self._list_threshold_lines(title)
         return self._draw(f"{self.variant.name}: {title} ({unit})", unit, shown, lines)
 
     def _draw(
@@ -293,13 +310,14 @@ def make_axis(label: str) -> cloudwatch.YAxisProps:
     return cloudwatch.YAxisProps(label=label, min=0, show_units=False)
 
 
-def search_metric(
+def build_search_expression(
     name: str, dimensions: Sequence[str], statistic: str, unit: Unit, **values: str
 ) -> cloudwatch.MathExpression:
     """Return the expression that finds each metric of this name with these dimensions, in `unit`.
 
     `values` has the values of some of the dimensions.
-    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/search-expression-syntax.html (2026-11-23)
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/search-expression-syntax.html
+    (2026-11-23)
     """
     namespace = find_namespace(name)
     check_metric(namespace, name, statistic, dimensions)
@@ -309,7 +327,7 @@ def search_metric(
     return cloudwatch.MathExpression(
         expression=f"{search} / {unit.in_the_metric:g}",
         label="",  # CDK's default is the expression, as the label of every series
-        period=make_period(PERIOD_SECONDS),
+        period=create_period(PERIOD_SECONDS),
     )
 
 
@@ -325,5 +343,5 @@ def _convert_all(
 def _convert(
     metric: cloudwatch.Metric, divisor: float, label: str, number: int
 ) -> cloudwatch.MathExpression:
-    """Return the metric in the file's unit. `number` makes the ids differ within a graph."""
-    return compute(f"m{number} / {divisor:g}", {f"m{number}": metric}, label)
+    """Return the metric in the file's unit. `number` keeps the IDs unique within a graph."""
+    return build_expression(f"m{number} / {divisor:g}", {f"m{number}": metric}, label)

@@ -1,4 +1,4 @@
-"""An endpoint, of this stack or another, as alarms and dashboards use it: metrics and instances."""
+"""The metrics and instances of an endpoint of any stack, as alarms and dashboards use them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,15 +23,21 @@ AlarmMetric = cloudwatch.Metric | cloudwatch.MathExpression
 
 
 @cache
-def make_period(count: int) -> cdk.Duration:
-    """Return a duration; each one is created once, because it is a call to CDK's process."""
+def create_period(count: int) -> cdk.Duration:
+    """Return a CDK duration of `count` seconds.
+
+    Each duration is created only once, because creating one is a call to CDK's process.
+    """
     return cdk.Duration.seconds(count)
 
 
-def compute(
+def build_expression(
     expression: str, using: Mapping[str, cloudwatch.Metric], label: str | None = None
 ) -> cloudwatch.MathExpression:
-    """Return an expression of metrics that have one period. `using` maps its variables to them."""
+    """Return an expression of metrics that share one period.
+
+    `using` maps the expression's variables to the metrics.
+    """
     period = next(iter(using.values())).period
     return cloudwatch.MathExpression(
         expression=expression, using_metrics=dict(using), label=label, period=period
@@ -55,57 +61,74 @@ class EndpointMetrics:
     shortest_period_seconds: int = 0
     """Shortest period of a metric, for graphs. Default: as often as it is published."""
 
-    def model_latency(self, variant: str, statistic: str) -> cloudwatch.Metric:
-        """Time the container took to answer one request. Unit: microseconds."""
-        return self.of_variant("ModelLatency", variant, statistic)
+    def build_latency_metric(self, variant: str, statistic: str) -> cloudwatch.Metric:
+        """Return the metric of the time that the container takes to respond to one request.
 
-    def invocations(self, variant: str) -> cloudwatch.Metric:
-        """Requests in one minute."""
-        return self.of_variant("Invocations", variant, "Sum")
+        The unit is microseconds.
+        """
+        return self.build_metric("ModelLatency", variant, statistic)
 
-    def invocations_per_instance(self, variant: str) -> cloudwatch.Metric:
-        """Requests in one minute and instance: what scaling tracks."""
-        return self.of_variant("InvocationsPerInstance", variant, "Sum")
+    def build_invocations_metric(self, variant: str) -> cloudwatch.Metric:
+        """Return the metric of the requests in one minute."""
+        return self.build_metric("Invocations", variant, "Sum")
 
-    def instances_of_type(self, variant: str, instance_type: str) -> cloudwatch.Metric:
-        """Number of instances of one of several types: CPUUtilization has `values_a_minute` for each."""
-        return self.of_variant("CPUUtilization", variant, "SampleCount", instance_type)
+    def build_per_instance_metric(self, variant: str) -> cloudwatch.Metric:
+        """Return the metric of the requests per minute and instance, which scaling tracks."""
+        return self.build_metric("InvocationsPerInstance", variant, "Sum")
 
-    def instances(self, variant: str) -> cloudwatch.MathExpression:
-        """Number of instances that answer, which SageMaker does not publish."""
-        return compute(*self.count_instances(variant), f"{variant}: instances")
+    def build_type_count_metric(self, variant: str, instance_type: str) -> cloudwatch.Metric:
+        """Return the metric that counts the instances of one of several types.
 
-    def count_instances(self, variant: str) -> tuple[str, dict[str, cloudwatch.Metric]]:
+        CPUUtilization has `values_a_minute` samples for each instance.
+        """
+        return self.build_metric("CPUUtilization", variant, "SampleCount", instance_type)
+
+    def build_instance_count(self, variant: str) -> cloudwatch.MathExpression:
+        """Return the expression of the number of instances that respond.
+
+        SageMaker doesn't publish this number.
+        """
+        return build_expression(*self.build_count_terms(variant), f"{variant}: instances")
+
+    def build_count_terms(self, variant: str) -> tuple[str, dict[str, cloudwatch.Metric]]:
         """Return the expression of the number of instances, and its metrics.
 
-        It is Invocations divided by InvocationsPerInstance, without data if there is no traffic. For an
-        asynchronous endpoint, and for instances that components share, it counts the values of
-        CPUUtilization, one per instance and minute.
-        Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-troubleshooting.html"""
+        It is Invocations divided by InvocationsPerInstance, without data if there is no traffic.
+        For an asynchronous endpoint, and for instances that components share, it counts the
+        values of CPUUtilization, one per instance and minute.
+        Source:
+        https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-troubleshooting.html
+        """
         shared = self.components and variant not in self.components
         if shared or not self.kind.has_metric("Invocations"):
             share = "" if self.values_a_minute == 1 else f" / {self.values_a_minute}"
             return f"counted{share}", {
-                "counted": self.of_variant("CPUUtilization", variant, "SampleCount")
+                "counted": self.build_metric("CPUUtilization", variant, "SampleCount")
             }
         return "requests / per_instance", {
-            "requests": self.invocations(variant),
-            "per_instance": self.invocations_per_instance(variant),
+            "requests": self.build_invocations_metric(variant),
+            "per_instance": self.build_per_instance_metric(variant),
         }
 
     @property
     def values_a_minute(self) -> int:
-        """Values of utilization that an instance publishes in a period of its count."""
+        """Return how many utilization values an instance publishes in one count period."""
         return max(1, PERIOD_SECONDS // self.published.utilization_seconds)
 
-    def requests_or_zero(self, variant: str) -> cloudwatch.MathExpression:
-        """Requests in one minute; 0 if there were none, when SageMaker publishes nothing."""
-        using = {"requests": self.invocations(variant)}
-        return compute("FILL(requests, 0)", using, f"{variant}: requests")
+    def build_filled_requests(self, variant: str) -> cloudwatch.MathExpression:
+        """Return the expression of the requests in one minute, with 0 for a minute without any.
 
-    def counted_in_log(self, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
-        """Log lines of all variants in one minute that match a filter of log_filters.json, or
-        GoldenRequestErrors of the function that sends golden requests."""
+        SageMaker publishes nothing in such a minute.
+        """
+        using = {"requests": self.build_invocations_metric(variant)}
+        return build_expression("FILL(requests, 0)", using, f"{variant}: requests")
+
+    def build_log_metric(self, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
+        """Return the metric that counts log lines that match a filter, per minute.
+
+        It counts the lines of all variants. The filters are those of log_filters.json. `name` may
+        also be GoldenRequestErrors, which the function that sends golden requests publishes.
+        """
         namespace, dimensions = f"{metrics.OWN}{self.endpoint_name}", self.extra_dimensions
         metrics.check_metric(namespace, name, statistic, dimensions, self.kind.name)
         return cloudwatch.Metric(
@@ -113,10 +136,10 @@ class EndpointMetrics:
             metric_name=name,
             statistic=statistic,
             dimensions_map=dict(dimensions),
-            period=make_period(PERIOD_SECONDS),
+            period=create_period(PERIOD_SECONDS),
         )
 
-    def of_variant(
+    def build_metric(
         self,
         name: str,
         variant: str | None,
@@ -125,9 +148,12 @@ class EndpointMetrics:
         *,
         label: str | None = None,
     ) -> cloudwatch.Metric:
-        """Any metric that SageMaker publishes; `variant` None means the whole endpoint with
-        its queue, and `instance_type` one of several of a variant. Utilization is in percent of each
-        core and GPU; that of a serverless variant's concurrency is a share, 0 to 1."""
+        """Return any metric that SageMaker publishes.
+
+        If `variant` is None, it is the metric of the whole endpoint with its queue.
+        `instance_type` is one of several of a variant. Utilization is in percent of each core and
+        GPU; that of a serverless variant's concurrency is a share, 0 to 1.
+        """
         component = self.components.get(variant or "")
         if component is not None and metrics.find_namespace(name) != MACHINES:
             # A component has the metrics of its requests under its own name alone.
@@ -145,17 +171,17 @@ class EndpointMetrics:
             }
             namespace = metrics.find_namespace(name)
             metrics.check_metric(namespace, name, statistic, dimensions, self.kind.name)
-            period_seconds = self._period_seconds(namespace, statistic)
+            period_seconds = self._choose_period_seconds(namespace, statistic)
         return cloudwatch.Metric(
             namespace=namespace,
             metric_name=name,
             dimensions_map=dimensions,
             statistic=statistic,
             label=label,
-            period=make_period(period_seconds),
+            period=create_period(period_seconds),
         )
 
-    def _period_seconds(self, namespace: str, statistic: str) -> int:
+    def _choose_period_seconds(self, namespace: str, statistic: str) -> int:
         published = self.published
         of_instances = namespace == MACHINES
         each = published.utilization_seconds if of_instances else published.requests_seconds
@@ -185,34 +211,40 @@ class WatchedVariant:
     prices: Mapping[str, Price] = field(default_factory=dict)
     """Price of an instance by type; a type that is left out has the catalog's."""
 
-    def has(self, metric: str) -> bool:
-        """Whether a metric is about it: instances that are shared have no requests, components only these."""
+    def has_metric(self, metric: str) -> bool:
+        """Return whether a metric is about this variant.
+
+        Shared instances have no request metrics, and components have only these.
+        """
         if metrics.find_namespace(metric) == MACHINES:
             return self.component is None or self.instance_type is not None
         return not self.shared
 
     @property
     def gpus(self) -> int:
-        """GPUs of an instance of the largest type. Raises KeyError for a type that the catalog does not
-        know."""
+        """Return the maximum number of GPUs of an instance among its types.
+
+        Raises KeyError for a type that the catalog doesn't have.
+        """
         return max((load_instances()[kind].gpus for kind in self.instance_types), default=0)
 
     @property
     def instance_types(self) -> tuple[str, ...]:
-        """The instance types in order of preference; empty for a serverless variant."""
+        """Return the instance types in order of preference; empty for a serverless variant."""
         return self.pools or ((self.instance_type,) if self.instance_type else ())
 
-    def full_percent(self, metric: str, instance_type: str | None = None) -> int:
-        """The metric's value for a fully used instance: of this type, or of the preferred one.
+    def compute_full_percent(self, metric: str, instance_type: str | None = None) -> int:
+        """Return the metric's value for a fully used instance.
 
-        Raises KeyError like `gpus`."""
+        The instance is of this type, or of the preferred one. Raises KeyError like `gpus`.
+        """
         kind = instance_type or self.instance_type
         instance = None if kind is None else load_instances()[kind]
         return metrics.compute_full_percent(metric, instance)
 
 
-def components_of(variants: Sequence[WatchedVariant]) -> dict[str, str]:
-    """Variant to inference component, of those that have one."""
+def map_components(variants: Sequence[WatchedVariant]) -> dict[str, str]:
+    """Return the inference component of each variant that has one, by variant name."""
     return {each.name: each.component for each in variants if each.component}
 
 
@@ -221,17 +253,19 @@ Tables = dict[str, tuple[IConstruct, Table]]
 
 
 class Watchable(Protocol):
-    """An endpoint that alarms and dashboards can be made for: a `ModelEndpoint`, an imported one, or a
-    `WatchedEndpoint`."""
+    """An endpoint that alarms and dashboards can be created for.
+
+    It is an `Endpoint`, an imported one, or a `WatchedEndpoint`.
+    """
 
     @property
     def watched(self) -> "WatchedEndpoint":
-        """The endpoint's metrics and instances."""
+        """Return the endpoint's metrics and instances."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedEndpoint:
-    """An endpoint that exists, of whichever stack, with its variants."""
+    """An existing endpoint of any stack, with its variants."""
 
     name: str
     region: str
@@ -255,5 +289,5 @@ class WatchedEndpoint:
             endpoint_name=self.name,
             kind=self.kind,
             published=self.published,
-            components=components_of(self.variants),
+            components=map_components(self.variants),
         )

@@ -1,4 +1,4 @@
-"""An endpoint's deployment configuration, and the alarms on the new fleet that roll an update back."""
+"""An endpoint's deployment configuration, and the new fleet's alarms that roll an update back."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,11 +9,11 @@ from constructs import Construct
 
 from infra.constructs.acknowledged import HIPAA, NIST, accept_for
 from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
-from infra.constructs.model.execution_role import rollback_prefix
+from infra.constructs.model.execution_role import build_rollback_prefix
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
-from infra.constructs.monitoring.first_steps import directions
+from infra.constructs.monitoring.first_steps import describe_first_step
 from infra.constructs.monitoring.signals import Signal
-from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, make_period
+from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, create_period
 from infra.parameters.monitoring import MILLISECONDS, PERCENT, WATCHED, Alarms
 from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.update import SECONDS_PER_MINUTE, Update
@@ -54,7 +54,7 @@ class EndpointRollout(Construct):
             )
             for variant in endpoint.variants
         }
-        names = self._alarms(endpoint, rollout, alarms, possible)
+        names = self._create_alarms(endpoint, rollout, alarms, possible)
         longest_seconds = max(
             update.compute_timeout(variant.start_seconds)
             for variant in endpoint.variants
@@ -63,28 +63,31 @@ class EndpointRollout(Construct):
         updates = [update for updates in possible.values() for update in updates]
         rolls = rollout.strategy == "rolling"
         endpoint.resource.deployment_config = Endpoint.DeploymentConfigProperty(
-            rolling_update_policy=_rolling(rollout, longest_seconds) if rolls else None,
+            rolling_update_policy=_build_rolling_policy(rollout, longest_seconds)
+            if rolls
+            else None,
             blue_green_update_policy=None
             if rolls
-            else _blue_green(rollout, longest_seconds, updates),
+            else _build_blue_green_policy(rollout, longest_seconds, updates),
             auto_rollback_configuration=Endpoint.AutoRollbackConfigProperty(
                 alarms=[Endpoint.AlarmProperty(alarm_name=name) for name in names]
             ),
         )
 
-    def _alarms(
+    def _create_alarms(
         self,
         endpoint: OperatedEndpoint,
         rollout: Rollout,
         alarms: Alarms,
         possible: Mapping[str, Sequence[Update]],
     ) -> list[str]:
-        """Names of the alarms that roll an update back, for this configuration only.
+        """Create the alarms that roll an update back, and return their names.
 
-        `possible` has the updates that each variant may go through.
+        The alarms are for this configuration only. `possible` has the updates that each variant
+        may go through.
 
-        Every configuration gets alarms of its own: CloudWatch keeps an alarm's state when the alarm is
-        changed, and one that is in ALARM from the incident would roll back the fix.
+        Every configuration gets its own alarms: CloudWatch keeps an alarm's state when the alarm
+        is changed, and one that is in ALARM from the incident would roll back the fix.
         """
         scope = Construct(self, "Rollback")
         config_name = endpoint.config.endpoint_config_name
@@ -98,13 +101,13 @@ class EndpointRollout(Construct):
         )
         for variant, kind in watched[:MOST_ALARMS]:
             if variant is None:
-                signal = _golden_requests(new_fleet, alarms)
+                signal = _build_golden_signal(new_fleet, alarms)
             elif kind == "latency":
                 signal = Signal(
                     kind="latency",
                     variant=variant,
                     what="p99 latency",
-                    metric=new_fleet.model_latency(variant, "p99"),
+                    metric=new_fleet.build_latency_metric(variant, "p99"),
                     threshold=alarms.p99_latency_ms or 0,
                     unit=MILLISECONDS,
                     minutes=alarms.window_minutes,
@@ -112,28 +115,30 @@ class EndpointRollout(Construct):
             else:
                 # Then every update is compared in its first bake, and need not be when no old fleet is left.
                 beside = all(update.first_share_percent < 100 for update in possible[variant])
-                signal = _errors(new_fleet, variant, kind, alarms, beside_old_fleet=beside)
+                signal = _build_error_signal(
+                    new_fleet, variant, kind, alarms, beside_old_fleet=beside
+                )
             where = "" if variant is None else f" in variant {variant}"
             alarm = EndpointAlarm(
                 scope,
                 f"{signal.name}-{short}",
                 signal=signal,
-                name=f"{rollback_prefix(endpoint.name)}{signal.name}-{short}",
+                name=f"{build_rollback_prefix(endpoint.name)}{signal.name}-{short}",
                 description=f"Rolls back an update of {endpoint.name} to configuration {short}: "
-                f"{signal.said}{where}. {signal.few_samples}{signal.earliest}"
-                f"{directions('rollback', alarms.runbook)}",
+                f"{signal.condition}{where}. {signal.few_samples_note}{signal.earliest_alarm_note}"
+                f"{describe_first_step('rollback', alarms.runbook)}",
             )
             accept_for((NIST, HIPAA), alarm, SILENT)
             names.append(alarm.alarm_name)
         return names
 
 
-def _golden_requests(new_fleet: EndpointMetrics, alarms: Alarms) -> Signal:
+def _build_golden_signal(new_fleet: EndpointMetrics, alarms: Alarms) -> Signal:
     return Signal(
         kind="golden-requests",
         variant=None,
         what="golden requests answered with an error",
-        metric=new_fleet.counted_in_log("GoldenRequestErrors", "Average"),
+        metric=new_fleet.build_log_metric("GoldenRequestErrors", "Average"),
         threshold=alarms.error_5xx_percent,
         unit=PERCENT,
         # The sender looks for the update's stage once a minute, and may see the bake a minute late.
@@ -141,16 +146,18 @@ def _golden_requests(new_fleet: EndpointMetrics, alarms: Alarms) -> Signal:
     )
 
 
-def _errors(
+def _build_error_signal(
     new_fleet: EndpointMetrics, variant: str, kind: str, alarms: Alarms, *, beside_old_fleet: bool
 ) -> Signal:
-    """The alarm on a kind of errors; all but 5xx count only as far as the old fleet has fewer.
+    """Return the alarm on a kind of errors; except 5xx, it compares them with the old fleet's.
 
-    `beside_old_fleet`: every update sends the first share to the new fleet and the rest to the old.
+    Errors other than 5xx count only as far as the old fleet has fewer. `beside_old_fleet` says
+    whether every update sends the first share to the new fleet and the rest to the old one.
 
-    AWS documents EndpointConfigName for ModelLatency alone. Where the metric of errors lacks it, the
-    errors of both fleets are taken, from the first request that the new fleet answers on.
-    https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html (2026-11-23)
+    AWS documents EndpointConfigName for ModelLatency only. If the metric of errors lacks it, the
+    errors of both fleets are used, from the first request that the new fleet responds to.
+    https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
+    (2026-11-23)
     """
     what, metric, _, key = WATCHED["errors"][kind]
     both_fleets = replace(new_fleet, extra_dimensions={})
@@ -172,14 +179,14 @@ def _errors(
         metric=cloudwatch.MathExpression(
             expression=f"IF(new_requests + 0 * requests > 0, {share}, {either})",
             using_metrics={
-                "errors": both_fleets.of_variant(metric, variant, "Sum"),
-                "requests": both_fleets.of_variant(metric, variant, "SampleCount"),
-                "new_errors": new_fleet.of_variant(metric, variant, "Sum"),
-                "new_requests": new_fleet.of_variant(metric, variant, "SampleCount"),
-                "new_answers": new_fleet.of_variant("ModelLatency", variant, "SampleCount"),
+                "errors": both_fleets.build_metric(metric, variant, "Sum"),
+                "requests": both_fleets.build_metric(metric, variant, "SampleCount"),
+                "new_errors": new_fleet.build_metric(metric, variant, "Sum"),
+                "new_requests": new_fleet.build_metric(metric, variant, "SampleCount"),
+                "new_answers": new_fleet.build_metric("ModelLatency", variant, "SampleCount"),
             },
             # CDK gives it to every metric: these are counted as often as they are published.
-            period=make_period(new_fleet.published.requests_seconds),
+            period=create_period(new_fleet.published.requests_seconds),
         ),
         threshold=threshold,
         unit=PERCENT,
@@ -187,32 +194,46 @@ def _errors(
     )
 
 
-def _rolling(rollout: Rollout, longest_seconds: int) -> Endpoint.RollingUpdatePolicyProperty:
-    """The policy that replaces batches; after `longest_seconds` SageMaker rolls the update back."""
+def _build_rolling_policy(
+    rollout: Rollout, longest_seconds: int
+) -> Endpoint.RollingUpdatePolicyProperty:
+    """Return the policy that replaces the fleet in batches.
+
+    After `longest_seconds` SageMaker rolls the update back.
+    """
     return Endpoint.RollingUpdatePolicyProperty(
-        maximum_batch_size=_share(rollout.batch_percent),
+        maximum_batch_size=_build_capacity_size(rollout.batch_percent),
         # By default SageMaker starts all of the old fleet at once, for which a quota that fits a rolling
         # update has no room:
         # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
         # (read 2026-11-22)
-        rollback_maximum_batch_size=_share(rollout.rollback_batch_percent or rollout.batch_percent),
+        rollback_maximum_batch_size=_build_capacity_size(
+            rollout.rollback_batch_percent or rollout.batch_percent
+        ),
         wait_interval_in_seconds=rollout.bake_minutes * SECONDS_PER_MINUTE,
         maximum_execution_timeout_in_seconds=longest_seconds,
     )
 
 
-def _blue_green(
+def _build_blue_green_policy(
     rollout: Rollout, longest_seconds: int, updates: Sequence[Update]
 ) -> Endpoint.BlueGreenUpdatePolicyProperty:
-    """The policy that shifts traffic to a second fleet. `updates` are those of every variant."""
+    """Return the policy that shifts traffic to a second fleet.
+
+    `updates` are those of every variant. After `longest_seconds` SageMaker rolls the update back.
+    """
     at_once = rollout.strategy == "all_at_once"
     routing = Endpoint.TrafficRoutingConfigProperty(
         type=rollout.strategy.upper(),
         # An all-at-once update has only one shift: its bake is the termination wait below.
         # https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green-all-at-once.html
         wait_interval_in_seconds=0 if at_once else rollout.bake_minutes * SECONDS_PER_MINUTE,
-        canary_size=_share(rollout.canary_percent) if rollout.strategy == "canary" else None,
-        linear_step_size=_share(rollout.step_percent) if rollout.strategy == "linear" else None,
+        canary_size=_build_capacity_size(rollout.canary_percent)
+        if rollout.strategy == "canary"
+        else None,
+        linear_step_size=_build_capacity_size(rollout.step_percent)
+        if rollout.strategy == "linear"
+        else None,
     )
     return Endpoint.BlueGreenUpdatePolicyProperty(
         traffic_routing_configuration=routing,
@@ -221,5 +242,5 @@ def _blue_green(
     )
 
 
-def _share(percent: int) -> sagemaker.CfnEndpoint.CapacitySizeProperty:
+def _build_capacity_size(percent: int) -> sagemaker.CfnEndpoint.CapacitySizeProperty:
     return Endpoint.CapacitySizeProperty(type="CAPACITY_PERCENT", value=percent)

@@ -1,4 +1,7 @@
-"""Sends golden requests while an endpoint is updated, so that alarms judge it even without traffic."""
+"""Sends golden requests while an endpoint is updated.
+
+The rollback alarms can then evaluate an update without other traffic.
+"""
 
 import base64
 import json
@@ -16,12 +19,12 @@ from constructs import Construct
 
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
-from infra.constructs.endpoint.endpoint_base import endpoint_arns
-from infra.constructs.endpoint.endpoint_logs import removal_policy
+from infra.constructs.endpoint.endpoint_base import build_endpoint_arns
+from infra.constructs.endpoint.endpoint_logs import choose_removal_policy
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
-from infra.constructs.monitoring.first_steps import directions
+from infra.constructs.monitoring.first_steps import describe_first_step
 from infra.constructs.monitoring.signals import Signal
-from infra.constructs.monitoring.watched_endpoint import PERIOD_SECONDS, make_period
+from infra.constructs.monitoring.watched_endpoint import PERIOD_SECONDS, create_period
 from infra.parameters.monitoring import Unit
 from infra.parameters.rollout import GoldenRequests
 
@@ -41,7 +44,7 @@ WITHOUT = {
 }
 
 
-def _log_name(endpoint_name: str) -> str:
+def _build_log_name(endpoint_name: str) -> str:
     return f"/aws/lambda/{endpoint_name}-golden-requests"
 
 
@@ -62,11 +65,15 @@ class GoldenSender(Construct):
         log_kms_key_arn: str | None = None,
         keep_log: bool = False,
     ) -> None:
-        """`endpoint_name` is a literal, because the function must exist before the endpoint's update.
-        `inform` is notified when requests judge nothing. `runbook` is the address of its page."""
+        """Create the function, the rule that runs it every minute, and its alarm.
+
+        `endpoint_name` is a literal, because the function must exist before the endpoint's
+        update. `inform` is notified when golden requests can't be sent or the live fleet fails
+        them. `runbook` is the address of its page.
+        """
         super().__init__(scope, construct_id)
-        function = self._function(endpoint_name, roles, log_kms_key_arn, keep_log)
-        self._watch(function, endpoint_name, inform, runbook)
+        function = self._create_function(endpoint_name, roles, log_kms_key_arn, keep_log)
+        self._add_alarm(function, endpoint_name, inform, runbook)
         request = {
             "endpoint": endpoint_name,
             "body": base64.b64encode(body).decode(),
@@ -99,12 +106,12 @@ class GoldenSender(Construct):
             source_arn=rule.attr_arn,
         )
 
-    def _watch(
+    def _add_alarm(
         self, function: functions.CfnFunction, endpoint_name: str, inform: sns.ITopic, runbook: str
     ) -> None:
-        """Alarms when requests judge nothing, which the rollback alarms on the fleet do not see.
+        """Add an alarm on the function's errors, which the fleet's rollback alarms don't see.
 
-        The function's errors count: it raises, times out, or is not started.
+        An error is counted if the function raises, times out, or isn't started.
         https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html (2026-11-22)
         """
         errors = cloudwatch.Metric(
@@ -112,7 +119,7 @@ class GoldenSender(Construct):
             metric_name="Errors",
             statistic="Sum",
             dimensions_map={"FunctionName": function.ref},
-            period=make_period(PERIOD_SECONDS),
+            period=create_period(PERIOD_SECONDS),
         )
         signal = Signal(
             kind="golden-requests",
@@ -129,30 +136,30 @@ class GoldenSender(Construct):
             "Unsent",
             signal=signal,
             name=f"{endpoint_name}-{signal.kind}",
-            description=f"{endpoint_name}: {signal.said}, so an update without other traffic isn't "
-            f"watched. The function's log has the reason: {_log_name(endpoint_name)}. "
-            f"{directions(signal.kind, runbook)}",
+            description=f"{endpoint_name}: {signal.condition}, so an update without other traffic isn't "
+            f"watched. The function's log has the reason: {_build_log_name(endpoint_name)}. "
+            f"{describe_first_step(signal.kind, runbook)}",
             notify=actions.SnsAction(inform),
         )
 
-    def _function(
+    def _create_function(
         self, endpoint_name: str, roles: RoleRules, log_kms_key_arn: str | None, keep_log: bool
     ) -> functions.CfnFunction:
         log = logs.CfnLogGroup(
             self,
             "Log",
-            log_group_name=_log_name(endpoint_name),
+            log_group_name=_build_log_name(endpoint_name),
             retention_in_days=LOG_DAYS,
             kms_key_id=log_kms_key_arn,
         )
-        log.apply_removal_policy(removal_policy(keep=keep_log))
+        log.apply_removal_policy(choose_removal_policy(keep=keep_log))
         role = iam.Role(
             self,
             "Role",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             **roles.properties(self),
         )
-        policy = self._policy(role, endpoint_name, log.log_group_name or "")
+        policy = self._create_policy(role, endpoint_name, log.log_group_name or "")
         function = functions.CfnFunction(
             self,
             "Function",
@@ -169,7 +176,7 @@ class GoldenSender(Construct):
         accept_for(AUDITORS, function, WITHOUT)
         return function
 
-    def _policy(self, role: iam.Role, endpoint_name: str, log_group_name: str) -> iam.Policy:
+    def _create_policy(self, role: iam.Role, endpoint_name: str, log_group_name: str) -> iam.Policy:
         stack = cdk.Stack.of(self)
         streams = stack.format_arn(
             service="logs",
@@ -184,7 +191,7 @@ class GoldenSender(Construct):
             statements=[
                 iam.PolicyStatement(
                     actions=["sagemaker:DescribeEndpoint", "sagemaker:InvokeEndpoint"],
-                    resources=endpoint_arns(stack, endpoint_name),
+                    resources=build_endpoint_arns(stack, endpoint_name),
                 ),
                 iam.PolicyStatement(
                     actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[streams]

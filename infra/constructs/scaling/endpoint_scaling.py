@@ -1,4 +1,4 @@
-"""Application Auto Scaling of a variant: target tracking, steps and schedules."""
+"""Application Auto Scaling of a variant: target tracking, steps, and schedules."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_applicationautoscaling as autoscaling
@@ -8,7 +8,11 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
-from infra.constructs.monitoring.watched_endpoint import AlarmMetric, compute, make_period
+from infra.constructs.monitoring.watched_endpoint import (
+    AlarmMetric,
+    build_expression,
+    create_period,
+)
 from infra.parameters.scaling import Scaling
 from infra.parameters.scaling_properties import (
     BACKLOG,
@@ -52,10 +56,11 @@ MINUTES_WAITING = 2
 
 
 class EndpointScaling(Construct):
-    """The scalable target and policies of [variants.NAME.scaling] for one variant, or for its copies.
+    """The scalable target and policies of [variants.NAME.scaling] for a variant or its copies.
 
-    It scales the number of instances, of copies, or a serverless variant's provisioned concurrency. Copies
-    with sleep_after_minutes go to zero by it, and come back when a request finds none.
+    It scales the number of instances, of copies, or a serverless variant's provisioned
+    concurrency. Copies with sleep_after_minutes scale to zero, and restart when a request finds
+    none.
     """
 
     def __init__(
@@ -72,7 +77,7 @@ class EndpointScaling(Construct):
         scaling: Target tracking, steps and schedules.
         """
         super().__init__(scope, construct_id)
-        scaled = endpoint.scale(variant)
+        scaled = endpoint.find_variant(variant)
         endpoint.tables[f"variants.{variant}.scaling"] = self, scaling
         copies = endpoint.components.get(variant)
         waits = choose_cooldowns(scaling, scaled.start_seconds)
@@ -97,19 +102,19 @@ class EndpointScaling(Construct):
             role=iam.Role.from_role_arn(self, "ServiceLinkedRole", role, mutable=False),
         )
         """CDK's scalable target, for further policies and schedules."""
-        self._schedule(scaling)
+        self._add_schedules(scaling)
         if copies is not None and (target := self.target.node.default_child):
             target.node.add_dependency(endpoint.components[variant].resource)
         for policy in build_tracking_policies(scaling, waits, copies=copies is not None):
-            self._track(endpoint, policy)
+            self._add_tracking_policy(endpoint, policy)
         if scaling.steps:
-            self._step(endpoint, variant, scaling, waits)
+            self._add_step_policies(endpoint, variant, scaling, waits)
         if copies is not None and copies.sleep_after_minutes:
-            self._sleep(endpoint, variant, copies.sleep_after_minutes)
+            self._add_sleep_policies(endpoint, variant, copies.sleep_after_minutes)
         if endpoint.kind.queued and capacity[0] == 0:
-            self._wake_up(endpoint, variant, waits)
+            self._add_wake_up_policy(endpoint, variant, waits)
 
-    def _schedule(self, scaling: Scaling) -> None:
+    def _add_schedules(self, scaling: Scaling) -> None:
         for number, action in enumerate(scaling.schedule):
             self.target.scale_on_schedule(
                 f"Scheduled{number}",
@@ -119,25 +124,28 @@ class EndpointScaling(Construct):
                 max_capacity=action.at_most,
             )
 
-    def _track(self, endpoint: OperatedEndpoint, policy: TrackingPolicy) -> None:
+    def _add_tracking_policy(self, endpoint: OperatedEndpoint, policy: TrackingPolicy) -> None:
         queue = None
         if policy.metric is None:
-            queue = endpoint.metrics.of_variant(BACKLOG, None, "Average")
+            queue = endpoint.metrics.build_metric(BACKLOG, None, "Average")
         self.target.scale_to_track_metric(
             policy.name,
             target_value=policy.value,
             predefined_metric=PREDEFINED[policy.metric] if policy.metric else None,
             custom_metric=queue,
-            scale_in_cooldown=make_period(policy.waits.in_seconds),
-            scale_out_cooldown=make_period(policy.waits.out_seconds),
+            scale_in_cooldown=create_period(policy.waits.in_seconds),
+            scale_out_cooldown=create_period(policy.waits.out_seconds),
         )
 
-    def _wake_up(self, endpoint: OperatedEndpoint, variant: str, waits: Cooldowns) -> None:
-        """Start the first instance: with none there is no backlog per instance that could be tracked.
+    def _add_wake_up_policy(
+        self, endpoint: OperatedEndpoint, variant: str, waits: Cooldowns
+    ) -> None:
+        """Add the policy that starts the first instance.
 
+        Without instances there is no backlog per instance that could be tracked.
         https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
         """
-        waiting = endpoint.metrics.of_variant("HasBacklogWithoutCapacity", None, "Average")
+        waiting = endpoint.metrics.build_metric("HasBacklogWithoutCapacity", None, "Average")
         first = StepPolicy(
             name="Out",
             cooldown_seconds=waits.out_seconds,
@@ -148,7 +156,7 @@ class EndpointScaling(Construct):
             period_seconds=int(waiting.period.to_seconds()),
             missing="missing",
         )
-        self._alarmed_policy(
+        self._add_policy_with_alarm(
             Construct(self, "WakeUp"),
             first,
             "Alarm",
@@ -158,20 +166,24 @@ class EndpointScaling(Construct):
             "there is none. It notifies nobody.",
         )
 
-    def _sleep(self, endpoint: OperatedEndpoint, variant: str, minutes: int) -> None:
-        """No copy after minutes without a request, and the first one after a request that found none."""
+    def _add_sleep_policies(self, endpoint: OperatedEndpoint, variant: str, minutes: int) -> None:
+        """Add the policies that scale copies to zero and restart the first one.
+
+        The copies stop after `minutes` without a request. The first one restarts after a request
+        that found none.
+        """
         component = endpoint.components[variant].name
         words = {
             "Wake": f"Starts the first copy of {component}: a request found none.",
             "Asleep": f"Ends the copies of {component}: no request for {minutes} minutes.",
         }
         metrics = {
-            "Wake": endpoint.metrics.of_variant("NoCapacityInvocationFailures", variant, "Sum"),
-            "Asleep": endpoint.metrics.invocations_per_instance(variant),
+            "Wake": endpoint.metrics.build_metric("NoCapacityInvocationFailures", variant, "Sum"),
+            "Asleep": endpoint.metrics.build_per_instance_metric(variant),
         }
         owner = Construct(self, "Sleep")
         for each in build_sleep_policies(minutes):
-            self._alarmed_policy(
+            self._add_policy_with_alarm(
                 owner,
                 each,
                 metric=metrics[each.name],
@@ -179,16 +191,16 @@ class EndpointScaling(Construct):
                 description=f"{words[each.name]} It notifies nobody.",
             )
 
-    def _step(
+    def _add_step_policies(
         self, endpoint: OperatedEndpoint, variant: str, scaling: Scaling, waits: Cooldowns
     ) -> None:
-        per_instance = endpoint.metrics.invocations_per_instance(variant)
+        per_instance = endpoint.metrics.build_per_instance_metric(variant)
         # Without traffic there is no data; filled with zero it is below every bound.
         label = f"{variant}: requests per instance"
-        zeroed = compute("FILL(requests, 0)", {"requests": per_instance}, label)
+        zeroed = build_expression("FILL(requests, 0)", {"requests": per_instance}, label)
         period_seconds, owner = int(per_instance.period.to_seconds()), Construct(self, "Steps")
         for steps in build_step_policies(scaling, waits, period_seconds=period_seconds):
-            self._alarmed_policy(
+            self._add_policy_with_alarm(
                 owner,
                 steps,
                 metric=per_instance if steps.above else zeroed,
@@ -198,7 +210,7 @@ class EndpointScaling(Construct):
                 f"{steps.minutes} minutes in a row. It notifies nobody.",
             )
 
-    def _alarmed_policy(
+    def _add_policy_with_alarm(
         self,
         scope: Construct,
         policy: StepPolicy,
@@ -208,14 +220,17 @@ class EndpointScaling(Construct):
         name: str,
         description: str,
     ) -> None:
-        """Add a policy and the alarm that triggers it. `StepScalingPolicy` of CDK names no alarm."""
+        """Add a step policy and the alarm that triggers it.
+
+        CDK's `StepScalingPolicy` doesn't allow naming the alarm.
+        """
         kinds = autoscaling.AdjustmentType
         action = autoscaling.StepScalingAction(
             scope,
             policy.name,
             scaling_target=self.target,
             adjustment_type=kinds.EXACT_CAPACITY if policy.exact else kinds.CHANGE_IN_CAPACITY,
-            cooldown=make_period(policy.cooldown_seconds),
+            cooldown=create_period(policy.cooldown_seconds),
             metric_aggregation_type=autoscaling.MetricAggregationType.AVERAGE,
         )
         for step in policy.adjustments:

@@ -1,4 +1,4 @@
-"""Locations of samples, requests and answers in the retained buckets, and what samples SageMaker writes.
+"""Locations of samples, requests, and responses in the retained buckets, and capture settings.
 
 They are separate from the buckets, whose CDK modules would slow down every synth.
 """
@@ -14,7 +14,7 @@ Config = sagemaker.CfnEndpointConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Destination:
-    """A prefix in a bucket, with its ARN and key, for whoever writes there."""
+    """A prefix in a bucket that SageMaker or callers write to, with its ARN and key."""
 
     url: str
     objects_arn: str
@@ -23,7 +23,7 @@ class Destination:
 
 @dataclass(frozen=True, kw_only=True)
 class AsyncInferenceLocations:
-    """Three prefixes of one bucket."""
+    """Three prefixes of one bucket: requests, responses, and failures."""
 
     requests: Destination
     answers: Destination
@@ -41,7 +41,7 @@ class DataCapture:
 
     @property
     def config(self) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty:
-        """The property of the endpoint configuration."""
+        """Return the data capture property of the endpoint configuration."""
         capture = self.capture
         kept = {"Input": capture.requests, "Output": capture.answers}
         return Config.DataCaptureConfigProperty(

@@ -32,16 +32,20 @@ class RetainedStore(Construct):
         key: kms.IKey | None,
         fixed_exports: bool,
     ) -> None:
-        """`holds` is one word, the bucket's id and the prefix of its exports; `contents` are named in
-        the key's description; `kms_key` is the ARN of a key that is not given as one."""
+        """Create the bucket, its access log bucket, and the key if none is given.
+
+        `holds` is one word: the bucket's ID and the prefix of its exports. `contents` describes
+        the objects in the key's description. `kms_key` is the ARN of a key that isn't given as
+        `key`.
+        """
         super().__init__(scope, construct_id)
         # Without the flag, which an app may lack, S3's log delivery gets an ACL, which this bucket refuses.
         self.node.set_context("@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy", True)
         if key is None and kms_key is not None:
             key = kms.Key.from_key_arn(self, "Given", kms_key)
         own_key = key is None
-        key = key or self._key(contents)
-        accesses = self._bucket(
+        key = key or self._create_key(contents)
+        accesses = self._create_bucket(
             "Accesses",
             # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
             encryption=s3.BucketEncryption.S3_MANAGED,
@@ -49,7 +53,7 @@ class RetainedStore(Construct):
         )
         # A creation that is rolled back deletes key and bucket; with an access in it this one could not be.
         accesses.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
-        kept = self._bucket(
+        kept = self._create_bucket(
             holds.capitalize(),
             encryption=s3.BucketEncryption.KMS,
             encryption_key=key,
@@ -77,7 +81,7 @@ class RetainedStore(Construct):
         if fixed_exports and own_key:
             self.key_arn = str(stack.export_value(self.key_arn, name=f"{name}-key"))
 
-    def _key(self, contents: str) -> kms.Key:
+    def _create_key(self, contents: str) -> kms.Key:
         return kms.Key(
             self,
             "Key",
@@ -86,7 +90,7 @@ class RetainedStore(Construct):
             removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
 
-    def destination(self, prefix: str) -> Destination:
+    def build_destination(self, prefix: str) -> Destination:
         return Destination(
             url=f"s3://{self._name}/{prefix}",
             objects_arn=cdk.Stack.of(self).format_arn(
@@ -99,7 +103,7 @@ class RetainedStore(Construct):
             key_arn=self.key_arn,
         )
 
-    def _bucket(self, construct_id: str, *, keep_days: int, **more: Any) -> s3.Bucket:
+    def _create_bucket(self, construct_id: str, *, keep_days: int, **more: Any) -> s3.Bucket:
         return s3.Bucket(
             self,
             construct_id,
@@ -132,10 +136,10 @@ class CaptureStore(RetainedStore):
         key: kms.IKey | None = None,
         fixed_exports: bool = False,
     ) -> None:
-        """capture: Days until a sample is deleted, and perhaps the ARN of a key.
-        key: KMS key of the samples. Default: that of `capture`, or else a new one.
-        fixed_exports: Whether another stack imports the bucket by exports whose names do not change.
-            Default: False, CDK makes what exports it needs.
+        """capture: Days until a sample is deleted, and optionally the ARN of a key.
+        key: KMS key of the samples. Default: that of `capture`, otherwise a new one.
+        fixed_exports: Whether another stack imports the bucket by exports whose names don't change.
+            Default: False, CDK creates the exports that it needs.
         """
         super().__init__(
             scope,
@@ -148,11 +152,11 @@ class CaptureStore(RetainedStore):
             key=key,
             fixed_exports=fixed_exports,
         )
-        self.captured = self.destination("captured")
+        self.captured = self.build_destination("captured")
 
 
 class AsyncInferenceStore(RetainedStore):
-    """The bucket into which callers put requests and SageMaker writes answers."""
+    """The bucket for the requests that callers write and the responses that SageMaker writes."""
 
     def __init__(
         self,
@@ -163,8 +167,8 @@ class AsyncInferenceStore(RetainedStore):
         key: kms.IKey | None = None,
         fixed_exports: bool = False,
     ) -> None:
-        """asynchronous: Days until a request is deleted, and perhaps the ARN of a key.
-        key: KMS key of requests and answers. Default: that of `asynchronous`, or else a new one.
+        """asynchronous: Days until a request is deleted, and optionally the ARN of a key.
+        key: KMS key of requests and responses. Default: that of `asynchronous`, otherwise a new one.
         fixed_exports: As for `CaptureStore`.
         """
         super().__init__(
@@ -179,7 +183,7 @@ class AsyncInferenceStore(RetainedStore):
             fixed_exports=fixed_exports,
         )
         self.locations = AsyncInferenceLocations(
-            requests=self.destination("requests"),
-            answers=self.destination("answers"),
-            failures=self.destination("failures"),
+            requests=self.build_destination("requests"),
+            answers=self.build_destination("answers"),
+            failures=self.build_destination("failures"),
         )

@@ -1,1 +1,4 @@
-"""The load generator's processes, apart because Locust patches the process that it is in."""
+"""The load generator's processes.
+
+They are separate because Locust patches the process that it runs in.
+"""

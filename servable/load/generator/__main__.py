@@ -58,12 +58,16 @@ _POLL_SECONDS = 0.02
 
 
 class GeneratorError(Exception):
-    """The generator failed. `str()` is a whole sentence."""
+    """The generator failed. `str()` is a complete sentence."""
 
 
 class Coordinator:
     def __init__(self, runner: LocalRunner | MasterRunner, workers: int, digest: str) -> None:
-        """`workers`: number of sending processes. `digest`: of the locustfile, which all must have."""
+        """Register for the messages of the sending processes.
+
+        `workers`: number of sending processes. `digest`: of the locustfile, which must be the
+        same in all processes.
+        """
         self._runner = runner
         self._workers = workers
         self._digest = digest
@@ -73,26 +77,26 @@ class Coordinator:
         runner.register_message(REPORT, self._add_report)
         runner.register_message(HERE, lambda environment, msg: self._here.update(msg.data))
 
-    def obey(self, lines: FileObject) -> None:
-        """Do what each line says until there are no more, and end this process."""
+    def execute_lines(self, lines: FileObject) -> None:
+        """Execute the message in each line until the input ends, then end this process."""
         for line in lines:
-            gevent.spawn(self._do, json.loads(line))  # the end of the input ends a step
+            gevent.spawn(self._execute, json.loads(line))  # the end of the input ends a step
         with gevent.Timeout(_QUIT_SECONDS, False):
             self._runner.quit()  # also the processes on other computers
         os._exit(0)
 
-    def _do(self, message: dict[str, Any]) -> None:
+    def _execute(self, message: dict[str, Any]) -> None:
         try:
             if "plan" in message:
-                self._plan(message["plan"])
-                _say(ready=True)
+                self._apply_plan(message["plan"])
+                _write_message(ready=True)
             else:
-                _say(done=_STEP.dump_python(self._run_step(message["step"]), mode="json"))
+                _write_message(done=_STEP.dump_python(self._run_step(message["step"]), mode="json"))
         except (GeneratorError, MissingCredentialsError) as error:
-            _say(error=str(error))
+            _write_message(error=str(error))
 
-    def _plan(self, plan: dict[str, Any]) -> None:
-        """Wait for the processes, stop the users of an earlier target, and tell all about this one."""
+    def _apply_plan(self, plan: dict[str, Any]) -> None:
+        """Wait for the processes, stop an earlier target's users, and send this plan to all."""
         if problem := find_problem(self._runner.user_classes, plan["loop"]):
             raise GeneratorError(f"the locustfile can't be used: {problem}")
         self._wait(
@@ -103,11 +107,11 @@ class Coordinator:
             raise GeneratorError("a process joined with a different locustfile; use the same file")
         if self._runner.user_count:
             self._runner.stop()
-        self._runner.environment.host = LoadTarget(**plan["target"]).base
+        self._runner.environment.host = LoadTarget(**plan["target"]).base_url
         self._runner.send_message(PLAN, plan)
 
     def _run_step(self, options: dict[str, Any]) -> LoadStep:
-        """Run a step. Raises GeneratorError."""
+        """Run a step and return its measurements. Raises GeneratorError."""
         self._number += 1
         users = options["users"] or self._workers
         # Per second, also downwards: all at once.
@@ -121,19 +125,19 @@ class Coordinator:
         if options["rate_rps"]:
             message["rate_rps"] = options["rate_rps"] / self._workers
         self._runner.send_message(STEP, message)
-        self._hold(options, tally)
+        self._wait_for_step(options, tally)
         wait_seconds = options["timeout_seconds"] + 1.0
         self._runner.send_message(END, {"wait_seconds": wait_seconds})
-        self._wait(lambda: tally.complete, "a step's results have not come", wait_seconds + 10.0)
-        return tally.step(options)
+        self._wait(lambda: tally.is_complete, "a step's results have not come", wait_seconds + 10.0)
+        return tally.build_step(options)
 
-    def _hold(self, options: dict[str, Any], tally: Tally) -> None:
+    def _wait_for_step(self, options: dict[str, Any], tally: Tally) -> None:
         """Wait until the throughput is known or the time is over."""
         known = 0
         measured, moved_at = 0.0, time.monotonic() + options["warm_up_seconds"]
         while True:
             gevent.sleep(REPORT_SECONDS)
-            _say(progress=tally.progress())
+            _write_message(progress=tally.describe_progress())
             if tally.seconds > measured:
                 measured, moved_at = tally.seconds, time.monotonic()
             if time.monotonic() - moved_at > _LOST_SECONDS:
@@ -142,7 +146,7 @@ class Coordinator:
                     "its computer cannot be reached; start the load test again"
                 )
             # Twice: among many checks one is good by chance.
-            known = known + 1 if tally.known else 0
+            known = known + 1 if tally.has_known_throughput else 0
             enough = tally.seconds >= options["least_seconds"] and known >= 2
             if enough or tally.seconds >= options["most_seconds"]:
                 return
@@ -154,7 +158,10 @@ class Coordinator:
     def _wait(
         self, is_ready: Callable[[], bool], problem: str, seconds: float = _READY_SECONDS
     ) -> None:
-        """Wait until it is ready. Raises GeneratorError, with what users raised."""
+        """Wait until `is_ready` returns true.
+
+        Raises GeneratorError after the time limit, with the exceptions that users raised.
+        """
         until = time.monotonic() + seconds
         while not is_ready():
             if time.monotonic() > until:
@@ -168,12 +175,12 @@ class Coordinator:
 _MAKE = zmqrpc.BaseSocket.__init__
 
 
-def refuse_http() -> None:
-    """Refuse HTTP on Locust's sockets that this process opens from now on. Idempotent."""
-    setattr(zmqrpc.BaseSocket, "__init__", _make)  # noqa: B010  (mypy forbids the plain form)
+def reject_http() -> None:
+    """Reject HTTP on the Locust sockets that this process opens from now on. Idempotent."""
+    setattr(zmqrpc.BaseSocket, "__init__", _initialize_socket)  # noqa: B010  (mypy forbids the plain form)
 
 
-def _make(server: Any, socket_type: int, *more: Any) -> None:
+def _initialize_socket(server: Any, socket_type: int, *more: Any) -> None:
     _MAKE(server, socket_type, *more)  # type: ignore[no-untyped-call]
     if socket_type == zmq.ROUTER:  # before Locust binds it: afterwards it has no effect
         server.socket.setsockopt(zmq.ZAP_DOMAIN, b"servable")
@@ -197,17 +204,17 @@ def main(role: str, *arguments: str) -> None:
         try:
             user_classes = list(load_locustfile(file)[0].values())
         except Exception as error:
-            _say(error=f"{file}: can't be loaded: {type(error).__name__}: {error}")
+            _write_message(error=f"{file}: can't be loaded: {type(error).__name__}: {error}")
             sys.exit(1)
     digest = hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
     worker, hooks = LoadWorker(user_classes), cast(Any, events)
     if role == "master":
-        refuse_http()
+        reject_http()
         master = worker.environment.create_master_runner(where[0], int(where[1]))
-        _say(port=master.server.port)
+        _write_message(port=master.server.port)
         coordinator = Coordinator(master, int(where[2]), digest)
     elif role == "worker":
-        gevent.spawn(_end_with, lines)
+        gevent.spawn(_exit_at_end, lines)
         joined = worker.environment.create_worker_runner(where[0], int(where[1]))
         worker.bind(joined)
         hooks.init.fire(environment=worker.environment, runner=joined, web_ui=None)
@@ -220,16 +227,16 @@ def main(role: str, *arguments: str) -> None:
         worker.bind(alone)
         alone.send_message(HERE, {"alone": digest})
     hooks.init.fire(environment=worker.environment, runner=worker.environment.runner, web_ui=None)
-    gevent.spawn(coordinator.obey, lines).join()
+    gevent.spawn(coordinator.execute_lines, lines).join()
 
 
-def _end_with(lines: FileObject) -> None:
+def _exit_at_end(lines: FileObject) -> None:
     for _ in lines:
         pass
     os._exit(0)
 
 
-def _say(**what: Any) -> None:
+def _write_message(**what: Any) -> None:
     print(json.dumps(what), flush=True)
 
 

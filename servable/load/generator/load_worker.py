@@ -1,8 +1,8 @@
-"""One sending process: its users, and their current step.
+"""A sending process: its users and their current step.
 
-Locust runs the users and their tasks. The step decides when a user may start its next task: in a closed
-loop after its `wait_time`, in an open loop when the next arrival is due. Locust's messages control the
-process, on this computer or on another one.
+Locust runs the users and their tasks. The step decides when a user may start its next task: in a
+closed loop after its `wait_time`, in an open loop when the next arrival is due. Locust's messages
+control the process, on this computer or on another one.
 """
 
 import base64
@@ -24,7 +24,7 @@ from locust.env import Environment
 from locust.runners import LocalRunner, WorkerRunner
 
 from servable.load.generator.step_report import Recorder, describe_outcome
-from servable.load.load_target import Body, LoadTarget, times
+from servable.load.load_target import Body, LoadTarget, generate_arrival_times
 from servable.load.users import (
     DUE,
     BodyUser,
@@ -53,7 +53,10 @@ MOST_UNDER_WAY = 4000
 
 class LoadWorker:
     def __init__(self, user_classes: Sequence[type[User]]) -> None:
-        """Listen to the users' requests; `bind` adds the runner, which listens after this."""
+        """Listen to the users' requests.
+
+        `bind` adds the runner, which must start to listen later.
+        """
         # A class of only ours counts from the due time; of others, only Locust's own latency is known.
         self._from_due = all(issubclass(each, EndpointUser) for each in user_classes)
         self._classes = [_add_turns(each, self) for each in user_classes]
@@ -70,18 +73,22 @@ class LoadWorker:
         self._waiting: deque[float] = deque()
         self._users = gevent.pool.Group()
         hooks: Any = events
-        hooks.request.add_listener(self._record)
+        hooks.request.add_listener(self._record_request)
         hooks.user_error.add_listener(self._record_error)
 
     def bind(self, runner: LocalRunner | WorkerRunner) -> None:
-        """Obey this runner's messages."""
+        """Execute the messages of this runner from now on."""
         self._runner = runner
-        for kind, listener in ((PLAN, self._plan), (STEP, self._begin), (END, self._finish)):
+        for kind, listener in (
+            (PLAN, self._apply_plan),
+            (STEP, self._begin_step),
+            (END, self._finish_step),
+        ):
             runner.register_message(kind, listener)
 
     # --- messages
 
-    def _plan(self, environment: Any, msg: Any) -> None:
+    def _apply_plan(self, environment: Any, msg: Any) -> None:
         target = LoadTarget(**msg.data["target"])
         self.is_open = msg.data["loop"] == "open"
         try:
@@ -93,7 +100,7 @@ class LoadWorker:
             os._exit(1)
         self._users.kill()
         self._idle.clear()
-        self.environment.host = target.base
+        self.environment.host = target.base_url
         bodies = [
             Body(**(body | {"content": base64.b64decode(body["content"])}))
             for body in msg.data["bodies"]
@@ -101,7 +108,7 @@ class LoadWorker:
         # A context costs 20 ms, so all users share one.
         context = gevent.ssl.create_default_context()
         for each in self._classes:
-            each.host = target.base
+            each.host = target.base_url
             if issubclass(each, EndpointUser):
                 each.network_timeout = each.connection_timeout = target.timeout_seconds
                 each.ssl_context_factory = staticmethod(lambda *_, **__: context)
@@ -112,56 +119,62 @@ class LoadWorker:
         gc.collect()
         gc.freeze()
 
-    def _begin(self, environment: Any, msg: Any) -> None:
+    def _begin_step(self, environment: Any, msg: Any) -> None:
         self._step = msg.data
         self._recorder = Recorder(begin=time.perf_counter() + self._step["warm_up_seconds"])
         self._recorder.from_due = self._from_due
         self._running.set()
-        gevent.spawn(self._watch, self._recorder)
+        gevent.spawn(self._watch_step, self._recorder)
         if self.is_open:
             gevent.spawn(self._send_arrivals, self._recorder)
 
-    def _finish(self, environment: Any, msg: Any) -> None:
+    def _finish_step(self, environment: Any, msg: Any) -> None:
         self._recorder.end = time.perf_counter()
         self._running.clear()
-        gevent.spawn(self._drain, self._recorder, msg.data)
+        gevent.spawn(self._wait_for_responses, self._recorder, msg.data)
 
-    def _watch(self, recorder: Recorder) -> None:
-        """Send reports, and record how late this process wakes up, the send lag of a closed loop."""
+    def _watch_step(self, recorder: Recorder) -> None:
+        """Send reports during the step, and record how late this process wakes up.
+
+        In a closed loop, that delay is the send lag.
+        """
         report_at = time.perf_counter() + REPORT_SECONDS
         while recorder.end == float("inf"):
             due = time.perf_counter() + _BEAT_SECONDS
             gevent.sleep(_BEAT_SECONDS)
             now = time.perf_counter()
             if not self.is_open:
-                recorder.late(due, now - due)
-            recorder.watch_cpu()
+                recorder.record_lag(due, now - due)
+            recorder.update_cpu_time()
             if now >= report_at:
-                self._report(recorder)
+                self._send_report(recorder)
                 report_at = now + REPORT_SECONDS
 
-    def _drain(self, recorder: Recorder, options: dict[str, Any]) -> None:
-        """Wait for the responses to sent requests: late responses must count."""
+    def _wait_for_responses(self, recorder: Recorder, options: dict[str, Any]) -> None:
+        """Wait for the responses to sent requests, then send the final report.
+
+        Late responses must count.
+        """
         until = time.perf_counter() + options["wait_seconds"]
         while recorder.under_way + len(self._waiting) and time.perf_counter() < until:
             gevent.sleep(0.02)
-        recorder.count_rest(len(self._waiting))
+        recorder.count_unfinished(len(self._waiting))
         self._waiting.clear()
-        self._report(recorder, final=True)
+        self._send_report(recorder, final=True)
 
-    def _report(self, recorder: Recorder, *, final: bool = False) -> None:
+    def _send_report(self, recorder: Recorder, *, final: bool = False) -> None:
         about = {"step": self._step["number"], "worker": self._runner.client_id, "final": final}
-        self._runner.send_message(REPORT, recorder.report() | about)
+        self._runner.send_message(REPORT, recorder.collect_report() | about)
 
     # --- users
 
-    def prepare(self, user: User) -> None:
+    def prepare_user(self, user: User) -> None:
         """Give a new user's client the target's headers."""
         assert self._headers is not None  # the plan comes before the first user
         self._headers.add_to(getattr(user, "client", None))
 
     def wait_for_turn(self, user: Any) -> None:
-        """Return when the user may start its next task."""
+        """Wait until the user may start its next task."""
         if not self.is_open:
             self._running.wait()
         else:
@@ -170,14 +183,14 @@ class LoadWorker:
                 self._idle.append(turn)
                 turn.get()
             user.due = due = self._waiting.popleft()
-            self._recorder.late(due, time.perf_counter() - due)
+            self._recorder.record_lag(due, time.perf_counter() - due)
         if time.perf_counter() - user.idle_since > _IDLE_SECONDS and isinstance(user, FastHttpUser):
             user.client.client.clientpool.close()  # the next request opens another connection
         user.recorder = self._recorder
         user.recorder.under_way += 1
 
     def end_turn(self, user: Any) -> None:
-        """Note that the user's task has ended. Idempotent."""
+        """Record that the user's task has ended. Idempotent."""
         if (recorder := user.recorder) is not None:
             recorder.under_way -= 1
             # Nothing has read the due time, so the latency began at sending.
@@ -189,7 +202,7 @@ class LoadWorker:
         weights = [each.weight for each in self._classes]
         early = _EARLY_SECONDS if step["rate_rps"] <= _EARLY_RPS else 0.0
         seed = max(0, self._runner.worker_index)
-        for moment in times(step["rate_rps"], step["arrivals"], seed):
+        for moment in generate_arrival_times(step["rate_rps"], step["arrivals"], seed):
             due = start + moment
             # Also when it is late: users must run to read their responses.
             gevent.sleep(max(0.0, due - early - time.perf_counter()))
@@ -198,7 +211,7 @@ class LoadWorker:
             if recorder.end != float("inf"):
                 return
             if recorder.under_way + len(self._waiting) >= MOST_UNDER_WAY:
-                recorder.fail(due, f"not sent: {MOST_UNDER_WAY} were under way")
+                recorder.record_failure(due, f"not sent: {MOST_UNDER_WAY} were under way")
                 continue
             self._waiting.append(due)
             if self._idle:
@@ -207,7 +220,7 @@ class LoadWorker:
                 (chosen,) = random.choices(self._classes, weights)
                 chosen(self.environment).start(self._users)
 
-    def _record(
+    def _record_request(
         self,
         response_time: float,
         exception: BaseException | None = None,
@@ -218,15 +231,18 @@ class LoadWorker:
         now = time.perf_counter()
         due = (context or {}).get(DUE, now - response_time / 1000)
         kind, body = describe_outcome(exception, response)
-        self._recorder.done(due, now, kind, body)
+        self._recorder.record_response(due, now, kind, body)
         if kind and not kind[0].isdigit() and not self.is_open:
             gevent.sleep(_AFTER_FAILURE_SECONDS)
 
     def _record_error(self, user_instance: Any, exception: BaseException, **_: Any) -> None:
-        """Count a task that raised an exception, whose request may not have been counted."""
+        """Count a task that raised an exception as a failure.
+
+        Its request may not have been counted.
+        """
         user = getattr(user_instance, "user", user_instance)  # Locust passes the TaskSet of a task
         kind = f"{type(user).__name__} raised {type(exception).__name__}: {exception}"
-        self._recorder.fail(time.perf_counter(), kind)
+        self._recorder.record_failure(time.perf_counter(), kind)
         gevent.sleep(_AFTER_FAILURE_SECONDS)
 
 
@@ -240,7 +256,7 @@ def _add_turns(user_class: type[User], worker: LoadWorker) -> type[User]:
 
         def __init__(self, environment: Environment) -> None:
             super().__init__(environment)
-            worker.prepare(self)
+            worker.prepare_user(self)
 
         def on_start(self) -> None:
             super().on_start()

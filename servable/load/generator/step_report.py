@@ -1,7 +1,7 @@
-"""Outcomes of the requests of one step: recorded in every load worker, added up in one place.
+"""The outcomes of one step's requests: recorded in every load worker, added up in one place.
 
-A request is recorded with two list appends; everything else is done for many at once, when the
-report is made. Times are of `time.perf_counter()`.
+Recording a request takes two list appends; everything else is done for many requests at once,
+when the report is created. Times are values of `time.perf_counter()`.
 """
 
 import json
@@ -44,7 +44,10 @@ _ERRORS = {
 
 
 def describe_outcome(exception: BaseException | None, response: Any) -> tuple[str, str]:
-    """Return (OK, TIMEOUT, or the kind of error such as "500" or "connection refused", the error's body)."""
+    """Return (outcome, body of the error response) of a request.
+
+    The outcome is OK, TIMEOUT, or the kind of error, such as "500" or "connection refused".
+    """
     status = getattr(response, "status_code", 0) or 0
     if exception is None and status < 300:
         return OK, ""
@@ -63,7 +66,10 @@ def describe_outcome(exception: BaseException | None, response: Any) -> tuple[st
 
 class Recorder:
     def __init__(self, *, begin: float) -> None:
-        """`begin`: when the warm-up is over."""
+        """Start with no requests recorded.
+
+        `begin`: time at which the warm-up is over.
+        """
         self.begin = begin
         self.end = float("inf")
         self.under_way = 0
@@ -82,10 +88,13 @@ class Recorder:
         self._failed: list[float] = []
         self._errors: Counter[str] = Counter()
 
-    def done(self, due: float, now: float, kind: str, body: str) -> None:
-        """Record a request that was due at `due` and ended at `now`; keep the first body of each error."""
+    def record_response(self, due: float, now: float, kind: str, body: str) -> None:
+        """Record a request that was due at `due` and ended at `now`.
+
+        The first body of each kind of error is kept.
+        """
         if kind != OK:
-            self.fail(due, kind, body)
+            self.record_failure(due, kind, body)
             return
         if self.begin <= now < self.end:
             self._finished.append(now)
@@ -93,7 +102,7 @@ class Recorder:
             self._due.append(due)
             self._took.append(now - due)
 
-    def fail(self, due: float, kind: str, body: str = "") -> None:
+    def record_failure(self, due: float, kind: str, body: str = "") -> None:
         """Record a request that failed or wasn't sent."""
         if self.begin <= due < self.end:
             self._failed.append(due)
@@ -101,34 +110,40 @@ class Recorder:
             if body:
                 self._first_answers.setdefault(kind, body)
 
-    def late(self, due: float, seconds: float) -> None:
-        """Record by how much this process was late for something that was due."""
+    def record_lag(self, due: float, seconds: float) -> None:
+        """Record how late this process was for an event that was due at `due`."""
         if self.begin <= due < self.end:
             self._lags.append(seconds)
 
-    def count_rest(self, waiting: int) -> None:
-        """Count the tasks that are still running, and those that never started, as timeouts."""
+    def count_unfinished(self, waiting: int) -> None:
+        """Count unfinished tasks as timeouts: those still running and those never started."""
         self._errors[TIMEOUT] += self.under_way + waiting
 
-    def watch_cpu(self) -> None:
-        """Call it often: from the first call after `begin` until `end` it counts."""
+    def update_cpu_time(self) -> None:
+        """Update the CPU time of this process.
+
+        Call it often: time counts from the first call after `begin` until `end`.
+        """
         if self.begin <= time.perf_counter() and self.end == float("inf"):
             if self._cpu_began is None:
                 self._cpu_began = time.process_time()
             self._cpu_seconds = time.process_time() - self._cpu_began
 
-    def report(self) -> dict[str, Any]:
-        """Return all since the last report, as numbers and texts: it goes to another process."""
+    def collect_report(self) -> dict[str, Any]:
+        """Return everything recorded since the last report, as numbers and strings.
+
+        The report is sent to another process.
+        """
         due, took = np.array(self._due), 1000 * np.array(self._took)
         blocks = ((due - self.begin) / BLOCK_SECONDS).astype(int)
         report = {
             "elapsed": min(time.perf_counter(), self.end) - self.begin,
-            "windows": self._count_in(self._finished, WINDOW_SECONDS),
+            "windows": self._count_by_interval(self._finished, WINDOW_SECONDS),
             "blocks": {
                 int(block): asdict(Latencies.from_milliseconds(took[blocks == block]))
                 for block in np.unique(blocks)
             },
-            "failed": self._count_in(self._failed, BLOCK_SECONDS),
+            "failed": self._count_by_interval(self._failed, BLOCK_SECONDS),
             "lags": asdict(Latencies.from_milliseconds(1000 * np.array(self._lags))),
             "errors": dict(self._errors),
             "first_answers": self._first_answers,
@@ -138,8 +153,8 @@ class Recorder:
         self._clear()
         return report
 
-    def _count_in(self, moments: list[float], seconds: float) -> dict[int, int]:
-        """Count the moments in each interval of so many seconds since `begin`."""
+    def _count_by_interval(self, moments: list[float], seconds: float) -> dict[int, int]:
+        """Count the moments in each interval of `seconds` since `begin`."""
         return dict(Counter(int((moment - self.begin) / seconds) for moment in moments))
 
 
@@ -173,30 +188,30 @@ class Tally:
         self._from_due &= report["from_due"]
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         return len(self._final) >= self._workers
 
     @property
     def seconds(self) -> float:
-        """Measured so far by every process, in whole windows."""
+        """Return the seconds that every process has measured so far, in whole windows."""
         if len(self._elapsed) < self._workers:
             return 0.0
         return max(0, int(min(self._elapsed.values()) / WINDOW_SECONDS)) * WINDOW_SECONDS
 
     @property
-    def known(self) -> bool:
-        answered = self._answered()
+    def has_known_throughput(self) -> bool:
+        answered = self._estimate_throughput()
         return answered.value > 0 and answered.half_width_share <= KNOWN_SHARE
 
-    def _answered(self) -> Interval:
+    def _estimate_throughput(self) -> Interval:
         windows = range(round(self.seconds / WINDOW_SECONDS))
         return compute_throughput([self._windows[window] for window in windows], WINDOW_SECONDS)
 
-    def progress(self) -> dict[str, float]:
+    def describe_progress(self) -> dict[str, float]:
         """Return the seconds measured so far, and the responses per second."""
-        return {"seconds": self.seconds, "rps": self._answered().value}
+        return {"seconds": self.seconds, "rps": self._estimate_throughput().value}
 
-    def step(self, options: dict[str, Any]) -> LoadStep:
+    def build_step(self, options: dict[str, Any]) -> LoadStep:
         blocks = [self._blocks[block] for block in sorted(self._blocks)]
         latencies, seconds = sum(blocks, start=Latencies()), self.seconds
         errors = dict(sorted((+self._errors).items()))
@@ -207,7 +222,7 @@ class Tally:
             rate_rps=options.get("rate_rps"),
             warm_up_seconds=options["warm_up_seconds"],
             seconds=seconds,
-            throughput_rps=self._answered(),
+            throughput_rps=self._estimate_throughput(),
             latencies=latencies,
             tails=tuple(self._blocks[block].select_above(slow_ms) for block in parts),
             answered=tuple(self._blocks[block].count for block in parts),

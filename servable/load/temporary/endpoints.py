@@ -1,11 +1,12 @@
-"""A copy of a live endpoint's variant, on an instance of its own, for as long as it is measured.
+"""A copy of a deployed endpoint's variant, on its own instance, while it is measured.
 
-    endpoints = TemporaryEndpoints(client, budget_usd=5.0, usd_per_hour=price_of)
+    endpoints = TemporaryEndpoints(client, budget_usd=5.0, usd_per_hour=find_price)
     endpoints.sweep()
-    with endpoints.like("ranker-prod", instance_type="ml.c5.4xlarge", variables={…}) as name:
+    with endpoints.run_copy("ranker-prod", instance_type="ml.c5.4xlarge", variables={…}) as name:
         …
 
-Model, image, archive, role, and network are those of the live variant, which stays as it is.
+The copy has the model, image, archive, role, and network of the deployed variant, which isn't
+changed.
 """
 
 import dataclasses
@@ -26,11 +27,11 @@ from infra.catalog.instances import load_instances
 from model_packaging.beside import write_atomically
 from servable.load.temporary.removal import (
     PREFIX,
+    build_tags,
     remove_config,
     remove_endpoint,
     remove_model,
     sweep,
-    tags,
 )
 
 _MODEL_KEYS = ("PrimaryContainer", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation")
@@ -45,20 +46,23 @@ _VARIANT_KEYS = (
 
 
 class TemporaryError(Exception):
-    """A temporary endpoint cannot be used. `str()` is a whole sentence."""
+    """A temporary endpoint cannot be used. `str()` is a complete sentence."""
 
 
 class BudgetSpentError(TemporaryError):
-    """The rest of the budget is too small for another endpoint."""
+    """The remaining budget is too small for another endpoint."""
 
 
 class NotInServiceError(TemporaryError):
-    """The endpoint was created and does not start."""
+    """The endpoint was created but doesn't start."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveVariant:
-    """A variant as in the requests that create it; `metrics`: its configuration's MetricsConfig."""
+    """A variant as in the requests that create it.
+
+    `metrics`: the MetricsConfig of its endpoint configuration.
+    """
 
     model: dict[str, Any]
     config: dict[str, Any]
@@ -70,12 +74,15 @@ class LiveVariant:
 
     @property
     def archive(self) -> str | None:
-        """S3 address of the model's archive."""
+        """Return the S3 URI of the model's archive; None if the variant has none."""
         url = self.model["PrimaryContainer"].get("ModelDataUrl")
         return None if url is None else str(url)
 
-    def check_type(self, instance_type: str) -> None:
-        """Reject a change between CPU and GPU: the copy keeps image and driver. Raises TemporaryError."""
+    def check_instance_type(self, instance_type: str) -> None:
+        """Raise TemporaryError if the instance type changes between CPU and GPU.
+
+        The copy keeps the image and the driver.
+        """
         live, known = self.config["InstanceType"], load_instances()
         has, wants = (
             known[name].device if name in known else None for name in (live, instance_type)
@@ -87,8 +94,11 @@ class LiveVariant:
             )
 
 
-def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVariant:
-    """Return a live variant; `variant` None: the first. Raises TemporaryError."""
+def read_live_variant(client: Any, live: str, variant: str | None = None) -> LiveVariant:
+    """Return a variant of a deployed endpoint. Raises TemporaryError.
+
+    `variant` None: the first variant.
+    """
     try:
         name = client.describe_endpoint(EndpointName=live)["EndpointConfigName"]
         config = client.describe_endpoint_config(EndpointConfigName=name)
@@ -122,7 +132,10 @@ def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVari
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerEntry:
-    """One endpoint, from the request to create it until it was gone. Seconds since 1970."""
+    """An endpoint, from the request to create it until its deletion.
+
+    Times are seconds since 1970.
+    """
 
     name: str
     usd_per_hour: float
@@ -134,7 +147,10 @@ _FORM = TypeAdapter(list[LedgerEntry])
 
 
 class Ledger:
-    """Costs of temporary endpoints, in a file that survives a kill -9. `file` None: of this run alone."""
+    """The costs of temporary endpoints, in a file that survives a kill -9.
+
+    `file` None: only the costs of this run.
+    """
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
@@ -142,7 +158,10 @@ class Ledger:
 
     @property
     def usd(self) -> float:
-        """At least what is billed; an entry without an end still costs."""
+        """Return US dollars: at least what is billed.
+
+        An entry without an end still incurs costs.
+        """
         now = time.time()
         return sum(
             max(0.0, (now if entry.ended is None else entry.ended) - entry.began)
@@ -150,13 +169,19 @@ class Ledger:
             for entry in self._entries
         )
 
-    def begin(self, name: str, usd_per_hour: float) -> None:
-        """Record an endpoint before it is created, so that a kill in the next moment leaves its entry."""
+    def record_start(self, name: str, usd_per_hour: float) -> None:
+        """Record an endpoint before it is created.
+
+        A kill right afterwards then leaves its entry.
+        """
         self._entries.append(LedgerEntry(name=name, usd_per_hour=usd_per_hour, began=time.time()))
         self._write()
 
-    def end(self, name: str | None = None) -> None:
-        """Record that an endpoint is gone. None: all are, those of earlier runs included."""
+    def record_end(self, name: str | None = None) -> None:
+        """Record that an endpoint is deleted.
+
+        `name` None: all endpoints are deleted, including those of earlier runs.
+        """
         for number, entry in enumerate(self._entries):
             if entry.ended is None and name in (None, entry.name):
                 self._entries[number] = dataclasses.replace(entry, ended=time.time())
@@ -184,9 +209,11 @@ class TemporaryEndpoints:
         ledger: Ledger | None = None,
         told: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`client`: boto3's for "sagemaker". `usd_per_hour`: of an instance type; None: unknown.
+        """Prepare to create endpoints within the budget.
 
-        `ledger`: what earlier runs spent of the same budget. `told` gets a line before what takes minutes.
+        `client`: boto3's client for "sagemaker". `usd_per_hour`: returns the price of an instance
+        type; None: unknown. `ledger`: what earlier runs spent of the same budget. `told` is
+        called with a line before an operation that takes minutes.
         """
         self._client = client
         self._budget_usd = budget_usd
@@ -198,19 +225,22 @@ class TemporaryEndpoints:
 
     @property
     def spent_usd(self) -> float:
-        """US dollars from the creation's request to the deletion: at least what is billed."""
+        """Return the cost in US dollars: at least what is billed.
+
+        It counts from the request to create an endpoint until its deletion.
+        """
         return self._ledger.usd
 
     def sweep(self) -> list[str]:
-        """Delete what earlier runs left behind, and return its names."""
+        """Delete the resources that earlier runs left behind, and return their names."""
         removed = sweep(self._client)
-        self._ledger.end()
+        self._ledger.record_end()
         for name in removed:
             self._told(f"removed, left by an earlier run: {name}")
         return removed
 
     @contextmanager
-    def like(
+    def run_copy(
         self,
         live: str | LiveVariant,
         *,
@@ -218,16 +248,19 @@ class TemporaryEndpoints:
         instance_type: str | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> Iterator[str]:
-        """Yield the name of an endpoint in service; deleted when the block ends, or the budget.
+        """Yield the name of a copy of an endpoint, in service.
 
-        `live`: its name, or what it was earlier: a deployment since then changes nothing. Defaults: the first
-        variant, its instance type, its variables. Raises TemporaryError, and BudgetSpentError before anything
-        is created.
+        The copy is deleted when the block or the budget ends.
+
+        `live`: the endpoint's name, or a LiveVariant that was read earlier and that later
+        deployments don't change. Defaults: the first variant, its instance type, its variables.
+
+        Raises TemporaryError, and BudgetSpentError before anything is created.
         """
-        source = live_variant(self._client, live, variant) if isinstance(live, str) else live
+        source = read_live_variant(self._client, live, variant) if isinstance(live, str) else live
         model, config = dict(source.model), dict(source.config)
         if instance_type:
-            source.check_type(instance_type)
+            source.check_instance_type(instance_type)
             config["InstanceType"] = instance_type
         if variables is not None:
             model["PrimaryContainer"] = {
@@ -237,7 +270,7 @@ class TemporaryEndpoints:
         price, seconds = self._compute_seconds(config["InstanceType"])
         name = f"{PREFIX}{secrets.token_hex(6)}"
         until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
-        marks = [{"Key": key, "Value": value} for key, value in tags(until).items()]
+        marks = [{"Key": key, "Value": value} for key, value in build_tags(until).items()]
         config |= {"ModelName": name, "InitialInstanceCount": 1, "InitialVariantWeight": 1}
         client = self._client
         # Everything is deleted in the opposite order, also if its creation is interrupted.
@@ -252,20 +285,25 @@ class TemporaryEndpoints:
                     MetricsConfig=source.metrics,
                     Tags=marks,
                 )
-                self._ledger.begin(name, price)
+                self._ledger.record_start(name, price)
                 held.callback(self._remove, name)
                 client.create_endpoint(EndpointName=name, EndpointConfigName=name, Tags=marks)
             except ClientError as error:
                 raise TemporaryError(f"{name}: cannot be created: {error}") from None
-            guard = threading.Timer(max(1.0, seconds - _DELETING_SECONDS), self._end, [name])
+            guard = threading.Timer(
+                max(1.0, seconds - _DELETING_SECONDS), self._end_at_budget, [name]
+            )
             guard.daemon = True
             guard.start()
             held.callback(guard.cancel)
-            self._wait(name)
+            self._wait_until_in_service(name)
             yield name
 
     def _compute_seconds(self, instance_type: str) -> tuple[float, float]:
-        """Return (US dollars per hour, seconds that the budget pays for). Raises TemporaryError."""
+        """Return (US dollars per hour, seconds that the budget pays for).
+
+        Raises TemporaryError.
+        """
         price, left_usd = self._usd_per_hour(instance_type), self._budget_usd - self.spent_usd
         if price is None:
             raise TemporaryError(
@@ -280,7 +318,7 @@ class TemporaryEndpoints:
             )
         return price, seconds
 
-    def _wait(self, name: str) -> None:
+    def _wait_until_in_service(self, name: str) -> None:
         while (described := self._client.describe_endpoint(EndpointName=name))[
             "EndpointStatus"
         ] != "InService":
@@ -291,16 +329,22 @@ class TemporaryEndpoints:
             time.sleep(self._poll_seconds)
 
     def _remove(self, name: str) -> None:
-        """Delete the endpoint; one that is not deleted costs on."""
+        """Delete the endpoint and record it.
+
+        An endpoint that isn't deleted keeps incurring costs.
+        """
         with suppress(OSError):  # nobody reads what is printed any more
             self._told(
                 f"deleting {name}, which takes some minutes; if interrupted, it stays and costs"
             )
         remove_endpoint(self._client, name)
-        self._ledger.end(name)
+        self._ledger.record_end(name)
 
-    def _end(self, name: str) -> None:
-        """Delete the endpoint at the end of the budget: a measurement sees errors from now on."""
+    def _end_at_budget(self, name: str) -> None:
+        """Delete the endpoint when the budget ends.
+
+        A running measurement sees errors from then on.
+        """
         self.ended_by_budget = True
         # The end of the block deletes it too, and reports why it can't.
         with suppress(BotoCoreError, ClientError, TimeoutError):
@@ -308,7 +352,7 @@ class TemporaryEndpoints:
 
 
 @contextmanager
-def explained(live: str) -> Iterator[None]:
+def translate_aws_errors(live: str) -> Iterator[None]:
     """Turn AWS's errors about a copy of `live` into a TemporaryError."""
     try:
         yield

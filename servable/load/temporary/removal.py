@@ -1,7 +1,7 @@
-"""Recognize temporary resources by their marks, and delete them until they are gone.
+"""Recognize temporary resources by their name prefix and tag, and delete them.
 
-Both marks must be there, the name's prefix and the tag: nothing else is ever deleted. A kill -9 deletes
-nothing; the next run deletes what is abandoned, and not what is in use.
+A resource is deleted only if it has both marks. A kill -9 deletes nothing; the next run deletes
+abandoned resources and leaves those in use.
 """
 
 import datetime
@@ -20,26 +20,33 @@ OWNER = "servable:owner"
 UNTIL = "servable:delete-after"
 
 
-def tags(until: datetime.datetime) -> dict[str, str]:
-    return {TAG: "load test", OWNER: owner(), UNTIL: until.isoformat(timespec="seconds")}
+def build_tags(until: datetime.datetime) -> dict[str, str]:
+    return {TAG: "load test", OWNER: describe_owner(), UNTIL: until.isoformat(timespec="seconds")}
 
 
-def owner() -> str:
-    """Return a text that identifies this process among all that ever ran on this computer."""
-    return _owner(_machine(), psutil.Process())
+def describe_owner() -> str:
+    """Return a string that identifies this process among all that ever ran on this computer."""
+    return _format_owner(_describe_machine(), psutil.Process())
 
 
-def _owner(machine: str, process: psutil.Process) -> str:
+def _format_owner(machine: str, process: psutil.Process) -> str:
     return f"{machine}/{process.pid}/{process.create_time():.0f}"
 
 
-def _machine() -> str:
-    """Name this computer, with its network card's address: containers may all be called localhost."""
+def _describe_machine() -> str:
+    """Return a name for this computer that includes its network card's address.
+
+    Containers may all be called localhost.
+    """
     return f"{platform.node()}-{uuid.getnode():012x}"
 
 
 def is_abandoned(name: str, marks: Mapping[str, str], now: datetime.datetime) -> bool:
-    """Whether its time is over, or the process that created it has ended on this computer."""
+    """Return whether a temporary resource is abandoned.
+
+    It is abandoned if its time is over, or if the process that created it on this computer has
+    ended.
+    """
     if not name.startswith(PREFIX) or TAG not in marks:
         return False
     try:
@@ -47,7 +54,10 @@ def is_abandoned(name: str, marks: Mapping[str, str], now: datetime.datetime) ->
             return True
         machine, pid, _ = marks[OWNER].rsplit("/", 2)
         # One on another computer may run.
-        return machine == _machine() and _owner(machine, psutil.Process(int(pid))) != marks[OWNER]
+        return (
+            machine == _describe_machine()
+            and _format_owner(machine, psutil.Process(int(pid))) != marks[OWNER]
+        )
     except psutil.NoSuchProcess:
         return True
     except (KeyError, ValueError, psutil.Error):
@@ -62,10 +72,11 @@ _REFUSED = ("AccessDenied", "ExpiredToken", "UnrecognizedClient", "InvalidClient
 
 
 def remove_endpoint(client: Any, name: str) -> None:
-    """Delete an endpoint until it is gone. Raises ClientError where it may not be deleted, TimeoutError.
+    """Delete an endpoint and wait until it is gone.
 
-    Other errors are retried, such as a throttled or lost call, or AWS's refusal during an update: an endpoint
-    that stays costs.
+    Raises ClientError if deletion isn't permitted, TimeoutError. Other errors are retried, such
+    as a throttled or lost call, or AWS's rejection during an update: an endpoint that stays
+    incurs costs.
     """
     deadline, wait = time.monotonic() + _MOST_SECONDS, _FIRST_WAIT_SECONDS
     reason = ""
@@ -78,7 +89,7 @@ def remove_endpoint(client: Any, name: str) -> None:
             if is_missing(error):
                 return
             # The caller has no permission, or no longer: waiting changes nothing.
-            if any(code in _code_and_message(error)[0] for code in _REFUSED):
+            if any(code in _read_code_and_message(error)[0] for code in _REFUSED):
                 raise
             reason = f": {error}"
         time.sleep(wait)
@@ -103,12 +114,15 @@ def _remove_if_there(delete: Any, **which: str) -> None:
 
 
 def is_missing(error: BotoCoreError | ClientError) -> bool:
-    """Whether it is not there: SageMaker says ValidationException, and "Could not find"."""
-    code, message = _code_and_message(error)
+    """Return whether the error means that the resource doesn't exist.
+
+    SageMaker then returns a ValidationException with "Could not find".
+    """
+    code, message = _read_code_and_message(error)
     return code == "ResourceNotFound" or "could not find" in message.lower()
 
 
-def _code_and_message(error: BotoCoreError | ClientError) -> tuple[str, str]:
+def _read_code_and_message(error: BotoCoreError | ClientError) -> tuple[str, str]:
     answered = error.response.get("Error", {}) if isinstance(error, ClientError) else {}
     return str(answered.get("Code", "")), str(answered.get("Message", ""))
 
@@ -122,7 +136,7 @@ _KINDS = (
 
 
 def sweep(client: Any) -> list[str]:
-    """Remove what is abandoned, and return what it was, as "Endpoint servable-temporary-…"."""
+    """Delete abandoned resources and return them, such as "Endpoint servable-temporary-…"."""
     now = datetime.datetime.now(datetime.UTC)
     removed = []
     for operation, kind, remove in _KINDS:

@@ -1,1 +1,1 @@
-"""Which settings are best, in few measurements."""
+"""Find the best settings in few measurements."""

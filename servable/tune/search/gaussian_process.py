@@ -1,9 +1,10 @@
-"""Gaussian process that predicts the value of every point from the few that were measured.
+"""A Gaussian process that predicts the value of every point from the few that were measured.
 
-On the logarithm of the value, since settings multiply. Two points are alike in each setting for
-itself, and in all of them together: Matern 3/2 in each setting; the mean of the settings' kernels
-and their product, each with a size of its own. How far an effect reaches, how large it is and how
-noisy a measurement is are not known: the likeliest answer is taken.
+It models the logarithm of the value, since effects of settings multiply. Two points are similar
+in each setting separately, and in all of them together: the kernel is Matern 3/2 in each setting.
+The mean of the settings' kernels and their product are added, each with its own size. The reach
+and size of an effect and the noise of a measurement are unknown: the likeliest values are used.
+
 Sources: Rasmussen and Williams, Gaussian Processes for Machine Learning, chapters 2, 4 and 5;
 Duvenaud et al., Additive Gaussian Processes, 2011, for the kernel.
 """
@@ -35,7 +36,10 @@ WITHIN_95 = 1.96
 
 @dataclass(frozen=True)
 class Levels:
-    """A grid has few values for each setting: their kernels are computed once, and looked up."""
+    """The distinct values of each setting in a grid, and which of them each point has.
+
+    They are few, so their kernels are computed once and looked up.
+    """
 
     values: Array
     """[settings, levels], filled up with zeros."""
@@ -44,7 +48,7 @@ class Levels:
     other: Ranks
 
     @classmethod
-    def of(cls, one: Array, other: Array) -> "Levels":
+    def from_points(cls, one: Array, other: Array) -> "Levels":
         """Return the levels of points [n, settings] and [m, settings]."""
         columns = [np.unique(column, return_inverse=True) for column in np.vstack([one, other]).T]
         values = np.zeros((len(columns), max(len(levels) for levels, _ in columns)))
@@ -54,8 +58,12 @@ class Levels:
         return cls(values, ranks[:, : len(one)], ranks[:, len(one) :])
 
 
-def covariance(levels: Levels, parameters: Array) -> Array:
-    """Return [n, m]. `parameters`: logarithms of the reach in each setting, of SIZES sizes, and whatever."""
+def compute_covariance(levels: Levels, parameters: Array) -> Array:
+    """Return the covariance [n, m] of two sets of points.
+
+    `parameters`: logarithms of the reach in each setting, then of SIZES sizes; further ones are
+    ignored.
+    """
     settings = len(levels.values)
     apart = np.abs(levels.values[:, :, None] - levels.values[:, None, :])
     scaled = apart * (np.sqrt(3.0) / np.exp(parameters[:settings]))[:, None, None]
@@ -73,7 +81,7 @@ def covariance(levels: Levels, parameters: Array) -> Array:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Mean and deviation of the value's logarithm at each point asked for."""
+    """The mean and deviation of the value's logarithm at each requested point."""
 
     mean: Array
     deviation: Array
@@ -81,18 +89,21 @@ class Prediction:
     """Relative standard deviation of one measurement."""
 
     @property
-    def low(self) -> Array:
-        """Low end of each point's 95 % interval."""
+    def lower_bound(self) -> Array:
+        """Return the lower end of each point's 95 % interval."""
         return self.mean - WITHIN_95 * self.deviation
 
 
 class GaussianProcess:
-    """`x`: [n, settings], 0 to 1. `y`: logarithms. `noise`: what is expected of it, relative."""
+    """A Gaussian process fitted to measurements.
+
+    `x`: [n, settings], 0 to 1. `y`: logarithms. `noise`: the expected relative noise.
+    """
 
     def __init__(self, x: Array, y: Array, *, noise: float) -> None:
         self._x, self._middle = x, float(np.mean(y))
         self._y = y - self._middle
-        self._levels = Levels.of(x, x)
+        self._levels = Levels.from_points(x, x)
         likely = [*[REACH] * x.shape[1], ALONE, TOGETHER, (np.log(noise), NOISE_WIDTH)]
         self._prior, self._width = np.array(likely).T
         self._doubt = np.zeros(len(y))
@@ -105,52 +116,58 @@ class GaussianProcess:
 
     @property
     def noise(self) -> float:
-        """Relative standard deviation of one measurement."""
+        """Return the relative standard deviation of one measurement."""
         return float(np.exp(self._likely[-1]))
 
-    def expected(self, at: Array) -> Prediction:
-        to = covariance(Levels.of(at, self._x), self._likely)
+    def predict(self, at: Array) -> Prediction:
+        to = compute_covariance(Levels.from_points(at, self._x), self._likely)
         variance = np.exp(2 * self._likely[-1 - SIZES : -1]).sum() - (
             (to @ self._inverse) * to
         ).sum(axis=1)
         mean = to @ (self._inverse @ self._y) + self._middle
         return Prediction(mean, np.sqrt(np.maximum(variance, 1e-12)), self.noise)
 
-    def difference(self, one: Array, other: Array) -> tuple[float, float]:
-        """Return mean and standard deviation of the logarithm of how much `one` is above `other`."""
+    def predict_difference(self, one: Array, other: Array) -> tuple[float, float]:
+        """Return mean and standard deviation of the logarithm by which `one` exceeds `other`."""
         both = np.stack([one, other])
-        to = covariance(Levels.of(both, self._x), self._likely)
-        rest = covariance(Levels.of(both, both), self._likely) - to @ self._inverse @ to.T
+        to = compute_covariance(Levels.from_points(both, self._x), self._likely)
+        rest = (
+            compute_covariance(Levels.from_points(both, both), self._likely)
+            - to @ self._inverse @ to.T
+        )
         mean = float((to[0] - to[1]) @ self._inverse @ self._y)
         return mean, float(np.sqrt(max(rest[0, 0] + rest[1, 1] - 2 * rest[0, 1], 0.0)))
 
     def _fit(self) -> None:
-        """Find the likeliest parameters: step by step along each, wider steps first."""
+        """Find the likeliest parameters by stepping along each, with wider steps first."""
         best: Array = self._prior
-        cost = self._cost(best)
+        cost = self._compute_cost(best)
         for step in STEPS:
             for parameter in range(len(best)):
                 for way in (step, -step):
                     moved = best.copy()
                     moved[parameter] += way
-                    while (lower := self._cost(moved)) < cost - 1e-9:
+                    while (lower := self._compute_cost(moved)) < cost - 1e-9:
                         best, cost = moved.copy(), lower
                         moved[parameter] += way
         self._likely = best
-        self._inverse = np.linalg.inv(self._covariance(best))
+        self._inverse = np.linalg.inv(self._compute_covariance(best))
 
-    def _cost(self, parameters: Array) -> float:
-        """Return the negative log posterior, up to a constant; infinity without a Cholesky factor."""
+    def _compute_cost(self, parameters: Array) -> float:
+        """Return the negative log posterior, up to a constant.
+
+        Returns infinity if there is no Cholesky factor.
+        """
         try:
-            factor = np.linalg.cholesky(self._covariance(parameters))
+            factor = np.linalg.cholesky(self._compute_covariance(parameters))
         except np.linalg.LinAlgError:
             return float("inf")
         half = np.linalg.solve(factor, self._y)
         unlikely = (((parameters - self._prior) / self._width) ** 2).sum() / 2
         return float(half @ half / 2 + np.log(np.diag(factor)).sum() + unlikely)
 
-    def _covariance(self, parameters: Array) -> Array:
-        """Return the covariance of the measurements, noise included."""
-        matrix = covariance(self._levels, parameters)
+    def _compute_covariance(self, parameters: Array) -> Array:
+        """Return the covariance of the measurements, including noise."""
+        matrix = compute_covariance(self._levels, parameters)
         matrix[np.diag_indices(len(matrix))] += np.exp(2 * parameters[-1]) + 1e-9 + self._doubt
         return matrix

@@ -1,8 +1,8 @@
-"""The search itself: choose a point, measure it, until a budget or the expectation ends it.
+"""Run the search: choose a point, measure it, until the budget ends or no gain is expected.
 
-First come rules of thumb, and then whatever is furthest from what was tried. After that, one more
-measurement may find a better point, or a better answer among those that were measured. Every gain is of
-logarithms, so about relative.
+Rules of thumb come first, and then the points furthest from those tried. After that, one more
+measurement may find a better point, or improve the estimate of those already measured. Every gain
+is a difference of logarithms, and so approximately relative.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from model_packaging.beside import create_private_folder, open_private
 from servable.tune.search.gaussian_process import Array, GaussianProcess, Prediction
-from servable.tune.search.recommended import ChosenPoint, choose, pairs_planned, values_of
+from servable.tune.search.recommended import ChosenPoint, choose_point, list_values, plan_pairs
 from servable.tune.search.space import (
     BATCH_SIZE,
     OF_BATCHING,
@@ -34,25 +34,25 @@ from servable.tune.search.space import (
     Space,
     Trial,
     Value,
-    bent,
-    logarithms,
-    noise_of,
-    undisturbed,
+    compress_poor_values,
+    compute_logarithms,
+    estimate_noise,
+    find_undisturbed,
 )
 
 # How many of the unknown points that could come next are looked at.
 LOOKED_AT = 200
 
 
-def rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
+def list_rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
     """Return settings that others found to be good on an instance of this size.
 
     Sources: the retrieval model of S2 (many workers, a server for each four vCPUs, one thread
     each), https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/;
-    where there is but one server it takes a call for each vCPU at once, or the others stand still;
-    one server with all threads, as TensorFlow does on its own; more servers than that article
-    took; batching in one server with all threads and half the workers, as AWS China's article
-    on the container did for a ranking model.
+    if there is only one server, it takes a call for each vCPU at once, or the others idle;
+    one server with all threads, TensorFlow's own default; more servers than that article used;
+    batching in one server with all threads and half the workers, as AWS China's article on the
+    container did for a ranking model.
     """
     largest = [one for one in space.grid.get(BATCH_SIZE, ()) if isinstance(one, int)]
     smallest = space.grid.get(BATCH_SIZE, (None,))[0]
@@ -80,9 +80,12 @@ def rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
     return [*points]
 
 
-def starts(space: Space, wanted: Sequence[Point], *, count: int, seed: int) -> list[int]:
-    """Return numbers of `count` points: the wanted ones, as near as the space has them, then far ones."""
-    found = list(dict.fromkeys(space.nearest(one) for one in wanted))[:count]
+def select_starts(space: Space, wanted: Sequence[Point], *, count: int, seed: int) -> list[int]:
+    """Return the numbers of the `count` points to measure first.
+
+    They are the points nearest to the wanted ones, then points far from those.
+    """
+    found = list(dict.fromkeys(space.find_nearest(one) for one in wanted))[:count]
     chance = np.random.default_rng([8, seed])
     at = space.coordinates
     while len(found) < min(count, len(space)):
@@ -137,28 +140,32 @@ def propose(
     values: Sequence[float],
     trials: int = TRIALS,
 ) -> Proposal:
-    """Propose a point. `tried`: numbers of points, with repeats; `values`: theirs. `trials`: the maximum."""
+    """Propose the next point to measure.
+
+    `tried`: numbers of the measured points, with repeats; `values`: their values. `trials`: the
+    maximum.
+    """
     first = [starts[0]] * min(MOST_REPEATS, trials // REPEAT_EVERY) + [*starts]
     for number in first:
         if tried.count(number) < first.count(number):
             return Proposal(number=number)
     numbers, ran = np.array(tried), np.array(values) > 0
-    calm = undisturbed(numbers, values)
-    logs = logarithms(values)
-    noise = noise_of(numbers[calm & ran], logs[calm & ran])
+    calm = find_undisturbed(numbers, values)
+    logs = compute_logarithms(values)
+    noise = estimate_noise(numbers[calm & ran], logs[calm & ran])
     at = space.features
     # What did not run says nothing of how good it would be; a chance says whether it would run.
     learnt = ran & calm if ran.any() else ~ran
     measured = np.unique(numbers[learnt])
-    model = GaussianProcess(at[numbers[learnt]], bent(logs[learnt]), noise=noise)
-    highest = measured[np.argsort(-model.expected(at[measured]).mean, kind="stable")[:AROUND]]
+    model = GaussianProcess(at[numbers[learnt]], compress_poor_values(logs[learnt]), noise=noise)
+    highest = measured[np.argsort(-model.predict(at[measured]).mean, kind="stable")[:AROUND]]
     # How many settings differ from one of the best that were measured.
-    differing = space.differences(highest).min(axis=1)
-    looked_at = _looked_at(differing, numbers)
+    differing = space.count_differences(highest).min(axis=1)
+    looked_at = _select_candidates(differing, numbers)
     known, near = np.searchsorted(looked_at, measured), differing[looked_at] <= 1
-    runs = chance_to_run(at[looked_at], at[numbers], ran)
-    expected = model.expected(at[looked_at])
-    gains = runs * expected_improvement(expected, float(expected.mean[known].max()))
+    runs = estimate_chance_to_run(at[looked_at], at[numbers], ran)
+    expected = model.predict(at[looked_at])
+    gains = runs * compute_expected_improvement(expected, float(expected.mean[known].max()))
     most, many = float(gains.max()), len(space) > MANY
     if most < WORTH and len(tried) >= STOP_FROM:
         sentence = f"another measurement is expected to gain {most:.2%}: below {WORTH:.2%}"
@@ -171,8 +178,8 @@ def propose(
     good = learnt & (logs > logs.max() - GOOD)
     if many and len(tried) % FAR_EVERY and good.sum() > 1:
         model = GaussianProcess(at[numbers[good]], logs[good], noise=noise)
-        top = float(model.expected(at[highest]).mean.max())
-        gains = runs * expected_improvement(model.expected(at[looked_at]), top) * near
+        top = float(model.predict(at[highest]).mean.max())
+        gains = runs * compute_expected_improvement(model.predict(at[looked_at]), top) * near
     elif not many and len(tried) % LOCAL_EVERY == 0 and (gains * near).max() > 0:
         gains = gains * near
     if many:
@@ -180,8 +187,12 @@ def propose(
     return Proposal(number=int(looked_at[gains.argmax()]))
 
 
-def _looked_at(differing: Ranks, tried: Ranks) -> Ranks:
-    """Return the points that are predicted: all of a small space; of a large one the near, and a sample."""
+def _select_candidates(differing: Ranks, tried: Ranks) -> Ranks:
+    """Return the points to predict.
+
+    They are all points of a small space; of a large space, the measured points, those near the
+    best, and a random sample.
+    """
     if len(differing) <= MANY:
         return np.arange(len(differing))
     chance = np.random.default_rng([10, len(tried)])
@@ -189,11 +200,12 @@ def _looked_at(differing: Ranks, tried: Ranks) -> Ranks:
     return np.unique(np.concatenate([tried, np.flatnonzero(differing <= DIFFERING), sample]))
 
 
-def expected_improvement(prediction: Prediction, best: float) -> Array:
+def compute_expected_improvement(prediction: Prediction, best: float) -> Array:
     """Return the augmented expected improvement over `best`, of each point.
 
-    What is known as well as a measurement could tell it is not measured again: a repeat improves
-    little, unless it could still win.
+    A point that is known as precisely as a measurement is not repeated: a repeat improves little,
+    unless the point could still win.
+
     Source: Huang, Allen, Notz and Zeng, Global Optimization of Stochastic Black-Box Systems via
     Sequential Kriging Meta-Models, 2006.
     """
@@ -204,11 +216,14 @@ def expected_improvement(prediction: Prediction, best: float) -> Array:
     return improvement
 
 
-def chance_to_run(at: Array, tried: Array, ran: NDArray[np.bool_]) -> Array:
-    """Return the chance that each point `at` runs at all, from which of those tried did."""
+def estimate_chance_to_run(at: Array, tried: Array, ran: NDArray[np.bool_]) -> Array:
+    """Return the probability that each point `at` runs at all.
+
+    It is estimated from which of the `tried` points ran.
+    """
     if ran.all() or not ran.any():
         return np.ones(len(at))
-    expected = GaussianProcess(tried, ran.astype(float), noise=_RAN_NOISE).expected(at)
+    expected = GaussianProcess(tried, ran.astype(float), noise=_RAN_NOISE).predict(at)
     chance: Array = _below((expected.mean - 0.5) / np.hypot(expected.deviation, _RAN_NOISE))
     return chance
 
@@ -226,11 +241,11 @@ class SearchResult:
 
 
 class Search:
-    """One search; with a `file` it goes on where it was interrupted.
+    """A search; with a `file`, it resumes where it was interrupted.
 
-    `wanted`: tried first, the first of them is what the others are compared with.
-    `confirm`: the least pairs of the choice and the first one that are measured at the end; where the
-    noise needs more of them, they take up to half of all trials. 0: none.
+    `wanted`: points to try first; the others are compared with the first of them. `confirm`: the
+    minimum number of pairs of the choice and the first point that are measured at the end. If the
+    noise needs more pairs, they take up to half of all trials. 0: no pairs.
     """
 
     def __init__(
@@ -244,61 +259,74 @@ class Search:
     ) -> None:
         self._space, self._confirm, self._file = space, confirm, file
         count = STARTS if len(space) <= MANY else STARTS_OF_MANY
-        self._starts = starts(space, wanted, count=count, seed=seed)
-        self._trials = [] if file is None else kept_trials(file)
+        self._starts = select_starts(space, wanted, count=count, seed=seed)
+        self._trials = [] if file is None else read_trials(file)
 
-    def trials(self) -> tuple[Trial, ...]:
+    def list_trials(self) -> tuple[Trial, ...]:
         """Return the complete trials, in order."""
         return tuple(self._trials)
 
     def run(
         self, measure: Measure, budget: Budget, told: Told = lambda trial: None
     ) -> SearchResult:
-        """Search until it ends. `told` is called with each trial once it is kept."""
+        """Search until the budget ends or no gain is expected.
+
+        `told` is called with each trial after it is saved.
+        """
         stopped, confirming = None, [each for each in self._trials if each.confirms]
         while stopped is None:
-            pairs = self._pairs(budget.fit(self.trials()))
-            kept = budget.without(2 * pairs, self.trials())
-            stopped = kept.ended(self.trials())
+            pairs = self._plan_pairs(budget.count_fitting_trials(self.list_trials()))
+            kept = budget.reserve_trials(2 * pairs, self.list_trials())
+            stopped = kept.explain_end(self.list_trials())
             if stopped is None and confirming:
                 stopped = "the choice of an earlier run was being confirmed; --new searches again"
             if stopped is None:
-                measured = values_of(self._space, self._trials)
+                measured = list_values(self._space, self._trials)
                 tried, values = [one for one, _ in measured], [value for _, value in measured]
                 # From the kept trials alone, so that a resumed search asks for the same point.
                 proposal = propose(
-                    self._space, self._starts, tried, values, kept.fit(self.trials())
+                    self._space,
+                    self._starts,
+                    tried,
+                    values,
+                    kept.count_fitting_trials(self.list_trials()),
                 )
                 stopped = proposal.stopped
                 if proposal.number is not None:
-                    self._measure(self._space.point(proposal.number), measure, told)
+                    self._measure(self._space.build_point(proposal.number), measure, told)
         confirms = confirming[0].confirms if confirming else 2 * pairs
         for number in range(len(confirming), confirms):
-            choice = self.choice()
+            choice = self.find_choice()
             if choice is None or choice.point == choice.start or choice.confirmation.refuted:
                 break
-            if budget.ended(self.trials()):
+            if budget.explain_end(self.list_trials()):
                 break
             # Counterbalanced, so that what slowly changes on the computer favours neither.
             point = choice.start if number % 4 in (1, 2) else choice.point
             self._measure(point, measure, told, confirms=confirms)
-        return SearchResult(trials=self.trials(), stopped=stopped, choice=self.choice())
+        return SearchResult(trials=self.list_trials(), stopped=stopped, choice=self.find_choice())
 
-    def _pairs(self, trials: int) -> int:
-        """Return the pairs that confirm the choice, of at most `trials`: repeats say how noisy one is."""
+    def _plan_pairs(self, trials: int) -> int:
+        """Return the number of pairs that confirm the choice, in at most half of the `trials`.
+
+        It depends on the noise, which repeated points show.
+        """
         measured = [
-            (number, value) for number, value in values_of(self._space, self._trials) if value
+            (number, value) for number, value in list_values(self._space, self._trials) if value
         ]
         numbers, values = np.array(measured, float).reshape(-1, 2).T
-        calm = undisturbed(numbers, values)
-        noise = noise_of(numbers[calm], np.log(values[calm]))
+        calm = find_undisturbed(numbers, values)
+        noise = estimate_noise(numbers[calm], np.log(values[calm]))
         today = values[(numbers == self._starts[0]) & calm]
         # The best of many was lucky: by about two standard deviations.
         gain = math.log(values[calm].max() / today.mean()) - 2 * noise if len(today) else 0.0
-        return pairs_planned(noise, trials, least=self._confirm, gain=gain) if self._confirm else 0
+        return plan_pairs(noise, trials, least=self._confirm, gain=gain) if self._confirm else 0
 
     def _measure(self, point: Point, measure: Measure, told: Told, *, confirms: int = 0) -> None:
-        """Measure and keep a point: what was under way when the process was killed is measured anew."""
+        """Measure a point and save the trial.
+
+        A point that was being measured when the process was killed is measured anew.
+        """
         began = time.monotonic()
         measured = measure(dict(point))
         trial = Trial(
@@ -317,14 +345,14 @@ class Search:
         self._trials.append(trial)
         told(trial)
 
-    def choice(self) -> ChosenPoint | None:
-        return choose(self._space, self._starts[0], self.trials())
+    def find_choice(self) -> ChosenPoint | None:
+        return choose_point(self._space, self._starts[0], self.list_trials())
 
 
-def kept_trials(file: Path) -> list[Trial]:
-    """Read the trials of an earlier run, and cut off a line that a kill left incomplete.
+def read_trials(file: Path) -> list[Trial]:
+    """Read the trials of an earlier run, and remove a line that a kill left incomplete.
 
-    The next line would otherwise continue the incomplete one, and both would be lost.
+    Otherwise the next line would continue the incomplete one, and both would be lost.
     """
     if not file.exists():
         return []

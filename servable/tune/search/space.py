@@ -1,6 +1,6 @@
-"""Search space: a grid of settings, as points and as numbers; and the trials of its points.
+"""The search space: a grid of settings, as points and as numbers; and the trials of its points.
 
-A trial is one measured setting of everything. A budget says how many there may be.
+A trial is one measurement of a point. A budget limits the trials.
 """
 
 import dataclasses
@@ -36,9 +36,10 @@ AT_ONCE = {"sync": 1, "gthread": 1, "gevent": 32}
 
 
 class Space:
-    """Points in the order of their grid; `points` may hold fewer: what could not run is left out.
+    """The points of a grid, in its order.
 
-    `names` are settings as in [variants.NAME.container], and instance_type.
+    `points` may contain fewer: those that can't run are left out. `names` are settings as in
+    [variants.NAME.container], and instance_type.
     """
 
     def __init__(
@@ -46,67 +47,79 @@ class Space:
     ) -> None:
         self.grid = {name: tuple(values) for name, values in grid.items()}
         self.names = tuple(self.grid)
-        points = every_point(self.grid) if points is None else points
-        self.keys: tuple[Key, ...] = tuple(dict.fromkeys(self.key(point) for point in points))
-        self._at = {tuple(map(_typed, key)): number for number, key in enumerate(self.keys)}
+        points = generate_points(self.grid) if points is None else points
+        self.keys: tuple[Key, ...] = tuple(dict.fromkeys(self.build_key(point) for point in points))
+        self._at = {tuple(map(_add_type, key)): number for number, key in enumerate(self.keys)}
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def key(self, point: Point) -> Key:
-        """Return the point's values without what differs in nothing."""
+    def build_key(self, point: Point) -> Key:
+        """Return the point's values, with settings that have no effect set to a fixed value."""
         inert: tuple[str, ...] = OF_BATCHING if point.get(BATCH_SIZE, 0) is None else ()
         if point.get(WORKER_CLASS, "gthread") != "gthread":
             inert = (*inert, WORKER_THREADS)
         return tuple(self.grid[name][0] if name in inert else point[name] for name in self.names)
 
-    def point(self, number: int) -> dict[str, Value]:
+    def build_point(self, number: int) -> dict[str, Value]:
         return dict(zip(self.names, self.keys[number], strict=True))
 
-    def number(self, point: Point) -> int | None:
-        """Return the number of a point; None if this space does not have it."""
-        return self._at.get(tuple(map(_typed, self.key(point))))
+    def find_number(self, point: Point) -> int | None:
+        """Return the number of a point; None if this space doesn't contain it."""
+        return self._at.get(tuple(map(_add_type, self.build_key(point))))
 
     @cached_property
     def coordinates(self) -> NDArray[np.float64]:
-        """[points, settings], each 0 to 1: the rank of the value, however far apart they are."""
-        return self._columns(lambda values: range(len(values)))
+        """Return the ranks of the values, each scaled to 0 to 1: [points, settings].
+
+        The distance between the values doesn't matter.
+        """
+        return self._scale_columns(lambda values: range(len(values)))
 
     @cached_property
     def features(self) -> NDArray[np.float64]:
-        """[points, settings and products], each 0 to 1: what a model learns from.
+        """Return the model's inputs, each 0 to 1: [points, settings and products].
 
-        Twice as many are one step, of workers, processes and threads alike. The last columns are how many
-        threads, batches, and requests there may be at once, whichever setting they come from.
+        Doubling a count is one step, for workers, processes, and threads alike. The last columns
+        are the possible numbers of simultaneous threads, batches, and requests, whichever
+        settings they come from.
         """
         products = []
         for names in PRODUCTS:
             if names == OF_THREADS or names[-1] in self.grid:
-                logs = (self._logs(name) for name in names if name in self.grid)
-                products.append(_to_one(sum(logs, np.zeros(len(self)))))
-        return np.column_stack([self._columns(_steps), *products])
+                logs = (self._compute_logs(name) for name in names if name in self.grid)
+                products.append(_scale_to_one(sum(logs, np.zeros(len(self)))))
+        return np.column_stack([self._scale_columns(_scale_counts), *products])
 
-    def _logs(self, name: str) -> NDArray[np.float64]:
-        """Return the logarithm of each point's value; of a class the requests that it takes at once."""
+    def _compute_logs(self, name: str) -> NDArray[np.float64]:
+        """Return the logarithm of each point's value of a setting.
+
+        For a worker class, the value is the number of requests that it takes at once.
+        """
         counts = [AT_ONCE.get(str(value)) or int(value or 1) for value in self.grid[name]]
         logs: NDArray[np.float64] = np.log(counts)[self.ranks[name]]
         return logs
 
     @cached_property
     def ranks(self) -> dict[str, NDArray[np.intp]]:
-        """{setting: the rank of each point's value}."""
+        """Return {setting: the rank of each point's value}."""
         ranks = {}
         for at, (name, values) in enumerate(self.grid.items()):
-            rank_of = {_typed(value): rank for rank, value in enumerate(values)}
-            ranks[name] = np.array([rank_of[_typed(key[at])] for key in self.keys], int)
+            rank_of = {_add_type(value): rank for rank, value in enumerate(values)}
+            ranks[name] = np.array([rank_of[_add_type(key[at])] for key in self.keys], int)
         return ranks
 
-    def _columns(self, scale: Scale) -> NDArray[np.float64]:
-        columns = [_to_one(scale(self.grid[name]))[ranks] for name, ranks in self.ranks.items()]
+    def _scale_columns(self, scale: Scale) -> NDArray[np.float64]:
+        columns = [
+            _scale_to_one(scale(self.grid[name]))[ranks] for name, ranks in self.ranks.items()
+        ]
         return np.array(columns).T
 
-    def differences(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return how many settings of each point differ from each of these; threads come with their class."""
+    def count_differences(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return how many settings of each point differ from each of the points `numbers`.
+
+        If the worker class differs, a difference in its threads isn't counted.
+        """
         apart = np.abs(self.coordinates[:, None, :] - self.coordinates[numbers][None]) > 1e-9
         if WORKER_CLASS in self.grid and WORKER_THREADS in self.grid:
             kind, threads = map(self.names.index, (WORKER_CLASS, WORKER_THREADS))
@@ -114,53 +127,59 @@ class Space:
         found: NDArray[np.intp] = apart.sum(axis=-1)
         return found
 
-    def nearest(self, wanted: Point) -> int:
-        """Return the point that differs least: in the fewest settings, and there by the fewest steps."""
-        key = self.key({name: wanted.get(name) for name in self.names})
-        target = np.array([*map(self._rank, self.names, key)])
+    def find_nearest(self, wanted: Point) -> int:
+        """Return the number of the point that differs least from `wanted`.
+
+        It differs in the fewest settings, and among those by the fewest steps.
+        """
+        key = self.build_key({name: wanted.get(name) for name in self.names})
+        target = np.array([*map(self._compute_rank, self.names, key)])
         apart = np.abs(self.coordinates - target)
         return int(np.argmin((apart > 1e-9).sum(axis=1) + apart.sum(axis=1)))
 
-    def _rank(self, name: str, value: Value) -> float:
+    def _compute_rank(self, name: str, value: Value) -> float:
         values = self.grid[name]
 
-        def apart(rank: int) -> float:
+        def compute_distance(rank: int) -> float:
             other = values[rank]
             if type(value) in (int, float) and type(other) in (int, float):
                 return abs(float(other or 0) - float(value or 0))
-            return 0.0 if _typed(value) == _typed(other) else math.inf
+            return 0.0 if _add_type(value) == _add_type(other) else math.inf
 
-        return min(range(len(values)), key=apart) / max(1, len(values) - 1)
+        return min(range(len(values)), key=compute_distance) / max(1, len(values) - 1)
 
 
-def every_point(grid: Mapping[str, tuple[Value, ...]]) -> Iterator[Point]:
+def generate_points(grid: Mapping[str, tuple[Value, ...]]) -> Iterator[Point]:
     """Yield every combination of the values."""
     for values in itertools.product(*grid.values()):
         yield dict(zip(grid, values, strict=True))
 
 
-def _steps(values: tuple[Value, ...]) -> Sequence[float]:
-    """Scale counts by their logarithm, anything else by its rank."""
+def _scale_counts(values: tuple[Value, ...]) -> Sequence[float]:
+    """Return the logarithms of counts; for other values, return their ranks."""
     counts = [value for value in values if type(value) is int and value > 0]
     if len(counts) < len(values):
         return range(len(values))
     return [math.log(count) for count in counts]
 
 
-def _to_one(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scale values to 0 to 1; all 0 where all are the same."""
+def _scale_to_one(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale values to 0 to 1; all become 0 if all are the same."""
     found = np.array(values, float)
     low = found.min()
     scaled: NDArray[np.float64] = (found - low) / ((found.max() - low) or 1.0)
     return scaled
 
 
-def _typed(value: Value) -> tuple[str, Value]:
-    """Tell 1 from True: different settings, and equal in Python."""
+def _add_type(value: Value) -> tuple[str, Value]:
+    """Return (type name, value).
+
+    This distinguishes 1 from True, which are different settings but equal in Python.
+    """
     return type(value).__name__, value
 
 
-def shown(value: Value) -> str:
+def format_value(value: Value) -> str:
     """Format a setting for display."""
     if value is None:
         return "off"
@@ -178,7 +197,7 @@ BENT = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """Measured value of a point."""
+    """The measured value of a point."""
 
     value: float
     """Maximised value: requests per second, or requests per dollar. 0 where nothing ran."""
@@ -200,12 +219,15 @@ class Trial:
 
     @property
     def usd(self) -> float:
-        """Cost in US dollars; 0 on this computer."""
+        """Return the cost in US dollars; 0 on this computer."""
         return float(self.measured.about.get("usd", 0.0))
 
 
-def logarithms(values: Values) -> NDArray[np.float64]:
-    """Return logarithms for a model to learn from: a failure counts as the poorest that ran."""
+def compute_logarithms(values: Values) -> NDArray[np.float64]:
+    """Return logarithms for a model to learn from.
+
+    A failure counts as the poorest value that ran.
+    """
     found = np.array(values, float)
     ran = found > 0
     if not ran.any():
@@ -216,8 +238,11 @@ def logarithms(values: Values) -> NDArray[np.float64]:
     return learnt
 
 
-def bent(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Keep the order, and move the poor ones closer together: they say little of where the best is."""
+def compress_poor_values(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Move poor values closer together, in the same order.
+
+    They say little about where the best value is.
+    """
     top = logs.max()
     learnt: NDArray[np.float64] = top - BENT * np.log1p((top - logs) / BENT)
     return learnt
@@ -230,8 +255,11 @@ NOISE, NOISE_REPEATS = 0.06, 2
 DISTURBED = 0.65
 
 
-def undisturbed(tried: Ranks, values: Values) -> NDArray[np.bool_]:
-    """Return which measurements to learn from. `tried`: which point each is of; failures stay."""
+def find_undisturbed(tried: Ranks, values: Values) -> NDArray[np.bool_]:
+    """Return a mask of the measurements to learn from; failures are included.
+
+    `tried`: the point of each measurement.
+    """
     found = np.array(values, float)
     middles = {number: np.sort(found[tried == number]) for number in {*tried.tolist()}}
     least = [DISTURBED * middles[one][len(middles[one]) // 2] for one in tried.tolist()]
@@ -239,8 +267,11 @@ def undisturbed(tried: Ranks, values: Values) -> NDArray[np.bool_]:
     return learnt
 
 
-def noise_of(tried: Ranks, logs: NDArray[np.float64]) -> float:
-    """Return the relative standard deviation of one measurement, from those of the same points."""
+def estimate_noise(tried: Ranks, logs: NDArray[np.float64]) -> float:
+    """Return the relative standard deviation of one measurement.
+
+    It is estimated from repeated measurements of the same points.
+    """
     squares, free = NOISE_REPEATS * NOISE**2, NOISE_REPEATS
     for number in {*tried.tolist()}:
         repeats = logs[tried == number]
@@ -255,14 +286,20 @@ TRIALS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Whichever ends first. A trial that would probably not end within it is not begun."""
+    """The limits of a search; the first to be reached ends it.
+
+    A trial that would probably exceed the budget isn't started.
+    """
 
     trials: int = TRIALS
     minutes: float | None = None
     usd: float | None = None
 
-    def ended(self, trials: Sequence[Trial]) -> str | None:
-        """Return why no other trial is begun; None while one may be. Time is that of the trials."""
+    def explain_end(self, trials: Sequence[Trial]) -> str | None:
+        """Return why no other trial is started; None if one may be.
+
+        Time is that of the trials.
+        """
         if len(trials) >= self.trials:
             return f"{self.trials} trials are done"
         spent = sum(trial.seconds for trial in trials)
@@ -274,15 +311,18 @@ class Budget:
             return f"the dollars are spent: {sum(costs):.2f} in trials"
         return None
 
-    def fit(self, trials: Sequence[Trial]) -> int:
+    def count_fitting_trials(self, trials: Sequence[Trial]) -> int:
         """Return the number of trials that fit, if they take as long as those so far."""
         spent = sum(trial.seconds for trial in trials)
         if self.minutes is None or spent <= 0:
             return self.trials
         return min(self.trials, int(60 * self.minutes / spent * len(trials)))
 
-    def without(self, count: int, trials: Sequence[Trial]) -> "Budget":
-        """Return the rest of the budget after `count` more trials as long as the longest of the last five."""
+    def reserve_trials(self, count: int, trials: Sequence[Trial]) -> "Budget":
+        """Return the budget that is left after `count` more trials are set aside.
+
+        Each is assumed to take as long, and to cost as much, as the maximum of the last five.
+        """
         seconds = count * max((trial.seconds for trial in trials[-5:]), default=0.0)
         usd = count * max((trial.usd for trial in trials[-5:]), default=0.0)
         return dataclasses.replace(
@@ -292,8 +332,8 @@ class Budget:
             usd=None if self.usd is None else self.usd - usd,
         )
 
-    def seconds_left(self, trials: Sequence[Trial]) -> float | None:
-        """Estimate the seconds from the trials so far; None before the first."""
+    def estimate_seconds_left(self, trials: Sequence[Trial]) -> float | None:
+        """Estimate the remaining seconds from the trials so far; None before the first."""
         if not trials:
             return None
         spent = sum(trial.seconds for trial in trials)

@@ -220,7 +220,7 @@ def test_the_newest_load_test_is_the_instance(run: Run, environment: Write) -> N
         file = root / ".servable" / "load" / name / CURVE
         file.parent.mkdir(parents=True)
         replace(curve, asked=replace(curve.asked, environment=of)).write(file)
-    fastest = max(one.throughput_rps.value for one in curve.valid)
+    fastest = max(one.throughput_rps.value for one in curve.valid_steps)
     found = result(run("--set", "traffic.profile=daily", "--json"))["measured"]
     assert (found["rate_rps"], found["source"].partition(";")[0]) == (
         fastest,

@@ -188,7 +188,7 @@ class Prepared:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.given: list[tuple[str, ValidFile | None, Path, TargetOptions]] = []
-        monkeypatch.setattr(against, "reached_by", self._reached_by)
+        monkeypatch.setattr(against, "prepare_target", self._reached_by)
 
     @contextmanager
     def _reached_by(

@@ -11,7 +11,7 @@ import pytest
 
 from servable.captured.lines import CapturedRequest
 from servable.load.load_generator import LoadError
-from servable.load.load_target import LoadTarget, container
+from servable.load.load_target import LoadTarget, build_container_target
 from servable.replay import run as sending
 from servable.replay.answers import AnswerPair
 from servable.replay.run import ReplayPace, ReplaySender
@@ -102,17 +102,17 @@ def test_both_targets_answers_are_kept_apart(by_number: list[AnswerPair]) -> Non
 
 def test_a_process_that_refuses_or_ends_at_its_start_is_reported(echoes: None) -> None:
     with pytest.raises(LoadError, match=r"^no credentials$"):
-        ReplaySender([container("http://127.0.0.1:9/refuses")], ReplayPace())
+        ReplaySender([build_container_target("http://127.0.0.1:9/refuses")], ReplayPace())
 
     with pytest.raises(LoadError) as raised:
-        ReplaySender([container("http://127.0.0.1:9/ends")], ReplayPace())
+        ReplaySender([build_container_target("http://127.0.0.1:9/ends")], ReplayPace())
     ended, *lines = str(raised.value).splitlines()
     assert ended == "the sending process of the replay has ended."
     assert lines == [f"line {number}" for number in range(2, 12)]
 
 
 def test_a_process_that_ends_while_requests_are_sent_ends_the_replay(echoes: None) -> None:
-    ending = [container("http://127.0.0.1:9/ends-later")]
+    ending = [build_container_target("http://127.0.0.1:9/ends-later")]
     ended = "the sending process of the replay has ended"
     with ReplaySender(ending, ReplayPace()) as sender, pytest.raises(LoadError, match=ended):
         list(sender.replay(GIVEN * 100))
@@ -152,7 +152,9 @@ def replayed() -> dict[str, AnswerPair]:
     """What a server answered to four requests of 30 ms, by event id."""
     with Server(model) as server:
         paced = [(NINE + 0.01 * number, request(number)) for number in range(4)]
-        with ReplaySender([container(server.url), TARGET_THAT_IS_OFF], ReplayPace()) as sender:
+        with ReplaySender(
+            [build_container_target(server.url), TARGET_THAT_IS_OFF], ReplayPace()
+        ) as sender:
             return {pair.request.event_id: pair for pair in sender.replay(paced)}
 
 

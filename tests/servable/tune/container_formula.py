@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from infra.parameters.placement import list_placements
 from infra.policy.container import Batching, ContainerSettings
-from servable.tune.container_space import Machines, current, machines
+from servable.tune.container_space import Machines, build_current_point, build_machines
 from servable.tune.search.space import BATCH_SIZE, Space
 from tests.servable.tune import surfaces
 from tests.servable.tune.surfaces import USERS_PER_CORE, Surface, prod_environment
@@ -52,8 +52,8 @@ def make_space(processes: int) -> tuple[Machines, dict[str, NDArray[Any]]]:
     traffic = environment.traffic.model_copy(update={"peak_rps": None})
     update = {"traffic": traffic, "variants": {"primary": variant}}
     loaded = dataclasses.replace(loaded, draft=environment.model_copy(update=update))
-    found = machines(loaded, list_placements(loaded.environment)[0])
-    points = map(found.space.point, range(len(found.space)))
+    found = build_machines(loaded, list_placements(loaded.environment)[0])
+    points = map(found.space.build_point, range(len(found.space)))
     fitting = (point for point in points if int(point["tfs_processes"] or 1) <= processes)
     grid = found.space.grid
     fewer = tuple(count for count in grid["tfs_processes"] if int(count or 1) <= processes)
@@ -126,15 +126,15 @@ def container(seed: int, *, lies_in: str) -> Surface:
     while True:
         found, columns = make_space(int(of.choice([1, 2, 4, 16])))
         placement = found.kinds[found.today].placement
-        as_today = columns[setting] == current(placement)[setting]
-        start = found.space.nearest(found.wanted[0])
+        as_today = columns[setting] == build_current_point(placement)[setting]
+        start = found.space.find_nearest(found.initial_points[0])
         values = evaluate(of, columns, placement.instance.vcpus, waits=lies_in == "queue")
         if values[start] > 0 and values[as_today].max() <= BLIND_SHARE * values.max():
             break
     return Surface(
         space=found.space,
-        rps=lambda point: float(values[found.space.number(point) or 0]),
-        wanted=found.wanted,
+        rps=lambda point: float(values[found.space.find_number(point) or 0]),
+        wanted=found.initial_points,
         known=values,
     )
 

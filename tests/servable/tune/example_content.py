@@ -6,11 +6,11 @@ import numpy as np
 
 from infra.parameters.environment import Environment
 from servable.load.load_test import Schedule
-from servable.load.objective import Objective, knee
+from servable.load.objective import Objective, find_knee
 from servable.measured.precision import Interval
 from servable.tune.page import Content
 from servable.tune.recommendation import recommend
-from servable.tune.search.recommended import effects
+from servable.tune.search.recommended import estimate_effects
 from servable.tune.search.search import Search
 from servable.tune.search.space import Budget, Measurement, Point
 from tests.servable.tune.queueing import curve
@@ -52,23 +52,23 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
     assert found.choice is not None
     schedule = Schedule(loop="closed", objective=OBJECTIVE)
     measured = curve(4, 15.0, schedule, seconds=20.0, seed=seed)
-    at = knee(measured, OBJECTIVE)
+    at = find_knee(measured, OBJECTIVE)
     assert at is not None
     plain = Content(label=label, curve=measured, knee=at)
-    step = plain.at_knee
+    step = plain.knee_step
     assert step is not None
     return Content(
         label=label,
         curve=measured,
         knee=at,
         trials=found.trials,
-        effects=effects(space, found.trials, found.choice),
+        effects=estimate_effects(space, found.trials, found.choice),
         recommendation=recommend(
             ENVIRONMENT,
             "primary",
             asked=measured.asked,
             choice=found.choice,
-            effects=effects(space, found.trials, found.choice),
+            effects=estimate_effects(space, found.trials, found.choice),
             knee=at,
             latencies=step.latencies,
         ),

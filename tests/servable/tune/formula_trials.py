@@ -47,14 +47,14 @@ class FormulaTrials(Trials):
     _begun = 0
 
     @contextmanager
-    def reached(self, point: Point) -> Iterator[ReadyTarget]:
+    def serve(self, point: Point) -> Iterator[ReadyTarget]:
         raise AssertionError("nothing is started")
         yield
 
-    def _objective(self, stated_ms: float | None, busy: float) -> Objective:
+    def _choose_objective(self, stated_ms: float | None, busy: float) -> Objective:
         return Objective(most_ms=LIMIT_MS)
 
-    def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
+    def measure_full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
         found = curve(
             step(1, 100.0),
             step(2, 190.0),
@@ -65,7 +65,7 @@ class FormulaTrials(Trials):
         found.write(self._run.folder / name / CURVE)
         return found
 
-    def trial(self, point: Point, objective: Objective, users: float) -> Measurement:
+    def measure_trial(self, point: Point, objective: Objective, users: float) -> Measurement:
         self._say("begin", point)
         self._begun += 1
         if os.environ.get(HOLD) == str(self._begun):
@@ -77,7 +77,7 @@ class FormulaTrials(Trials):
         rps = self.rps(point)
         about = {"rps": {"value": rps, "low": rps, "high": rps}, "p99_ms": 50.0, "p50_ms": 20.0}
         self._say("end", point)
-        return self._valued(Measurement(value=rps, about=about), point, 0.0)
+        return self._add_value(Measurement(value=rps, about=about), point, 0.0)
 
     def _say(self, what: str, point: Point) -> None:
         if self.log:

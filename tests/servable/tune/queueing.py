@@ -75,12 +75,12 @@ def curve(
 ) -> LoadCurve:
     """Measure a simulated queue as an endpoint is: steps, intervals, a curve."""
     measured = LoadCurve(asked=SIMULATED, loop=schedule.loop, steps=())
-    while (load := schedule.next(measured.steps)) is not None:
+    while (load := schedule.choose_next_load(measured.steps)) is not None:
         number = 1000 * seed + len(measured.steps)
         run = simulate(
             servers, mean_ms, load=load, loop=schedule.loop, seconds=seconds, seed=number
         )
-        measured = measured.with_step(_step(run, schedule.loop, load))
+        measured = measured.add_step(_step(run, schedule.loop, load))
     return measured
 
 

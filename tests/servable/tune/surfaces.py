@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import list_placements
-from servable.tune.container_space import Machines, machines
-from servable.tune.search.search import Search, rules_of_thumb
+from servable.tune.container_space import Machines, build_machines
+from servable.tune.search.search import Search, list_rules_of_thumb
 from servable.tune.search.space import BATCH_SIZE, Budget, Measurement, Point, Space, Value
 from servable.tune.tune import CONFIRM
 from tests.checkouts import ROOT
@@ -45,7 +45,7 @@ class Surface:
         """Requests per second of every point of the space."""
         if self.known is not None:
             return self.known
-        points = map(self.space.point, range(len(self.space)))
+        points = map(self.space.build_point, range(len(self.space)))
         return np.array([self.rps(point) for point in points])
 
 
@@ -131,7 +131,7 @@ def queueing(seed: int, *, cores: int) -> Surface:
         "batching.timeout_micros": (0, 1000, 5000),
     }
     space, rps = _space(tuple(grid.items())), QueueingFormula(seed, cores).rps
-    return Surface(space=space, rps=rps, wanted=rules_of_thumb(space, vcpus=cores))
+    return Surface(space=space, rps=rps, wanted=list_rules_of_thumb(space, vcpus=cores))
 
 
 def prod_environment() -> ValidFile:
@@ -145,7 +145,7 @@ def _prod() -> tuple[Machines, int]:
     """The grid that `servable tune` makes of this repository's prod, and the rows of a request."""
     loaded = prod_environment()
     rows = loaded.environment.traffic.rows_per_request or 1
-    return machines(loaded, list_placements(loaded.environment)[0]), rows
+    return build_machines(loaded, list_placements(loaded.environment)[0]), rows
 
 
 def own_grid(seed: int) -> Surface:
@@ -158,7 +158,7 @@ def own_grid(seed: int) -> Surface:
         batched = {**point, BATCH_SIZE: requests if requests >= 1 else None}
         return formula.rps(batched) * (onednn if point["onednn"] else 1.0)
 
-    return Surface(space=tuned.space, rps=rps, wanted=tuned.wanted)
+    return Surface(space=tuned.space, rps=rps, wanted=tuned.initial_points)
 
 
 def flat(seed: int) -> Surface:
@@ -194,13 +194,13 @@ def search_ours(surface: Surface, seed: int, noise: float) -> Answer:
     space, factors = surface.space, draw_disturbances(seed, noise)
 
     def measure_point(point: Point) -> Measurement:
-        return Measurement(value=surface.values[space.number(point) or 0] * next(factors))
+        return Measurement(value=surface.values[space.find_number(point) or 0] * next(factors))
 
     search = Search(space, surface.wanted, seed=seed, confirm=CONFIRM)
     result = search.run(measure_point, Budget(trials=TRIALS))
     choice = result.choice
     return {
-        "point": (choice and space.number(choice.kept)) or 0,
+        "point": (choice and space.find_number(choice.recommended_point)) or 0,
         "measurements": len(result.trials),
-        "better": choice is not None and choice.better,
+        "better": choice is not None and choice.is_better,
     }

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from infra.parameters.loading import ValidFile
-from servable.load.bodies import BodyError, bodies_of, read
+from servable.load.bodies import BodyError, load_bodies, load_body_file
 from tests.conftest import VALID
 
 
@@ -42,15 +42,18 @@ def capture(tmp_path: Path) -> Path:
 
 
 def test_each_line_of_a_capture_is_a_body(capture: Path, tmp_path: Path) -> None:
-    assert [body.content for body in read(capture)] == [b"1,2", b"\x00\x01"]
-    assert [body.content_type for body in read(capture)] == ["text/csv", "application/x-npy"]
-    assert read(capture)[1].custom_attributes == "tfs-model-name=a"
+    assert [body.content for body in load_body_file(capture)] == [b"1,2", b"\x00\x01"]
+    assert [body.content_type for body in load_body_file(capture)] == [
+        "text/csv",
+        "application/x-npy",
+    ]
+    assert load_body_file(capture)[1].custom_attributes == "tfs-model-name=a"
 
     file = tmp_path / "traced.jsonl"
     trace = "traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01,inference-id=1"
     file.write_text(captured("CSV", "1,2", customAttributes=[trace]))
-    assert read(file)[0].custom_attributes is None
-    assert sum(body.weight for body in read(capture, weight=3.0)) == 3.0
+    assert load_body_file(file)[0].custom_attributes is None
+    assert sum(body.weight for body in load_body_file(capture, weight=3.0)) == 3.0
 
 
 def test_other_files_and_stdin_are_one_body(
@@ -58,10 +61,10 @@ def test_other_files_and_stdin_are_one_body(
 ) -> None:
     file = tmp_path / "requests.jsonl"
     file.write_bytes(b'{"a": 1}\n{"a": 2}\n')
-    assert [body.content_type for body in read(file)] == ["application/jsonlines"]
+    assert [body.content_type for body in load_body_file(file)] == ["application/jsonlines"]
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"inputs": 1}')))
-    (body,), _ = bodies_of(["-"], content_type=None, loaded=None)
+    (body,), _ = load_bodies(["-"], content_type=None, loaded=None)
     assert (body.content, body.content_type) == (b'{"inputs": 1}', "application/json")
 
 
@@ -84,7 +87,7 @@ def test_a_file_without_a_body_is_refused(
     if content is not None:
         file.write_text(content)
     with pytest.raises(BodyError, match=said):
-        read(file)
+        load_body_file(file)
 
 
 GOLDEN = '[models.ranker.golden]\nrequest = "golden.csv"\n'
@@ -102,5 +105,5 @@ def test_without_a_body_the_file_s_own_request_is_sent(
     loaded = environment(text)
     (loaded.root / "golden.csv").write_bytes(b"1,2")
     (loaded.root / "warm.json").write_bytes(b"{}")
-    bodies, _ = bodies_of([], content_type=None, loaded=loaded)
+    bodies, _ = load_bodies([], content_type=None, loaded=loaded)
     assert [body.content for body in bodies] == [content]

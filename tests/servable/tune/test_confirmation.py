@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from servable.tune.search.recommended import (
     ChosenPoint,
-    choose,
-    confirmation,
-    pairs_planned,
-    shown_gain,
+    choose_point,
+    compare_pairs,
+    estimate_shown_gain,
+    plan_pairs,
 )
 from servable.tune.search.space import TRIALS, Measurement, Space, Trial
 from tests.verdicts.tune import search
@@ -25,7 +25,7 @@ START, BETTER = 0, 3
 def trial(point: int, value: float, *, confirms: int = 0) -> Trial:
     measured = Measurement(value=value, failure=None if value else "no ping")
     return Trial(
-        number=0, point=FOUR.point(point), measured=measured, seconds=1.0, confirms=confirms
+        number=0, point=FOUR.build_point(point), measured=measured, seconds=1.0, confirms=confirms
     )
 
 
@@ -36,7 +36,7 @@ PAIRS = ((BETTER, 190.0), (START, 101.0), (START, 99.0), (BETTER, 185.0))
 
 def chosen(*again: tuple[int, float], searched: Sequence[Trial] = SEARCHED) -> ChosenPoint:
     trials = [*searched, *(trial(*each, confirms=len(again)) for each in again)]
-    found = choose(FOUR, START, trials)
+    found = choose_point(FOUR, START, trials)
     assert found is not None
     return found
 
@@ -52,16 +52,16 @@ def test_pairs_are_compared_in_either_order_as_in_a_textbook_s_paired_t_test() -
     assert gain.value == pytest.approx(math.sqrt(190 / 101 * 185 / 99) - 1)
 
     # By scipy.stats.ttest_1samp(log ratios, 0).confidence_interval(0.95), SciPy 1.17.1.
-    gain = confirmation([(math.exp(log), 1.0) for log in (0.10, 0.20, 0.15, 0.05)]).gain
+    gain = compare_pairs([(math.exp(log), 1.0) for log in (0.10, 0.20, 0.15, 0.05)]).gain
     assert gain is not None
     ends = [math.log1p(end) for end in (gain.low, gain.high)]
     assert ends == pytest.approx([0.02228, 0.22772], abs=0.001)
 
 
 def test_only_what_is_shown_to_be_better_is_kept() -> None:
-    assert chosen(*PAIRS, *PAIRS).kept == FOUR.point(BETTER)
-    assert chosen((BETTER, 180.0), (START, 185.0)).kept == FOUR.point(START)
-    assert chosen((2, 140.0), (START, 100.0)).point == FOUR.point(2)
+    assert chosen(*PAIRS, *PAIRS).recommended_point == FOUR.build_point(BETTER)
+    assert chosen((BETTER, 180.0), (START, 185.0)).recommended_point == FOUR.build_point(START)
+    assert chosen((2, 140.0), (START, 100.0)).point == FOUR.build_point(2)
 
 
 def test_a_choice_that_fails_once_is_refuted() -> None:
@@ -74,8 +74,8 @@ CALM = [(120.0, 100.0), (121.0, 100.0), (119.0, 100.0), (120.0, 100.0)]
 
 
 def test_pairs_that_something_else_slowed_are_left_out_unless_they_are_many() -> None:
-    assert confirmation([*CALM, (60.0, 100.0)]).verdict == "better"
-    assert confirmation([*CALM, (60.0, 100.0), (60.0, 100.0)]).verdict == "cannot be told"
+    assert compare_pairs([*CALM, (60.0, 100.0)]).verdict == "better"
+    assert compare_pairs([*CALM, (60.0, 100.0), (60.0, 100.0)]).verdict == "cannot be told"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_pairs_that_something_else_slowed_are_left_out_unless_they_are_many() ->
     ids=["above", "below", "a gain of 5 % is out of the question", "either"],
 )
 def test_a_verdict_has_three_values(ratios: tuple[float, ...], verdict: str) -> None:
-    assert confirmation([(100 * ratio, 100.0) for ratio in ratios]).verdict == verdict
+    assert compare_pairs([(100 * ratio, 100.0) for ratio in ratios]).verdict == verdict
 
 
 LOGS = st.lists(st.floats(-0.2, 0.2), min_size=3, max_size=9)
@@ -98,36 +98,37 @@ LOGS = st.lists(st.floats(-0.2, 0.2), min_size=3, max_size=9)
 @given(logs=LOGS)
 @settings(max_examples=60, deadline=None)
 def test_as_many_pairs_as_are_said_to_be_needed_would_tell(logs: list[float]) -> None:
-    found = confirmation([(math.exp(log), 1.0) for log in logs])
+    found = compare_pairs([(math.exp(log), 1.0) for log in logs])
     if found.needed is not None:
         # As many more of the same: their deviation is hardly below that of these.
         times = math.ceil(1.2 * found.needed / len(logs)) + 1
         assert (
-            confirmation([(math.exp(log), 1.0) for log in logs * times]).verdict != "cannot be told"
+            compare_pairs([(math.exp(log), 1.0) for log in logs * times]).verdict
+            != "cannot be told"
         )
 
 
 @given(noise=st.floats(0.01, 0.5), trials=st.integers(8, 200))
 def test_pairs_take_at_most_half_of_the_trials(noise: float, trials: int) -> None:
-    assert 2 <= pairs_planned(noise, trials, least=2) <= trials / 4
+    assert 2 <= plan_pairs(noise, trials, least=2) <= trials / 4
 
 
 def test_more_noise_needs_more_pairs() -> None:
-    planned = [pairs_planned(noise, TRIALS, least=2) for noise in (0.02, 0.05, 0.2)]
+    planned = [plan_pairs(noise, TRIALS, least=2) for noise in (0.02, 0.05, 0.2)]
     assert planned == sorted({*planned})
 
 
 @pytest.mark.parametrize("pairs", [4, 8])
 def test_a_gain_that_pairs_are_said_to_show_is_shown_in_about_nine_of_ten(pairs: int) -> None:
-    chance, gain = np.random.default_rng(pairs), shown_gain(0.06, pairs)
+    chance, gain = np.random.default_rng(pairs), estimate_shown_gain(0.06, pairs)
     measured = np.exp(chance.normal(0, 0.06, (1000, pairs, 2)))
     measured[..., 0] *= 1 + gain
-    shown = [confirmation(each).verdict == "better" for each in measured.tolist()]
+    shown = [compare_pairs(each).verdict == "better" for each in measured.tolist()]
     assert 0.8 <= np.mean(shown) <= 0.95
 
 
 def test_a_large_gain_needs_fewer_pairs_and_one_may_be_disturbed() -> None:
-    planned = [pairs_planned(0.06, TRIALS, least=2, gain=gain) for gain in (0.0, 0.1, 1.0)]
+    planned = [plan_pairs(0.06, TRIALS, least=2, gain=gain) for gain in (0.0, 0.1, 1.0)]
     assert planned[0] == planned[1] > planned[2] == 4
 
 
@@ -136,7 +137,7 @@ def test_the_same_settings_are_called_better_in_at_most_2_5_percent(pairs: int) 
     # Draws of a rate of 2.5 % are above 3.8 % less than once in a thousand times.
     chance, draws = np.random.default_rng(pairs), 1500
     measured = np.exp(chance.normal(0, 0.2, (draws, pairs, 2))).tolist()
-    assert sum(confirmation(each).verdict == "better" for each in measured) <= 0.038 * draws
+    assert sum(compare_pairs(each).verdict == "better" for each in measured) <= 0.038 * draws
 
 
 def test_a_planted_setting_is_kept_and_where_today_s_are_best_none_is() -> None:

@@ -19,13 +19,13 @@ from servable.tune.container_space import (
     Machine,
     Machines,
     SettingsGrid,
-    _together,
-    current,
-    grid,
+    _join_spaces,
+    build_current_point,
+    build_grid,
+    build_machines,
+    build_space,
+    derive_point_settings,
     is_distinct,
-    machines,
-    settings_at,
-    space,
 )
 from servable.tune.search.space import BATCH_SIZE, WORKER_CLASS, WORKER_THREADS, Point, Space
 from tests.preflight.overlay import overlaid
@@ -43,12 +43,12 @@ def placed(name: str, folder: str = "environments") -> tuple[ValidFile, Placemen
 @pytest.fixture(scope="module")
 def prod() -> Prod:
     loaded, placement = placed("prod")
-    return loaded, placement, space(loaded, placement)
+    return loaded, placement, build_space(loaded, placement)
 
 
 def test_every_point_of_prod_can_run(prod: Prod) -> None:
     _, placement, tried = prod
-    assert tried.number(current(placement)) is not None
+    assert tried.find_number(build_current_point(placement)) is not None
     assert len(prod[2]) >= 500
 
     _, placement, tried = prod
@@ -60,7 +60,7 @@ def test_every_point_of_prod_can_run(prod: Prod) -> None:
             workers=settings.gunicorn_workers or 1,
         )
         for number in range(0, len(tried), 37)
-        for settings in [settings_at(tried.point(number), placement)]
+        for settings in [derive_point_settings(tried.build_point(number), placement)]
     ]
     assert all(one is None or one.total_gib <= placement.instance.memory_gib for one in needed)
     sizes = prod[2].grid["batching.max_batch_size"]
@@ -68,7 +68,7 @@ def test_every_point_of_prod_can_run(prod: Prod) -> None:
 
     loaded, placement, tried = prod
     assert isinstance(loaded, ValidFile)
-    settings = settings_at(tried.point(len(tried) - 1), placement)
+    settings = derive_point_settings(tried.build_point(len(tried) - 1), placement)
     variant = placement.variant.model_copy(update={"container": settings})
     changed = loaded.environment.model_copy(update={"variants": {"primary": variant}})
     other = ValidFile(**{**vars(loaded), "draft": changed})
@@ -77,14 +77,14 @@ def test_every_point_of_prod_can_run(prod: Prod) -> None:
 
 def test_no_point_has_settings_without_effect_or_that_check_rejects(prod: Prod) -> None:
     loaded, placement, tried = prod
-    points = [tried.point(number) for number in range(len(tried))]
+    points = [tried.build_point(number) for number in range(len(tried))]
     pairs = {(point[WORKER_CLASS], point[WORKER_THREADS]) for point in points}
     assert pairs == {("sync", 1), ("gevent", 1), ("gthread", 2), ("gthread", 8)}
     machine = Machine(loaded=loaded, placement=placement)
     for point in points[:: len(points) // 12]:
-        rules = {one.rule for one in check_all(machine.at(point))}
+        rules = {one.rule for one in check_all(machine.apply_point(point))}
         assert not rules & NEVER_PROPOSED
-        assert not select_errors(check(machine.at(point)))
+        assert not select_errors(check(machine.apply_point(point)))
 
 
 def changed(**container: object) -> Placement:
@@ -108,13 +108,13 @@ def changed(**container: object) -> Placement:
 def test_todays_worker_class_is_the_one_that_runs(
     settings: dict[str, object], kind: str, threads: int
 ) -> None:
-    today = current(changed(**settings))
+    today = build_current_point(changed(**settings))
     assert (today[WORKER_CLASS], today[WORKER_THREADS]) == (kind, threads)
 
 
 def test_todays_own_values_are_among_those_tried() -> None:
     loaded, _ = placed("prod")
-    values = grid(loaded, changed(gunicorn_workers=3, inter_op_threads=5)).values
+    values = build_grid(loaded, changed(gunicorn_workers=3, inter_op_threads=5)).values
     assert (3 in values["gunicorn_workers"], 5 in values["inter_op_threads"]) == (True, True)
 
 
@@ -147,27 +147,27 @@ def test_a_queue_is_tried_where_it_can_fill_and_threads_with_gthread(
 
 def test_what_is_not_tried_has_a_reason() -> None:
     loaded, placement = placed("prod")
-    left_out = grid(loaded, placement).left_out
+    left_out = build_grid(loaded, placement).left_out
     assert left_out[QUEUE].startswith("at most 8.3 requests are at one instance at once")
     assert "no throughput" in left_out["nginx_read_timeout_seconds"]
     alone = dataclasses.replace(placement.served, has_code=False)
-    left_out = grid(loaded, dataclasses.replace(placement, served=alone)).left_out
+    left_out = build_grid(loaded, dataclasses.replace(placement, served=alone)).left_out
     assert "no Gunicorn runs" in left_out[WORKER_CLASS]
-    known = machines(loaded, placement, only=(WORKER_THREADS, "onednn"))
+    known = build_machines(loaded, placement, only=(WORKER_THREADS, "onednn"))
     assert known.left_out["tfs_processes"] == "it isn't among --setting"
     # Today's class is gevent, which has no threads.
     assert known.left_out[WORKER_THREADS].startswith("no other value")
-    tried = {*grid(loaded, placement).values, *left_out, "batching"}
+    tried = {*build_grid(loaded, placement).values, *left_out, "batching"}
     assert tried >= ContainerSettings.model_fields.keys()
 
 
 def test_only_named_settings_change_and_unknown_settings_and_types_are_named() -> None:
     loaded, placement = placed("local")
-    assert space(loaded, placement, ("onednn",)).names == ("onednn",)
+    assert build_space(loaded, placement, ("onednn",)).names == ("onednn",)
     with pytest.raises(ValueError, match="workers: no setting to try; allowed: tfs_processes"):
-        space(loaded, placement, ("workers",))
+        build_space(loaded, placement, ("workers",))
     with pytest.raises(ValueError, match=r"ml\.c5\.huge"):
-        machines(loaded, placement, instance_types=("ml.c5.huge",))
+        build_machines(loaded, placement, instance_types=("ml.c5.huge",))
 
 
 def test_a_rule_that_refuses_a_value_takes_its_points_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,8 +178,8 @@ def test_a_rule_that_refuses_a_value_takes_its_points_out(monkeypatch: pytest.Mo
         return errors if container.onednn is False else []
 
     monkeypatch.setattr("servable.tune.container_space.check_all", one_refused)
-    tried = space(*placed("local"), ("onednn", "intra_op_threads"))
-    assert {tried.point(number)["onednn"] for number in range(len(tried))} == {True}
+    tried = build_space(*placed("local"), ("onednn", "intra_op_threads"))
+    assert {tried.build_point(number)["onednn"] for number in range(len(tried))} == {True}
 
 
 @pytest.mark.parametrize("name", ["jax-fixed", "keras-fixed", "module-scalar", "tf1-tags"])
@@ -189,27 +189,31 @@ def test_batching_is_not_tried_where_requests_cannot_be_merged(name: str, projec
     loaded = overlaid(project, lines)
     assert isinstance(loaded, ValidFile)
     placement = list_placements(loaded.environment)[0]
-    assert grid(loaded, placement).left_out[BATCH_SIZE].startswith("`servable check` rejects it")
+    assert (
+        build_grid(loaded, placement).left_out[BATCH_SIZE].startswith("`servable check` rejects it")
+    )
 
 
 @pytest.fixture(scope="module")
 def both() -> Machines:
     loaded, placement = placed("local")
-    return machines(
+    return build_machines(
         loaded, placement, only=("gunicorn_workers",), instance_types=("ml.c5.4xlarge",)
     )
 
 
 def test_each_instance_type_has_its_own_values_and_load(both: Machines) -> None:
-    points = [both.space.point(number) for number in range(len(both.space))]
+    points = [both.space.build_point(number) for number in range(len(both.space))]
     found = {(point["instance_type"], point["gunicorn_workers"]) for point in points}
     small = {("ml.c5.xlarge", workers) for workers in (1, 2, 4, 8)}
     assert found == small | {("ml.c5.4xlarge", workers) for workers in (1, 4, 8, 16, 32)}
-    assert both.larger({"instance_type": "ml.c5.4xlarge", "gunicorn_workers": 8}) == 4.0
-    first = both.space.point(both.space.nearest(both.wanted[0]))
+    assert both.compute_vcpu_ratio({"instance_type": "ml.c5.4xlarge", "gunicorn_workers": 8}) == 4.0
+    first = both.space.build_point(both.space.find_nearest(both.initial_points[0]))
     assert first["instance_type"] == "ml.c5.xlarge"
 
-    changed = both.of({"instance_type": "ml.c5.4xlarge"}).at({"gunicorn_workers": 32})
+    changed = both.find_machine({"instance_type": "ml.c5.4xlarge"}).apply_point(
+        {"gunicorn_workers": 32}
+    )
     assert isinstance(changed, ValidFile)
     variant = next(iter(changed.environment.variants.values()))
     assert (variant.instance_type, variant.container.gunicorn_workers) == ("ml.c5.4xlarge", 32)
@@ -222,7 +226,7 @@ def test_on_several_types_the_settings_that_all_try_are_tried(both: Machines) ->
         small: Space({"onednn": (False, True), QUEUE: (4, 64)}),
         large: Space({"onednn": (True,)}),
     }
-    joined = _together(spaces, both.kinds)
+    joined = _join_spaces(spaces, both.kinds)
     assert joined.names == ("instance_type", "onednn")
     assert joined.keys == ((small, False), (small, True), (large, True))
 
@@ -289,7 +293,7 @@ def test_transport_is_tried_where_the_requests_allow_it(
         variant=placement.variant.model_copy(update={"container": container}),
         model=placement.model.model_copy(update={"handler": "servable"}),
     )
-    known = grid(loaded, ours, bodies)
+    known = build_grid(loaded, ours, bodies)
     every = {**known.values, **known.left_out}
     found = {name: every[name] for name in ("transport", "grpc_from_bytes") if name in every}
     shortened = {
@@ -301,7 +305,7 @@ def test_transport_is_tried_where_the_requests_allow_it(
 
 def test_without_our_handler_nothing_reads_the_transport() -> None:
     loaded, placement = placed("local")
-    assert "no handler" in grid(loaded, placement, [SMALL]).left_out["transport"]
+    assert "no handler" in build_grid(loaded, placement, [SMALL]).left_out["transport"]
 
 
 def batched(peak_rps: float | None) -> SettingsGrid:
@@ -314,7 +318,7 @@ def batched(peak_rps: float | None) -> SettingsGrid:
     container = placement.variant.container.model_copy(update={"batching": None})
     update = {"container": container, "min_instances": 1, "max_instances": 1}
     variant = placement.variant.model_copy(update=update)
-    return grid(
+    return build_grid(
         dataclasses.replace(loaded, draft=changed), dataclasses.replace(placement, variant=variant)
     )
 
@@ -326,7 +330,7 @@ def test_batches_are_tried_where_requests_meet(monkeypatch: pytest.MonkeyPatch) 
     def refused(loaded: Loaded, placement: Placement, point: Point) -> set[str]:
         return {"batch-fixed-shape"} if point.get(BATCH_SIZE) else set()
 
-    monkeypatch.setattr("servable.tune.container_space._rejects", refused)
+    monkeypatch.setattr("servable.tune.container_space._find_rejecting_rules", refused)
     assert "`servable check` rejects it" in batched(None).left_out[BATCH_SIZE]
 
 
@@ -334,7 +338,7 @@ def test_batches_are_tried_where_requests_meet(monkeypatch: pytest.MonkeyPatch) 
 def test_with_two_vcpus_no_setting_is_below_one(kind: str) -> None:
     loaded, placement = placed("dev")
     instance = dataclasses.replace(placement.instance, name=kind, vcpus=2)
-    values = grid(loaded, dataclasses.replace(placement, instance=instance)).values
+    values = build_grid(loaded, dataclasses.replace(placement, instance=instance)).values
     counts = [one for each in values.values() for one in each if type(one) is int]
     assert values["tfs_processes"][0] == 1
     assert min(one for one in values["tfs_processes"] if one is not None) == 1

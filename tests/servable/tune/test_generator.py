@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from servable.load.load_generator import LoadError, LoadGenerator
-from servable.load.load_target import Body, LoadTarget, Pace, container, endpoint
+from servable.load.load_target import (
+    Body,
+    LoadTarget,
+    Pace,
+    build_container_target,
+    build_endpoint_target,
+)
 from servable.load.measurement import LoadStep, Loop
 from tests.servable.tune.servers import OK, Answer, Server, Stall
 
@@ -29,7 +35,7 @@ def ready(number: int, headers: dict[str, str], body: bytes) -> Answer:
 def generator() -> Iterator[LoadGenerator]:
     """Aimed by each test: its process takes longer to start than a step."""
     credentials = {"AWS_ACCESS_KEY_ID": "123456789012", "AWS_SECRET_ACCESS_KEY": "nothing"}
-    nowhere = container("http://127.0.0.1:1")
+    nowhere = build_container_target("http://127.0.0.1:1")
     variables = os.environ | credentials
     with LoadGenerator(nowhere, [BODY], loop="closed", variables=variables) as one:
         yield one
@@ -40,8 +46,8 @@ def measured(generator: LoadGenerator) -> Measured:
     def step(
         target: LoadTarget, load: float, pace: Pace = BRIEF, *, loop: Loop = "closed"
     ) -> LoadStep:
-        generator.aim(target, [BODY], loop=loop)
-        return generator.step(load, pace)
+        generator.set_target(target, [BODY], loop=loop)
+        return generator.run_step(load, pace)
 
     return step
 
@@ -52,8 +58,8 @@ def both(generator: LoadGenerator) -> Both:
     seldom = Body(content=b"1,2", content_type="text/csv", custom_attributes="tfs-model-name=a")
     often = Body(content=BODY.content, content_type=BODY.content_type, weight=3.0)
     with Server(ready) as server:
-        generator.aim(container(server.url), [seldom, often], loop="closed")
-        return server, generator.step(2, BRIEF), generator.step(4, BRIEF)
+        generator.set_target(build_container_target(server.url), [seldom, often], loop="closed")
+        return server, generator.run_step(2, BRIEF), generator.run_step(4, BRIEF)
 
 
 def test_bodies_are_sent_as_often_as_they_weigh(both: Both) -> None:
@@ -68,7 +74,7 @@ def test_bodies_are_sent_as_often_as_they_weigh(both: Both) -> None:
 def test_a_step_counts_without_the_warm_up(both: Both) -> None:
     assert [step.users for step in both[1:]] == [2, 4]
     server, *steps = both
-    assert sum(step.sent for step in steps) < len(server.asked)
+    assert sum(step.request_count for step in steps) < len(server.asked)
     assert 0 < both[1].generator_cpu_share <= 1.1
 
     step = both[1]
@@ -78,7 +84,7 @@ def test_a_step_counts_without_the_warm_up(both: Both) -> None:
 
 def test_connections_are_kept(measured: Measured) -> None:
     with Server(ready) as server:
-        measured(container(server.url), 2)
+        measured(build_container_target(server.url), 2)
     assert len(server.ports) == 2
 
 
@@ -88,16 +94,16 @@ def always(status: int, more: dict[str, str], content: bytes) -> Callable[..., A
 
 def test_errors_and_timeouts_are_counted_beside_latencies(measured: Measured) -> None:
     with Server(always(503, {}, b"no")) as server:
-        step = measured(container(server.url), 2)
-    assert (step.errors, step.latencies.count) == ({"503": step.sent}, 0)
+        step = measured(build_container_target(server.url), 2)
+    assert (step.errors, step.latencies.count) == ({"503": step.request_count}, 0)
 
     said = b'{"OriginalStatusCode": 500, "Message": "no"}'
     with Server(always(424, {"x-amzn-ErrorType": "ModelError:x"}, said)) as server:
-        step = measured(container(server.url), 1)
+        step = measured(build_container_target(server.url), 1)
     assert step.first_answers == {"424 ModelError, 500 from the container": said.decode()}
     with Server(ready) as server:
         url = server.url
-    assert set(measured(container(url), 1).errors) == {"connection refused"}
+    assert set(measured(build_container_target(url), 1).errors) == {"connection refused"}
 
     def hang(number: int, headers: dict[str, str], body: bytes) -> Answer:
         time.sleep(1.0)
@@ -111,7 +117,7 @@ def test_errors_and_timeouts_are_counted_beside_latencies(measured: Measured) ->
 
 def test_an_endpoint_s_requests_are_signed(measured: Measured) -> None:
     with Server(ready) as server:
-        measured(endpoint("ranker", region=REGION, runtime_url=server.url), 1)
+        measured(build_endpoint_target("ranker", region=REGION, runtime_url=server.url), 1)
         headers = server.asked[0][0]
     assert f"/{REGION}/sagemaker/aws4_request" in headers["Authorization"]
 
@@ -123,7 +129,7 @@ def test_without_credentials_it_says_so() -> None:
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    target = endpoint("ranker", region=REGION, runtime_url="http://127.0.0.1:1")
+    target = build_endpoint_target("ranker", region=REGION, runtime_url="http://127.0.0.1:1")
     with pytest.raises(LoadError, match="credentials"):
         LoadGenerator(target, [BODY], loop="closed", variables=kept | none)
 
@@ -134,8 +140,8 @@ def test_an_open_loop_sends_at_its_rate_whatever_the_server_does(measured: Measu
         return OK
 
     with Server(slow) as server:
-        step = measured(container(server.url), 50, loop="open")
-    assert step.sent / step.seconds == pytest.approx(50, rel=0.2)
+        step = measured(build_container_target(server.url), 50, loop="open")
+    assert step.request_count / step.seconds == pytest.approx(50, rel=0.2)
 
 
 # At 100 a second: in the middle of the step, and at its end, when nobody would wait for the answers.
@@ -145,35 +151,35 @@ def test_a_server_that_stalls_for_2_seconds_is_never_reported_as_fast(
 ) -> None:
     pace = Pace(warm_up_seconds=0.3, least_seconds=2.0, most_seconds=2.0, arrivals="constant")
     with Server(Stall(2.0, at=request_number)) as server:
-        step = measured(container(server.url), 100, pace, loop="open")
+        step = measured(build_container_target(server.url), 100, pace, loop="open")
     assert step.latencies.p99_ms > 1500
 
 
 @pytest.fixture(scope="module")
 def two_processes() -> Iterator[LoadGenerator]:
     """Two processes that send, and Locust's master."""
-    nowhere = container("http://127.0.0.1:1")
+    nowhere = build_container_target("http://127.0.0.1:1")
     with LoadGenerator(nowhere, [BODY], loop="closed", processes=2) as one:
         yield one
 
 
 def test_two_processes_share_the_users_and_the_rate(two_processes: LoadGenerator) -> None:
     with Server(ready) as server:
-        two_processes.aim(container(server.url), [BODY], loop="closed")
-        two_processes.step(4, BRIEF)
+        two_processes.set_target(build_container_target(server.url), [BODY], loop="closed")
+        two_processes.run_step(4, BRIEF)
     assert len(server.ports) == 4
     with Server(ready) as server:
-        two_processes.aim(container(server.url), [BODY], loop="open")
-        step = two_processes.step(60, BRIEF)
-    assert step.sent / step.seconds == pytest.approx(60, rel=0.25)
+        two_processes.set_target(build_container_target(server.url), [BODY], loop="open")
+        step = two_processes.run_step(60, BRIEF)
+    assert step.request_count / step.seconds == pytest.approx(60, rel=0.25)
 
 
 def test_a_process_that_ends_during_a_step_ends_the_test() -> None:
-    nowhere = container("http://127.0.0.1:1")
+    nowhere = build_container_target("http://127.0.0.1:1")
     with LoadGenerator(nowhere, [BODY], loop="closed", processes=2) as generator:
 
         def kill(found: dict[str, object]) -> None:
             generator._workers[0].kill()
 
         with pytest.raises(LoadError, match="has not reported"):
-            generator.step(2, Pace(warm_up_seconds=0.0), kill)
+            generator.run_step(2, Pace(warm_up_seconds=0.0), kill)

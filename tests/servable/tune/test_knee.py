@@ -8,9 +8,9 @@ import pytest
 
 from servable.load.load_generator import LoadGenerator, Progress
 from servable.load.load_target import Pace
-from servable.load.load_test import Schedule, measure
+from servable.load.load_test import Schedule, measure_curve
 from servable.load.measurement import LoadStep
-from servable.load.objective import Objective, knee, saturation
+from servable.load.objective import Objective, find_knee, find_saturation
 from servable.load.page import format_knee
 from servable.measured.precision import Interval, Latencies
 from servable_scaling.rehearsal.fleet import compute_erlang_c
@@ -34,7 +34,7 @@ def errors() -> list[tuple[float, float]]:
         for seed in range(2):
             schedule = Schedule(loop="open", first=20.0 * cores, objective=objective)
             measured = simulated(cores, 10.0, schedule, seconds=REQUESTS / 100 / cores, seed=seed)
-            at, full = knee(measured, objective), saturation(measured)
+            at, full = find_knee(measured, objective), find_saturation(measured)
             assert at is not None
             assert full is not None
             found.append((abs(at.rps.value / truth - 1), abs(full.rps.value / (100 * cores) - 1)))
@@ -64,60 +64,60 @@ PLATEAU = curve(
 
 
 def test_a_plateau_begins_where_it_is_reached_and_is_not_its_highest_noise() -> None:
-    found = saturation(PLATEAU)
+    found = find_saturation(PLATEAU)
     assert found is not None
     assert found.rps.value == pytest.approx(319, rel=0.015)
     assert 14 <= found.load.value <= 17
 
 
 def test_the_knee_and_its_interval_lie_between_the_steps_around_the_objective() -> None:
-    found = knee(PLATEAU, HUNDRED)
+    found = find_knee(PLATEAU, HUNDRED)
     assert found is not None
     assert 16 < found.load.value < 32
     assert found.load.low <= found.load.value <= found.load.high
 
 
 def test_one_odd_step_changes_neither_the_plateau_nor_the_knee() -> None:
-    found = saturation(curve(step(1, 100.0), step(2, 200.0), step(4, 198.0), step(8, 90.0)))
+    found = find_saturation(curve(step(1, 100.0), step(2, 200.0), step(4, 198.0), step(8, 90.0)))
     assert found is not None
     assert found.rps.value == pytest.approx(199, rel=0.02)
 
     steps = [step(users, 20.0 * users, 50.0) for users in (1, 2, 4, 8)]
     late = step(16, 320.0, 400.0)
     hiccup = step(3, 60.0, 72.0)  # its p99 is 107 ms
-    found = knee(curve(*steps, hiccup, late), HUNDRED)
+    found = find_knee(curve(*steps, hiccup, late), HUNDRED)
     assert found is not None
     assert found.load.value > 8
 
 
 def test_failing_and_refused_steps_do_not_meet_the_objective() -> None:
     failing = step(2, 200.0, errors={"500": 10})
-    found = knee(curve(step(1, 100.0), failing), HUNDRED)
+    found = find_knee(curve(step(1, 100.0), failing), HUNDRED)
     assert found is not None
     assert found.load.value < 2
 
     refused = step(2, 200.0, 500.0, send_lags=Latencies.from_milliseconds([100.0] * 99))
-    found = knee(curve(step(1, 100.0), refused), HUNDRED)
+    found = find_knee(curve(step(1, 100.0), refused), HUNDRED)
     assert found is not None
     assert not found.bounded
 
 
 def test_a_curve_that_meets_its_objective_everywhere_says_at_least_and_nowhere_none() -> None:
-    found = knee(curve(step(1, 100.0), step(2, 200.0)), HUNDRED)
+    found = find_knee(curve(step(1, 100.0), step(2, 200.0)), HUNDRED)
     assert found is not None
     assert (found.load.value, found.bounded) == (2.0, False)
     assert format_knee(found).startswith("knee: at least 200")
-    broken = knee(curve(step(1, 100.0), step(2, 200.0, 500.0)), HUNDRED)
+    broken = find_knee(curve(step(1, 100.0), step(2, 200.0, 500.0)), HUNDRED)
     assert broken is not None
     assert "at least" not in format_knee(broken)
-    assert knee(curve(step(1, 100.0, 500.0)), HUNDRED) is None
+    assert find_knee(curve(step(1, 100.0, 500.0)), HUNDRED) is None
 
 
 def test_an_uncertain_latency_makes_the_interval_wider() -> None:
     def found(low: float, high: float) -> float:
         known = Interval(value=75.0, low=low, high=high)
         steps = [step(one, 20.0 * one, 5.0 * one, p99_interval_ms=known) for one in (8, 16, 24)]
-        at = knee(curve(*steps), HUNDRED)
+        at = find_knee(curve(*steps), HUNDRED)
         assert at is not None
         return at.load.high - at.load.low
 
@@ -127,14 +127,14 @@ def test_an_uncertain_latency_makes_the_interval_wider() -> None:
 def test_steps_of_which_next_to_nothing_is_known_have_points_too() -> None:
     unknown = Interval(value=100.0, low=0.0, high=200.0)
     steps = [step(users, 100.0, throughput_rps=unknown) for users in (1, 2)]
-    found = saturation(curve(*steps))
+    found = find_saturation(curve(*steps))
     assert found is not None
     assert found.rps.low < 100 < found.rps.high
 
 
 def loads(schedule: Schedule, target: Callable[[int], LoadStep]) -> list[float]:
     steps: list[LoadStep] = []
-    while (load := schedule.next(steps)) is not None:
+    while (load := schedule.choose_next_load(steps)) is not None:
         steps.append(target(round(load)))
         assert len(steps) < 40, "it never ends"
     return [one.load for one in steps]
@@ -165,7 +165,7 @@ def test_it_ends_at_the_most_at_failures_and_after_given_loads_and_says_why() ->
     cases: list[tuple[dict[str, int], str]] = [({"500": 900}, "failing"), ({}, "saturated")]
     for errors, ended in cases:
         flat = [step(1, 100.0), step(2, 100.0, errors=errors)]
-        assert Schedule(loop="closed").ended(flat) == ended
+        assert Schedule(loop="closed").describe_end(flat) == ended
 
 
 def test_an_open_loop_is_raised_until_the_answers_fall_behind() -> None:
@@ -189,7 +189,9 @@ class LateOnce(LoadGenerator):
     def __init__(self) -> None:
         self.steps = 0
 
-    def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> LoadStep:
+    def run_step(
+        self, load: float, pace: Pace, progress: Progress = lambda found: None
+    ) -> LoadStep:
         self.steps += 1
         return step(
             round(load),
@@ -200,8 +202,8 @@ class LateOnce(LoadGenerator):
 
 def test_a_step_that_was_sent_late_is_measured_once_more() -> None:
     schedule = Schedule(loop="closed", fixed=(1.0, 2.0))
-    found = measure(LateOnce(), schedule, Pace(), ASKED)
-    assert [one.refused for one in found.steps] == [None, None]
+    found = measure_curve(LateOnce(), schedule, Pace(), ASKED)
+    assert [one.rejection for one in found.steps] == [None, None]
 
 
 def test_the_simulator_agrees_with_erlang() -> None:

@@ -15,12 +15,12 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from servable.load.bodies import bodies_of
+from servable.load.bodies import load_bodies
 from servable.load.command import load
 from servable.load.load_generator import LoadGenerator
-from servable.load.load_target import container
+from servable.load.load_target import build_container_target
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.run import say
+from servable.load.run import print_result
 from tests.checkouts import ROOT
 from tests.servable.tune.measured import curve, step
 from tests.servable.tune.servers import OK, Answer, Server
@@ -90,7 +90,7 @@ def test_a_run_is_told_to_programs_and_written_down(ran: Ran, server: Server) ->
     assert [step.users for step in ran.curve.steps] == [1, 3]
     told = [step["throughput_rps"]["value"] for step in ran.said["steps"]]
     assert told == [step.throughput_rps.value for step in ran.curve.steps]
-    assert ran.code == int(any(step.refused for step in ran.curve.steps))
+    assert ran.code == int(any(step.rejection for step in ran.curve.steps))
     assert server.paths == {"/invocations"}
     assert ran.curve.asked.bodies == ("1 of a.json (application/json)",)
     assert ran.said["relative"] is True
@@ -190,13 +190,13 @@ def test_what_failed_is_shown_with_its_first_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], answer: str
 ) -> None:
     failed = step(1, 0.0, errors={"400": 7}, first_answers={"400": answer})
-    say(curve(failed), None, tmp_path, as_json=False, verdict="holds")
+    print_result(curve(failed), None, tmp_path, as_json=False, verdict="holds")
     assert "failed: 7 x 400\n  such as: x: got 3 rows\n" in capsys.readouterr().out
 
 
 def test_no_other_computer_can_join_unless_an_address_is_named(body: Path) -> None:
-    requests = bodies_of((str(body),), content_type=None, loaded=None)[0]
-    nowhere = container("http://127.0.0.1:1")
+    requests = load_bodies((str(body),), content_type=None, loaded=None)[0]
+    nowhere = build_container_target("http://127.0.0.1:1")
     with LoadGenerator(nowhere, requests, loop="closed", processes=2) as generator:
         connections = psutil.Process(generator._head.pid).net_connections("tcp")
     assert {one.laddr.ip for one in connections if one.status == "LISTEN"} == {"127.0.0.1"}

@@ -7,7 +7,7 @@ import pytest
 
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import list_placements
-from servable.load.bodies import read
+from servable.load.bodies import load_body_file
 from servable.load.load_target import Pace
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective
@@ -30,7 +30,9 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTrials]:
     assert isinstance(loaded, ValidFile)
     (placement,) = list_placements(loaded.environment)
     body = RANKER.parent / "golden" / "request-rows.json"
-    options = TuneOptions(bodies=read(body), body_names=(body.name,), only=("inter_op_threads",))
+    options = TuneOptions(
+        bodies=load_body_file(body), body_names=(body.name,), only=("inter_op_threads",)
+    )
     silent = TuneProgress(began=Mock(), trial=Mock(), stage=Mock(), step=Mock())
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -39,7 +41,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTrials]:
         patch.chdir(project)
         patch.setattr(LocalTrials, "trial_pace", QUICK)
         # Other tests run meanwhile.
-        patch.setattr(LocalTrials, "busy_share", lambda _: 0.0)
+        patch.setattr(LocalTrials, "measure_busy_share", lambda _: 0.0)
         yield made
 
 
@@ -47,13 +49,13 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTrials]:
 def measured(trials: LocalTrials) -> Measurement:
     """A trial at one user, with another number of threads than today's."""
     space = trials.machines.space
-    every = [space.point(number) for number in range(len(space.keys))]
+    every = [space.build_point(number) for number in range(len(space.keys))]
     (point,) = [one for one in every if one["inter_op_threads"] == 1]
-    return trials.trial(point, EASY, 1.0)
+    return trials.measure_trial(point, EASY, 1.0)
 
 
 def test_every_request_of_a_trial_is_answered(measured: Measurement, trials: LocalTrials) -> None:
     assert measured.value == measured.about["rps"]["value"] > 0
     curve = LoadCurve.read(trials._run.folder / measured.about["curve"] / CURVE)
     assert [step.errors for step in curve.steps] == [{}] * len(curve.steps)
-    assert 0 < trials.objective().most_ms < EASY.most_ms
+    assert 0 < trials.decide_objective().most_ms < EASY.most_ms

@@ -12,7 +12,12 @@ import pytest
 
 from servable.load import load_generator
 from servable.load.load_generator import LoadError, LoadGenerator
-from servable.load.load_target import LoadTarget, Pace, container, endpoint
+from servable.load.load_target import (
+    LoadTarget,
+    Pace,
+    build_container_target,
+    build_endpoint_target,
+)
 from servable.load.measurement import CURVE, LoadCurve, LoadStep, Loop
 from tests.checkouts import ROOT
 from tests.servable.tune.servers import OK, Answer, Server
@@ -78,25 +83,25 @@ def run(
     file.write_text(text)
     variables = os.environ | {"PYTHONPATH": str(ROOT)} | more
     with LoadGenerator(target, [], loop=loop, locustfile=file, variables=variables) as generator:
-        return generator.step(load, PACE)
+        return generator.run_step(load, PACE)
 
 
 def test_a_locustfile_s_users_wait_and_fail_as_it_says(tmp_path: Path, server: Server) -> None:
-    step = run(tmp_path, DUE, container(server.url), 2, "closed")
+    step = run(tmp_path, DUE, build_container_target(server.url), 2, "closed")
     # 2 users, each 5 ms and 10 to 20 ms between.
     assert 40 < step.throughput_rps.value < 2 / 0.015
-    assert (server.paths, step.failed, step.from_due) == ({"/invocations"}, 0, True)
+    assert (server.paths, step.failure_count, step.from_due) == ({"/invocations"}, 0, True)
 
     with Server(lambda *_: (200, {}, b"nothing")) as empty:
-        step = run(tmp_path, DUE, container(empty.url), 2, "closed")
-    assert step.errors == {"no outputs": step.sent}
+        step = run(tmp_path, DUE, build_container_target(empty.url), 2, "closed")
+    assert step.errors == {"no outputs": step.request_count}
 
 
 def test_an_open_loop_ignores_the_users_wait_time_and_counts_from_the_due_time(
     tmp_path: Path, server: Server
 ) -> None:
-    step = run(tmp_path, DUE, container(server.url), 50, "open")
-    assert step.sent / step.seconds == pytest.approx(50, rel=0.2)
+    step = run(tmp_path, DUE, build_container_target(server.url), 50, "open")
+    assert step.request_count / step.seconds == pytest.approx(50, rel=0.2)
     assert step.from_due
 
 
@@ -113,29 +118,31 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = DUE.replace("between(0.01, 0.02)", "between(0.4, 0.4)")
-    run(tmp_path, text, container(server.url), 1, "closed")
+    run(tmp_path, text, build_container_target(server.url), 1, "closed")
     assert (len(server.asked) > 1, len(server.ports)) == (True, 1)
     monkeypatch.setattr(load_generator, "_MODULE", [sys.executable, "-c", IDLE])
     with Server(slow) as other:
-        step = run(tmp_path, text, container(other.url), 1, "closed")
-    assert (len(other.ports), step.failed) == (len(other.asked), 0)
+        step = run(tmp_path, text, build_container_target(other.url), 1, "closed")
+    assert (len(other.ports), step.failure_count) == (len(other.asked), 0)
 
 
 def test_any_other_class_counts_from_sending(tmp_path: Path, server: Server) -> None:
-    closed = run(tmp_path, OTHER, container(server.url), 2, "closed")
-    opened = run(tmp_path, OTHER, container(server.url), 50, "open")
+    closed = run(tmp_path, OTHER, build_container_target(server.url), 2, "closed")
+    opened = run(tmp_path, OTHER, build_container_target(server.url), 50, "open")
     assert [closed.from_due, opened.from_due] == [False, False]
-    assert opened.sent / opened.seconds == pytest.approx(50, rel=0.2)
+    assert opened.request_count / opened.seconds == pytest.approx(50, rel=0.2)
 
 
 @pytest.mark.parametrize("text", [DUE, OTHER], ids=["EndpointUser", "HttpUser"])
 def test_our_session_signs_requests_to_the_endpoint_only(tmp_path: Path, text: str) -> None:
     with Server(slow) as server, Server(slow) as elsewhere:
-        target = endpoint("ranker", region="eu-west-1", runtime_url=server.url, variant="blue")
+        target = build_endpoint_target(
+            "ranker", region="eu-west-1", runtime_url=server.url, variant="blue"
+        )
         task = f'self.client.post("{elsewhere.url}/other", json={{}})'
         text += f"\n    @task\n    def call(self):\n        {task}\n"
         step = run(tmp_path, text, target, 2, "closed", **CREDENTIALS)
-    assert step.failed == 0
+    assert step.failure_count == 0
     assert server.paths == {"/endpoints/ranker/invocations"}
     headers = server.asked[0][0]
     assert "/eu-west-1/sagemaker/aws4_request" in headers["Authorization"]
@@ -145,7 +152,7 @@ def test_our_session_signs_requests_to_the_endpoint_only(tmp_path: Path, text: s
 
 
 def test_a_task_that_raises_is_a_failure(tmp_path: Path, server: Server) -> None:
-    step = run(tmp_path, RAISING, container(server.url), 2, "closed")
+    step = run(tmp_path, RAISING, build_container_target(server.url), 2, "closed")
     assert set(step.errors) == {"Visitor raised ValueError: broken"}
     assert step.latencies.count == 0
 
@@ -162,7 +169,7 @@ def test_a_locustfile_that_cannot_be_used_is_rejected(
     tmp_path: Path, text: str, loop: Loop, problem: str
 ) -> None:
     with pytest.raises(LoadError, match=problem):
-        run(tmp_path, text, container("http://127.0.0.1:1"), 1, loop)
+        run(tmp_path, text, build_container_target("http://127.0.0.1:1"), 1, loop)
 
 
 def load(*arguments: str | Path) -> "subprocess.Popen[str]":

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servable.load.load_generator import LoadError
-from servable.load.load_target import Arrivals, times
+from servable.load.load_target import Arrivals, generate_arrival_times
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.objective import Objective, knee
+from servable.load.objective import Objective, find_knee
 from servable.measured.precision import (
     Interval,
     Latencies,
@@ -20,7 +20,7 @@ from servable.measured.precision import (
     format_number,
 )
 from servable.measured.student_t import compute_t975
-from servable.tune.trials import lateness, limit_beside
+from servable.tune.trials import choose_limit, explain_lateness
 from tests.servable.tune.measured import curve, step
 
 MILLISECONDS = st.lists(st.floats(0.01, 60_000), min_size=1, max_size=200)
@@ -50,7 +50,7 @@ def test_a_file_gives_back_the_curve_that_was_written(tmp_path: Path) -> None:
 def test_a_step_says_whether_it_is_known_or_refused_and_what_was_sent() -> None:
     for high, known in [(104.9, True), (105.1, False)]:
         interval = Interval(value=100.0, low=200.0 - high, high=high)
-        assert step(1, 100.0, throughput_rps=interval).known is known
+        assert step(1, 100.0, throughput_rps=interval).has_known_throughput is known
     for lag_ms, p50_ms, refused in [
         (4.9, 10.0, False),
         (5.1, 10.0, True),
@@ -58,8 +58,8 @@ def test_a_step_says_whether_it_is_known_or_refused_and_what_was_sent() -> None:
         (10.3, 100.0, True),
     ]:
         late = step(1, 100.0, p50_ms, send_lags=Latencies.from_milliseconds([lag_ms] * 100))
-        assert (late.refused is not None) is refused
-    assert step(1, 100.0, errors={"500": 3}, timeouts=2).sent == 101 + 5
+        assert (late.rejection is not None) is refused
+    assert step(1, 100.0, errors={"500": 3}, timeouts=2).request_count == 101 + 5
 
 
 HUNDRED = Objective(most_ms=100.0)
@@ -67,7 +67,7 @@ LATE = Latencies.from_milliseconds([50.0] * 100)
 
 
 def late(found: LoadCurve) -> bool:
-    return lateness(found, knee(found, HUNDRED)) is not None
+    return explain_lateness(found, find_knee(found, HUNDRED)) is not None
 
 
 def test_only_the_highest_load_that_may_be_the_knee_must_not_be_late() -> None:
@@ -84,16 +84,16 @@ def test_where_one_caller_got_no_answer_no_limit_is_made_up() -> None:
     )
     wanted = r"none of 3 requests \(3 500 Internal Server Error\).*servable invoke"
     with pytest.raises(LoadError, match=wanted):
-        limit_beside([broken], None)
+        choose_limit([broken], None)
 
 
 def test_the_limit_comes_from_the_quietest_time_of_one_caller_and_from_no_busy_computer() -> None:
     steps = [step(1, 100.0, p50_ms) for p50_ms in (30.0, 10.0, 20.0)]
     alone_ms = steps[1].latencies.p99_ms
-    assert limit_beside(steps, None).most_ms == pytest.approx(4 * alone_ms, rel=0.05)
-    assert limit_beside(steps, 40.0, busy=0.9).most_ms == 40.0
+    assert choose_limit(steps, None).most_ms == pytest.approx(4 * alone_ms, rel=0.05)
+    assert choose_limit(steps, 40.0, busy=0.9).most_ms == 40.0
     with pytest.raises(LoadError, match="other programs use 90% of this computer's CPU cores"):
-        limit_beside(steps, 20.0, busy=0.9)
+        choose_limit(steps, 20.0, busy=0.9)
 
 
 WINDOW_SECONDS = 0.1
@@ -139,7 +139,7 @@ def test_latencies_that_drift_are_known_less_well_than_those_that_do_not() -> No
 
 @pytest.mark.parametrize("arrivals", ["poisson", "constant"])
 def test_arrivals_come_at_their_rate(arrivals: Arrivals) -> None:
-    last = list(islice(times(200.0, arrivals, 0), 20_000))[-1]
+    last = list(islice(generate_arrival_times(200.0, arrivals, 0), 20_000))[-1]
     assert last == pytest.approx(100.0, rel=0.02)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from servable.load.temporary.endpoints import Ledger
-from servable.tune.run import RUNS, TRIALS_FILE, alone
+from servable.tune.run import RUNS, TRIALS_FILE, lock_folder
 from servable.tune.search.search import Search
 from servable.tune.search.space import Budget, Measurement, Space
 from tests.checkouts import ROOT
@@ -37,10 +37,10 @@ def open_to_others(project: Path) -> list[str]:
 def test_what_a_search_keeps(tmp_path: Path) -> None:
     folder = tmp_path / RUNS / "prod-blue-0123"
     (tmp_path / ".servable").mkdir()  # open to all, from an earlier version
-    with alone(folder):
+    with lock_folder(folder):
         search = Search(Space({"tfs_processes": (1, 2)}), [], file=folder / TRIALS_FILE)
         search.run(lambda point: Measurement(value=1.0), Budget(trials=1))
-        Ledger(folder / "ledger.json").begin("copy", 1.0)
+        Ledger(folder / "ledger.json").record_start("copy", 1.0)
     assert {path.name for path in folder.iterdir()} == {TRIALS_FILE, "ledger.json"}
     assert open_to_others(tmp_path) == []
 

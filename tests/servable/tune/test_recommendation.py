@@ -9,8 +9,8 @@ import pytest
 from servable.load.measurement import MeasuredTarget
 from servable.load.objective import Knee
 from servable.measured.precision import Interval, Latencies
-from servable.project.environment_edit import KeyChange, diff, edited
-from servable.tune.recommendation import Recommendation, headline, recommend
+from servable.project.environment_edit import KeyChange, apply_changes, format_diff
+from servable.tune.recommendation import Recommendation, describe_result, recommend
 from servable.tune.search.recommended import ChosenPoint, Confirmation, Effect
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval
 
@@ -101,18 +101,18 @@ def test_a_measurement_in_aws_sets_scaling_alarms_and_bake() -> None:
 
 
 def test_the_headline_says_what_was_shown() -> None:
-    assert headline(CHOICE, "throughput") == (
+    assert describe_result(CHOICE, "throughput") == (
         "The chosen settings together are better than today's: "
         "+20.0% requests/s, 95 % interval +10.0% to +30.0%."
     )
-    assert "when they were measured again" in headline(REFUTED, "throughput")
-    assert headline(UNSURE, "throughput").startswith(
+    assert "when they were measured again" in describe_result(REFUTED, "throughput")
+    assert describe_result(UNSURE, "throughput").startswith(
         "Today's settings stay: no difference above 12.0% was shown (the best of the others: +5.0% "
     )
-    said = headline(UNSURE, "throughput")
+    said = describe_result(UNSURE, "throughput")
     assert "12 more would tell; end other programs, or give --new and 2.8 times the trials" in said
     none = dataclasses.replace(CHOICE, confirmation=Confirmation())
-    assert "too few trials were left to compare" in headline(none, "throughput")
+    assert "too few trials were left to compare" in describe_result(none, "throughput")
 
 
 REFUTED = dataclasses.replace(CHOICE, confirmation=Confirmation(pairs=1, refuted=True))
@@ -147,7 +147,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_every_environment_file_says_what_was_recommended(file: Path) -> None:
-    after = tomllib.loads(edited(file.read_text(encoding="utf-8"), CHANGES, note=NOTE))
+    after = tomllib.loads(apply_changes(file.read_text(encoding="utf-8"), CHANGES, note=NOTE))
     variant = after["variants"]["primary"]
     assert (
         variant["container"]["tfs_processes"],
@@ -159,16 +159,20 @@ def test_every_environment_file_says_what_was_recommended(file: Path) -> None:
 
 def test_comments_stay_and_only_what_is_recommended_changes() -> None:
     for comment in ["# the file's own words", "# one for each four vCPUs", "# 500 candidates"]:
-        assert comment in edited(TEXT, CHANGES, note=NOTE)
-    line = next(one for one in edited(TEXT, CHANGES, note=NOTE).splitlines() if "max_rps" in one)
+        assert comment in apply_changes(TEXT, CHANGES, note=NOTE)
+    line = next(
+        one for one in apply_changes(TEXT, CHANGES, note=NOTE).splitlines() if "max_rps" in one
+    )
     assert line.endswith(f"# {NOTE}")
 
-    after = edited(TEXT, CHANGES[:1], note=NOTE).splitlines()
+    after = apply_changes(TEXT, CHANGES[:1], note=NOTE).splitlines()
     kept = [one for one in TEXT.splitlines() if "tfs_processes" not in one]
     assert [one for one in after if "tfs_processes" not in one] == kept
 
     same = [change("variants.primary.container.tfs_processes", 4)]
-    assert edited(TEXT, same, note=NOTE) == TEXT
-    once = edited(TEXT, CHANGES, note=NOTE)
-    assert edited(once, CHANGES, note=NOTE) == once
-    assert diff("environments/prod.toml", "a\n", "b\n").startswith("--- environments/prod.toml")
+    assert apply_changes(TEXT, same, note=NOTE) == TEXT
+    once = apply_changes(TEXT, CHANGES, note=NOTE)
+    assert apply_changes(once, CHANGES, note=NOTE) == once
+    assert format_diff("environments/prod.toml", "a\n", "b\n").startswith(
+        "--- environments/prod.toml"
+    )

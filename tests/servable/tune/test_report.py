@@ -77,7 +77,7 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
 
 def test_the_page_of_a_load_test_has_no_tab_of_a_search() -> None:
     alone = dataclasses.replace(content(), trials=(), effects={}, recommendation=None)
-    assert [tab.id for tab in page.tabs([alone])] == ["throughput", "latency", "machine"]
+    assert [tab.id for tab in page.build_tabs([alone])] == ["throughput", "latency", "machine"]
 
 
 def test_two_runs_of_the_same_are_distinguished_by_when_they_began() -> None:

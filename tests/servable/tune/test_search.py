@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servable.tune.search.recommended import choose
-from servable.tune.search.search import MANY, Proposal, Search, SearchResult, kept_trials, propose
-from servable.tune.search.space import Budget, Measurement, Point, Space, Trial, logarithms
+from servable.tune.search.recommended import choose_point
+from servable.tune.search.search import MANY, Proposal, Search, SearchResult, propose, read_trials
+from servable.tune.search.space import Budget, Measurement, Point, Space, Trial, compute_logarithms
 from servable.tune.tune import TimePlan
 from tests.servable.tune.container_formula import container
 from tests.servable.tune.searching import GRID, search, value
@@ -101,7 +101,7 @@ def test_what_does_not_run_is_not_chosen() -> None:
 def test_a_real_gain_has_an_interval_above_nothing_and_luck_has_not() -> None:
     found = searched(SLOW)
     assert found.choice is not None
-    assert found.choice.better
+    assert found.choice.is_better
     # Confirmed in pairs that begin with either.
     again = [trial.point == SLOW for trial in found.trials if trial.confirms]
     assert again == [False, True, True, False] * 2
@@ -111,23 +111,27 @@ def test_a_real_gain_has_an_interval_above_nothing_and_luck_has_not() -> None:
         FIRST, lambda _: Measurement(value=100 * float(np.exp(noise.normal(0, 0.05)))), trials=30
     )
     assert luck.choice is not None
-    assert not luck.choice.better
+    assert not luck.choice.is_better
     # Where today's settings win, the best of the others is compared with them.
     space = Space(GRID)
-    best = max((space.point(number) for number in range(len(space))), key=value)
+    best = max((space.build_point(number) for number in range(len(space))), key=value)
     last = searched(best).trials[-4:]
     assert [trial.point == best for trial in last] == [False, True, True, False]
 
 
 def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
     space = Space({"tfs_processes": (1, 2, 4, 8), "onednn": (False, True)})
-    good, lucky = space.point(0), space.point(len(space) - 1)
-    values = [(good, 100.0)] * 4 + [(space.point(3), 60.0), (space.point(4), 70.0), (lucky, 103.0)]
+    good, lucky = space.build_point(0), space.build_point(len(space) - 1)
+    values = [(good, 100.0)] * 4 + [
+        (space.build_point(3), 60.0),
+        (space.build_point(4), 70.0),
+        (lucky, 103.0),
+    ]
     trials = [
         Trial(number=at, point=point, measured=Measurement(value=value), seconds=1.0)
         for at, (point, value) in enumerate(values)
     ]
-    found = choose(space, 3, trials)
+    found = choose_point(space, 3, trials)
     assert found is not None
     assert found.point == good
 
@@ -184,7 +188,7 @@ def test_a_line_that_was_cut_off_costs_one_trial(
     search(study, None, 0.0, 9)
     study.write_bytes(study.read_bytes()[:-20])
     found = search(study, None, 0.0, TRIALS)
-    assert (_points(found), len(kept_trials(study))) == (_points(uninterrupted), TRIALS)
+    assert (_points(found), len(read_trials(study))) == (_points(uninterrupted), TRIALS)
 
 
 def test_killed_it_repeats_no_trial(tmp_path: Path, uninterrupted: SearchResult) -> None:
@@ -206,28 +210,28 @@ def test_killed_it_repeats_no_trial(tmp_path: Path, uninterrupted: SearchResult)
 
 def test_minutes_and_dollars_are_a_budget_of_which_a_part_is_kept_back_for_the_end() -> None:
     trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=50.0)]
-    assert (Budget(minutes=1).ended(trials), Budget(minutes=2).ended(trials)) == (
+    assert (Budget(minutes=1).explain_end(trials), Budget(minutes=2).explain_end(trials)) == (
         "0.8 of 1 minutes are spent",
         None,
     )
 
     trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=30.0)] * 2
     budget = Budget(trials=40, minutes=10)
-    assert (budget.fit(()), budget.fit(trials)) == (40, 20)
+    assert (budget.count_fitting_trials(()), budget.count_fitting_trials(trials)) == (40, 20)
 
     measured = Measurement(value=1.0, about={"usd": 2.0})
     trials = [Trial(number=0, point={}, measured=measured, seconds=1800.0)]
-    ends = [Budget(usd=usd).ended(trials) for usd in (3.9, 4.1)]
+    ends = [Budget(usd=usd).explain_end(trials) for usd in (3.9, 4.1)]
     assert [one is not None for one in ends] == [True, False]
 
-    assert Budget(minutes=5).without(4, [trial(30.0)]).minutes == 3.0
-    assert Budget(trials=10).without(4, []).trials == 6
-    assert Budget(usd=5.0).without(4, [trial(usd=0.5)]).usd == 3.0
+    assert Budget(minutes=5).reserve_trials(4, [trial(30.0)]).minutes == 3.0
+    assert Budget(trials=10).reserve_trials(4, []).trials == 6
+    assert Budget(usd=5.0).reserve_trials(4, [trial(usd=0.5)]).usd == 3.0
 
-    assert Budget(minutes=0.1).seconds_left([trial(30.0)]) == 0.0
+    assert Budget(minutes=0.1).estimate_seconds_left([trial(30.0)]) == 0.0
 
     spent = [trial(usd=0.5)]
-    ends = [Budget(usd=usd).ended(spent) for usd in (0.9, 1.1)]
+    ends = [Budget(usd=usd).explain_end(spent) for usd in (0.9, 1.1)]
     assert [one is not None for one in ends] == [True, False]
 
 
@@ -235,18 +239,18 @@ def test_points_of_a_space_differ_in_what_has_an_effect() -> None:
     grid = {"batching.max_batch_size": (None, 8), "batching.timeout_micros": (0, 1000, 5000)}
     assert len(Space(grid)) == 4
     space = Space({"onednn": (False, True), "tfs_processes": (0, 1)})
-    assert space.number({"onednn": True, "tfs_processes": 1}) == 3
+    assert space.find_number({"onednn": True, "tfs_processes": 1}) == 3
 
 
 def test_every_rule_of_thumb_has_a_place_in_every_surface() -> None:
     # The product's own grid has its own, and takes long to make.
     surfaces = [make(0) for family, make in FAMILIES.items() if "own" not in family]
-    found = [[*map(surface.space.nearest, surface.wanted)] for surface in surfaces]
+    found = [[*map(surface.space.find_nearest, surface.wanted)] for surface in surfaces]
     assert [len(one) for one in found] == [4] * len(surfaces)
 
 
 def test_a_failure_counts_as_the_poorest_that_ran() -> None:
-    assert logarithms([0.0, 50.0, 100.0])[0] == logarithms([50.0])[0]
+    assert compute_logarithms([0.0, 50.0, 100.0])[0] == compute_logarithms([50.0])[0]
 
 
 def _points(found: SearchResult) -> list[str]:
@@ -268,16 +272,16 @@ PLAN = TimePlan(minutes=5, curve_seconds=48, trial_seconds=20, trials=40)
 
 
 def test_minutes_are_planned_for_load_curves_and_trials() -> None:
-    assert PLAN.fit == 9
-    assert PLAN.refusal is None
+    assert PLAN.trial_count == 9
+    assert PLAN.rejection is None
 
     shorter = dataclasses.replace(PLAN, minutes=4.9)
-    assert (shorter.refusal or "").endswith("give --minutes 5 or more")
-    assert dataclasses.replace(PLAN, minutes=4, trials=6).refusal is None
+    assert (shorter.rejection or "").endswith("give --minutes 5 or more")
+    assert dataclasses.replace(PLAN, minutes=4, trials=6).rejection is None
 
     short = TimePlan(minutes=1, curve_seconds=61, trial_seconds=23, trials=40)
-    asked = int((short.refusal or "").split("--minutes ")[1].split()[0])
-    assert dataclasses.replace(short, minutes=asked).refusal is None
+    asked = int((short.rejection or "").split("--minutes ")[1].split()[0])
+    assert dataclasses.replace(short, minutes=asked).rejection is None
 
     fewer = dataclasses.replace(PLAN, minutes=9.5, trials=5)
     # Two load curves of 48 s and five trials of 20 s.

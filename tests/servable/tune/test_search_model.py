@@ -11,18 +11,25 @@ from servable.tune.search.gaussian_process import (
     GaussianProcess,
     Levels,
     Prediction,
-    covariance,
+    compute_covariance,
 )
 from servable.tune.search.search import (
     AGAIN_EVERY,
     AGAIN_FROM,
     LAST,
-    chance_to_run,
-    expected_improvement,
+    compute_expected_improvement,
+    estimate_chance_to_run,
+    list_rules_of_thumb,
     propose,
-    rules_of_thumb,
 )
-from servable.tune.search.space import NOISE, TRIALS, Space, bent, noise_of, undisturbed
+from servable.tune.search.space import (
+    NOISE,
+    TRIALS,
+    Space,
+    compress_poor_values,
+    estimate_noise,
+    find_undisturbed,
+)
 from tests.servable.tune.surfaces import FAMILIES
 
 SETTINGS, LEVELS = 3, 4
@@ -47,14 +54,14 @@ def directly(one: Array, other: Array, parameters: Array) -> Array:
 @given(one=GRIDS, other=GRIDS, parameters=PARAMETERS)
 @settings(max_examples=30, deadline=None)
 def test_a_kernel_is_looked_up_as_computed(one: Array, other: Array, parameters: Array) -> None:
-    found = covariance(Levels.of(one, other), parameters)
+    found = compute_covariance(Levels.from_points(one, other), parameters)
     assert found == pytest.approx(directly(one, other, parameters))
 
 
 @given(points=GRIDS, parameters=PARAMETERS)
 @settings(max_examples=30, deadline=None)
 def test_a_covariance_has_no_negative_variance(points: Array, parameters: Array) -> None:
-    found = covariance(Levels.of(points, points), parameters)
+    found = compute_covariance(Levels.from_points(points, points), parameters)
     assert np.linalg.eigvalsh(found).min() > -1e-8 * np.trace(found)
 
 
@@ -62,13 +69,13 @@ def test_a_covariance_has_no_negative_variance(points: Array, parameters: Array)
 @settings(max_examples=10, deadline=None)
 def test_the_same_measurements_give_the_same_model(points: Array, seed: int) -> None:
     y = np.random.default_rng(seed).normal(size=len(points))
-    once, again = (GaussianProcess(points, y, noise=0.05).expected(points).mean for _ in range(2))
+    once, again = (GaussianProcess(points, y, noise=0.05).predict(points).mean for _ in range(2))
     assert once.tolist() == again.tolist()
 
 
 def test_a_repeat_that_cannot_win_is_worth_less_than_one_that_could() -> None:
     known = Prediction(np.array([0.0, -0.01, -3.0]), np.array([0.03, 0.03, 0.03]), 0.05)
-    _, close, hopeless = expected_improvement(known, 0.0)
+    _, close, hopeless = compute_expected_improvement(known, 0.0)
     assert (close > 1e-3, hopeless < 1e-6) == (True, True)
 
 
@@ -76,14 +83,14 @@ def test_a_repeat_that_cannot_win_is_worth_less_than_one_that_could() -> None:
 @settings(max_examples=10, deadline=None)
 def test_a_chance_lies_between_never_and_always(points: Array, seed: int) -> None:
     ran = np.random.default_rng(seed).random(len(points)) < 0.7
-    found = chance_to_run(points, points, ran)
+    found = estimate_chance_to_run(points, points, ran)
     assert (found.min() >= 0, found.max() <= 1) == (True, True)
 
 
 def test_what_failed_makes_its_neighbours_unlikely_and_not_those_far_away() -> None:
     line = np.linspace(0, 1, 5)[:, None]
     ran = np.array([True, True, True, False, False])
-    found = chance_to_run(line, line, ran)
+    found = estimate_chance_to_run(line, line, ran)
     assert (found[0] > 0.9, found[4] < 0.1) == (True, True)
 
 
@@ -94,13 +101,13 @@ def test_counts_stand_by_their_logarithm_and_anything_else_by_its_rank() -> None
     assert column == pytest.approx([0, 0.5, 1])
     for four in ["tfs_processes", "inter_op_threads", "intra_op_threads"]:
         space, one = Space(COUNTS), dict.fromkeys(COUNTS, 1)
-        at = space.number({**one, four: 4})
+        at = space.find_number({**one, four: 4})
         assert space.features[at, -1] == pytest.approx(np.log(4) / np.log(16 * 4 * 4))
 
     grid = {"batching.max_batch_size": (None, 8), "batching.timeout_micros": (0, 1000, 5000)}
     space = Space(grid)
-    found = space.point(
-        space.nearest({"batching.max_batch_size": None, "batching.timeout_micros": 1000})
+    found = space.build_point(
+        space.find_nearest({"batching.max_batch_size": None, "batching.timeout_micros": 1000})
     )
     assert found["batching.max_batch_size"] is None
 
@@ -109,23 +116,25 @@ COUNTS = {"tfs_processes": (1, 2, 4, 16), "inter_op_threads": (1, 4), "intra_op_
 
 
 def test_a_poor_value_is_bent_toward_the_best_and_half_of_it_hardly() -> None:
-    best, poor = bent(np.log([100.0, 1.0]))
+    best, poor = compress_poor_values(np.log([100.0, 1.0]))
     assert np.exp(poor - best) > 0.1
-    best, half = bent(np.log([100.0, 50.0]))
+    best, half = compress_poor_values(np.log([100.0, 50.0]))
     assert np.exp(half - best) < 2 / 3
 
 
 @given(logs=st.lists(st.floats(-10, 10), min_size=2, max_size=20).map(np.array))
 def test_bent_values_keep_their_order_and_the_best(logs: Array) -> None:
     order = np.argsort(logs, kind="stable")
-    assert np.diff(bent(logs)[order]).min() >= 0
-    assert bent(logs).max() == logs.max()
+    assert np.diff(compress_poor_values(logs)[order]).min() >= 0
+    assert compress_poor_values(logs).max() == logs.max()
 
 
 @pytest.mark.parametrize("vcpus", [1, 2, 4, 8, 36])
 def test_a_lone_server_leaves_no_vcpu_idle(vcpus: int) -> None:
     lone = [
-        rule for rule in rules_of_thumb(Space(COUNTS), vcpus=vcpus) if rule["tfs_processes"] == 1
+        rule
+        for rule in list_rules_of_thumb(Space(COUNTS), vcpus=vcpus)
+        if rule["tfs_processes"] == 1
     ]
     assert min(int(rule["inter_op_threads"] or 0) for rule in lone) >= vcpus
 
@@ -158,22 +167,22 @@ def test_late_and_last_measurements_repeat_what_could_be_the_best(
 
 def test_repeats_say_how_noisy_a_measurement_is_without_those_that_something_slowed() -> None:
     logs = np.random.default_rng(1).normal(0, 0.2, 200)
-    assert noise_of(np.repeat(np.arange(50), 4), logs) == pytest.approx(0.2, rel=0.15)
-    assert noise_of(np.arange(3), np.array([0.0, 1.0, 2.0])) == NOISE
+    assert estimate_noise(np.repeat(np.arange(50), 4), logs) == pytest.approx(0.2, rel=0.15)
+    assert estimate_noise(np.arange(3), np.array([0.0, 1.0, 2.0])) == NOISE
     for values, learnt in [
         ([100.0, 64.0, 100.0], [True, False, True]),
         ([100.0, 66.0, 100.0], [True, True, True]),
         ([50.0, 100.0], [False, True]),
         ([0.0, 100.0], [True, True]),
     ]:
-        assert undisturbed(np.zeros(len(values), int), values).tolist() == learnt
+        assert find_undisturbed(np.zeros(len(values), int), values).tolist() == learnt
 
 
 def test_a_measurement_that_all_others_contradict_is_not_believed() -> None:
     line = np.linspace(0, 1, 11)[:, None]
     logs = np.zeros(11)
     logs[5] = np.log(0.5)
-    found = GaussianProcess(line, logs, noise=0.05).expected(line)
+    found = GaussianProcess(line, logs, noise=0.05).predict(line)
     assert found.mean[5] > np.log(0.9)
 
 

@@ -25,7 +25,7 @@ from servable.load.measurement import LoadCurve
 from servable.measured.precision import Latencies
 from servable.tune.command import tune
 from servable.tune.page import RUN, Content
-from servable.tune.run import RUNS, TuneError, alone
+from servable.tune.run import RUNS, TuneError, lock_folder
 from servable.tune.search.search import SearchResult
 from servable.tune.search.space import Point
 from servable.tune.trials import LocalTrials, NotServedError
@@ -160,12 +160,12 @@ def test_settings_that_do_not_start_are_named(
     def stopped(trials: FormulaTrials, *asked: Any) -> LoadCurve:
         return not_served() if asked[-1] == "choice" else whole(trials, *asked)
 
-    whole = FormulaTrials.full_curve
-    monkeypatch.setattr(FormulaTrials, "full_curve", stopped)
+    whole = FormulaTrials.measure_full_curve
+    monkeypatch.setattr(FormulaTrials, "measure_full_curve", stopped)
     said = returned("--trials", "12", "--p99-ms", "78").stderr
     assert "the choice did not start again: no ping; the same command goes on" in said
 
-    monkeypatch.setattr(FormulaTrials, "_objective", not_served)
+    monkeypatch.setattr(FormulaTrials, "_choose_objective", not_served)
     said = ran("--setting", "inter_op_threads").stderr
     assert "today's settings do not start: no ping" in said
 
@@ -176,11 +176,11 @@ def test_on_a_busy_computer_it_stops(project: Path, monkeypatch: pytest.MonkeyPa
     def busy(trials: FormulaTrials, *asked: Any) -> LoadCurve:
         return curve(late)
 
-    monkeypatch.setattr(FormulaTrials, "full_curve", busy)
+    monkeypatch.setattr(FormulaTrials, "measure_full_curve", busy)
     said = returned("--p99-ms", "79")
     assert said.return_value == 2
     assert (
-        f"servable tune: today's settings: {late.refused}; the same command goes on when it is quiet"
+        f"servable tune: today's settings: {late.rejection}; the same command goes on when it is quiet"
         in said.stderr
     )
 
@@ -190,10 +190,10 @@ def test_a_busy_computer_is_reported_before_any_trial(
 ) -> None:
     seconds = iter([80.0, 60.0, 10.0, 90.0])
     monkeypatch.setattr("psutil.cpu_percent", lambda interval: next(seconds))
-    busy_share = LocalTrials.busy_share
+    busy_share = LocalTrials.measure_busy_share
     assert busy_share(Mock()) == 0.1  # the first idle second
     monkeypatch.setattr("psutil.cpu_percent", lambda interval: 80.0)
-    monkeypatch.setattr(FormulaTrials, "busy_share", busy_share)
+    monkeypatch.setattr(FormulaTrials, "measure_busy_share", busy_share)
     monkeypatch.setattr(FormulaTrials, "fails", LoadError)
     lines = returned("--p99-ms", "81").stderr.splitlines()
     said = [line for line in lines if "other programs use 80% of this computer's CPU" in line]
@@ -205,9 +205,9 @@ def test_a_busy_computer_is_reported_before_any_trial(
 
 def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
     with (
-        alone(tmp_path / "run"),
+        lock_folder(tmp_path / "run"),
         pytest.raises(TuneError, match="at work"),
-        alone(tmp_path / "run"),
+        lock_folder(tmp_path / "run"),
     ):
         pass
 
@@ -215,7 +215,7 @@ def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
 def test_another_alarm_or_price_is_a_new_run(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FormulaTrials, "_objective", not_served)
+    monkeypatch.setattr(FormulaTrials, "_choose_objective", not_served)
     file = project / "environments" / "prod.toml"
     (project / RUNS).mkdir(parents=True, exist_ok=True)  # whichever test comes first
     before, known = file.read_text(), set((project / RUNS).iterdir())
@@ -225,7 +225,7 @@ def test_another_alarm_or_price_is_a_new_run(
     file.write_text(before)
     assert len(set((project / RUNS).iterdir()) - known) == 2
     for goal, runs in [("cost", 2), ("throughput", 1)]:
-        monkeypatch.setattr(FormulaTrials, "_objective", not_served)
+        monkeypatch.setattr(FormulaTrials, "_choose_objective", not_served)
         found = []
         for usd in (7, 8):
             price = f'prices.instance_usd_per_hour={{"ml.c5.xlarge" = {usd}}}'
@@ -247,7 +247,7 @@ def test_the_better_settings_are_shown_and_the_file_stays(shown: "Shown") -> Non
 
 def test_too_few_dollars_are_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = SearchResult(trials=(), stopped="the dollars are spent", choice=None)
-    monkeypatch.setattr(servable.tune.tune, "_searched", lambda *_: nothing)
+    monkeypatch.setattr(servable.tune.tune, "_run_search", lambda *_: nothing)
     assert "the dollars are spent; give more" in returned("--p99-ms", "79").stderr
 
 

@@ -33,7 +33,10 @@ from moto.ec2 import ec2_backends
 print(ssm.ec2_backends["1" * 12]["us-east-1"] is ec2_backends["1" * 12]["us-east-1"])
 """
     assert printed(code) == "True"
-    code = "import moto.ec2 as ec2; without_ec2('moto.ssm.urls'); print(sys.modules['moto.ec2'] is ec2)"
+    code = (
+        "import moto.ec2 as ec2; import_without_ec2('moto.ssm.urls'); "
+        "print(sys.modules['moto.ec2'] is ec2)"
+    )
     assert printed(code) == "True"
 
 

@@ -128,7 +128,7 @@ def test_the_role_of_pull_requests_may_ask_everything_that_planning_asks(deploye
     asked: set[str] = set()
 
     def note(model: Any, **_: Any) -> None:
-        metadata = model.load_service_model.metadata
+        metadata = model.service_model.metadata
         prefix = metadata.get("signingName", metadata["endpointPrefix"])
         asked.add(f"{prefix}:{model.name}")
 

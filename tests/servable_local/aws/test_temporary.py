@@ -16,14 +16,21 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from click.testing import CliRunner
 
 from servable.load.command import load
-from servable.load.reached import deployed
+from servable.load.reached import prepare_deployed_target
 from servable.load.temporary.endpoints import (
     BudgetSpentError,
     TemporaryEndpoints,
     TemporaryError,
-    live_variant,
+    read_live_variant,
 )
-from servable.load.temporary.removal import PREFIX, TAG, is_abandoned, owner, remove_endpoint, tags
+from servable.load.temporary.removal import (
+    PREFIX,
+    TAG,
+    build_tags,
+    describe_owner,
+    is_abandoned,
+    remove_endpoint,
+)
 from servable.project import account as operations_account
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
@@ -70,46 +77,46 @@ def temporary(client: Any) -> list[str]:
 
 def test_it_serves_the_live_model_with_other_variables(client: Any, account: Account) -> None:
     runtime = account.client("sagemaker-runtime")
-    with endpoints(client).like("ranker", variables={"SIZE": "other"}) as name:
+    with endpoints(client).run_copy("ranker", variables={"SIZE": "other"}) as name:
         answer = runtime.invoke_endpoint(EndpointName=name, Body=b"x", ContentType="text/csv")
     said = json.loads(answer["Body"].read())
     assert (said["archive"], said["variables"]["SIZE"]) == ("the model", "other")
 
 
 def test_its_instance_is_the_one_asked_for(client: Any) -> None:
-    with endpoints(client).like("ranker", instance_type="ml.c5.xlarge") as name:
+    with endpoints(client).run_copy("ranker", instance_type="ml.c5.xlarge") as name:
         config = client.describe_endpoint_config(EndpointConfigName=name)
     assert config["ProductionVariants"][0]["InstanceType"] == "ml.c5.xlarge"
 
 
 def test_nothing_is_left_when_the_block_ends_or_fails(client: Any) -> None:
-    with endpoints(client).like("ranker"):
+    with endpoints(client).run_copy("ranker"):
         pass
     assert temporary(client) == []
-    with pytest.raises(KeyboardInterrupt), endpoints(client).like("ranker"):
+    with pytest.raises(KeyboardInterrupt), endpoints(client).run_copy("ranker"):
         raise KeyboardInterrupt
     assert temporary(client) == []
 
 
 def test_it_is_tagged(client: Any) -> None:
-    with endpoints(client).like("ranker") as name:
+    with endpoints(client).run_copy("ranker") as name:
         arn = client.describe_endpoint(EndpointName=name)["EndpointArn"]
         found = {tag["Key"] for tag in client.list_tags(ResourceArn=arn)["Tags"]}
-    assert found >= set(tags(datetime.datetime.now(datetime.UTC)))
+    assert found >= set(build_tags(datetime.datetime.now(datetime.UTC)))
 
 
 def test_what_cannot_be_paid_or_compared_makes_nothing(client: Any) -> None:
-    with pytest.raises(BudgetSpentError), endpoints(client, budget_usd=0.1).like("ranker"):
+    with pytest.raises(BudgetSpentError), endpoints(client, budget_usd=0.1).run_copy("ranker"):
         pass
     with pytest.raises(TemporaryError, match="price"):
-        endpoints(client).like("ranker", instance_type="ml.c5.9xlarge").__enter__()
+        endpoints(client).run_copy("ranker", instance_type="ml.c5.9xlarge").__enter__()
     with pytest.raises(TemporaryError, match="is gpu"):
-        endpoints(client).like("ranker", instance_type="ml.g5.xlarge").__enter__()
+        endpoints(client).run_copy("ranker", instance_type="ml.g5.xlarge").__enter__()
 
 
 def test_what_was_spent_is_counted(client: Any) -> None:
     one = endpoints(client)
-    with one.like("ranker"):
+    with one.run_copy("ranker"):
         time.sleep(0.1)
     assert one.spent_usd > 0.1 / 3600 * PRICES["ml.c5.4xlarge"]
 
@@ -117,7 +124,7 @@ def test_what_was_spent_is_counted(client: Any) -> None:
 def test_the_end_of_the_budget_deletes_it(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("servable.load.temporary.endpoints._LEAST_SECONDS", 0.0)
     one = endpoints(client, budget_usd=1e-6)
-    with one.like("ranker"):
+    with one.run_copy("ranker"):
         deadline = time.monotonic() + 30
         while temporary_endpoints(client) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -136,7 +143,7 @@ def test_after_a_kill_9_the_next_run_deletes_it(account: Account, client: Any) -
 
 
 def test_the_sweep_leaves_what_is_in_use(client: Any) -> None:
-    with endpoints(client).like("ranker") as name:
+    with endpoints(client).run_copy("ranker") as name:
         endpoints(client).sweep()
         assert temporary_endpoints(client) == [name]
 
@@ -144,17 +151,17 @@ def test_the_sweep_leaves_what_is_in_use(client: Any) -> None:
 @pytest.mark.parametrize(("name", "tag"), [("ranker", TAG), (f"{PREFIX}mine", "other")])
 def test_the_sweep_leaves_what_lacks_a_mark(name: str, tag: str) -> None:
     past = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-    found = {key.replace(TAG, tag): value for key, value in tags(past).items()}
+    found = {key.replace(TAG, tag): value for key, value in build_tags(past).items()}
     assert not is_abandoned(name, found, datetime.datetime.now(datetime.UTC))
 
 
 def test_the_sweep_leaves_another_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:
     now = datetime.datetime.now(datetime.UTC)
-    found = tags(now + datetime.timedelta(hours=1)) | {"servable:owner": "elsewhere/1/1"}
+    found = build_tags(now + datetime.timedelta(hours=1)) | {"servable:owner": "elsewhere/1/1"}
     assert not is_abandoned(f"{PREFIX}x", found, now)
     monkeypatch.setattr(uuid, "getnode", lambda: 1)
-    ended = f"{owner().rsplit('/', 2)[0]}/{os.getpid()}/0"
-    found = tags(now + datetime.timedelta(hours=1)) | {"servable:owner": ended}
+    ended = f"{describe_owner().rsplit('/', 2)[0]}/{os.getpid()}/0"
+    found = build_tags(now + datetime.timedelta(hours=1)) | {"servable:owner": ended}
     monkeypatch.setattr(uuid, "getnode", lambda: 2)
     assert not is_abandoned(f"{PREFIX}x", found, now)
 
@@ -180,7 +187,7 @@ def failure(code: str) -> ClientError:
 
 def test_a_throttled_and_a_lost_call_leave_no_endpoint(client: Any) -> None:
     lost = EndpointConnectionError(endpoint_url="https://x")
-    with endpoints(client).like("ranker") as name:
+    with endpoints(client).run_copy("ranker") as name:
         remove_endpoint(Failing(client, [failure("ThrottlingException"), lost]), name)
         assert temporary_endpoints(client) == []
 
@@ -191,8 +198,8 @@ def test_who_may_not_delete_is_told_at_once() -> None:
 
 
 def test_what_is_copied_stays_as_it_was_looked_at(client: Any) -> None:
-    source = live_variant(client, "ranker")
-    with endpoints(client).like(source, variables={"SIZE": "other"}):
+    source = read_live_variant(client, "ranker")
+    with endpoints(client).run_copy(source, variables={"SIZE": "other"}):
         pass
     assert source.variables["SIZE"] == "live"
 
@@ -202,7 +209,7 @@ def test_that_it_is_deleted_is_told(client: Any) -> None:
     one = TemporaryEndpoints(
         client, budget_usd=1.0, usd_per_hour=PRICES.get, poll_seconds=0.02, told=heard.append
     )
-    with one.like("ranker") as name:
+    with one.run_copy("ranker") as name:
         pass
     assert [line.split(",")[0] for line in heard] == [f"deleting {name}"]
 
@@ -211,7 +218,7 @@ def test_an_error_in_the_budget_s_end_is_left_to_whoever_leaves(client: Any) -> 
     one = TemporaryEndpoints(
         Failing(client, [failure("AccessDeniedException")]), budget_usd=1.0, usd_per_hour=PRICES.get
     )
-    one._end("x")
+    one._end_at_budget("x")
     assert one.ended_by_budget
 
 
@@ -242,7 +249,9 @@ with one.like("ranker"):
 def test_the_live_endpoint_is_asked_signed(account: Account, environment: Any) -> None:
     told = environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
     where = operations_account.Account(region="us-east-1", number=account.number, aws=account.aws)
-    reached = deployed(told.environment, [], name="prod", variant=None, account=where)
+    reached = prepare_deployed_target(
+        told.environment, [], name="prod", variant=None, account=where
+    )
     wanted = (f"{account.aws.url}/endpoints/ranker/invocations", "us-east-1")
     assert (reached.target.url, reached.target.signing_region) == wanted
 

@@ -25,12 +25,12 @@ from servable.load.temporary.endpoints import (
     BudgetSpentError,
     NotInServiceError,
     TemporaryEndpoints,
-    live_variant,
+    read_live_variant,
 )
 from servable.load.temporary.removal import PREFIX
 from servable.project import account as operations_account
 from servable.tune.command import tune
-from servable.tune.container_space import machines
+from servable.tune.container_space import build_machines
 from servable.tune.run import Run, TuneOptions, TuneProgress
 from servable.tune.trials import LEDGER, TemporaryTrials
 from servable_local.aws.local_aws import LocalAws
@@ -117,7 +117,7 @@ def point(workers: int, kind: str = "ml.c5.4xlarge") -> dict[str, Any]:
 def described(account: Account, url: str) -> tuple[dict[str, str], str]:
     """(variables, instance type) of the endpoint behind an address."""
     client, name = account.client("sagemaker"), url.split("/")[-2]
-    live = live_variant(client, name)
+    live = read_live_variant(client, name)
     return live.variables, str(live.config["InstanceType"])
 
 
@@ -131,13 +131,13 @@ def temporary(account: Account) -> list[str]:
 
 
 def test_a_trial_s_endpoint_is_the_point_s_and_goes_with_it(trials: Made, account: Account) -> None:
-    with trials() as one, one.reached(point(8)) as reached:
+    with trials() as one, one.serve(point(8)) as reached:
         variables, _ = described(account, reached.target.url)
     assert (variables[WORKERS], variables["OWN"]) == ("8", "kept")
-    with trials() as one, one.reached(point(8, "ml.c5.2xlarge")) as reached:
+    with trials() as one, one.serve(point(8, "ml.c5.2xlarge")) as reached:
         _, kind = described(account, reached.target.url)
     assert kind == "ml.c5.2xlarge"
-    with trials() as one, one.reached(point(8)):
+    with trials() as one, one.serve(point(8)):
         pass
     assert temporary(account) == []
 
@@ -145,7 +145,7 @@ def test_a_trial_s_endpoint_is_the_point_s_and_goes_with_it(trials: Made, accoun
 def test_what_earlier_runs_spent_is_of_the_same_budget(trials: Made, run: Run) -> None:
     entry = {"name": "x", "usd_per_hour": 1.0, "began": time.time() - 3600, "ended": time.time()}
     (private(run) / LEDGER).write_text(json.dumps([entry]))
-    with trials(dollars=1.1) as one, pytest.raises(BudgetSpentError), one.reached(point(8)):
+    with trials(dollars=1.1) as one, pytest.raises(BudgetSpentError), one.serve(point(8)):
         pass
 
 
@@ -162,9 +162,11 @@ def test_a_failed_start_is_a_failed_trial(trials: Made, monkeypatch: pytest.Monk
     def failing(*_: object) -> None:
         raise NotInServiceError("x: is Failed: no ping")
 
-    monkeypatch.setattr("servable.load.temporary.endpoints.TemporaryEndpoints._wait", failing)
+    monkeypatch.setattr(
+        "servable.load.temporary.endpoints.TemporaryEndpoints._wait_until_in_service", failing
+    )
     with trials() as one:
-        found = one.trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
+        found = one.measure_trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
     assert (found.value, found.failure) == (0.0, "x: is Failed: no ping")
 
 
@@ -184,15 +186,15 @@ def test_an_endpoint_that_the_budget_ends_while_it_starts_is_no_failed_trial(
         endpoints.ended_by_budget = True
         raise seen
 
-    monkeypatch.setattr(TemporaryEndpoints, "_wait", ended)
+    monkeypatch.setattr(TemporaryEndpoints, "_wait_until_in_service", ended)
     with trials() as one, pytest.raises(BudgetSpentError):
-        one.trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
+        one.measure_trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
 
 
 def test_a_type_of_another_device_is_refused(prod: ValidFile) -> None:
     (placement,) = list_placements(prod.environment)
     with pytest.raises(ValueError, match=r"another kind \(gpu\)"):
-        machines(prod, placement, instance_types=("ml.g5.xlarge",))
+        build_machines(prod, placement, instance_types=("ml.g5.xlarge",))
 
 
 COMMAND = [

@@ -83,7 +83,7 @@ def weigh(deployed: Verified, **change: Any) -> None:
 def put_alarm(deployed: Verified, name: str, **changes: Any) -> None:
     cloudwatch = deployed.client("cloudwatch")
     (found,) = cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"]
-    asked = cloudwatch.meta.load_service_model.operation_model("PutMetricAlarm").input_shape.members
+    asked = cloudwatch.meta.service_model.operation_model("PutMetricAlarm").input_shape.members
     kept = {key: value for key, value in found.items() if key in asked and value not in ([], "")}
     cloudwatch.put_metric_alarm(**{**kept, **changes})
 
@@ -282,7 +282,7 @@ def follow(deployed: Verified, remedy: str) -> None:
     command = remedy[remedy.index("`aws ") + 1 : remedy.rindex("`")]
     _, service, operation, *options = shlex.split(command)
     client = deployed.client(service)
-    model = client.meta.load_service_model.operation_model(
+    model = client.meta.service_model.operation_model(
         "".join(word.capitalize() for word in operation.split("-"))
     )
     given: dict[str, Any] = {}
@@ -442,7 +442,7 @@ def test_a_pipelines_role_suffices_to_verify(untouched: Verified, written: Proje
         files = {Path(frame.filename).name for frame in traceback.extract_stack()}
         if "stored_invocations.py" in files:
             return
-        metadata = model.load_service_model.metadata
+        metadata = model.service_model.metadata
         prefix = metadata.get("signingName", metadata["endpointPrefix"])
         asked.add(action(prefix, model.name))
 

@@ -101,7 +101,7 @@ class Reading:
     def __init__(self, account: Account) -> None:
         self.number, self.region, self.client = account.number, "us-east-1", account.client
 
-    def pages(self, service: str, operation: str, key: str, **parameters: Any) -> Any:
+    def iterate_items(self, service: str, operation: str, key: str, **parameters: Any) -> Any:
         for page in self.client(service).get_paginator(operation).paginate(**parameters):
             yield from page.get(key, [])
 

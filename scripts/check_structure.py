@@ -187,30 +187,30 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
     f"public class names defined twice, besides {', '.join(TWICE)}": (find_duplicate_classes, 0),
     "rule classes not named as their id": (find_misnamed_rules, 0),
     f"functions of more than {LINES_OF_A_FUNCTION} lines": (find_long_functions, 0),
-    # One in a hundred: what Falcon, Locust, and httptools call, and public names.
-    "functions whose name begins with a participle or a preposition": (find_bad_names, 51),
-    # One in ten of the docstrings of functions may begin otherwise.
-    "docstrings of functions that don't begin with a verb": (find_bad_docstrings, 290),
+    # Of about 5,200: what Falcon, Locust, and httptools call, and public names. At most 1 % is allowed.
+    "functions whose name begins with a participle or a preposition": (find_bad_names, 44),
+    # Of about 2,900. At most 10 % is allowed.
+    "docstrings of functions that don't begin with a verb": (find_bad_docstrings, 34),
     "circles of imports": (find_import_circles, 0),
     # 215, and what was asked for since: openapi (3), invoke -i, serve --reload, and three of local up.
     "options of servable, -h of each command included": (list_options, 219),
     f"decisions of more than {WORDS_OF_A_DECISION} words": (find_long_decisions, 0),
-    f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (find_splinters, 30),
+    f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (find_splinters, 9),
 }
 # The bounds of lines: all .py files outside tests/ and examples/, then those of each group of packages. They
 # are what was reached, and fall: the goals are 83,000 lines, of which servable 22,500, servable_local
 # 18,800, infra 21,500, model_packaging 5,600, and benchmarks with scripts 3,600. A bound rises only with a
-# feature that needs it; since 90,770: AWS's names (349), the bootstrapped local AWS and the new demo (193),
-# invoke -i (205), openapi (165), serve --reload (464), imports that requirements.lock shows (25), and the
-# chained constructs with models in S3 and of the registry, their errors, and their reference (560).
-MOST_LINES = 91_800
+# feature that needs it. Since 91,240: names and docstrings in whole words (3,450), the chained constructs (560),
+# overrides, moved stacks, and remedies that a program can follow (450), tune's new settings (140), and the
+# benchmark of percentiles (180). Joined files took 340 away.
+MOST_LINES = 95_980
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
-    ("servable",): 27_430,
-    ("servable_local",): 20_080,
-    ("infra", "stacks", "app"): 22_510,
-    ("model_packaging",): 6_540,
-    ("benchmarks", "scripts"): 3_660,
-    ("servable_scaling", "servable_tensors", "servable_handler", "servable_client"): 11_590,
+    ("servable",): 29_520,
+    ("servable_local",): 20_390,
+    ("infra", "stacks", "app"): 23_340,
+    ("model_packaging",): 6_740,
+    ("benchmarks", "scripts"): 3_990,
+    ("servable_scaling", "servable_tensors", "servable_handler", "servable_client"): 12_020,
 }
 
 

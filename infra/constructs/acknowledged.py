@@ -58,10 +58,7 @@ class _Wildcards:
 
 
 def _format_resource(resolved: Any) -> str:
-    """Return cdk-nag's name of a resolved resource.
-
-    An imported resource has the name of its export.
-    """
+    """Return cdk-nag's name of a resolved resource. An imported resource has the name of its export."""
     if isinstance(resolved, str):
         return resolved
     ((function, argument),) = resolved.items()

@@ -113,10 +113,7 @@ class TargetHeaders:
     """The headers that a target needs on each request: its own, and a signature."""
 
     def __init__(self, target: LoadTarget) -> None:
-        """Find the credentials if the target needs signed requests.
-
-        Raises MissingCredentialsError.
-        """
+        """Find the credentials if the target needs signed requests. Raises MissingCredentialsError."""
         self._target = target
         self._signatures: dict[tuple[object, ...], tuple[float, dict[str, str]]] = {}
         self._credentials = None

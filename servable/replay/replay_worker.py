@@ -82,10 +82,7 @@ class ReplayedTarget:
     """An address with its idle sessions and the headers of its requests."""
 
     def __init__(self, target: LoadTarget) -> None:
-        """Find the credentials if the target needs signed requests.
-
-        Raises MissingCredentialsError.
-        """
+        """Find the credentials if the target needs signed requests. Raises MissingCredentialsError."""
         self._target = target
         self._headers = TargetHeaders(target)
         self._context = gevent.ssl.create_default_context()
@@ -131,10 +128,7 @@ class ReplayedTarget:
 
 class ReplayWorker:
     def __init__(self, requests: Any, answers: Any) -> None:
-        """Store the streams.
-
-        `requests`, `answers`: gevent's files of standard input and output.
-        """
+        """Store the streams. `requests`, `answers`: gevent's files of standard input and output."""
         self._requests = requests
         self._answers = answers
         self._writing = BoundedSemaphore(1)

@@ -221,10 +221,7 @@ def derive_point_settings(point: Point, placement: Placement) -> ContainerSettin
 
 
 def build_current_point(placement: Placement) -> Point:
-    """Return today's deployment as a point.
-
-    It has the file's settings, and derived values for the rest.
-    """
+    """Return today's deployment as a point. It has the file's settings, and derived values for the rest."""
     settings = placement.settings
     threads = settings.gunicorn_threads or 1
     kind = find_worker_class(

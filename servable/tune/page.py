@@ -27,10 +27,7 @@ RUN = "run.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Content(LoadContent):
-    """The content of a search's page.
-
-    `trials` and the fields after it are empty for a load test alone.
-    """
+    """The content of a search's page. `trials` and the fields after it are empty for a load test alone."""
 
     trials: tuple[Trial, ...] = ()
     effects: Mapping[str, tuple[Effect, ...]] = field(default_factory=dict)

@@ -131,10 +131,7 @@ class Trials(ABC):
             self._generator.close()
 
     def decide_objective(self) -> Objective:
-        """Return the objective of every trial.
-
-        It is decided once: a resumed run keeps it.
-        """
+        """Return the objective of every trial. It is decided once: a resumed run keeps it."""
         kept, most_ms = self._run.folder / OBJECTIVE, self._run.options.most_ms
         busy = self.measure_busy_share()
         if busy > BUSY_SHARE:
@@ -168,10 +165,7 @@ class Trials(ABC):
         return choose_limit(curve.steps, stated_ms, busy=busy)
 
     def find_reference_load(self, objective: Objective) -> ReferenceLoad:
-        """Return the load around which trials are measured.
-
-        It is decided once, like the objective.
-        """
+        """Return the load around which trials are measured. It is decided once, like the objective."""
         kept, tried = self._run.folder / "around.json", self.machines.space
         if kept.exists():
             return _AROUND.validate_json(kept.read_bytes())
@@ -198,10 +192,7 @@ class Trials(ABC):
         return self._measure_curve(point, schedule, self.curve_pace, kept=self._run.folder / name)
 
     def measure_trial(self, point: Point, objective: Objective, users: float) -> Measurement:
-        """Measure loads around the knee of today's settings, and beyond it if needed.
-
-        Raises LoadError.
-        """
+        """Measure loads around the knee of today's settings, and beyond it if needed. Raises LoadError."""
         about = users * self.machines.compute_vcpu_ratio(point)
         loads = tuple(dict.fromkeys(max(1.0, round(about * step)) for step in (0.5, 1.0, 2.0)))
         schedule = Schedule(loop="closed", fixed=loads, objective=objective, further=FURTHER)
@@ -291,10 +282,7 @@ def choose_limit(
 def build_measurement(
     curve: LoadCurve, at_knee: Knee | None, objective: Objective, name: str
 ) -> Measurement:
-    """Return the knee's value as a measurement.
-
-    `name`: of the curve, for the report.
-    """
+    """Return the knee's value as a measurement. `name`: of the curve, for the report."""
     about: dict[str, Any] = {"curve": name}
     if at_knee is None:
         lowest = curve.valid_steps[0].latencies.compute_percentile_ms(objective.percent)
@@ -416,10 +404,7 @@ class TemporaryTrials(Trials):
         return super()._choose_objective(stated_ms, busy)
 
     def _build_variables(self, loaded: ValidFile) -> dict[str, str]:
-        """Return the container variables that the stack would deploy.
-
-        Nothing is packaged for them.
-        """
+        """Return the container variables that the stack would deploy. Nothing is packaged for them."""
         name = self._run.placement.name
         return prepare_variant(loaded, variant=name, archive=LIVE_ARCHIVE).variables
 

@@ -225,10 +225,7 @@ def _measure_choice(
 
 
 def _create_trials(run: Run) -> Trials:
-    """Return the trials of a target.
-
-    Raises TuneError if a price is missing, before anything is spent.
-    """
+    """Return the trials of a target. Raises TuneError if a price is missing, before anything is spent."""
     trials = LocalTrials(run) if run.options.account is None else TemporaryTrials(run)
     if run.options.account is None and run.options.goal != "cost":
         return trials
@@ -303,10 +300,7 @@ def _build_result(
     objective: Objective,
     usd_per_hour: float | None,
 ) -> TuneResult:
-    """Return the recommendation, the diff, and the page.
-
-    `curve`: of the recommended settings.
-    """
+    """Return the recommendation, the diff, and the page. `curve`: of the recommended settings."""
     file = run.loaded.root / run.loaded.file
     content = _build_content(run, curve, objective, found.trials, found.stopped)
     at, step = content.knee, content.knee_step

@@ -82,7 +82,9 @@ def test_each_model_has_the_modules_and_handler_of_its_own_archive(models: Path)
     program = "print(*(hooks(h).preprocess(b'', None)['x'] for h in (one, two, one)))"
     assert run(models, program) == "first second first"
 
-    program = "print(*(type(hooks(h)).run_preprocess.__globals__['RequestError'].__init__.__globals__"
+    program = (
+        "print(*(type(hooks(h)).run_preprocess.__globals__['RequestError'].__init__.__globals__"
+    )
     program += "['VERSION'] for h in (one, two)))"
     assert run(models, program) == "1 2"
 

@@ -208,10 +208,7 @@ class BatchTransform(Construct):
     def _resolve_job(
         self, model: Model, settings: BatchSettings | BatchJob, volume_key: kms.IKey | None
     ) -> BatchJob:
-        """Return the job that the settings describe.
-
-        Raises ValueError for settings that don't fit.
-        """
+        """Return the job that the settings describe. Raises ValueError for settings that don't fit."""
         if isinstance(settings, BatchJob):
             return settings
         where = self.node.path

@@ -370,10 +370,7 @@ class Endpoint(EndpointBase):
         return self._variants[name], None
 
     def use_file(self, environment: Environment) -> None:
-        """Use the description of an environment file, which has been checked.
-
-        Call `create` at the end.
-        """
+        """Use the description of an environment file, which has been checked. Call `create` at the end."""
         self._file = environment
 
     def require_open(self, call: str) -> None:

@@ -126,10 +126,7 @@ class ModelDependencies:
     def build_conditions(
         self, permission: Permission, *, prefix: str, region: str
     ) -> dict[str, dict[str, list[str]]]:
-        """Return the permission's conditions.
-
-        `prefix` is the prefix of an archive of several objects.
-        """
+        """Return the permission's conditions. `prefix` is the prefix of an archive of several objects."""
         conditions: dict[str, dict[str, list[str]]] = {}
         rows = trial = ""
         if self.batch is not None:

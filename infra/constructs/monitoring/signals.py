@@ -108,10 +108,7 @@ class Signal:
 
     @property
     def condition(self) -> str:
-        """Return the condition in words.
-
-        For example: "p99 latency above 100 ms".
-        """
+        """Return the condition in words. For example: "p99 latency above 100 ms"."""
         if self.in_words is not None:
             return self.in_words
         amount = f"{self.threshold:g} {self.unit.symbol}".strip()

@@ -34,9 +34,8 @@ class RetainedStore(Construct):
     ) -> None:
         """Create the bucket, its access log bucket, and the key if none is given.
 
-        `holds` is one word: the bucket's ID and the prefix of its exports. `contents` describes
-        the objects in the key's description. `kms_key` is the ARN of a key that isn't given as
-        `key`.
+        `holds`: one word, the bucket's ID and the prefix of its exports. `contents` describes the
+        objects in the key's description. `kms_key`: the ARN of a key that isn't given as `key`.
         """
         super().__init__(scope, construct_id)
         # Without the flag, which an app may lack, S3's log delivery gets an ACL, which this bucket refuses.

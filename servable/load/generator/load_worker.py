@@ -53,10 +53,7 @@ MOST_UNDER_WAY = 4000
 
 class LoadWorker:
     def __init__(self, user_classes: Sequence[type[User]]) -> None:
-        """Listen to the users' requests.
-
-        `bind` adds the runner, which must start to listen later.
-        """
+        """Listen to the users' requests. `bind` adds the runner, which must start to listen later."""
         # A class of only ours counts from the due time; of others, only Locust's own latency is known.
         self._from_due = all(issubclass(each, EndpointUser) for each in user_classes)
         self._classes = [_add_turns(each, self) for each in user_classes]
@@ -236,10 +233,7 @@ class LoadWorker:
             gevent.sleep(_AFTER_FAILURE_SECONDS)
 
     def _record_error(self, user_instance: Any, exception: BaseException, **_: Any) -> None:
-        """Count a task that raised an exception as a failure.
-
-        Its request may not have been counted.
-        """
+        """Count a task that raised an exception as a failure. Its request may not have been counted."""
         user = getattr(user_instance, "user", user_instance)  # Locust passes the TaskSet of a task
         kind = f"{type(user).__name__} raised {type(exception).__name__}: {exception}"
         self._recorder.record_failure(time.perf_counter(), kind)

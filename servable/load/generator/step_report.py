@@ -66,10 +66,7 @@ def describe_outcome(exception: BaseException | None, response: Any) -> tuple[st
 
 class Recorder:
     def __init__(self, *, begin: float) -> None:
-        """Start with no requests recorded.
-
-        `begin`: time at which the warm-up is over.
-        """
+        """Start with no requests recorded. `begin`: time at which the warm-up is over."""
         self.begin = begin
         self.end = float("inf")
         self.under_way = 0

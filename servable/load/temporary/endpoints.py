@@ -95,10 +95,7 @@ class LiveVariant:
 
 
 def read_live_variant(client: Any, live: str, variant: str | None = None) -> LiveVariant:
-    """Return a variant of a deployed endpoint. Raises TemporaryError.
-
-    `variant` None: the first variant.
-    """
+    """Return a variant of a deployed endpoint. Raises TemporaryError. `variant` None: the first variant."""
     try:
         name = client.describe_endpoint(EndpointName=live)["EndpointConfigName"]
         config = client.describe_endpoint_config(EndpointConfigName=name)
@@ -132,10 +129,7 @@ def read_live_variant(client: Any, live: str, variant: str | None = None) -> Liv
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerEntry:
-    """An endpoint, from the request to create it until its deletion.
-
-    Times are seconds since 1970.
-    """
+    """An endpoint, from the request to create it until its deletion. Times are seconds since 1970."""
 
     name: str
     usd_per_hour: float
@@ -158,10 +152,7 @@ class Ledger:
 
     @property
     def usd(self) -> float:
-        """Return US dollars: at least what is billed.
-
-        An entry without an end still incurs costs.
-        """
+        """Return US dollars: at least what is billed. An entry without an end still incurs costs."""
         now = time.time()
         return sum(
             max(0.0, (now if entry.ended is None else entry.ended) - entry.began)
@@ -170,10 +161,7 @@ class Ledger:
         )
 
     def record_start(self, name: str, usd_per_hour: float) -> None:
-        """Record an endpoint before it is created.
-
-        A kill right afterwards then leaves its entry.
-        """
+        """Record an endpoint before it is created. A kill right afterwards then leaves its entry."""
         self._entries.append(LedgerEntry(name=name, usd_per_hour=usd_per_hour, began=time.time()))
         self._write()
 
@@ -300,10 +288,7 @@ class TemporaryEndpoints:
             yield name
 
     def _compute_seconds(self, instance_type: str) -> tuple[float, float]:
-        """Return (US dollars per hour, seconds that the budget pays for).
-
-        Raises TemporaryError.
-        """
+        """Return (US dollars per hour, seconds that the budget pays for). Raises TemporaryError."""
         price, left_usd = self._usd_per_hour(instance_type), self._budget_usd - self.spent_usd
         if price is None:
             raise TemporaryError(
@@ -329,10 +314,7 @@ class TemporaryEndpoints:
             time.sleep(self._poll_seconds)
 
     def _remove(self, name: str) -> None:
-        """Delete the endpoint and record it.
-
-        An endpoint that isn't deleted keeps incurring costs.
-        """
+        """Delete the endpoint and record it. An endpoint that isn't deleted keeps incurring costs."""
         with suppress(OSError):  # nobody reads what is printed any more
             self._told(
                 f"deleting {name}, which takes some minutes; if interrupted, it stays and costs"
@@ -341,10 +323,7 @@ class TemporaryEndpoints:
         self._ledger.record_end(name)
 
     def _end_at_budget(self, name: str) -> None:
-        """Delete the endpoint when the budget ends.
-
-        A running measurement sees errors from then on.
-        """
+        """Delete the endpoint when the budget ends. A running measurement sees errors from then on."""
         self.ended_by_budget = True
         # The end of the block deletes it too, and reports why it can't.
         with suppress(BotoCoreError, ClientError, TimeoutError):

@@ -215,10 +215,7 @@ def list_values(space: Space, trials: Sequence[Trial]) -> list[tuple[int, float]
 
 
 def _list_pairs(space: Space, start: int, trials: Sequence[Trial]) -> list[tuple[float, float]]:
-    """Return values of the choice and of today's settings.
-
-    An interrupted pair is left out.
-    """
+    """Return values of the choice and of today's settings. An interrupted pair is left out."""
     again = [trial for trial in trials if trial.confirms]
     pairs = []
     for one, other in zip(again[::2], again[1::2], strict=False):

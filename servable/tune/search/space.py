@@ -224,10 +224,7 @@ class Trial:
 
 
 def compute_logarithms(values: Values) -> NDArray[np.float64]:
-    """Return logarithms for a model to learn from.
-
-    A failure counts as the poorest value that ran.
-    """
+    """Return logarithms for a model to learn from. A failure counts as the poorest value that ran."""
     found = np.array(values, float)
     ran = found > 0
     if not ran.any():
@@ -296,10 +293,7 @@ class Budget:
     usd: float | None = None
 
     def explain_end(self, trials: Sequence[Trial]) -> str | None:
-        """Return why no other trial is started; None if one may be.
-
-        Time is that of the trials.
-        """
+        """Return why no other trial is started; None if one may be. Time is that of the trials."""
         if len(trials) >= self.trials:
             return f"{self.trials} trials are done"
         spent = sum(trial.seconds for trial in trials)

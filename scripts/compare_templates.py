@@ -65,7 +65,8 @@ def write_templates(tree: Path, out: Path, masks: Mapping[str, re.Pattern[str]])
         context |= {"environments": str(folder), "pipeline": REPOSITORY}
         with tempfile.TemporaryDirectory() as assembly:
             # Before the installed packages, which are those of this tree.
-            ours = {"PYTHONPATH": str(tree), "CDK_OUTDIR": assembly}
+            paths = os.pathsep.join(map(str, (tree, *sorted(tree.glob("packages/*/")))))
+            ours = {"PYTHONPATH": paths, "CDK_OUTDIR": assembly}
             env = {**os.environ, **ours, "CDK_CONTEXT_JSON": json.dumps(context)}
             command = [sys.executable, "app.py"]
             ran = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True)

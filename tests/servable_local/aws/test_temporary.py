@@ -230,7 +230,7 @@ import boto3, time
 from servable.load.temporary.endpoints import TemporaryEndpoints
 client = boto3.client("sagemaker", endpoint_url={account.aws.url!r})
 one = TemporaryEndpoints(client, budget_usd=10, usd_per_hour=lambda kind: 1.0, poll_seconds=0.02)
-with one.like("ranker"):
+with one.run_copy("ranker"):
     print("up", flush=True)
     time.sleep(60)
 """

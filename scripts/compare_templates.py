@@ -25,8 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MASKS = {
     # The key of an archive or a function is a hash over its files, our handler's among them.
     "SHA-256": re.compile(r"()\b[0-9a-f]{64}\b"),
-    # The grant that lets a role read an archive is named after where the archive lies. Behind
-    # every id, CDK adds a hash of the path in capitals.
+    # Named after where the archive lies; behind every ID, CDK adds a hash of the path in capitals.
     "id of a role's policy": re.compile(r"(ModelRolePolicy)[0-9a-f]{8}[0-9A-F]{8}\b"),
     # Rollback alarms are named after the configuration that they guard (decision 0005).
     "id of a rollback alarm": re.compile(r"(Rollback\w+?)[0-9a-f]{8}[0-9A-F]{8}\b"),

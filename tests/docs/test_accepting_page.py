@@ -120,6 +120,10 @@ def test_the_ten_steps_hold_and_leave_nothing(
                     with _golden_requests():
                         code, said = _type(line, project, environment)
                     allowed = {1}
+                elif "--rates" in line:  # a busy computer sends too few for the scaling to see
+                    with _golden_requests():
+                        code, said = _type(line, project, environment)
+                    allowed = ALLOWED_CODES["servable load"]
                 else:
                     code, said = _type(line, project, environment)
                     allowed = ALLOWED_CODES.get(" ".join(line.split()[:2]), {0})

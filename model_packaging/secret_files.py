@@ -189,7 +189,7 @@ def find_secret_files(tree: Tree) -> Iterator[SecretFile]:
         with entry.path.open("rb") as file:
             content = file.read(_MOST_BYTES)
         if looks_like is None or _is_harmless(entry.name, content):
-            looks_like = None if b"\0" in content else find_secret(content)  # it is no text
+            looks_like = None if b"\0" in content else find_secret(content)  # not text
         if looks_like is not None:
             yield SecretFile(entry.path, looks_like)
 

@@ -217,7 +217,7 @@ def find_line_number(file: Path, key: str) -> int | None:
     """Return the line of a dotted key, or of the nearest table around it, or None."""
     try:
         text = file.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError):  # an option, which gave the value; a file that is no text
+    except (OSError, ValueError):  # an option, which gave the value; a file that isn't text
         return None
     line, most, header, statement, begin = None, 0, "", "", 1
     for number, part in enumerate(text.split("\n"), start=1):  # splitlines splits elsewhere, too

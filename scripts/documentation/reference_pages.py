@@ -37,7 +37,7 @@ COMMANDS_HEAD = Path(__file__).with_name("commands_head.md")
 
 
 def write_commands(group: click.Group = servable) -> str:
-    """The page: commands in order, each with its help; a group's own commands after it."""
+    """Return the page: commands in order, each with its help; a group's own commands after it."""
     table, sections = "| command | |\n|---|---|\n", ""
     for path, summary, text in _list_commands(group, group.name or ""):
         table += f"| [{path}](#{path.replace(' ', '-')}) | {summary} |\n"
@@ -81,7 +81,7 @@ TABLES = "infra.parameters."  # the tables of an environment file, and what is i
 
 
 def write_constructs() -> str:
-    """The page."""
+    """Return the page of the constructs."""
     return CONSTRUCTS_HEAD + "".join(f"\n{text}" for text in _render_sections())
 
 

@@ -60,7 +60,7 @@ class Endpoint(EndpointBase):
     """An endpoint, its configuration, and its log group. Add variants, and then what operates them.
 
     The order of calls doesn't change the template: the constructs are created when the app is synthesized, or
-    when you read `alarms` or `dashboard`. `cdk synth` runs the rules of `servable check`; a finding is an
+    when you read `alarms`. `cdk synth` runs the rules of `servable check`; a finding is an
     annotation of the construct that it is about.
 
     endpoint_name: Name that callers invoke, unique in account and region.
@@ -377,7 +377,7 @@ class Endpoint(EndpointBase):
         """Raise ValueError if the endpoint's constructs exist already."""
         if self._created:
             raise ValueError(
-                f"{self.node.path}: {call}: the endpoint's alarms or dashboard have been read, which creates "
+                f"{self.node.path}: {call}: the endpoint's alarms have been read, which creates "
                 f"its constructs; call {call} before that"
             )
 

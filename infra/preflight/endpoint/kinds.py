@@ -1,7 +1,7 @@
 """Rules about asynchronous endpoints, serverless variants, and components that sleep.
 
 A component sleeps if no copy and no instance runs while nobody asks. Nobody has shown TensorFlow Serving at
-zero: docs/variants.md says so, and it is no finding.
+zero: docs/variants.md says so, and it isn't a finding.
 """
 
 from infra.parameters.finding import Severity

@@ -95,7 +95,7 @@ class Access:
     def call_control(
         self, path: str, posted: Mapping[str, Any] | None = None, *, timeout_seconds: float = 120.0
     ) -> dict[str, Any]:
-        """One of its controls (see aws/request_router.py). Raises OSError, HTTPError where refused."""
+        """Call a control of aws/request_router.py. Raises OSError, or HTTPError if it is rejected."""
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.credentials import Credentials

@@ -31,7 +31,7 @@ def typed(text: str) -> list[str]:
 
 
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-_BEFORE, _, _REST = PAGE.partition("## A picture in, a label out\n")
+_BEFORE, _, _REST = PAGE.partition("## Send images and return labels\n")
 PICTURES, _, _AFTER = _REST.partition("\n## ")
 TYPED = typed(_BEFORE + _AFTER)
 ADDRESS = "http://127.0.0.1:8080"  # on the page; the test takes a free port

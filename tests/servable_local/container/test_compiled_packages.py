@@ -3,7 +3,6 @@
 import platform
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -74,31 +73,31 @@ def test_what_was_fetched_once_needs_no_index(code: Path, house: Path) -> None:
     assert tag(find_compiled_packages(code)) == [f"TAG = '{OURS}-none-any'\n"]
 
 
-@dataclass
-class NotFetched:
-    """What comes of an index that has only other versions for this Python."""
-
-    packages: CompiledPackages
-    cache: Path
-
-
-@pytest.fixture(scope="module")
-def not_fetched(tmp_path_factory: pytest.TempPathFactory) -> NotFetched:
-    folder = tmp_path_factory.mktemp("not_fetched")
-    with pytest.MonkeyPatch.context() as patch:
-        house = set_index(folder, patch)
-        for version in ("1.3", "1.6", "1.4"):
-            wheel(house, "fast", version, f"{OURS}-none-any")
-        return NotFetched(find_compiled_packages(vendor(folder)), folder / "cache")
+def test_without_the_same_version_the_nearest_one_is_imported(code: Path, house: Path) -> None:
+    for version in ("1.3", "1.6", "1.4"):
+        wheel(house, "fast", version, f"{OURS}-none-any")
+    found = find_compiled_packages(code)
+    (problem,) = found.problems
+    assert [path.name for path in found.paths] == ["fast-1.4"]
+    assert tag(found) == [f"TAG = '{OURS}-none-any'\n"]
+    compiled = (
+        f"code/lib/{COMPILED}: fast 1.5 is compiled for Python 3.99; this computer runs Python "
+    )
+    assert problem.startswith(
+        f"{compiled}{platform.python_version()}, for which it has no wheel; "
+    )
+    assert "fast-1.4 is imported instead; name a version in requirements.txt that has " in problem
 
 
-def test_what_could_not_be_fetched_is_named_and_leaves_nothing(not_fetched: NotFetched) -> None:
-    paths, (problem,) = not_fetched.packages.paths, not_fetched.packages.problems
-    said = f"code/lib/{COMPILED}: fast 1.5 is compiled for Python 3.99; this computer runs Python "
-    assert (paths, problem.startswith(f"{said}{platform.python_version()}, ")) == ((), True)
-    (problem,) = not_fetched.packages.problems
-    assert "could not be fetched (pip finds versions up to 1.6 for it); " in problem
-    (of_this_python,) = (not_fetched.cache / "servable" / "packages").iterdir()
+def test_what_could_not_be_fetched_is_named_and_leaves_nothing(
+    code: Path, house: Path, tmp_path: Path
+) -> None:
+    found = find_compiled_packages(code)
+    (problem,) = found.problems
+    assert found.paths == ()
+    assert problem.startswith(f"code/lib/{COMPILED}: fast 1.5 is compiled for Python 3.99; ")
+    assert "could not be fetched (pip: ERROR: No matching distribution found for fast" in problem
+    (of_this_python,) = (tmp_path / "cache" / "servable" / "packages").iterdir()
     assert list(of_this_python.iterdir()) == []
 
 

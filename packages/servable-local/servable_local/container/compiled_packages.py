@@ -1,8 +1,8 @@
 """Packages of code/lib that are compiled for the image's Python, if this Python differs.
 
-A wheel with compiled modules is for one Python and one platform. The same version of such a
-package is fetched once for this Python, by pip and so from the index of pip's settings, and
-precedes code/lib on the path; everything else is imported from code/lib itself. Source:
+A wheel with compiled modules is for one Python and one platform. pip fetches the same version of
+such a package once for this Python, or the nearest version with a wheel for it. It precedes
+code/lib on the path; everything else is imported from code/lib itself. Source:
 https://packaging.python.org/en/latest/specifications/platform-compatibility-tags/ (2026-11-22)
 """
 
@@ -38,19 +38,25 @@ def find_compiled_packages(code: Path) -> CompiledPackages:
     for package, fetched in fetched_packages(code / "lib"):
         files = {Path(str(file.locate())) for file in package.files or []}
         packaged |= files
-        if isinstance(fetched, Path):
-            paths.append(fetched)
-            continue
-        name = str(package.metadata["Name"])
+        name, version = str(package.metadata["Name"]), str(package.version)
         file = min(filter(_find_python_version, files), default=code / "lib" / name)
         python = _find_python_version(file)
-        problems.append(
-            f"{_format_path(code, file)}: {name} {package.version} is compiled for "
-            f"{f'Python {python}' if python else _list_tags(package)[0]}; {_HERE}, for "
-            f"which the same version is not in {_find_cache()} and could not be fetched ({fetched}); start "
-            "again where the package index answers, name a version in requirements.txt that has wheels "
-            f"for both Pythons, {_REMEDY}"
+        compiled = (
+            f"{_format_path(code, file)}: {name} {version} is compiled for "
+            f"{f'Python {python}' if python else _list_tags(package)[0]}; {_HERE}"
         )
+        remedy = f"name a version in requirements.txt that has wheels for both Pythons, {_REMEDY}"
+        if isinstance(fetched, str):
+            problems.append(
+                f"{compiled}, for which the same version is not in {_find_cache()} and could not be fetched "
+                f"({fetched}); start again where the package index answers, {remedy}"
+            )
+            continue
+        paths.append(fetched)
+        if not fetched.name.endswith(f"-{Version(version)}"):
+            problems.append(
+                f"{compiled}, for which it has no wheel; {fetched.name} is imported instead; {remedy}"
+            )
     for file in sorted(code.rglob("*.*")):
         if (python := _find_python_version(file)) and file not in packaged:
             problems.append(
@@ -65,7 +71,8 @@ def fetched_packages(
 ) -> Iterator[tuple[PathDistribution, Path | str]]:
     """Yield each package of `lib` for a different Python, and its folder for this Python.
 
-    The folder has the same version. A str says why there is none.
+    The folder has the same version, or the nearest one with a wheel for this Python; its name says
+    which. A str says why there is none.
     `index`: lines of a requirements file that say where packages are.
     """
     ours = frozenset(sys_tags())
@@ -82,42 +89,51 @@ def _list_tags(package: PathDistribution) -> list[str]:
 
 
 def _fetch_package(package: PathDistribution, index: Sequence[str]) -> Path | str:
-    """Return the folder with this version of the package for this Python, or the problem."""
+    """Return the folder with the package for this Python, or the problem."""
     try:
         # They come from the archive, and become a folder's name.
         name = canonicalize_name(str(package.metadata["Name"]), validate=True)
-        version = str(Version(str(package.version)))
+        version = Version(str(package.version))
         folder = _find_cache() / f"{name}-{version}"
-        if not folder.is_dir():
-            create_private_folder(folder.parent)
-            with tempfile.TemporaryDirectory(dir=folder.parent) as beside:
-                if problem := _install(f"{name}=={version}", Path(beside, "new"), index):
-                    return problem
-                if not folder.is_dir():  # another process was not quicker
-                    Path(beside, "new").rename(folder)
+        if folder.is_dir():
+            return folder
+        problem, others = _install(f"{name}=={version}", folder, index)
+        if others:
+            nearest = max((one for one in others if one < version), default=min(others))
+            folder = _find_cache() / f"{name}-{nearest}"
+            if not folder.is_dir():
+                problem, _ = _install(f"{name}=={nearest}", folder, index)
+            else:
+                problem = ""
     except (ValueError, OSError) as error:
         return str(error)
-    return folder
+    return problem or folder
 
 
-def _install(requirement: str, target: Path, index: Sequence[str]) -> str | None:
-    """Install a requirement with pip. Return None, or pip's reason for a failure."""
-    command = [sys.executable, "-P", "-m", "pip", "install", "--quiet", "--no-deps"]
-    command += ["--disable-pip-version-check", "--retries", "1", "--only-binary", ":all:"]
-    command += ["--target", str(target)]
-    command += [word for line in index for word in line.split(" ", 1)]
-    # The user's code is on that path, and is not pip's.
-    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    ran = subprocess.run(
-        [*command, requirement], capture_output=True, text=True, check=False, env=environment
-    )
-    if ran.returncode == 0:
-        return None
-    others = re.search(r"\(from versions: .*?([\w.+!]+)\)", ran.stderr)
-    if others and others[1] != "none":
-        return f"pip finds versions up to {others[1]} for it"
+def _install(requirement: str, folder: Path, index: Sequence[str]) -> tuple[str, list[Version]]:
+    """Install a requirement into `folder` with pip.
+
+    Return pip's reason for a failure, otherwise "", and the other versions that it finds.
+    """
+    create_private_folder(folder.parent)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as beside:
+        command = [sys.executable, "-P", "-m", "pip", "install", "--quiet", "--no-deps"]
+        command += ["--disable-pip-version-check", "--retries", "1", "--only-binary", ":all:"]
+        command += ["--target", str(Path(beside, "new"))]
+        command += [word for line in index for word in line.split(" ", 1)]
+        # The user's code is on that path, and is not pip's.
+        environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+        ran = subprocess.run(
+            [*command, requirement], capture_output=True, text=True, check=False, env=environment
+        )
+        if ran.returncode == 0:
+            if not folder.is_dir():  # another process was not quicker
+                Path(beside, "new").rename(folder)
+            return "", []
     lines = [line for line in ran.stderr.splitlines() if not line.startswith("WARNING")]
-    return f"pip: {lines[-1] if lines else f'status {ran.returncode}'}"
+    found = re.search(r"\(from versions: (.*)\)", ran.stderr)
+    others = [Version(one) for one in re.findall(r"\d[\w.+!]*", found[1])] if found else []
+    return f"pip: {lines[-1] if lines else f'status {ran.returncode}'}", others
 
 
 def _find_cache() -> Path:

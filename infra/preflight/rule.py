@@ -190,7 +190,7 @@ class Rule(ABC):
     acknowledgeable: ClassVar[bool] = False
     """Whether `[acknowledge]` may accept a finding: every warning, and errors that AWS would not refuse."""
     example: ClassVar[str] = ""
-    """Lines of an environment file that violate the rule; a comment if it needs files."""
+    """A line that violates the rule, for the reference; empty if its text names the key already."""
 
     # The texts of the rule's findings, as far as they are always the same: templates of `str.format`
     # for `self`, `key` and the values that are given to `finding`.
@@ -372,11 +372,3 @@ def discover_rules(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
                     f"{rule.__module__}; rename one of them"
                 )
     return tuple(rules[name] for name in sorted(rules))
-
-
-def build_artifact_example(*lines: str, size_gib: int | None = None, folder: str = "run-17") -> str:
-    """Return an example with an archive in S3 and a placeholder hash, followed by `lines`."""
-    size = "" if size_gib is None else f", size_gib = {size_gib}"
-    uri = f"s3://models/{folder}/model.tar.gz"
-    artifact = f'models.ranker.artifact = {{ uri = "{uri}", sha256 = "{"a" * 64}"{size} }}'
-    return "\n".join((artifact, *lines))

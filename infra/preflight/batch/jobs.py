@@ -1,7 +1,6 @@
 """Rules about a batch itself: its model, instance type, names, times and locations."""
 
 import contextlib
-import json
 import math
 
 from infra.catalog import images
@@ -21,21 +20,6 @@ MOST_NAME = 64
 _SAME_DRIVER = "al2-ami-sagemaker-inference-gpu-2"
 
 
-def build_batch_example(**keys: str | int | bool) -> str:
-    """Return the lines of a valid batch, with these keys added or replaced."""
-    valid = {
-        "model": "ranker",
-        "instance_type": "ml.c5.xlarge",
-        "input": "s3://tables/rows/",
-        "output": "s3://tables/scores/",
-        "content_type": "text/csv",
-    }
-    lines = (
-        f"batch.nightly.{key} = {json.dumps(value)}" for key, value in {**valid, **keys}.items()
-    )
-    return "\n".join(lines)
-
-
 class BatchTableRule(Rule):
     """A rule about each batch: `check_part` takes its name and its table."""
 
@@ -53,7 +37,6 @@ class BatchJobRule(Rule):
 class TransformModelUnknown(BatchTableRule):
     """The model of a batch must be defined in this file."""
 
-    example = build_batch_example(model="rankr")
     key = "batch.{name}.model"
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
@@ -74,7 +57,6 @@ class TransformMultiModel(BatchTableRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html (2026-11-28)
     """
 
-    example = "\n".join(('models.many.multi_model = ["ranker"]', build_batch_example(model="many")))
     key = "batch.{name}.model"
     problem = "{batch.model} has several models, but a job cannot select one"
     allowed = "a model with saved_model or artifact"
@@ -93,7 +75,6 @@ class TransformInstanceType(BatchTableRule):
     Source: infra/catalog/limits.json, TransformInstanceType
     """
 
-    example = build_batch_example(instance_type="ml.c5.large")
     key = "batch.{name}.instance_type"
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
@@ -118,7 +99,6 @@ class TransformGpuDriver(BatchJobRule):
     """
 
     severity = Severity.WARNING
-    example = build_batch_example(instance_type="ml.g5.xlarge")
     key = "batch.{job.name}.instance_type"
     problem = (
         "{job.batch.instance_type}: TensorFlow {job.placement.tensorflow}'s image has CUDA {cuda}, and the "
@@ -140,7 +120,6 @@ class TransformName(BatchTableRule):
     Source: https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html (2026-11-28)
     """
 
-    example = build_batch_example().replace("nightly", "n" * 63)
     key = "batch.{name}"
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
@@ -170,7 +149,6 @@ class TransformSchedule(BatchTableRule):
     Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html (2026-11-28)
     """
 
-    example = build_batch_example(schedule="cron(0 2 * * *)")
     key = "batch.{name}.schedule"
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
@@ -200,7 +178,6 @@ class TransformLate(BatchTableRule):
     """If late_minutes isn't below max_minutes, a late run raises no alarm of its own."""
 
     severity = Severity.WARNING
-    example = build_batch_example(late_minutes=60, max_minutes=60)
     key = "batch.{name}.late_minutes"
     problem = "late_minutes {batch.late_minutes}: a run ends after {batch.max_minutes} minutes"
     allowed = "less than max_minutes"
@@ -216,7 +193,6 @@ class TransformOverlap(BatchTableRule):
     """A run that starts before the last one has ended repeats its work, and you pay for it twice."""
 
     severity = Severity.WARNING
-    example = build_batch_example(schedule="rate(1 minute)", max_minutes=60)
     key = "batch.{name}.schedule"
     problem = "{batch.schedule} starts up to {runs} runs within max_minutes {batch.max_minutes}"
     allowed = "an interval of max_minutes or more"
@@ -238,7 +214,6 @@ class TransformOutputInside(BatchTableRule):
     (S3Prefix: all objects that match the key name prefix, 2026-11-28)
     """
 
-    example = build_batch_example(output="s3://tables/rows/scores/")
     key = "batch.{name}.output"
     problem = "{batch.output} is under the input {batch.input}"
     allowed = "a prefix that does not begin with the input's"
@@ -254,7 +229,6 @@ class TransformOutputInside(BatchTableRule):
 class TransformOutputShared(BatchTableRule):
     """Results are named after their objects: with a shared output, the later batch overwrites."""
 
-    example = "\n".join((build_batch_example(), build_batch_example().replace("nightly", "weekly")))
     key = "batch.{name}.output"
     problem = (
         "{batch.output} is also the output of {other}, and results of one name overwrite each other"
@@ -275,12 +249,6 @@ class TransformReadsResults(BatchTableRule):
     """A batch that reads another's results reads those that exist when it starts, also of trials."""
 
     severity = Severity.WARNING
-    example = "\n".join((
-        build_batch_example(),
-        build_batch_example(input="s3://tables/scores/", output="s3://tables/top/").replace(
-            "nightly", "weekly"
-        ),
-    ))  # fmt: skip
     key = "batch.{name}.input"
     problem = (
         "{batch.input} holds the results of {other}: a run reads those that exist at its start, even from "
@@ -302,10 +270,6 @@ class TransformTimeout(BatchJobRule):
     Source: serve.py and tfs_utils.py of https://github.com/aws/deep-learning-containers (2026-11-22)
     """
 
-    # In the image NGINX waits 60 s, Gunicorn kills a worker that is busy for 30 s, and a request to
-    # the model server ends after the wait time.
-
-    example = "\n".join((build_batch_example(), "batch.nightly.container.wait_time_seconds = 60"))
     remedy = "remove it: Servable then chooses it"
 
     def check_part(self, job: BatchJob) -> Findings:

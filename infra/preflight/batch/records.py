@@ -6,7 +6,7 @@ from dataclasses import replace
 from infra.parameters.batch.job import BYTES_PER_MB, OF_LINES, BatchJob, parse_media_type
 from infra.parameters.batch.settings import MOST_PAYLOAD_MB, BatchSettings
 from infra.parameters.finding import Severity
-from infra.preflight.batch.jobs import BatchJobRule, BatchTableRule, build_batch_example
+from infra.preflight.batch.jobs import BatchJobRule, BatchTableRule
 from infra.preflight.model.known_requests import find_reader
 from infra.preflight.rule import Findings
 from model_packaging.requests.known_requests import TYPES_READ, Reader
@@ -37,7 +37,6 @@ class TransformPayload(BatchJobRule):
     (MaxPayloadInMB, 2026-11-28)
     """
 
-    example = build_batch_example(payload_mb=20, max_concurrent=8)
     key = "batch.{job.name}.payload_mb"
     problem = "payload_mb {payload} x max_concurrent {concurrent} are {product} MB"
     allowed = f"at most {MOST_PAYLOAD_MB}"
@@ -64,10 +63,6 @@ class TransformRecordSize(BatchJobRule):
     """
 
     severity = Severity.WARNING
-    example = (
-        build_batch_example(payload_mb=1)
-        + "\ntraffic = { request_bytes = 6_000_000, rows_per_request = 2 }"
-    )
     key = "batch.{job.name}.payload_mb"
     problem = "payload_mb {payload}: a record of [traffic] has {job.record_bytes:,} bytes"
     allowed = "its size in MB or more"
@@ -87,7 +82,6 @@ class TransformContentType(BatchJobRule):
     servable_tensors/codecs.py
     """
 
-    example = build_batch_example(content_type="image/jpeg")
     key = "batch.{job.name}.content_type"
     problem = "{read_by} answers {job.batch.content_type} with 415"
     allowed = "{types}"
@@ -111,7 +105,6 @@ class TransformSplit(BatchJobRule):
     (SplitType, 2026-11-28)
     """
 
-    example = build_batch_example(split="tfrecord")
     key = "batch.{job.name}.split"
     problem = "split {split}: {job.batch.content_type} has no such records"
     allowed = "{right}"
@@ -133,7 +126,6 @@ class TransformStrategy(BatchJobRule):
     (BatchStrategy, 2026-11-28)
     """
 
-    example = build_batch_example(split="none", strategy="single_record")
     key = "batch.{job.name}.strategy"
     problem = "strategy {job.batch.strategy}: the objects are not split into records"
     allowed = "no strategy, or a split"
@@ -152,13 +144,8 @@ class TransformLines(BatchJobRule):
     https://github.com/aws/sagemaker-tensorflow-serving-container/issues/154
     """
 
-    # The results are then no lines: one JSON document for each request, which is for one record
-    # unless multi_record is set (an error). Servable's handler answers each line with a line, in
-    # the form that `accept` names.
-
     severity = Severity.WARNING
     acknowledgeable = True
-    example = build_batch_example()
     key = "batch.{job.name}.model"
     problem = (
         "models.{job.batch.model} has no handler: a request is answered with one JSON document over several "
@@ -185,7 +172,6 @@ class TransformJoin(BatchJobRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/batch-transform-data-processing.html (2023-06)
     """
 
-    example = build_batch_example(join=True, accept="application/json")
     reads = ("batch.{job.name}.content_type", "batch.{job.name}.accept")
 
     def check_part(self, job: BatchJob) -> Findings:
@@ -235,8 +221,6 @@ class TransformFilter(BatchTableRule):
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataProcessing.html (2026-11-28)
     """
 
-    example = build_batch_example(input_filter="$[?(@.x>1)]")
-
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
         for key, path in (
             ("input_filter", batch.input_filter),
@@ -271,7 +255,6 @@ class TransformAssemble(BatchJobRule):
     (AssembleWith, 2026-11-28)
     """
 
-    example = build_batch_example(assemble="none")
     key = "batch.{job.name}.{part}"
 
     def check_part(self, job: BatchJob) -> Findings:

@@ -136,10 +136,6 @@ class ImageGpuTooOld(EachVariantRule):
     Source: infra/catalog/gpus.json, infra/catalog/image_facts.json, infra/catalog/inference_amis.json
     """
 
-    example = """\
-models.ranker.tensorflow = "2.20"
-variants.primary.instance_type = "ml.p2.xlarge\""""
-
     def check_part(self, name: str, variant: Variant) -> Findings:
         model = self.environment.models.get(variant.model)
         if model is None or model.image or model.tensorflow not in images.list_versions():
@@ -163,14 +159,7 @@ class ImageCudaTooOld(ContainerRule):
     Source: infra/catalog/gpus.json, infra/catalog/image_facts.json; for your own image its tag (cu112)
     """
 
-    # Within a CUDA generation kernels are compiled when the container starts, which takes minutes,
-    # and cuDNN and cuBLAS may fail (a warning). An older generation does not support the GPU (an
-    # error).
-
     acknowledgeable = True
-    example = """\
-models.ranker.tensorflow = "2.3"
-variants.primary.instance_type = "ml.g5.xlarge\""""
     remedy = "choose an image with a newer CUDA, or an older instance type"
 
     def check_part(self, placement: Placement) -> Findings:
@@ -243,7 +232,6 @@ class ImageOwnRegion(OwnImageRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (Image)
     """
 
-    example = 'models.ranker.image = "111111111111.dkr.ecr.us-east-1.amazonaws.com/serving:v3"'
     reads = ("region",)
 
     def check_part(self, key: str, address: str, image: Image | None) -> Findings:
@@ -263,7 +251,6 @@ class ImageOwnKind(OwnImageRule):
     """
 
     acknowledgeable = True
-    example = "# models.ranker.image = an image for training, from AWS's registry"
     remedy = "write such an address, or remove image: AWS's image is then chosen"
     reads = ("region",)
 
@@ -298,9 +285,6 @@ class ImageOwnVersion(VariantRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-models.ranker.tensorflow = "2.20"
-models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-serving:2.19.0-cpu\""""
 
     def check_part(self, placement: Placement) -> Findings:
         image = parse_own_image(placement.model.image or "")
@@ -327,7 +311,6 @@ class ImageOwnMovingTag(OwnImageRule):
     """
 
     severity = Severity.WARNING
-    example = 'models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:latest"'
     allowed = "a digest, or a tag that never moves"
     remedy = "write @sha256:… or a tag with a version"
 
@@ -344,9 +327,6 @@ class ImageDevice(VariantRule):
     """
 
     acknowledgeable = True
-    example = """\
-models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:v3-gpu"
-variants.primary.instance_type = "ml.c5.xlarge\""""
     remedy = "change the image or the instance type"
 
     def check_part(self, placement: Placement) -> Findings:

@@ -88,7 +88,6 @@ class CaptureOfNothing(Rule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html
     """
 
-    example = "capture = { requests = false, answers = false }"
     key = "capture.requests"
     problem = "neither requests nor answers are captured"
     allowed = "one of them, or both"
@@ -117,14 +116,7 @@ class ConversionCost(VariantRule):
     https://github.com/aws/deep-learning-containers, read 2026-11-22
     """
 
-    # Each byte takes about 145 bytes of memory while it is converted: 200 KB of CSV took 29 MB with
-    # njs 0.9.9, which the Dockerfile of 2.20 pins with NGINX 1.30.3; the time was not measured. An
-    # image of your own with njs 0.7.9 takes 4 KB and up to 5 microseconds a byte: 864 MB for the
-    # same body. JSON is not converted. Images before 2.20 were not measured.
-
     severity = Severity.WARNING
-    example = """\
-traffic = { request_bytes = 400_000, content_types = ["text/csv"] }"""
     allowed = f"at most {SMALL_BYTES:,} bytes, or a handler"
 
     def check_part(self, placement: Placement) -> Findings:
@@ -194,9 +186,6 @@ class BatchBelowRequest(BatchRule):
     Source: observed with the code of image 2.20; the tuning article's 500-row requests need 500
     """
 
-    example = """\
-traffic.rows_per_request = 500
-variants.primary.container.batching = { max_batch_size = 64 }"""
     remedy = "raise it, or send fewer rows at once"
     reads = ("traffic.rows_per_request",)
 
@@ -226,9 +215,6 @@ class BatchTimeoutAboveAlarm(BatchRule):
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     """
 
-    example = """\
-alarms.p99_latency_ms = 50
-variants.primary.container.batching = { timeout_micros = 60000 }"""
     remedy = "lower it, or raise alarms.p99_latency_ms"
     reads = ("alarms.p99_latency_ms",)
 
@@ -251,10 +237,6 @@ class BatchQueueShort(BatchRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-models.ranker.code = "code"
-variants.primary.container.gunicorn_workers = 16
-variants.primary.container.batching = { max_enqueued_batches = 4 }"""
     remedy = "raise it, or remove it"
 
     def check_part(self, placement: Placement, batching: Batching) -> Findings:
@@ -277,11 +259,7 @@ class BatchFixedShape(BatchRule):
     ("For batched calls", and SplitOutputTensors in batching_session.cc; 9d981c5, 2026-11-22)
     """
 
-    # A value without dimensions is then answered with 400, an output that does not grow with its
-    # batch fails, and a fixed first dimension no longer matches as soon as two requests are merged.
-
     acknowledgeable = True
-    example = "# container.batching for a model exported with the input shape [1, 224, 224, 3]"
     allowed = "an unknown first dimension (None, -1) in every input and output"
     remedy = "export the model with unknown first dimensions, or remove batching"
 

@@ -43,7 +43,6 @@ class VariablesTooMany(ContainerRule):
     Source: infra/catalog/limits.json, EnvironmentMap
     """
 
-    example = "# 101 keys in variants.primary.environment"
     remedy = "put some into a file in the code folder"
 
     def check_part(self, placement: Placement) -> Findings:
@@ -64,7 +63,6 @@ class VariableTooLong(VariableRule):
     Source: infra/catalog/limits.json, EnvironmentValue
     """
 
-    example = "# a value of 1025 characters in variants.primary.environment"
     remedy = "put it into a file in the code folder"
 
     def check_part(self, placement: Placement, name: str, value: str) -> Findings:
@@ -84,7 +82,6 @@ class VariablesTooLarge(ContainerRule):
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
     """
 
-    example = "# 33 values of 1,000 characters in variants.primary.environment"
     allowed = f"at most {MOST_BYTES:,}"
     remedy = "put some into a file in the code folder"
 
@@ -108,14 +105,7 @@ class VariableHoldsSecret(VariableRule):
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeModel.html (Environment)
     """
 
-    # Recognized by content are private keys, tokens of AWS, GitHub, Slack and others, and passwords
-    # in URLs; by its name (a warning) what ends in PASSWORD, API_KEY and the like. Names of where a
-    # secret is kept are none.
-
     acknowledgeable = True
-    example = (
-        'variants.primary.environment.DATABASE_URL = "postgresql://scorer:k7Rw2@db.internal/users"'
-    )
     allowed = "the name or the ARN of a secret in AWS Secrets Manager"
     remedy = "put the secret there, and read it when the code is imported"
 
@@ -161,7 +151,6 @@ class VariableUnsupported(VariableRule):
     """
 
     acknowledgeable = True
-    example = 'variants.primary.environment.SAGEMAKER_BATCH = "true"'
     remedy = "remove it"
 
     def check_part(self, placement: Placement, name: str, value: str) -> Findings:

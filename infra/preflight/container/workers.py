@@ -13,7 +13,7 @@ from infra.policy.sizing import (
     find_real_wait,
     find_wait_setting,
 )
-from infra.preflight.rule import ContainerRule, Findings, VariantRule, build_artifact_example
+from infra.preflight.rule import ContainerRule, Findings, VariantRule
 from model_packaging.inputs import needs_our_handler
 from model_packaging.python_code import CodeFolder
 
@@ -61,13 +61,7 @@ class WorkersMissing(ContainerRule):
     https://github.com/aws/deep-learning-containers, docker/tensorflow/inference/2.20/cpu/uv.lock (2026-11-22)
     """
 
-    # With 0 workers Gunicorn starts none; if the package of its worker class is missing, it ends.
-    # The image has neither eventlet nor tornado; code may bring them in lib/ or requirements.txt.
-
     acknowledgeable = True
-    example = """\
-models.ranker.code = "code"
-variants.primary.container.gunicorn_worker_class = "eventlet\""""
     remedy = "remove it: Servable then chooses it"
 
     def check_part(self, placement: Placement) -> Findings:
@@ -104,13 +98,7 @@ class ThreadsWithGevent(ContainerRule):
     Source: https://docs.gunicorn.org/en/stable/settings.html#threads
     """
 
-    # It holds for every image; in multi-model mode up to 2.19 the class is gthread whatever is
-    # configured.
-
     severity = Severity.WARNING
-    example = """\
-models.ranker.code = "code"
-variants.primary.container.gunicorn_threads = 4"""
     allowed = "1, or gunicorn_worker_class = gthread"
     remedy = "remove it, or change the class"
 
@@ -135,18 +123,7 @@ class MultiModelOneWorker(VariantRule):
     tensorflow/inference/docker/build_artifacts/sagemaker
     """
 
-    # Up to TensorFlow 2.19 that is a worker of one thread, since multi-model mode uses gthread
-    # there whatever is configured. Since 2.20 it uses the configured class: sync, and gthread with
-    # one thread, take one request at a time; gevent, the image's default, answers during a load. Up
-    # to 2.19 a second worker is better than threads: the lock around a load is one between
-    # processes, so two loads in threads of one worker may get the same ports.
-
     severity = Severity.WARNING
-    example = """\
-models.many.multi_model = ["ranker"]
-variants.primary.model = "many"
-variants.primary.container.gunicorn_worker_class = "sync"
-variants.primary.container.gunicorn_workers = 1"""
     allowed = "2 or more, or gevent with TensorFlow 2.20"
     remedy = "set 2, or choose an instance type on which 2 fit"
 
@@ -174,9 +151,6 @@ class WorkerTimeout(VariantRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-models.ranker.code = "code"
-variants.primary.container.gunicorn_timeout_seconds = 120"""
 
     def check_part(self, placement: Placement) -> Findings:
         given = placement.variant.container.gunicorn_timeout_seconds
@@ -198,14 +172,7 @@ class ThreadsOversubscribed(ContainerRule):
     Source: https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
     """
 
-    # AWS measured on 36 vCPUs with 36 workers: one process of 36 threads answered 164 requests/s,
-    # eight processes of one thread answered 319.
-
     severity = Severity.WARNING
-    example = """\
-variants.primary.instance_type = "ml.c5.4xlarge"
-variants.primary.container.tfs_processes = 4
-variants.primary.container.intra_op_threads = 16"""
 
     def check_part(self, placement: Placement) -> Findings:
         vcpus, processes = placement.instance.vcpus, placement.processes
@@ -309,15 +276,7 @@ class WaitTooShort(VariantRule):
     read 2026-11-22; infra/policy/sizing.py
     """
 
-    # In 2.20 it waits 51 s of 60 s, 25 s of 50 s and 205 s of 300 s; up to 2.19 it waits 25 s of 60
-    # s. The container then exits and starts again from the beginning.
-
     acknowledgeable = True
-    example = build_artifact_example(
-        'variants.primary.instance_type = "ml.g5.2xlarge"',
-        "variants.primary.container.wait_time_seconds = 50",
-        size_gib=6,
-    )
 
     def check_part(self, placement: Placement) -> Findings:
         load = estimate_load_seconds(placement.served, processes=placement.processes)
@@ -376,11 +335,6 @@ class DownloadTimeout(TimeoutRule):
     """
 
     acknowledgeable = True
-    example = build_artifact_example(
-        'variants.primary.instance_type = "ml.m5.4xlarge"',
-        "variants.primary.download_timeout_seconds = 60",
-        size_gib=10,
-    )
 
     def check_part(self, placement: Placement) -> Findings:
         needed, what = estimate_download_seconds(placement.served), "fetching and unpacking"
@@ -395,11 +349,6 @@ class StartupTimeout(TimeoutRule):
     """
 
     acknowledgeable = True
-    example = build_artifact_example(
-        'variants.primary.instance_type = "ml.g5.2xlarge"',
-        "variants.primary.startup_timeout_seconds = 60",
-        size_gib=14,
-    )
 
     def check_part(self, placement: Placement) -> Findings:
         needed = estimate_load_seconds(placement.served, processes=placement.processes)

@@ -41,13 +41,6 @@ class ComponentExcluded(ComponentRule):
     (several containers, 2026); botocore 1.44.5 (2026-11)
     """
 
-    # An asynchronous request cannot; a serverless variant has no instances; a model of several is
-    # refused as a component. That samples, copies for a shadow, weights or guarded updates work
-    # with components is documented nowhere.
-
-    example = """\
-variants.primary.sleep_after_minutes = 15
-capture = { sample_percent = 10 }"""
     allowed = "only without sleep_after_minutes and components"
 
     def check_part(self, name: str, variant: Variant) -> Findings:
@@ -84,7 +77,6 @@ class ComponentKeys(ComponentRule):
     Source: infra/parameters/variant.py
     """
 
-    example = 'variants.primary.components.copies = { model = "ranker" }'
     remedy = 'move it into the components that need it, or remove it (in a base file: model = "")'
 
     def check_part(self, name: str, variant: Variant) -> Findings:
@@ -107,10 +99,6 @@ class ComponentName(ComponentRule):
 
     Source: botocore 1.44.5 (InferenceComponentName)
     """
-
-    example = f"""\
-endpoint.name = "{"e" * 60}"
-variants.primary.sleep_after_minutes = 15"""
 
     def check_part(self, name: str, variant: Variant) -> Findings:
         twice = Counter(
@@ -145,10 +133,6 @@ class ComponentBounds(EachVariantRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html
     (2026-11-23)
     """
-
-    example = """\
-variants.primary.sleep_after_minutes = 15
-variants.primary.min_instances = 2"""
 
     def check_part(self, name: str, variant: Variant) -> Findings:
         key = f"variants.{name}"
@@ -227,9 +211,6 @@ class ComponentInstanceType(ComponentRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.instance_type = "ml.m5.xlarge"
-variants.primary.sleep_after_minutes = 15"""
     key = "variants.{name}.instance_type"
     problem = "{variant.instance_type}: AWS's SDK rejects inference components on this family"
     allowed = "ml.c5, ml.c6i, ml.m6i, ml.g5 and others: not ml.m5, ml.m5d, ml.c5d, ml.p2"
@@ -249,9 +230,6 @@ class ComponentMemory(VariantRule):
     """
 
     acknowledgeable = True
-    example = """\
-variants.primary.sleep_after_minutes = 15
-variants.primary.copy_memory_mib = 128"""
 
     def check_part(self, placement: Placement) -> Findings:
         chosen = placement.copy_memory_mib
@@ -289,13 +267,7 @@ class ComponentsFit(ComponentRule):
     resources"); botocore 1.44.5 (InferenceComponentComputeResourceRequirements)
     """
 
-    # Copies are taken to be placed largest first, each on the first instance with room. Of an
-    # instance's memory a tenth is the system's; less was seen to be schedulable.
-
     acknowledgeable = True
-    example = """\
-variants.primary.model = ""
-variants.primary.components.copies = { model = "ranker", cpus = 3, min_copies = 2 }"""
 
     def check_part(self, name: str, variant: Variant) -> Findings:
         whole = load_instances().get(variant.instance_type or "")
@@ -347,10 +319,6 @@ class ComponentGpusIdle(ComponentRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.model = ""
-variants.primary.instance_type = "ml.g5.xlarge"
-variants.primary.components.copies = { model = "ranker", gpus = 0 }"""
     key = "variants.{name}.instance_type"
     problem = "no component reserves a GPU of {variant.instance_type}"
     allowed = "gpus = 1 or more in a component, or a type without GPUs"
@@ -377,10 +345,6 @@ class ComponentRepeated(ComponentRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.model = ""
-variants.primary.components.first = { model = "ranker" }
-variants.primary.components.second = { model = "ranker" }"""
     allowed = "each model once"
     remedy = (
         "remove one and raise max_copies of the other, or accept it if their settings must differ"

@@ -19,7 +19,6 @@ from infra.preflight.rule import (
     Rule,
     VariantRule,
     VariantTableRule,
-    build_artifact_example,
 )
 
 
@@ -36,11 +35,6 @@ class AsynchronousMultiModel(AsynchronousRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html
     """
 
-    example = """\
-asynchronous = {}
-models.one.saved_model = "model"
-models.many.multi_model = ["one"]
-variants.primary.model = "many\""""
     key = "variants.{name}.model"
     problem = "{variant.model} has several models, but an asynchronous request cannot select one"
     allowed = "a model with saved_model or artifact"
@@ -62,9 +56,6 @@ class AsynchronousSeveral(AsynchronousRule):
     """
 
     acknowledgeable = True
-    example = """\
-asynchronous = {}
-variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     key = "asynchronous"
     problem = (
         "{count} variants share one queue, and its length is known only for the whole endpoint"
@@ -87,9 +78,6 @@ class AsynchronousCapture(AsynchronousRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-asynchronous = {}
-capture = { sample_percent = 10 }"""
     key = "capture.sample_percent"
     problem = (
         "sample_percent {environment.capture.sample_percent}: [asynchronous] already keeps every "
@@ -131,9 +119,6 @@ class ServerlessInstanceKeys(ServerlessRule):
     (ServerlessConfig: instead of an instance-based configuration)
     """
 
-    example = """\
-variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
-variants.primary.min_instances = 2"""
     remedy = "remove it, or remove serverless"
 
     def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
@@ -158,9 +143,6 @@ class ServerlessExcluded(ServerlessRule):
     (guardrails only apply to asynchronous and real-time endpoints)
     """
 
-    example = """\
-variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
-capture = { sample_percent = 10 }"""
     allowed = "only with an instance_type"
     remedy = "remove it, or remove serverless"
 
@@ -201,9 +183,6 @@ class ServerlessProvisioned(ServerlessRule):
     (ProvisionedConcurrency)
     """
 
-    example = """\
-variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisioned_concurrency = 6 }"""
-
     def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         key = f"variants.{name}.serverless"
         least, most = serverless.provisioned_concurrency, serverless.max_provisioned_concurrency
@@ -233,9 +212,6 @@ class ServerlessStart(VariantRule):
     """
 
     acknowledgeable = True
-    example = build_artifact_example(
-        "variants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }", size_gib=10
-    )
     allowed = f"at most {SERVERLESS_START_SECONDS} s"
     remedy = "make the model smaller, or choose an instance_type"
 
@@ -274,9 +250,6 @@ class SleepRegion(SleepRule):
     """
 
     acknowledgeable = True
-    example = """\
-region = "eu-west-3"
-variants.primary.sleep_after_minutes = 15"""
     key = "region"
     problem = (
         "in {self.environment.region} AWS rejects a minimum of zero instances (variant {name})"
@@ -297,9 +270,6 @@ class SleepTracking(SleepRule):
     (2024-12-03)
     """
 
-    example = """\
-variants.primary.sleep_after_minutes = 60
-variants.primary.scaling = { max_rps_per_instance = 100 }"""
     key = "variants.{name}.sleep_after_minutes"
     problem = "sleep_after_minutes {minutes}: target tracking removes the last copy after 15"
     allowed = f"1 to {TRACKING_MINUTES} with max_rps_per_instance or max_concurrency_per_instance"
@@ -319,9 +289,6 @@ class SleepUnwatched(Rule):
     Source: docs/variants.md
     """
 
-    example = """\
-variants.primary.sleep_after_minutes = 15
-alarms.no_traffic_minutes = 30"""
     key = "alarms.no_traffic_minutes"
     problem = (
         "no_traffic_minutes {minutes}: {name} sleeps without traffic, and the alarm would fire"
@@ -345,9 +312,6 @@ class SleepProduction(SleepRule):
     """
 
     acknowledgeable = True
-    example = """\
-production = true
-variants.primary.sleep_after_minutes = 15"""
     key = "variants.{name}.sleep_after_minutes"
     problem = "sleep_after_minutes {minutes}: requests in production fail for minutes"
     allowed = "only where production = false"

@@ -13,9 +13,6 @@ class AlarmAboveCaller(Rule):
     """
 
     severity = Severity.WARNING
-    example = """\
-alarms.p99_latency_ms = 2000
-traffic.caller_timeout_ms = 1000"""
     key = "alarms.{name}"
     problem = "{name} {alarm:g} is not below the callers' timeout of {caller:g} ms"
     allowed = "less than {caller:g}"
@@ -57,10 +54,6 @@ class AlarmsRunbookUnreachable(Rule):
     """
 
     severity = Severity.WARNING
-    example = """\
-production = true
-variants.primary.min_instances = 2
-alarms.notify = ["oncall@example.com"]"""
     key = "alarms.runbook"
     problem = "{runbook} cannot be opened from an alarm's e-mail, and this is production"
     allowed = "an https address"
@@ -93,7 +86,6 @@ class AlarmsWebhook(Rule):
     """
 
     severity = Severity.WARNING
-    example = 'alarms.notify = ["https://hooks.slack.com/services/T0/B0/x"]'
     problem = (
         "{host} is a chat webhook, which never confirms an SNS subscription: nobody is notified"
     )
@@ -123,9 +115,6 @@ class MetricsTooRare(Rule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html
     (MetricPublishFrequencyInSeconds, read 2026-11-22)
     """
-
-    # With enhanced_metrics this also concerns requests, errors and latency, without it only CPU,
-    # memory, disk and GPU.
 
     severity = Severity.WARNING
     example = "metrics.publish_seconds = 120"

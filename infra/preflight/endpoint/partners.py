@@ -140,9 +140,6 @@ class KeyWithoutPartner(Rule):
     """
 
     severity = Severity.WARNING
-    example = """\
-alarms.p99_latency_ms = 100
-rollout = { strategy = "canary", step_percent = 20 }"""
     remedy = "remove it, or set what it needs"
 
     def check_part(self) -> Findings:
@@ -242,14 +239,7 @@ class KeysCrossed(Rule):
     https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     """
 
-    # A higher percentile is never below a lower one. A target that the peak does not reach is often
-    # a rate for a minute. A batch may not wait longer than the caller. A schedule that only lowers
-    # a bound lowers it for ever.
-
     severity = Severity.WARNING
-    example = """\
-alarms.p50_latency_ms = 200
-alarms.p99_latency_ms = 100"""
     remedy = "correct one of them"
 
     def check_part(self) -> Findings:
@@ -272,7 +262,6 @@ class PriceUnused(Rule):
     """A price for a type that no variant and no batch runs on is never used; it is often misspelled."""
 
     severity = Severity.WARNING
-    example = 'prices.instance_usd_per_hour = { "ml.c5.xlage" = 0.2 }'
     key = "prices.instance_usd_per_hour"
     remedy = "correct the type, or remove its price"
 

@@ -11,7 +11,6 @@ class SecurityIdsMissing(Rule):
     Source: docs/security.md
     """
 
-    example = 'security.require = ["network", "keys"]'
     allowed = "all of them, or a shorter security.require"
 
     def check_part(self) -> Findings:
@@ -55,7 +54,6 @@ class KeyOfAnotherRegion(KeyArnRule):
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html (2026-11-22)
     """
 
-    example = 'endpoint.log_kms_key = "arn:aws:kms:us-east-1:111111111111:key/logs"'
     remedy = "use a key of that region, or the multi-Region key's replica there"
     reads = ("region",)
 
@@ -78,7 +76,6 @@ class KeyOfAnotherAccount(KeyArnRule):
 
     severity = Severity.WARNING
     acknowledgeable = True
-    example = 'endpoint.log_kms_key = "arn:aws:kms:eu-west-1:222222222222:key/logs"'
     reads = ("account",)
 
     def check_part(self, key: str, arn: str) -> Findings:
@@ -100,7 +97,6 @@ class CallersOfAnotherAccount(Rule):
     (resource-based policies: not supported for endpoints)
     """
 
-    example = 'endpoint.callers = ["arn:aws:iam::222222222222:role/web"]'
     key = "endpoint.callers"
     problem = "{caller} is not in account {environment.account}"
     allowed = "roles of {environment.account}"
@@ -128,7 +124,6 @@ class RoleOfAnotherAccount(Rule):
     https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html (2026-11-22)
     """
 
-    example = 'endpoint.execution_role = "arn:aws:iam::222222222222:role/serving"'
     remedy = "use one of that account, or remove the key"
     reads = ("account",)
 
@@ -161,7 +156,6 @@ class NetworkHalf(Rule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_VpcConfig.html
     """
 
-    example = 'network.subnets = ["subnet-0a1b2c3d"]'
     key = "network.{missing}"
     problem = "{other} are given and {missing} are not"
     allowed = "both, or neither"
@@ -182,10 +176,6 @@ class NetworkOneSubnet(Rule):
     """
 
     severity = Severity.WARNING
-    example = """\
-production = true
-variants.primary.min_instances = 2
-network = { subnets = ["subnet-0a1b2c3d"], security_groups = ["sg-0a1b2c3d"] }"""
     allowed = "two or more, in as many zones"
     remedy = "add a subnet in another zone, or set production = false if nobody depends on it"
     reads = ("production",)

@@ -15,8 +15,6 @@ MACHINES = ("instance_type", "instance_pools", "serverless")
 class VariantModelUnknown(Rule):
     """A variant's model must be defined in this file."""
 
-    example = 'variants.primary.model = "rankr"'
-
     def check_part(self) -> Findings:
         # Read from the file and not from the draft, where a model with a problem is missing.
         written = self.loaded.source.values.get("models", {})
@@ -37,8 +35,6 @@ class VariantMachine(EachVariantRule):
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     """
-
-    example = "variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }"
 
     def check_part(self, name: str, variant: Variant) -> Findings:
         key = f"variants.{name}.instance_type"
@@ -104,7 +100,6 @@ class EndpointNameShared(Rule):
     (EndpointName: unique within an AWS Region in your AWS account)
     """
 
-    example = "# two files with the same endpoint.name, account and region"
     allowed = "a name that no other environment of that account and region has"
     remedy = "rename one of them"
     reads = ("account", "region")
@@ -134,7 +129,6 @@ class ShadowPair(ShadowRule):
     (ShadowProductionVariants: one variant for each of both)
     """
 
-    example = "variants.primary.shadow = true"
     allowed = "one of each"
     remedy = "remove the others"
     reads = ("variants",)
@@ -156,9 +150,6 @@ class ShadowExcluded(ShadowRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html
     """
 
-    example = """\
-asynchronous = {}
-variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true }"""
     allowed = "a shadow variant of a real-time endpoint with one model"
 
     def check_part(self, shadows: Sequence[str]) -> Findings:
@@ -186,8 +177,6 @@ class ShadowWeight(ShadowRule):
     requests is replicated); docs/decisions/0019 (how weights say it)
     """
 
-    example = """\
-variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
     remedy = "lower it; with equal weights every request is copied"
 
     def check_part(self, shadows: Sequence[str]) -> Findings:
@@ -213,8 +202,6 @@ class TagRefused(Rule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Tag.html (2026-11-22),
     https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html (2026-11-22)
     """
-
-    example = 'tags = { "aws:owner" = "ranking" }'
 
     def check_part(self) -> Findings:
         count = len(self.environment.tags)

@@ -22,7 +22,7 @@ from infra.policy.sizing import (
     count_processes_per_gpu,
 )
 from infra.preflight.rendering import format_count
-from infra.preflight.rule import Findings, Parts, Rule, VariantRule, build_artifact_example
+from infra.preflight.rule import Findings, Parts, Rule, VariantRule
 
 # Using less than half of the GPU memory is assumed to be unintended.
 LEAST_USED_SHARE = 0.5
@@ -43,9 +43,6 @@ class GpuIdle(GpuRule):
     """
 
     acknowledgeable = True
-    example = """\
-variants.primary.instance_type = "ml.g4dn.12xlarge"
-variants.primary.container.tfs_processes = 1"""
 
     def check_part(self, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
@@ -69,9 +66,6 @@ class GpuUneven(GpuRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.instance_type = "ml.g4dn.12xlarge"
-variants.primary.container.tfs_processes = 6"""
     remedy = "set one of those"
 
     def check_part(self, placement: Placement) -> Findings:
@@ -95,12 +89,7 @@ class GpuShare(GpuRule):
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
-    # With the image's default margin, four processes on four GPUs use a fifth of each.
-
     severity = Severity.WARNING
-    example = """\
-variants.primary.instance_type = "ml.g4dn.12xlarge"
-variants.primary.container.gpu_memory_margin = 0.2"""
     remedy = "remove it: Servable then chooses it"
 
     def check_part(self, placement: Placement) -> Findings:
@@ -129,9 +118,6 @@ class GpuMemory(GpuRule):
     """
 
     acknowledgeable = True
-    example = build_artifact_example(
-        'variants.primary.instance_type = "ml.g4dn.12xlarge"', size_gib=20
-    )
     remedy = "split the models, or choose a type with larger GPUs, such as ml.g6e"
 
     def check_part(self, placement: Placement) -> Findings:
@@ -168,10 +154,6 @@ class AmiUnknown(AmiRule):
     Source: infra/catalog/limits.json, ProductionVariantInferenceAmiVersion
     """
 
-    example = """\
-variants.primary.instance_type = "ml.g5.xlarge"
-variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
-
     def check_part(self, placement: Placement, ami: str) -> Findings:
         if ami not in list_amis():
             yield self.build_finding(
@@ -189,7 +171,6 @@ class AmiWithoutGpu(AmiRule):
     (InferenceAmiVersion)
     """
 
-    example = 'variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2"'
     allowed = "no inference_ami"
     remedy = "remove it"
 
@@ -210,13 +191,6 @@ class AmiCuda(AmiRule):
     image_facts.json
     """
 
-    # Two cases are a warning: an older driver that mounts the image's CUDA compatibility libraries,
-    # which AWS does not test with that image; and the AMI of CUDA 13 with an image of CUDA 12,
-    # which did not start in AWS's own tests.
-
-    example = """\
-variants.primary.instance_type = "ml.g5.xlarge"
-variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2-1\""""
     remedy = "remove it: Servable then chooses one for the image"
 
     def check_part(self, placement: Placement, ami: str) -> Findings:
@@ -248,9 +222,6 @@ class AmiFamily(AmiRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html (2026-11-22)
     """
 
-    example = """\
-variants.primary.instance_type = "ml.p5e.48xlarge"
-variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
     remedy = "remove it: Servable then chooses an AMI if one fits"
 
     def check_part(self, placement: Placement, ami: str) -> Findings:

@@ -28,7 +28,6 @@ from infra.preflight.rule import (
     Rule,
     VariantRule,
     VariantTableRule,
-    build_artifact_example,
 )
 
 
@@ -64,9 +63,6 @@ class InstanceRetired(InstanceRule):
     """
 
     acknowledgeable = True
-    example = """\
-models.ranker.tensorflow = "2.20"
-variants.primary.instance_type = "ml.p3.2xlarge\""""
 
     def check_part(self, key: str, name: str, instance: Instance) -> Findings:
         if instance.successor:
@@ -85,9 +81,6 @@ class InstanceNotInRegion(InstanceRule):
     """
 
     acknowledgeable = True
-    example = """\
-region = "eu-west-3"
-variants.primary.instance_type = "ml.g5.xlarge\""""
     remedy = "choose one of those, or another region"
     reads = ("region",)
 
@@ -122,11 +115,7 @@ class RegionWithoutEndpoints(Rule):
     Source: infra/catalog/availability.json, from CloudFormation's own schemas of each region
     """
 
-    # AWS's price list has hosting in these regions too, so that an endpoint made otherwise may
-    # exist there.
-
     acknowledgeable = True
-    example = 'region = "me-central-1"'
     key = "region"
     problem = "CloudFormation has no AWS::SageMaker::Endpoint in {environment.region}"
     allowed = "other regions, such as eu-west-1"
@@ -172,7 +161,6 @@ class InstancePoolsRepeated(PoolsRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html (2026-11-22)
     """
 
-    example = _PAIR.format("ml.c5.xlarge", "ml.c5.xlarge")
     allowed = "each instance type once"
     remedy = "remove the repetition, or name another type"
 
@@ -194,7 +182,6 @@ class InstancePoolsDriver(PoolsRule):
     (InferenceAmiVersion, InstancePools); infra/catalog/inference_amis.json
     """
 
-    example = _PAIR.format("ml.g5.xlarge", "ml.c5.xlarge")
     allowed = "only CPU types, or GPU types that one AMI supports, such as ml.g5 and ml.g6"
     remedy = "move the others to a separate variant"
 
@@ -222,9 +209,6 @@ class InstancePoolsUneven(PoolsRule):
 
     severity = Severity.WARNING
     acknowledgeable = True
-    example = f"""\
-{_PAIR.format("ml.c5.xlarge", "ml.c5.4xlarge")}
-variants.primary.scaling.max_rps_per_instance = 100"""
 
     def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         sizes, shown = set(), []
@@ -252,9 +236,6 @@ class Memory(ContainerRule):
     """
 
     acknowledgeable = True
-    example = """\
-models.ranker.server_memory_gib = 3
-variants.primary.container.tfs_processes = 4"""
 
     def check_part(self, placement: Placement) -> Findings:
         instance, model = placement.instance, f"models.{placement.variant.model}"
@@ -287,9 +268,6 @@ class StorageVolumeOnNvme(VariantRule):
     (VolumeSizeInGB)
     """
 
-    example = """\
-variants.primary.instance_type = "ml.g4dn.xlarge"
-variants.primary.volume_gb = 100"""
     allowed = "no volume_gb"
     remedy = "remove it, or choose a type without local NVMe"
 
@@ -312,9 +290,6 @@ class StorageKeyOnNvme(VariantRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.instance_type = "ml.g4dn.xlarge"
-endpoint.volume_kms_key = "alias/serving\""""
     allowed = "no volume_kms_key with such a type"
     remedy = "remove it: the hardware encrypts it"
 
@@ -336,9 +311,6 @@ class StorageTooSmall(VariantRule):
     """
 
     acknowledgeable = True
-    example = build_artifact_example(
-        'variants.primary.instance_type = "ml.m5.4xlarge"', size_gib=20
-    )
 
     def check_part(self, placement: Placement) -> Findings:
         needed = compute_disk_gib(placement.served)

@@ -71,13 +71,7 @@ class Code(CodeFolderRule):
     https://github.com/aws/deep-learning-containers (read 2026-11-24)
     """
 
-    # The rule reads the code and never runs it: the image's Python syntax, handlers and their
-    # answers, every import, undefined names, files that hide the container's modules, and paths,
-    # ports and variables that the container does not have. Imports are not checked for an image of
-    # your own.
-
     acknowledgeable = True
-    example = "# inference.py with import tensorflow"
 
     def check_part(self, name: str, folder: Path) -> Findings:
         variants = find_running_variants(self.environment, name)
@@ -111,10 +105,6 @@ class HandlerModules(ModelRule):
 
     Source: infra/catalog/image_facts.json (modules)
     """
-
-    example = """\
-models.ranker.handler = "servable"
-models.ranker.tensorflow = "2.19\""""
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         folder = self.candidate.code_folders.get(name)
@@ -151,8 +141,6 @@ models.ranker.tensorflow = "2.19\""""
 class CodeNotVendored(CodeFolderRule):
     """Publishing uses the lock file and the wheels on this computer, and never the network."""
 
-    example = "# code/requirements.txt without a requirements.lock"
-
     def check_part(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
         if model.install != "vendored":
@@ -179,7 +167,6 @@ class CodeInstalledAtStart(CodeFolderRule):
     """
 
     severity = Severity.WARNING
-    example = '# code/requirements.txt and models.ranker.install = "at start"'
     key = "models.{name}.install"
     problem = (
         "every container installs requirements.txt with pip before it answers: scaling is "
@@ -212,8 +199,6 @@ class CodeFailsAtStart(CodeFolderRule):
     working folder), and serve.py of 2.20 and before, which runs pip in another folder than code/
     """
 
-    example = '# code/requirements.txt with ./wheels/a.whl, and models.ranker.install = "at start"'
-
     def check_part(self, name: str, folder: Path) -> Findings:
         if self.environment.models[name].install != "at start":
             return
@@ -231,10 +216,6 @@ class IsolationInstalls(ModelRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html
     """
 
-    example = """\
-models.ranker.code = "code"
-models.ranker.install = "at start"
-models.ranker.network_isolation = true"""
     key = "models.{name}.install"
     problem = 'install = "at start" needs the internet, which network_isolation blocks'
     allowed = "vendored"
@@ -254,7 +235,6 @@ class IsolationCalls(CodeFolderRule):
     """
 
     severity = Severity.WARNING
-    example = "# inference.py with import boto3, and models.ranker.network_isolation = true"
     key = "models.{name}.code"
     problem = "{place} imports {module}, whose calls network_isolation blocks"
     allowed = "code that needs no network"
@@ -283,7 +263,6 @@ class CodeHoldsSecrets(ModelRule):
     """
 
     acknowledgeable = True
-    example = "# code/.env"
     key = "models.{name}.code"
     problem = (
         "{file}: looks like {secret.looks_like}, and would be packed: anyone who may read "
@@ -314,11 +293,7 @@ class MultiModelPackages(ModelRule):
     model's code/lib to sys.path), https://github.com/aws/deep-learning-containers
     """
 
-    # The order depends on the requests, so that the same model may answer differently on two
-    # instances.
-
     acknowledgeable = True
-    example = "# multi_model of two models whose requirements.lock files name two versions"
     allowed = "one version of a package in all models of the endpoint"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:

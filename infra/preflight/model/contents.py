@@ -34,10 +34,6 @@ class ModelVariables(ModelRule):
     tensorflow/core/kernels/save_restore_tensor.cc (2026-11-24)
     """
 
-    # The rule compares names, data types and shapes with what the graph restores, and the checksum
-    # of each tensor with its bytes, in models of up to 8 MiB of variables.
-
-    example = "# variables/ of one export beside the saved_model.pb of another"
     key = "models.{name}.saved_model"
     allowed = "the files of one export"
     remedy = "export the SavedModel again, or copy all of its files again"
@@ -78,10 +74,6 @@ class ModelVocabulary(ModelRule):
     Source: tensorflow/core/kernels/lookup_util.cc and lookup_table_op.h (2026-11-24), tried with 2.21
     """
 
-    # The rule reads the text files from which the graph fills tables, up to the first line that
-    # TensorFlow would refuse.
-
-    example = "# assets/vocabulary.txt with a word twice"
     key = "models.{name}.saved_model"
     allowed = "one line for each key, none of them empty"
     remedy = "correct the file, and export the SavedModel again"
@@ -117,12 +109,7 @@ class ModelUnfilled(ModelRule):
     TensorFlow 2.21 to 20 such models
     """
 
-    # The rule follows the graph from the outputs of each signature back, through functions, and
-    # compares what is read with what restoring and initialization write. It also reports
-    # placeholders that no input feeds, and devices of other computers.
-
     acknowledgeable = True
-    example = "# a Keras 3 model written by tf.saved_model.save instead of model.export"
     key = "models.{name}.saved_model"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
@@ -152,9 +139,6 @@ class VersionZero(VariantRule):
     (it strips all leading zeros; read 2026-11-24); observed with the code of image 2.20
     """
 
-    # Since 2.20 it is a version as any other.
-
-    example = "# the version folder model/0 with TensorFlow 2.19"
     allowed = "versions from 1 on, or TensorFlow 2.20"
     remedy = "rename the folder to 1, or set tensorflow to 2.20"
 
@@ -229,19 +213,12 @@ class ModelGraphVersion(GraphRule):
     each image reads are in infra/catalog/op_versions.json
     """
 
-    example = "# a graph whose versions say min_consumer 99999"
-
 
 class ModelOpUnknown(GraphRule):
     """TensorFlow Serving does not load a graph with an operation that is not linked into it.
 
     Source: tensorflow_serving/model_servers/BUILD, read 2026-11-22, and infra/catalog/op_versions.json
     """
-
-    # Functions that the graph does not call are not checked. Operations of tensorflow_text and
-    # decision forests are linked.
-
-    example = "# a model with tf.image.decode_jxl (TensorFlow 2.21), or with a custom operation"
 
 
 class ModelOpRemoved(GraphRule):
@@ -250,16 +227,12 @@ class ModelOpRemoved(GraphRule):
     Source: tensorflow/core/framework/op_def_util.cc (CheckOpDeprecation), read 2026-11-22
     """
 
-    example = "# TensorArrayV2 in a graph of version 26 of GraphDef or newer"
-
 
 class ModelOpAttribute(GraphRule):
     """TensorFlow rejects an attribute that is missing, of the wrong kind, or has a forbidden value.
 
     Source: tensorflow/core/framework/node_def_util.cc (ValidateNodeDef), read 2026-11-22
     """
-
-    example = "# a MatMul without its T"
 
 
 class ModelOpAttributeIgnored(GraphRule):
@@ -269,10 +242,7 @@ class ModelOpAttributeIgnored(GraphRule):
     ignored"), read 2026-11-22
     """
 
-    # An attribute with its default value changes nothing, and is not reported.
-
     severity = Severity.WARNING
-    example = "# an operation with an attribute that only a newer TensorFlow knows, other than its default"
 
 
 class ModelStablehloVersion(GraphRule):
@@ -282,11 +252,6 @@ class ModelStablehloVersion(GraphRule):
     op_versions.json), and https://github.com/openxla/stablehlo/blob/main/docs/compatibility.md
     """
 
-    # There are three: of XlaCallModule, of the bytecode, and of each operation. A module that was
-    # only written by a newer StableHLO is not reported, because it runs.
-
-    example = "# a model of jax2tf in an image of TensorFlow 2.14"
-
 
 class ModelPlatform(GraphRule):
     """A module of jax2tf runs only on the platforms for which it was exported.
@@ -295,11 +260,6 @@ class ModelPlatform(GraphRule):
     serialized JAX modules are platform specific"), read 2026-11-22; tests/exports/models/jax-cuda, tried
     """
 
-    # Left to itself, jax2tf exports for the one platform of the process that exports: CPU on a
-    # laptop, CUDA on a computer with a GPU, also where Keras 3 on JAX calls it.
-
-    example = "# a model of jax2tf exported on a computer with a GPU, on ml.c5.xlarge"
-
 
 class ModelNeedsPython(GraphRule):
     """The body of tf.py_function and tf.numpy_function stays in the process that exported the model.
@@ -307,16 +267,12 @@ class ModelNeedsPython(GraphRule):
     Source: https://www.tensorflow.org/api_docs/python/tf/py_function, read 2026-11-22
     """
 
-    example = "# a model that calls tf.numpy_function"
-
 
 class ModelOpWithoutKernel(GraphRule):
     """On an instance type without a GPU, an operation needs a CPU kernel for its data types.
 
     Source: kernels that the wheels of tensorflow-cpu register (infra/catalog/ops.jsonl)
     """
-
-    example = "# CudnnRNNV3 on ml.c5.xlarge"
 
 
 class ModelChannelsFirst(GraphRule):
@@ -327,7 +283,6 @@ class ModelChannelsFirst(GraphRule):
     """
 
     severity = Severity.WARNING
-    example = '# a Conv2D with data_format "NCHW" on ml.c5.xlarge'
 
     def check_part(self, name: str, placement: Placement) -> Findings:
         if is_upstream(placement.tensorflow) and not placement.settings.onednn:
@@ -341,7 +296,4 @@ class ModelReadsOutside(GraphRule):
     Source: https://www.tensorflow.org/guide/saved_model, assets, read 2026-11-22
     """
 
-    # Assets of the model are in the archive, so tables that are filled from them are not reported.
-
     severity = Severity.WARNING
-    example = '# a model that calls tf.io.read_file("/home/me/vocabulary.txt")'

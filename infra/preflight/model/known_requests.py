@@ -91,12 +91,7 @@ class GoldenRequest(GoldenRule):
     image's public source, https://github.com/aws/deep-learning-containers (read 2026-11-22)
     """
 
-    # The rule reads it as the container would: JSON by rows and columns, JSON lines, CSV, .npy and
-    # protobuf are checked against the signature and max_batch_size. If code may change the request,
-    # the rule checks only that the file exists, and that a .json file is JSON.
-
     acknowledgeable = True
-    example = 'models.ranker.golden.request = "golden/nowhere.json"'
 
     def check_part(self, name: str, table: str, golden: Golden) -> Findings:
         key, targets = f"{table}.request", _find_targets(self.candidate, name)
@@ -111,10 +106,7 @@ class GoldenAnswer(GoldenRule):
     Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-22)
     """
 
-    # `servable check --run` and `servable verify` compare its numbers.
-
     acknowledgeable = True
-    example = "# golden.answer with another number of rows than golden.request"
     remedy = "write the model's answer to the file with `servable invoke --output`"
     reads = ("models.{name}",)
 
@@ -151,9 +143,6 @@ class RowsAboveShape(Rule):
     """
 
     acknowledgeable = True
-    example = (
-        "# traffic.rows_per_request = 8 for a model exported with the input shape [1, 224, 224, 3]"
-    )
     key = "traffic.rows_per_request"
     problem = "requests of {rows} rows: {name}, version {version}, takes {most} at a time"
     allowed = "{most}"
@@ -190,8 +179,6 @@ class ContentTypeRefused(Rule):
     Source: tensorflowServing.js of the image's public source, https://github.com/aws/deep-learning-containers
     (read 2026-11-22), observed with the code of 2.20; servable_tensors/codecs.py
     """
-
-    # Code of your own may read any.
 
     severity = Severity.WARNING
     example = 'traffic.content_types = ["image/jpeg"]'
@@ -291,9 +278,6 @@ class ReplayOutputUnknown(Rule):
 
     Names are those of the SavedModels' signatures, and `output` for answers without names.
     """
-
-    # Names are those of the SavedModels' signatures, and `output` for answers without names. If
-    # code may write the answer, its outputs are not known beforehand.
 
     acknowledgeable = True
     example = "replay.outputs.porb.relative = 0.001"

@@ -10,7 +10,7 @@ from infra.packing import build_servable
 from infra.parameters.finding import Finding, Severity, suggest_name, suggest_path
 from infra.parameters.model import ModelTable
 from infra.parameters.sources import format_path
-from infra.preflight.rule import Findings, ModelRule, build_artifact_example
+from infra.preflight.rule import Findings, ModelRule
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
 from model_packaging.requests.known_requests import (
@@ -31,8 +31,6 @@ PACKING = ("code", "handler", "version", "also_serves", "warm_up", "compression"
 
 class ModelSource(ModelRule):
     """A model has one source: packed here, an archive in S3, or several models. Only packing takes code."""
-
-    example = build_artifact_example('models.ranker.saved_model = "model"')
 
     def check_part(self, name: str, _: ModelTable) -> Findings:
         key = f"models.{name}"
@@ -107,10 +105,7 @@ class ModelsTogether(ModelRule):
 class ArtifactMovingKey(ModelRule):
     """Under a key like latest/ the object may be overwritten while the file still has the old hash."""
 
-    # Instances that scaling adds would then serve another model than the running ones.
-
     severity = Severity.WARNING
-    example = build_artifact_example(folder="latest")
     allowed = "a key that is written once, such as run-17/model.tar.gz"
     remedy = "copy the archive to a unique key, and write that key"
 
@@ -181,11 +176,7 @@ class CodeInsideModel(PackedModelRule):
     /opt/ml/model/code alone (2026-11-24)
     """
 
-    # AWS's own archives have code/ beside the versions. Here it is a key of its own, so that models
-    # may share it and hooks may get Servable's handler.
-
     acknowledgeable = True
-    example = "# model/code/inference.py beside model/1/"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         if model.saved_model is None:
@@ -223,12 +214,6 @@ class SavedModel(PackedModelRule):
     https://github.com/tensorflow/serving (9d981c5, 2026-11-22)
     """
 
-    # The rule reads graph, signatures, variables and warm-up records without TensorFlow. One
-    # warm-up record that fails makes the whole model fail. Records go through server-side batching
-    # too, so that one with more rows than max_batch_size keeps the container from starting.
-
-    example = "# a truncated saved_model.pb"
-
     def check_part(self, name: str, model: ModelTable) -> Findings:
         for folder in self.candidate.find_version_folders(name):
             try:
@@ -248,7 +233,6 @@ class SignatureDefaultMissing(PackedModelRule):
     """
 
     severity = Severity.WARNING
-    example = "# a SavedModel with the signature score alone"
     allowed = f"a signature {DEFAULT_SIGNATURE}, or callers that name one"
 
     def check_part(self, name: str, _: ModelTable) -> Findings:
@@ -264,11 +248,6 @@ class SignatureDefaultMissing(PackedModelRule):
 
 class WarmUp(PackedModelRule):
     """Golden requests become warm-up records, which the model must be able to answer."""
-
-    # A record that fails, for example with more rows than max_batch_size, keeps the container from
-    # starting.
-
-    example = "# a request in models.ranker.warm_up that the signature does not take"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         key = f"models.{name}.warm_up"

@@ -65,7 +65,6 @@ class ChangeAsyncRemoved(RefusedChange):
     """
 
     key = "asynchronous"
-    example = "# --against a revision with [asynchronous]"
 
 
 class ChangeInstancesToServerless(RefusedChange):
@@ -76,7 +75,6 @@ class ChangeInstancesToServerless(RefusedChange):
     """
 
     key = "variants"
-    example = "# --against a revision with instance_type instead of serverless"
 
 
 class ChangeVariantsUnderRollout(RefusedChange):
@@ -87,7 +85,6 @@ class ChangeVariantsUnderRollout(RefusedChange):
     """
 
     key = "variants"
-    example = "# [rollout], and --against a revision whose variants have other names"
 
 
 class ChangeServerlessToInstances(ChangeRule):
@@ -99,7 +96,6 @@ class ChangeServerlessToInstances(ChangeRule):
 
     severity = Severity.WARNING
     key = "variants"
-    example = "# --against a revision with serverless instead of instance_type"
     allowed = "serverless, as before"
     remedy = "keep serverless, or first try instances in another environment"
 
@@ -126,7 +122,6 @@ class ChangeTypeWhileScaled(ChangeRule):
     """
 
     key = "variants"
-    example = "# --against a revision with another instance_type and [variants.primary.scaling]"
 
     def compare(self) -> Findings:
         for name, variant in self.environment.variants.items():
@@ -162,7 +157,6 @@ class ChangeVariantRemovedWhileScaled(ChangeRule):
     """
 
     key = "variants"
-    example = "# --against a revision with another, scaled variant"
     allowed = "every variant that is scaled now"
     remedy = "first deploy it with hold = true in [variants.{name}.scaling], then remove it"
 

@@ -30,9 +30,6 @@ class RolloutBakeTooShort(RolloutRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
     """
 
-    example = """\
-alarms.window_minutes = 10
-rollout = { strategy = "canary", bake_minutes = 10 }"""
     key = "rollout.bake_minutes"
     problem = (
         "bake_minutes {rollout.bake_minutes} ends before an alarm over window_minutes "
@@ -54,7 +51,6 @@ class RolloutTooManyAlarms(RolloutRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
     """
 
-    example = "# [rollout] and six variants with alarms.p99_latency_ms"
     allowed = f"at most {MOST_ALARMS}"
     remedy = "remove variants, or [rollout]"
 
@@ -75,11 +71,7 @@ class RolloutAlarmLeftOut(RolloutRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
     """
 
-    # 5xx and p99 of every variant come first, then golden requests, model_error_percent,
-    # error_4xx_percent.
-
     severity = Severity.WARNING
-    example = "# [rollout] and six variants with alarms.error_4xx_percent"
     allowed = f"at most {MOST_ALARMS}"
     remedy = "set rollout.rollback_on_4xx = false, remove variants, or acknowledge this finding"
     reads = ("rollout.rollback_on_4xx", "alarms.error_4xx_percent", "alarms.model_error_percent")
@@ -106,9 +98,6 @@ class RolloutTooLong(VariantRule):
     (MaximumExecutionTimeoutInSeconds)
     """
 
-    example = """\
-variants.primary.min_instances = 10
-rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
     remedy = "bake shorter, or in fewer steps"
 
     def check_part(self, placement: Placement) -> Findings:
@@ -141,10 +130,6 @@ class RolloutShareBelowInstance(RolloutRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-alarms.p99_latency_ms = 100
-variants.primary.min_instances = 2
-rollout = { strategy = "canary", canary_percent = 10 }"""
     remedy = "raise it, or min_instances"
 
     def check_part(self, rollout: Rollout) -> Findings:
@@ -169,14 +154,7 @@ class RolloutBakeUnseen(RolloutRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html
     """
 
-    # The bake proves nothing if it sees too few requests for one failure to reach the error alarm's
-    # percent.
-
     severity = Severity.WARNING
-    example = """\
-alarms.p99_latency_ms = 100
-traffic.quiet_rps = 0.1
-rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
     remedy = "raise it or the share, deploy when there is traffic, or add [rollout.golden_requests]"
     reads = ("traffic.quiet_rps", "alarms.error_5xx_percent")
 
@@ -209,14 +187,7 @@ class RolloutP99Unseen(VariantRule):
     (2026-11-22)
     """
 
-    # CloudWatch calls p99 significant from 1,000 samples in the alarm's window on. With fewer, the
-    # alarm is evaluated all the same, and may roll back a good update or let a slow one pass.
-
     severity = Severity.WARNING
-    example = """\
-alarms.p99_latency_ms = 100
-traffic.quiet_rps = 5
-rollout = { strategy = "canary", canary_percent = 10 }"""
 
     def check_part(self, placement: Placement) -> Findings:
         rollout, variant = self.environment.rollout, placement.variant
@@ -258,10 +229,6 @@ class RolloutRollingVariants(RolloutRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-rolling.html
     """
 
-    example = """\
-alarms.p99_latency_ms = 100
-rollout.strategy = "rolling"
-variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     key = "rollout.strategy"
     problem = "a rolling update is not possible with {count} variants"
     allowed = "all_at_once, canary, linear; rolling with one variant"
@@ -303,13 +270,6 @@ class RolloutGoldenRequest(KnownRequestRule):
 
     Source: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html
     """
-
-    # A request that the new fleet refuses would roll every update back; it is checked as
-    # golden-request checks its own.
-
-    example = """\
-alarms.p99_latency_ms = 100
-rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json" } }"""
 
     def check_part(self) -> Findings:
         golden = self.environment.rollout.golden_requests if self.environment.rollout else None

@@ -17,9 +17,6 @@ class CapacityMinAboveMax(EachVariantRule):
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html
     """
 
-    example = """\
-variants.primary.min_instances = 3
-variants.primary.max_instances = 2"""
     key = "variants.{name}.min_instances"
     problem = "min_instances {variant.min_instances} is above max_instances {variant.max_instances}"
     allowed = "1 to {variant.max_instances}"
@@ -35,7 +32,6 @@ variants.primary.max_instances = 2"""
 class CapacityNothingScales(EachVariantRule):
     """Without a [scaling] table the instances stay at the minimum, or at one that a request starts."""
 
-    example = "variants.primary.max_instances = 4"
     key = "variants.{name}.max_instances"
     problem = "max_instances {variant.max_instances} is never reached: nothing scales"
     allowed = "{least}, or a table [variants.{name}.scaling]"
@@ -89,13 +85,7 @@ class CapacityMixedScaling(Rule):
     (RetainAllVariantProperties)
     """
 
-    # With scaling it must keep them. A second variant that does not scale then keeps its number
-    # too, whatever the file says.
-
     severity = Severity.WARNING
-    example = """\
-variants.primary.scaling.max_rps_per_instance = 100
-variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     allowed = "a [scaling] table for every variant, or for none"
 
     def check_part(self) -> Findings:
@@ -144,10 +134,6 @@ class CapacityTraffic(EachVariantRule):
     """
 
     acknowledgeable = True
-    example = """\
-traffic.peak_rps = 1000
-variants.primary.max_instances = 4
-variants.primary.scaling.max_rps_per_instance = 100"""
     remedy = "raise it, or lower traffic.peak_rps"
 
     def check_part(self, name: str, variant: Variant) -> Findings:
@@ -179,9 +165,6 @@ class CapacityBurstableScaled(InstanceRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html
     """
 
-    example = """\
-variants.primary.instance_type = "ml.t2.medium"
-variants.primary.scaling.max_rps_per_instance = 10"""
     allowed = "types that are not burstable, such as ml.c5.large"
     remedy = "choose one of those, or take [variants.{name}.scaling] out"
 
@@ -200,9 +183,6 @@ class CapacitySingle(Rule):
     """
 
     severity = Severity.WARNING
-    example = """\
-production = true
-variants.primary.min_instances = 1"""
     key = "variants.{name}.min_instances"
     problem = "with min_instances 1 in production no request is answered while it is replaced"
     allowed = "2 or more, which run in two availability zones"
@@ -224,17 +204,7 @@ class ScalingBehindTraffic(VariantRule):
     instance), docs/decisions/0052-a-day-rehearsed.md
     """
 
-    # The day of [traffic], profile or day, is rehearsed as `servable rehearse` does it. A minute
-    # breaks the objective in which an instance gets more than max_rps_per_instance: latencies play
-    # no part.
-
     severity = Severity.WARNING
-    example = """\
-traffic.profile = "spike"
-traffic.peak_rps = 400
-traffic.quiet_rps = 20
-variants.primary.max_instances = 8
-variants.primary.scaling.max_rps_per_instance = 100"""
 
     def check_part(self, placement: Placement) -> Findings:
         traffic, scaling = self.environment.traffic, placement.variant.scaling

@@ -47,7 +47,6 @@ class ScalingOneWay(ScalingRule):
     """
 
     severity = Severity.WARNING
-    example = "variants.primary.scaling.steps = [{ above_rps = 100, change = 2 }]"
     key = "variants.{name}.scaling.steps"
     remedy = "add the other step, a target, or a schedule"
 
@@ -76,9 +75,6 @@ class ScalingMetricUnpublished(ScalingRule):
     lists are exhaustive)
     """
 
-    example = """\
-asynchronous = {}
-variants.primary.scaling.max_rps_per_instance = 100"""
     remedy = "use one of those"
 
     def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
@@ -103,8 +99,6 @@ class ScalingStep(ScalingRule):
 
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
     """
-
-    example = "variants.primary.scaling.steps = [{ above_rps = 100, change = -1 }]"
 
     def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         for step in scaling.steps:
@@ -139,13 +133,7 @@ class ScalingStepsCross(ScalingRule):
     (2026-11-22)
     """
 
-    # A larger excess that adds fewer instances than a smaller one comes too late. If instances are
-    # removed below a rate at which others are added, the number of instances goes up and down
-    # without end.
-
     severity = Severity.WARNING
-    example = """\
-variants.primary.scaling.steps = [{ above_rps = 50, change = 2 }, { below_rps = 80, change = -1 }]"""
     key = "variants.{name}.scaling.steps"
     remedy = "correct the bounds, or the changes"
 
@@ -176,9 +164,6 @@ class ScalingWithoutProvisioned(ScalingRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
     """
 
-    example = """\
-variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
-variants.primary.scaling.provisioned_use_percent = 70"""
     key = "variants.{name}.serverless.provisioned_concurrency"
     problem = "[scaling] changes provisioned concurrency, but none is provisioned"
     allowed = "1 to {serverless.max_concurrency}"
@@ -199,9 +184,6 @@ class ScalingCooldownShort(VariantRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.scaling.max_rps_per_instance = 100
-variants.primary.scaling.scale_out_cooldown_seconds = 60"""
     remedy = "raise it"
 
     def check_part(self, placement: Placement) -> Findings:
@@ -232,9 +214,6 @@ class ScalingInFaster(VariantRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.scaling.max_rps_per_instance = 100
-variants.primary.scaling.scale_in_cooldown_seconds = 60"""
     remedy = "raise it"
 
     def check_part(self, placement: Placement) -> Findings:

@@ -32,10 +32,6 @@ class ScalingSchedule(ScheduledRule):
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
     """
 
-    # If only one bound is given, the other is what the variant or another action has set before.
-
-    example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
-
     def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         least, most = action.at_least, action.at_most
         lowest, highest = _compute_range(variant)
@@ -87,9 +83,6 @@ class ScalingScheduleExpression(ScheduledRule):
     https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html (2026-11-22)
     """
 
-    # A day that no month has (30 February) is accepted, and never comes.
-
-    example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * MON-FRI)", at_least = 2 }]'
     remedy = "correct the expression"
 
     def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
@@ -109,17 +102,7 @@ class ScalingScheduleTogether(VariantTableRule):
     (2026-11-22)
     """
 
-    # Actions that set different bounds, or the same to the same value, do not contradict each
-    # other.
-
     severity = Severity.WARNING
-    example = """\
-variants.primary.max_instances = 4
-variants.primary.scaling.max_rps_per_instance = 100
-variants.primary.scaling.schedule = [
-  { at = "cron(0 7 * * ? *)", at_least = 2 },
-  { at = "cron(0 7 ? * MON *)", at_least = 4 },
-]"""
     table = "scaling"
     key = "variants.{name}.scaling.schedule"
     problem = "{first.at} and {second.at} run in the same minute, and set different bounds"
@@ -147,10 +130,7 @@ class ScalingSchedulePast(ScheduledRule):
     https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22)
     """
 
-    # `servable check` compares with the clock. Synth reads no clock, so it cannot report this.
-
     severity = Severity.WARNING
-    example = "# at(2025-12-24T18:00:00), in 2026"
     allowed = "a time in the future"
     remedy = "take the action out, or give it a new time"
 
@@ -215,8 +195,6 @@ class ScalingTimezone(ScheduledRule):
     (Timezone)
     """
 
-    example = """\
-variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
     allowed = "names such as Europe/Berlin, America/New_York, UTC"
 
     def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:

@@ -41,8 +41,6 @@ class ComponentExcluded(ComponentRule):
     (several containers, 2026); botocore 1.44.5 (2026-11)
     """
 
-    allowed = "only without sleep_after_minutes and components"
-
     def check_part(self, name: str, variant: Variant) -> Findings:
         key, own = f"variants.{name}", "components" if variant.components else "sleep_after_minutes"
         count = len(self.environment.variants)
@@ -121,7 +119,6 @@ class ComponentName(ComponentRule):
                     f"variants.{name}.components.{each}",
                     f"{each} is also the name of a variant, or of another component",
                     given=None,
-                    allowed="a name of its own",
                     remedy="rename it",
                     reads=("variants",),
                 )
@@ -141,7 +138,6 @@ class ComponentBounds(EachVariantRule):
             yield self.build_finding(
                 f"{key}.min_instances",
                 f"min_instances {variant.min_instances}: the variant sleeps, and then has no instances",
-                allowed="no min_instances with sleep_after_minutes",
                 remedy="remove one of them; at_least in a schedule keeps instances for some hours",
                 reads=(f"{key}.sleep_after_minutes",),
             )
@@ -149,7 +145,6 @@ class ComponentBounds(EachVariantRule):
             yield self.build_finding(
                 f"{key}.copy_memory_mib",
                 f"copy_memory_mib {variant.copy_memory_mib} has no effect: the variant does not sleep",
-                allowed="only with sleep_after_minutes",
                 remedy="remove it",
                 reads=(f"{key}.sleep_after_minutes",),
             )
@@ -158,7 +153,6 @@ class ComponentBounds(EachVariantRule):
             yield self.build_finding(
                 f"{key}.min_instances",
                 f"min_instances 0 is never reached: {', '.join(awake)} never sleeps",
-                allowed="1 or more, or sleep_after_minutes in every component",
                 remedy="remove it",
                 reads=tuple(f"{key}.components.{each}" for each in awake),
             )
@@ -173,7 +167,6 @@ class ComponentBounds(EachVariantRule):
             yield self.build_finding(
                 f"{key}.min_copies",
                 f"min_copies {own.min_copies}: the component sleeps, and then has no copies",
-                allowed="0, or no min_copies, with sleep_after_minutes",
                 remedy="remove one of them; at_least in a schedule keeps copies for some hours",
                 reads=(f"{key}.sleep_after_minutes",),
             )
@@ -181,7 +174,6 @@ class ComponentBounds(EachVariantRule):
             yield self.build_finding(
                 f"{key}.min_copies",
                 "min_copies 0: nothing stops the last copy or starts the first one",
-                allowed="1 or more; 0 with sleep_after_minutes",
                 remedy="raise it, or add sleep_after_minutes = 15",
                 reads=(f"{key}.sleep_after_minutes",),
             )
@@ -189,7 +181,6 @@ class ComponentBounds(EachVariantRule):
             yield self.build_finding(
                 f"{key}.min_copies",
                 f"min_copies {least} is above max_copies {most}",
-                allowed=f"1 to {most}",
                 remedy="lower min_copies or raise max_copies",
                 reads=(f"{key}.max_copies",),
             )
@@ -197,7 +188,6 @@ class ComponentBounds(EachVariantRule):
             yield self.build_finding(
                 f"{key}.max_copies",
                 f"max_copies {most} is never reached: nothing scales",
-                allowed=f"{max(1, least)}, or a table [{key}.scaling]",
                 remedy="add the table with max_rps_per_instance, or remove max_copies",
                 reads=(f"{key}.scaling",),
             )
@@ -281,7 +271,6 @@ class ComponentsFit(ComponentRule):
                     yield self.build_finding(
                         each.build_key(asked.name),
                         f"{asked.name} {asked.value:g}: {whole.name} has {most}",
-                        allowed=f"at most {most}",
                         remedy="lower it, or choose a larger type",
                         reads=(f"variants.{name}.instance_type",),
                     )
@@ -321,7 +310,6 @@ class ComponentGpusIdle(ComponentRule):
     severity = Severity.WARNING
     key = "variants.{name}.instance_type"
     problem = "no component reserves a GPU of {variant.instance_type}"
-    allowed = "gpus = 1 or more in a component, or a type without GPUs"
     remedy = (
         "give gpus in [variants.{name}.components.NAME]: GPUs are divided only if each "
         "component gets one"
@@ -345,7 +333,6 @@ class ComponentRepeated(ComponentRule):
     """
 
     severity = Severity.WARNING
-    allowed = "each model once"
     remedy = (
         "remove one and raise max_copies of the other, or accept it if their settings must differ"
     )

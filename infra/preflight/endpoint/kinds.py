@@ -37,7 +37,6 @@ class AsynchronousMultiModel(AsynchronousRule):
 
     key = "variants.{name}.model"
     problem = "{variant.model} has several models, but an asynchronous request cannot select one"
-    allowed = "a model with saved_model or artifact"
     remedy = "choose another model, or remove [asynchronous]"
     reads = ("asynchronous",)
 
@@ -60,7 +59,6 @@ class AsynchronousSeveral(AsynchronousRule):
     problem = (
         "{count} variants share one queue, and its length is known only for the whole endpoint"
     )
-    allowed = "one variant"
     remedy = "write a separate environment for each variant"
     reads = ("variants",)
 
@@ -83,7 +81,6 @@ class AsynchronousCapture(AsynchronousRule):
         "sample_percent {environment.capture.sample_percent}: [asynchronous] already keeps every "
         "request and answer"
     )
-    allowed = "no [capture]"
     remedy = "remove [capture]"
     reads = ("asynchronous",)
 
@@ -127,7 +124,6 @@ class ServerlessInstanceKeys(ServerlessRule):
                 yield self.build_finding(
                     f"variants.{name}.{key}",
                     f"{key} {getattr(variant, key)}: a serverless variant has no instances",
-                    allowed=f"no {key}",
                     reads=(f"variants.{name}.serverless",),
                 )
 
@@ -143,7 +139,6 @@ class ServerlessExcluded(ServerlessRule):
     (guardrails only apply to asynchronous and real-time endpoints)
     """
 
-    allowed = "only with an instance_type"
     remedy = "remove it, or remove serverless"
 
     def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
@@ -190,7 +185,6 @@ class ServerlessProvisioned(ServerlessRule):
             yield self.build_finding(
                 f"{key}.max_provisioned_concurrency",
                 f"max_provisioned_concurrency {most} with provisioned_concurrency {least or 'left out'}",
-                allowed="provisioned_concurrency or more",
                 remedy="set provisioned_concurrency at or below it, or remove it",
             )
         bounds = {"provisioned_concurrency": least, "max_provisioned_concurrency": most}
@@ -199,7 +193,6 @@ class ServerlessProvisioned(ServerlessRule):
                 yield self.build_finding(
                     f"{key}.{word}",
                     f"{word} {given} is above max_concurrency {serverless.max_concurrency}",
-                    allowed=f"1 to {serverless.max_concurrency}",
                     remedy=f"lower it, or raise {key}.max_concurrency",
                 )
 
@@ -272,7 +265,6 @@ class SleepTracking(SleepRule):
 
     key = "variants.{name}.sleep_after_minutes"
     problem = "sleep_after_minutes {minutes}: target tracking removes the last copy after 15"
-    allowed = f"1 to {TRACKING_MINUTES} with max_rps_per_instance or max_concurrency_per_instance"
     remedy = "lower it, or remove the target from the scaling table"
     reads = ("variants.{name}.scaling",)
 
@@ -293,7 +285,6 @@ class SleepUnwatched(Rule):
     problem = (
         "no_traffic_minutes {minutes}: {name} sleeps without traffic, and the alarm would fire"
     )
-    allowed = "no no_traffic_minutes with sleep_after_minutes"
     remedy = "remove one of them"
     reads = ("variants.{name}.sleep_after_minutes",)
 
@@ -314,7 +305,6 @@ class SleepProduction(SleepRule):
     acknowledgeable = True
     key = "variants.{name}.sleep_after_minutes"
     problem = "sleep_after_minutes {minutes}: requests in production fail for minutes"
-    allowed = "only where production = false"
     remedy = "remove it; if callers can wait, acknowledge it"
     reads = ("production",)
 

@@ -15,7 +15,6 @@ class AlarmAboveCaller(Rule):
     severity = Severity.WARNING
     key = "alarms.{name}"
     problem = "{name} {alarm:g} is not below the callers' timeout of {caller:g} ms"
-    allowed = "less than {caller:g}"
     remedy = "lower it to your latency objective"
     reads = ("traffic.caller_timeout_ms",)
 
@@ -35,7 +34,6 @@ class AlarmsAddressTwice(Rule):
     """A topic has one subscription for each address; a second one would make the synthesis fail."""
 
     example = 'alarms.notify = ["a@example.com", "a@example.com"]'
-    allowed = "each address once"
     remedy = "remove the others"
 
     def check_part(self) -> Findings:
@@ -56,7 +54,6 @@ class AlarmsRunbookUnreachable(Rule):
     severity = Severity.WARNING
     key = "alarms.runbook"
     problem = "{runbook} cannot be opened from an alarm's e-mail, and this is production"
-    allowed = "an https address"
     remedy = "write the address of the page where your copy of docs/runbook.md is read"
     reads = ("production", "alarms.notify", "alarms.page")
 
@@ -89,7 +86,6 @@ class AlarmsWebhook(Rule):
     problem = (
         "{host} is a chat webhook, which never confirms an SNS subscription: nobody is notified"
     )
-    allowed = "e-mail addresses, and https URLs that confirm subscriptions of SNS"
     remedy = (
         "write the channel's e-mail address, or subscribe Amazon Q Developer in chat to the topic"
     )

@@ -11,8 +11,6 @@ class SecurityIdsMissing(Rule):
     Source: docs/security.md
     """
 
-    allowed = "all of them, or a shorter security.require"
-
     def check_part(self) -> Findings:
         require, network = self.environment.security.require, self.environment.network
         given: dict[str, list[str]] = {}
@@ -63,7 +61,6 @@ class KeyOfAnotherRegion(KeyArnRule):
                 key,
                 f"{arn} is not in region {self.environment.region}",
                 given=arn,
-                allowed=f"keys in {self.environment.region}",
             )
 
 
@@ -85,7 +82,6 @@ class KeyOfAnotherAccount(KeyArnRule):
                 key,
                 f"{arn} is a key of account {account}: its policy there must allow what "
                 "docs/reference/permissions.md lists",
-                allowed=f"keys of {self.environment.account}",
                 remedy=f"use a key of {self.environment.account}, or accept this if the policy allows it",
             )
 
@@ -99,7 +95,6 @@ class CallersOfAnotherAccount(Rule):
 
     key = "endpoint.callers"
     problem = "{caller} is not in account {environment.account}"
-    allowed = "roles of {environment.account}"
     remedy = "create a role here that the other account's role may assume, and name it"
     reads = ("account",)
 
@@ -146,7 +141,6 @@ class RoleOfAnotherAccount(Rule):
                     key,
                     f"{arn} is not in account {self.environment.account}",
                     given=arn,
-                    allowed=f"ARNs of {self.environment.account}",
                 )
 
 
@@ -158,7 +152,6 @@ class NetworkHalf(Rule):
 
     key = "network.{missing}"
     problem = "{other} are given and {missing} are not"
-    allowed = "both, or neither"
     remedy = "add {missing}, or take {other} out"
     reads = ("network.{other}",)
 
@@ -176,7 +169,6 @@ class NetworkOneSubnet(Rule):
     """
 
     severity = Severity.WARNING
-    allowed = "two or more, in as many zones"
     remedy = "add a subnet in another zone, or set production = false if nobody depends on it"
     reads = ("production",)
 

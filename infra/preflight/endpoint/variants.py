@@ -43,7 +43,6 @@ class VariantMachine(EachVariantRule):
             yield self.build_finding(
                 key,
                 "one of instance_type, instance_pools and serverless is required",
-                allowed="one of the three",
                 remedy=f'add instance_type = "ml.c5.xlarge" to [variants.{name}]',
                 reads=tuple(f"variants.{name}.{machine}" for machine in MACHINES),
             )
@@ -52,7 +51,6 @@ class VariantMachine(EachVariantRule):
                 f"variants.{name}.{given[0]}",
                 f"{' and '.join(given)} are given",
                 given=None,
-                allowed="one of the three",
                 remedy=f"take {' or '.join(given)} out",
             )
 
@@ -72,7 +70,6 @@ class NoVariant(Rule):
                 "variants",
                 "there is neither a variant nor a batch to deploy",
                 given=None,
-                allowed="1 to 10 tables [variants.NAME], or tables [batch.NAME], or both",
                 remedy="add [variants.primary] with model and instance_type",
             )
         elif len(self.environment.variants) > MOST_VARIANTS:
@@ -88,7 +85,6 @@ class NoVariant(Rule):
                 f"variants.{next(iter(production))}.weight",
                 "every variant has weight 0: no variant would get traffic",
                 given=0,
-                allowed="at least one above 0",
                 remedy="give one a weight",
             )
 
@@ -100,7 +96,6 @@ class EndpointNameShared(Rule):
     (EndpointName: unique within an AWS Region in your AWS account)
     """
 
-    allowed = "a name that no other environment of that account and region has"
     remedy = "rename one of them"
     reads = ("account", "region")
 
@@ -129,7 +124,6 @@ class ShadowPair(ShadowRule):
     (ShadowProductionVariants: one variant for each of both)
     """
 
-    allowed = "one of each"
     remedy = "remove the others"
     reads = ("variants",)
 
@@ -149,8 +143,6 @@ class ShadowExcluded(ShadowRule):
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html
     """
-
-    allowed = "a shadow variant of a real-time endpoint with one model"
 
     def check_part(self, shadows: Sequence[str]) -> Findings:
         excluded = {}

@@ -17,7 +17,6 @@ from infra.policy.hosting import find_driver
 from infra.policy.sizing import (
     WEIGHTS_SHARE,
     compute_gpu_share,
-    compute_margin,
     compute_process_gib,
     count_processes_per_gpu,
 )
@@ -52,7 +51,6 @@ class GpuIdle(GpuRule):
                 f"tfs_processes {processes} uses {processes} of the {gpus} GPUs of "
                 f"{placement.instance.name}",
                 given=processes,
-                allowed=f"{gpus}, or a multiple of it",
                 remedy=f"set {gpus}, or choose a type with fewer GPUs",
                 reads=(placement.build_key("instance_type"),),
             )
@@ -102,7 +100,6 @@ class GpuShare(GpuRule):
             yield self.build_finding(
                 placement.build_key("container.gpu_memory_margin"),
                 f"with gpu_memory_margin {margin:g} the processes of one GPU use {used:.0%} of it",
-                allowed=f"{compute_margin(placement.instance, placement.processes):g} uses 80 %",
                 reads=(
                     placement.build_key("container.tfs_processes"),
                     placement.build_key("instance_type"),
@@ -134,7 +131,6 @@ class GpuMemory(GpuRule):
                 f"every process of {instance.name} loads {model_gib:.1f} GiB of models into its "
                 f"GPU, which has room for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
                 f"{processes} on {format_count(instance.gpus, 'GPU')})",
-                allowed=f"models of at most {room:.1f} GiB",
                 reads=(f"models.{placement.variant.model}", placement.build_key("container")),
             )
 
@@ -171,7 +167,6 @@ class AmiWithoutGpu(AmiRule):
     (InferenceAmiVersion)
     """
 
-    allowed = "no inference_ami"
     remedy = "remove it"
 
     def check_part(self, placement: Placement, ami: str) -> Findings:
@@ -209,7 +204,6 @@ class AmiCuda(AmiRule):
             f"the driver of {ami} supports CUDA {find_driver_cuda(ami)}, but {image} needs {cuda}"
             if older
             else f"{image} has CUDA {cuda}, and such images did not start on {ami} in AWS's tests",
-            allowed=str(chosen),
             reads=(f"models.{placement.variant.model}.tensorflow",),
         )
         warns = can_run_cuda(ami, cuda)

@@ -69,7 +69,6 @@ class InstanceRetired(InstanceRule):
             yield self.build_finding(
                 key,
                 f"{instance.name} is retired: no region lists a price for it",
-                allowed=f"{instance.successor}, its successor",
                 remedy=f'change it, or add {self.id} = "the reason" to [acknowledge]',
             )
 
@@ -118,7 +117,6 @@ class RegionWithoutEndpoints(Rule):
     acknowledgeable = True
     key = "region"
     problem = "CloudFormation has no AWS::SageMaker::Endpoint in {environment.region}"
-    allowed = "other regions, such as eu-west-1"
     remedy = "choose another region, or try one endpoint there and acknowledge this finding"
 
     def check_part(self) -> Findings:
@@ -161,7 +159,6 @@ class InstancePoolsRepeated(PoolsRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html (2026-11-22)
     """
 
-    allowed = "each instance type once"
     remedy = "remove the repetition, or name another type"
 
     def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
@@ -221,7 +218,6 @@ class InstancePoolsUneven(PoolsRule):
                 f"variants.{name}.instance_pools",
                 f"scaling treats instances of different sizes as equal: {', '.join(shown)}",
                 given=None,
-                allowed="types of one size",
                 remedy="choose such types, or scale by the smallest type's measured rate and accept this; "
                 "a policy on metric math that weighs the types is not built here: add it in CDK",
                 reads=(f"variants.{name}.scaling",),
@@ -254,7 +250,6 @@ class Memory(ContainerRule):
                 f"{format_count(placement.workers, 'worker')} ({need.workers_gib:.1f}) and the system "
                 f"({need.system_gib:.1f}) need {need.total_gib:.1f} of {instance.memory_gib:g} GiB",
                 given=instance.name,
-                allowed=f"at most {instance.memory_gib:g} GiB",
                 remedy="lower tfs_processes or gunicorn_workers, choose a larger type, or measure "
                 f"{model}.server_memory_gib and worker_memory_mib",
                 reads=(model, placement.build_key("container")),
@@ -268,7 +263,6 @@ class StorageVolumeOnNvme(VariantRule):
     (VolumeSizeInGB)
     """
 
-    allowed = "no volume_gb"
     remedy = "remove it, or choose a type without local NVMe"
 
     def check_part(self, placement: Placement) -> Findings:
@@ -290,7 +284,6 @@ class StorageKeyOnNvme(VariantRule):
     """
 
     severity = Severity.WARNING
-    allowed = "no volume_kms_key with such a type"
     remedy = "remove it: the hardware encrypts it"
 
     def check_part(self, placement: Placement) -> Findings:

@@ -132,7 +132,6 @@ class HandlerModules(ModelRule):
                     f"models.{name}.tensorflow",
                     f"Servable's handler needs {', '.join(sorted(missing))}, which the image of "
                     f"TensorFlow {version} does not have",
-                    allowed=f"{images.list_versions()[-1]}, whose image has all of them",
                     remedy="set that version, or write the packages into requirements.txt of the "
                     f"folder models.{name}.code, and run `servable package {self.loaded.name}`",
                 )
@@ -172,7 +171,6 @@ class CodeInstalledAtStart(CodeFolderRule):
         "every container installs requirements.txt with pip before it answers: scaling is "
         "slower, and fails without the internet or when a package is gone"
     )
-    allowed = "vendored"
     remedy = 'set install = "vendored" and run `servable package {self.loaded.name}`'
 
     def check_part(self, name: str, folder: Path) -> Findings:
@@ -218,7 +216,6 @@ class IsolationInstalls(ModelRule):
 
     key = "models.{name}.install"
     problem = 'install = "at start" needs the internet, which network_isolation blocks'
-    allowed = "vendored"
     remedy = 'set install = "vendored", or remove network_isolation'
     reads = ("models.{name}.network_isolation",)
 
@@ -237,7 +234,6 @@ class IsolationCalls(CodeFolderRule):
     severity = Severity.WARNING
     key = "models.{name}.code"
     problem = "{place} imports {module}, whose calls network_isolation blocks"
-    allowed = "code that needs no network"
     remedy = "pack what it reads, or remove network_isolation"
     reads = ("models.{name}.network_isolation", "security.network_isolation")
 
@@ -294,7 +290,6 @@ class MultiModelPackages(ModelRule):
     """
 
     acknowledgeable = True
-    allowed = "one version of a package in all models of the endpoint"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         first: dict[str, tuple[str, str]] = {}

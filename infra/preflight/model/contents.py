@@ -35,7 +35,6 @@ class ModelVariables(ModelRule):
     """
 
     key = "models.{name}.saved_model"
-    allowed = "the files of one export"
     remedy = "export the SavedModel again, or copy all of its files again"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
@@ -75,7 +74,6 @@ class ModelVocabulary(ModelRule):
     """
 
     key = "models.{name}.saved_model"
-    allowed = "one line for each key, none of them empty"
     remedy = "correct the file, and export the SavedModel again"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
@@ -139,7 +137,6 @@ class VersionZero(VariantRule):
     (it strips all leading zeros; read 2026-11-24); observed with the code of image 2.20
     """
 
-    allowed = "versions from 1 on, or TensorFlow 2.20"
     remedy = "rename the folder to 1, or set tensorflow to 2.20"
 
     def check_part(self, placement: Placement) -> Findings:
@@ -190,7 +187,7 @@ class GraphRule(Rule):
             return
         for folder in folders:
             try:
-                faults = self.candidate.find_graph_faults(folder, table, cpu=cpu)
+                faults = self.candidate.find_graph_faults(folder, table, cpu)
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
             shown = format_path(folder, self.loaded.root)

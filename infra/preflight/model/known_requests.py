@@ -44,7 +44,6 @@ class KnownRequestRule(Rule):
         return self.build_finding(
             key,
             f"there is no file {file}",
-            allowed="a file with one request, by its path in the project",
             remedy=suggest_path(file, self.loaded.root)
             or "write one there; `servable init` writes golden/NAME/request.json",
         )
@@ -145,7 +144,6 @@ class RowsAboveShape(Rule):
     acknowledgeable = True
     key = "traffic.rows_per_request"
     problem = "requests of {rows} rows: {name}, version {version}, takes {most} at a time"
-    allowed = "{most}"
     remedy = "export the model with an unknown first dimension, or send {most} at a time"
     reads = ("models.{name}.saved_model",)
 

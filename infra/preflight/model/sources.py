@@ -43,7 +43,6 @@ class ModelSource(ModelRule):
                 f"{key}.{sources[1] if sources else SOURCES[0]}",
                 excluded if sources else "neither saved_model nor artifact is given",
                 given=sources,
-                allowed="one of saved_model, artifact and multi_model",
                 remedy="remove one" if sources else "add saved_model with the model's folder",
             )
         elif sources != ["saved_model"]:
@@ -66,7 +65,6 @@ class ModelsTogether(ModelRule):
     """Models that share an archive or a prefix must be packed here and share one code folder."""
 
     example = 'models.ranker.also_serves = ["scorer"]'
-    allowed = "models of this file with saved_model, each named once"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         for key in ("also_serves", "multi_model"):
@@ -106,7 +104,6 @@ class ArtifactMovingKey(ModelRule):
     """Under a key like latest/ the object may be overwritten while the file still has the old hash."""
 
     severity = Severity.WARNING
-    allowed = "a key that is written once, such as run-17/model.tar.gz"
     remedy = "copy the archive to a unique key, and write that key"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
@@ -233,7 +230,6 @@ class SignatureDefaultMissing(PackedModelRule):
     """
 
     severity = Severity.WARNING
-    allowed = f"a signature {DEFAULT_SIGNATURE}, or callers that name one"
 
     def check_part(self, name: str, _: ModelTable) -> Findings:
         for folder, info in self.candidate.read_saved_models(name):

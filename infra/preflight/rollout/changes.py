@@ -52,7 +52,6 @@ class RefusedChange(ChangeRule):
             yield self.build_finding(
                 self.key,
                 f"against {self.loaded.against}: {problem}",
-                allowed=ALLOWED,
                 remedy=row.format_remedy(self.loaded.name),
             )
 
@@ -96,7 +95,6 @@ class ChangeServerlessToInstances(ChangeRule):
 
     severity = Severity.WARNING
     key = "variants"
-    allowed = "serverless, as before"
     remedy = "keep serverless, or first try instances in another environment"
 
     def compare(self) -> Findings:
@@ -134,7 +132,6 @@ class ChangeTypeWhileScaled(ChangeRule):
                     f"variants.{name}.{_select_machine_key(variant)}",
                     f"the variant is scaled in {self.loaded.against}: its instance type cannot change from "
                     f"{old.type_summary} to {new.type_summary} in one update",
-                    allowed=old.type_summary if old.instance_type else "serverless, as before",
                     remedy=self._describe_first_deploy(name, old, new),
                 )
 
@@ -157,7 +154,6 @@ class ChangeVariantRemovedWhileScaled(ChangeRule):
     """
 
     key = "variants"
-    allowed = "every variant that is scaled now"
     remedy = "first deploy it with hold = true in [variants.{name}.scaling], then remove it"
 
     def compare(self) -> Findings:

@@ -7,7 +7,7 @@ from infra.catalog.limits import find_maximum
 from infra.catalog.metrics import compute_minimum_samples
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.parameters.rollout import CONTENT_TYPES, MOST_ALARMS, SHARE, Rollout
+from infra.parameters.rollout import MOST_ALARMS, SHARE, Rollout
 from infra.policy.sizing import estimate_start_seconds
 from infra.policy.update import LONGEST
 from infra.preflight.model.known_requests import KnownRequestRule
@@ -35,7 +35,6 @@ class RolloutBakeTooShort(RolloutRule):
         "bake_minutes {rollout.bake_minutes} ends before an alarm over window_minutes "
         "{window} can fire"
     )
-    allowed = "more than {window}, at most 60"
     remedy = "raise bake_minutes, or lower alarms.window_minutes"
     reads = ("alarms.window_minutes",)
 
@@ -72,7 +71,6 @@ class RolloutAlarmLeftOut(RolloutRule):
     """
 
     severity = Severity.WARNING
-    allowed = f"at most {MOST_ALARMS}"
     remedy = "set rollout.rollback_on_4xx = false, remove variants, or acknowledge this finding"
     reads = ("rollout.rollback_on_4xx", "alarms.error_4xx_percent", "alarms.model_error_percent")
 
@@ -216,7 +214,6 @@ class RolloutP99Unseen(VariantRule):
                 f"an update's first share, {100 * share:.0f} % of the traffic, gets {seen:,.0f} requests "
                 f"on {placement.name} in {format_count(window, 'minute')} at {quiet:g}/s, but p99 "
                 f"is significant only from {needed:,} on",
-                allowed=f"{needed:,} requests or more in alarms.window_minutes",
                 remedy="raise the share or alarms.window_minutes, deploy when there is traffic, or "
                 "acknowledge this finding",
                 reads=("traffic.quiet_rps", "alarms.window_minutes"),
@@ -231,7 +228,6 @@ class RolloutRollingVariants(RolloutRule):
 
     key = "rollout.strategy"
     problem = "a rolling update is not possible with {count} variants"
-    allowed = "all_at_once, canary, linear; rolling with one variant"
     remedy = "choose one of those"
 
     def check_part(self, rollout: Rollout) -> Findings:
@@ -250,7 +246,6 @@ class RolloutLatencyUnwatched(RolloutRule):
     example = 'rollout.strategy = "all_at_once"'
     key = "alarms.p99_latency_ms"
     problem = "an update is rolled back for 5xx answers, but never for slow ones"
-    allowed = "milliseconds, up to 60000"
     remedy = "set alarms.p99_latency_ms to your objective"
     reads = ("rollout",)
 
@@ -280,7 +275,6 @@ class RolloutGoldenRequest(KnownRequestRule):
                 "rollout.golden_requests",
                 "an asynchronous endpoint takes requests only from S3, but golden requests wait for "
                 "their answers",
-                allowed="real-time and serverless endpoints",
                 remedy="take [rollout.golden_requests] out",
                 reads=("asynchronous",),
             )
@@ -300,7 +294,6 @@ class RolloutGoldenRequest(KnownRequestRule):
                 "rollout.golden_requests.content_type",
                 f"the content type of {golden.body} cannot be derived from its extension",
                 given=golden.body,
-                allowed=f"a name that ends in {', '.join(CONTENT_TYPES)}, or content_type",
                 remedy="set content_type",
             )
             return

@@ -19,7 +19,6 @@ class CapacityMinAboveMax(EachVariantRule):
 
     key = "variants.{name}.min_instances"
     problem = "min_instances {variant.min_instances} is above max_instances {variant.max_instances}"
-    allowed = "1 to {variant.max_instances}"
     remedy = (
         "set max_instances = {variant.min_instances}, or min_instances = {variant.instance_limit}"
     )
@@ -34,7 +33,6 @@ class CapacityNothingScales(EachVariantRule):
 
     key = "variants.{name}.max_instances"
     problem = "max_instances {variant.max_instances} is never reached: nothing scales"
-    allowed = "{least}, or a table [variants.{name}.scaling]"
     remedy = "add the table with max_rps_per_instance, or remove max_instances"
     reads = ("variants.{name}.scaling",)
 
@@ -64,7 +62,6 @@ class CapacityInitialInstances(EachVariantRule):
             yield self.build_finding(
                 key,
                 f"initial_instances {initial} has no effect: the variant does not scale",
-                allowed=f"only with [variants.{name}.scaling] and instance_type",
                 remedy="remove it: min_instances instances run",
                 reads=(f"variants.{name}.scaling",),
             )
@@ -72,7 +69,6 @@ class CapacityInitialInstances(EachVariantRule):
             yield self.build_finding(
                 key,
                 f"initial_instances {initial} is above max_instances {most}",
-                allowed=f"1 to {most}",
                 remedy="lower it or raise max_instances",
                 reads=(f"variants.{name}.max_instances",),
             )
@@ -86,7 +82,6 @@ class CapacityMixedScaling(Rule):
     """
 
     severity = Severity.WARNING
-    allowed = "a [scaling] table for every variant, or for none"
 
     def check_part(self) -> Findings:
         variants = self.environment.variants
@@ -165,7 +160,6 @@ class CapacityBurstableScaled(InstanceRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html
     """
 
-    allowed = "types that are not burstable, such as ml.c5.large"
     remedy = "choose one of those, or take [variants.{name}.scaling] out"
 
     def check_part(self, key: str, name: str, instance: Instance) -> Findings:
@@ -185,7 +179,6 @@ class CapacitySingle(Rule):
     severity = Severity.WARNING
     key = "variants.{name}.min_instances"
     problem = "with min_instances 1 in production no request is answered while it is replaced"
-    allowed = "2 or more, which run in two availability zones"
     remedy = "set 2, or production = false if nobody depends on it"
     reads = ("production",)
 

@@ -63,7 +63,6 @@ class ScalingOneWay(ScalingRule):
                 name=name,
                 problem=f"no step {kept}",
                 given=None,
-                allowed=f"a step with {missing} too",
             )
 
 
@@ -121,7 +120,6 @@ class ScalingStep(ScalingRule):
                     f"variants.{name}.scaling.steps",
                     f"two steps have {word} {given:g}",
                     given=given,
-                    allowed="each bound once",
                     remedy="remove one",
                 )
 
@@ -146,14 +144,12 @@ class ScalingStepsCross(ScalingRule):
                     yield self.build_finding(
                         problem=f"{word} {rate:g} changes by {change}, but {word} {further:g} by {other}",
                         given=other,
-                        allowed="changes that do not fall from one bound to the next",
                         name=name,
                     )
         if up and down and up[0][0] <= down[-1][0]:
             yield self.build_finding(
                 problem=f"above_rps {up[0][0]:g} adds instances that below_rps {down[-1][0]:g} removes",
                 given=up[0][0],
-                allowed=f"above_rps above {down[-1][0]:g}",
                 name=name,
             )
 

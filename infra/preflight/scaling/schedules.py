@@ -42,7 +42,6 @@ class ScalingSchedule(ScheduledRule):
                 key,
                 f"{action.at} changes nothing: neither at_least nor at_most is given",
                 given=action.at,
-                allowed="one of them, or both",
                 remedy="add one",
             )
         elif low > high:
@@ -52,7 +51,6 @@ class ScalingSchedule(ScheduledRule):
                 key,
                 f"at_least {low} is above at_most {high} ({action.at}){note}",
                 given=most if least is None else least,
-                allowed=f"at_least 0 to {high}",
                 remedy="lower at_least, or raise at_most",
             )
         elif least == 0 and not (self.environment.kind.can_be_empty or variant.can_sleep):
@@ -106,7 +104,6 @@ class ScalingScheduleTogether(VariantTableRule):
     table = "scaling"
     key = "variants.{name}.scaling.schedule"
     problem = "{first.at} and {second.at} run in the same minute, and set different bounds"
-    allowed = "one action in a minute"
     remedy = "merge them, or move one to another minute or day"
 
     def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
@@ -131,7 +128,6 @@ class ScalingSchedulePast(ScheduledRule):
     """
 
     severity = Severity.WARNING
-    allowed = "a time in the future"
     remedy = "take the action out, or give it a new time"
 
     def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:

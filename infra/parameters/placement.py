@@ -21,6 +21,7 @@ from infra.policy.sizing import (
     MIB_PER_GIB,
     SERVERLESS_DISK_GB,
     SYSTEM_SHARE,
+    MemoryNeed,
     ModelSizes,
     choose_download_timeout,
     choose_startup_timeout,
@@ -150,11 +151,15 @@ class Placement:
         return choose_setting("routing", self.variant.routing, chosen, reason)
 
     @property
+    def memory_need(self) -> MemoryNeed | None:
+        """Return the memory that the model's processes need; None if its size is unknown."""
+        processes, workers = self.processes, self.workers
+        return compute_memory(self.instance, self.served, processes=processes, workers=workers)
+
+    @property
     def copy_memory_mib(self) -> Choice[int]:
         """Return the memory in MiB that a copy reserves, as an inference component."""
-        need = compute_memory(
-            self.instance, self.served, processes=self.processes, workers=self.workers
-        )
+        need = self.memory_need
         gib = 0.0 if need is None else need.servers_gib + need.workers_gib
         mib = max(LEAST_COPY_MIB, math.ceil(gib * MIB_PER_GIB))
         reason = f"model servers and workers need {gib:.1f} GiB; at least {LEAST_COPY_MIB} MiB"

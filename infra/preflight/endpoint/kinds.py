@@ -5,6 +5,7 @@ zero: docs/variants.md says so, and it isn't a finding.
 """
 
 from infra.parameters.finding import Severity
+from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import (
@@ -78,7 +79,7 @@ class AsynchronousCapture(AsynchronousRule):
     severity = Severity.WARNING
     key = "capture.sample_percent"
     problem = (
-        "sample_percent {environment.capture.sample_percent}: [asynchronous] already keeps every "
+        "sample_percent {self.environment.capture.sample_percent}: [asynchronous] already keeps every "
         "request and answer"
     )
     remedy = "remove [capture]"
@@ -86,7 +87,7 @@ class AsynchronousCapture(AsynchronousRule):
 
     def check_part(self) -> Findings:
         if self.environment.capture is not None:
-            yield self.build_finding(environment=self.environment)
+            yield self.build_finding()
 
 
 OF_INSTANCES = (
@@ -116,16 +117,15 @@ class ServerlessInstanceKeys(ServerlessRule):
     (ServerlessConfig: instead of an instance-based configuration)
     """
 
+    key = "variants.{name}.{field}"
+    problem = "{field} {value}: a serverless variant has no instances"
     remedy = "remove it, or remove serverless"
+    reads = ("variants.{name}.serverless",)
 
     def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
-        for key in OF_INSTANCES:
-            if key in variant.model_fields_set:
-                yield self.build_finding(
-                    f"variants.{name}.{key}",
-                    f"{key} {getattr(variant, key)}: a serverless variant has no instances",
-                    reads=(f"variants.{name}.serverless",),
-                )
+        for field in OF_INSTANCES:
+            if field in variant.model_fields_set:
+                yield self.build_finding(field=field, value=getattr(variant, field))
 
 
 class ServerlessExcluded(ServerlessRule):
@@ -140,35 +140,32 @@ class ServerlessExcluded(ServerlessRule):
     """
 
     remedy = "remove it, or remove serverless"
+    reads = ("variants.{name}.serverless",)
 
     def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
-        model, model_key = self.environment.models.get(variant.model), f"models.{variant.model}"
-        isolation = self.environment.security.network_isolation
-        count = len(self.environment.variants)
-        isolated = model is not None and model.network_isolation
-        many = model is not None and model.multi_model is not None
-        unpacked = model is not None and model.compression == "none"
+        environment, key = self.environment, f"models.{variant.model}"
+        model = environment.models.get(variant.model) or ModelTable()
+        count = len(environment.variants)
         excluded = {
-            "variants": (count > 1, format_count(count, "variant")),
-            "network": (bool(self.environment.network.subnets), "VPC"),
-            "security.network_isolation": (isolation, "network isolation"),
-            f"{model_key}.network_isolation": (isolated, "network isolation"),
-            f"{model_key}.multi_model": (many, "multi_model"),
-            f"{model_key}.compression": (unpacked, 'compression = "none"'),
-            "capture": (self.environment.capture is not None, "data capture"),
-            "asynchronous": (self.environment.asynchronous is not None, "queue"),
-            "rollout": (self.environment.rollout is not None, "guarded update"),
+            "network": (environment.network.subnets, "a VPC"),
+            "security.network_isolation": (
+                environment.security.network_isolation,
+                "network isolation",
+            ),
+            f"{key}.network_isolation": (model.network_isolation, "network isolation"),
+            f"{key}.multi_model": (model.multi_model, "multi_model"),
+            f"{key}.compression": (model.compression == "none", 'compression = "none"'),
+            "capture": (environment.capture, "data capture"),
+            "asynchronous": (environment.asynchronous, "a queue"),
+            "rollout": (environment.rollout, "guarded updates"),
         }
-        for key, (present, what) in excluded.items():
+        if count > 1:
+            alone = f"{format_count(count, 'variant')}, and {name} is serverless: it must be the only one"
+            yield self.build_finding("variants", alone)
+        for other, (present, what) in excluded.items():
             if present:
-                yield self.build_finding(
-                    key,
-                    f"a serverless endpoint ({name}) takes no {what}"
-                    if key != "variants"
-                    else f"{what}, and {name} is serverless: it must be the only one",
-                    given=None,
-                    reads=(f"variants.{name}.serverless",),
-                )
+                problem = f"a serverless endpoint ({name}) does not support {what}"
+                yield self.build_finding(other, problem, given=None)
 
 
 class ServerlessProvisioned(ServerlessRule):
@@ -190,11 +187,9 @@ class ServerlessProvisioned(ServerlessRule):
         bounds = {"provisioned_concurrency": least, "max_provisioned_concurrency": most}
         for word, given in bounds.items():
             if given is not None and given > serverless.max_concurrency:
-                yield self.build_finding(
-                    f"{key}.{word}",
-                    f"{word} {given} is above max_concurrency {serverless.max_concurrency}",
-                    remedy=f"lower it, or raise {key}.max_concurrency",
-                )
+                problem = f"{word} {given} is above max_concurrency {serverless.max_concurrency}"
+                remedy = f"lower it, or raise {key}.max_concurrency"
+                yield self.build_finding(f"{key}.{word}", problem, remedy=remedy)
 
 
 class ServerlessStart(VariantRule):
@@ -207,6 +202,7 @@ class ServerlessStart(VariantRule):
     acknowledgeable = True
     allowed = f"at most {SERVERLESS_START_SECONDS} s"
     remedy = "make the model smaller, or choose an instance_type"
+    reads = ("models.{placement.variant.model}",)
 
     def check_part(self, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
@@ -216,12 +212,11 @@ class ServerlessStart(VariantRule):
         if fetch is None or load is None:
             yield from self.report_unknown_size(placement)
         elif fetch + load > SERVERLESS_START_SECONDS:
-            yield self.build_finding(
-                placement.machine_key,
-                f"on {placement.instance.name} a start takes about {fetch + load:.0f} s to download and "
-                "load the model",
-                reads=(f"models.{placement.variant.model}",),
+            seconds, machine = fetch + load, placement.instance.name
+            problem = (
+                f"on {machine} a start takes about {seconds:.0f} s to download and load the model"
             )
+            yield self.build_finding(placement.machine_key, problem)
 
 
 # Minutes that a target tracking policy looks back before it removes a copy, as its alarms were seen.
@@ -253,7 +248,7 @@ class SleepRegion(SleepRule):
 
     def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
         if self.environment.region.startswith(("eu-west-3", "us-gov-", "us-iso", "cn-")):
-            yield self.build_finding(name=name)
+            yield self.build_finding()
 
 
 class SleepTracking(SleepRule):
@@ -272,7 +267,7 @@ class SleepTracking(SleepRule):
         table = variant.scaling
         tracked = table and (table.max_rps_per_instance or table.max_concurrency_per_instance)
         if tracked and minutes > TRACKING_MINUTES:
-            yield self.build_finding(name=name, minutes=minutes)
+            yield self.build_finding()
 
 
 class SleepUnwatched(Rule):
@@ -310,4 +305,4 @@ class SleepProduction(SleepRule):
 
     def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
         if self.candidate.is_production:
-            yield self.build_finding(name=name, minutes=minutes)
+            yield self.build_finding()

@@ -19,11 +19,8 @@ class SecurityIdsMissing(Rule):
             given["network.security_groups"] = network.security_groups
         if "keys" in require:
             given |= self.environment.kms_keys
-            types = [
-                kind
-                for variant in self.environment.variants.values()
-                for kind in variant.instance_types
-            ]
+            variants = self.environment.variants.values()
+            types = [kind for variant in variants for kind in variant.instance_types]
             if not can_use_volume_key(types):
                 del given["endpoint.volume_kms_key"]
         missing = [key for key, ids in given.items() if not ids]
@@ -52,16 +49,13 @@ class KeyOfAnotherRegion(KeyArnRule):
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html (2026-11-22)
     """
 
+    problem = "{arn} is not in region {self.environment.region}"
     remedy = "use a key of that region, or the multi-Region key's replica there"
     reads = ("region",)
 
     def check_part(self, key: str, arn: str) -> Findings:
         if arn.split(":")[3] != self.environment.region:
-            yield self.build_finding(
-                key,
-                f"{arn} is not in region {self.environment.region}",
-                given=arn,
-            )
+            yield self.build_finding(key, given=arn)
 
 
 class KeyOfAnotherAccount(KeyArnRule):
@@ -72,18 +66,17 @@ class KeyOfAnotherAccount(KeyArnRule):
     """
 
     severity = Severity.WARNING
-    acknowledgeable = True
+    problem = (
+        "{arn} is a key of account {account}: its policy there must allow what docs/reference/permissions.md "
+        "lists"
+    )
+    remedy = "use a key of {self.environment.account}, or accept this if the policy allows it"
     reads = ("account",)
 
     def check_part(self, key: str, arn: str) -> Findings:
         account = arn.split(":")[4]
         if account != self.environment.account:
-            yield self.build_finding(
-                key,
-                f"{arn} is a key of account {account}: its policy there must allow what "
-                "docs/reference/permissions.md lists",
-                remedy=f"use a key of {self.environment.account}, or accept this if the policy allows it",
-            )
+            yield self.build_finding(key, account=account)
 
 
 class CallersOfAnotherAccount(Rule):
@@ -94,22 +87,20 @@ class CallersOfAnotherAccount(Rule):
     """
 
     key = "endpoint.callers"
-    problem = "{caller} is not in account {environment.account}"
+    problem = "{caller} is not in account {self.environment.account}"
     remedy = "create a role here that the other account's role may assume, and name it"
     reads = ("account",)
 
     def check_part(self) -> Findings:
         for caller in self.environment.endpoint.callers:
             if caller.split(":")[4] != self.environment.account:
-                yield self.build_finding(given=caller, caller=caller, environment=self.environment)
+                yield self.build_finding(given=caller, caller=caller)
 
 
 def _find_partition(region: str) -> str:
     """Return the AWS partition that the ARNs of a Region name."""
-    for prefix, name in (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"), ("eusc-", "aws-eusc")):
-        if region.startswith(prefix):
-            return name
-    return "aws"
+    prefix = next((one for one in ("cn", "us-gov", "eusc") if region.startswith(f"{one}-")), "")
+    return f"aws-{prefix}".rstrip("-")
 
 
 class RoleOfAnotherAccount(Rule):
@@ -123,6 +114,8 @@ class RoleOfAnotherAccount(Rule):
     reads = ("account",)
 
     def check_part(self) -> Findings:
+        region, account = self.environment.region, self.environment.account
+        partition = _find_partition(region)
         given = {
             "endpoint.execution_role": self.environment.endpoint.execution_role,
             "security.permissions_boundary": self.environment.security.permissions_boundary,
@@ -130,18 +123,12 @@ class RoleOfAnotherAccount(Rule):
         for name, model in self.environment.models.items():
             given[f"models.{name}.execution_role"] = model.execution_role
         for key, arn in given.items():
-            if arn is not None and arn.split(":")[1] != _find_partition(self.environment.region):
-                problem = f"{arn} is in a different partition than {self.environment.region}"
-                allowed = f"arn:{_find_partition(self.environment.region)}:…"
-                yield self.build_finding(
-                    key, problem, given=arn, allowed=allowed, reads=("region",)
-                )
-            elif arn is not None and arn.split(":")[4] not in (self.environment.account, "aws"):
-                yield self.build_finding(
-                    key,
-                    f"{arn} is not in account {self.environment.account}",
-                    given=arn,
-                )
+            if arn is not None and arn.split(":")[1] != partition:
+                problem = f"{arn} is in a different partition than {region}"
+                allowed = f"arn:{partition}:…"
+                yield self.build_finding(key, problem, allowed=allowed, reads=("region",))
+            elif arn is not None and arn.split(":")[4] not in (account, "aws"):
+                yield self.build_finding(key, f"{arn} is not in account {account}")
 
 
 class NetworkHalf(Rule):
@@ -169,14 +156,12 @@ class NetworkOneSubnet(Rule):
     """
 
     severity = Severity.WARNING
+    key = "network.subnets"
+    problem = "{subnet} is the only subnet in production: one subnet is in one availability zone"
     remedy = "add a subnet in another zone, or set production = false if nobody depends on it"
     reads = ("production",)
 
     def check_part(self) -> Findings:
         subnets = set(self.environment.network.subnets)
         if len(subnets) == 1 and self.candidate.is_production:
-            yield self.build_finding(
-                "network.subnets",
-                f"{min(subnets)} is the only subnet in production: one subnet is in one availability zone",
-                given=min(subnets),
-            )
+            yield self.build_finding(given=min(subnets), subnet=min(subnets))

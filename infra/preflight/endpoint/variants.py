@@ -87,7 +87,10 @@ class EndpointNameShared(Rule):
     """
 
     key = "endpoint.name"
-    problem = "{self.environment.endpoint.name} is also the endpoint of {others}, in the same account and region"
+    problem = (
+        "{self.environment.endpoint.name} is also the endpoint of {others}, in the same account and "
+        "region"
+    )
     remedy = "rename one of them"
     reads = ("account", "region")
 

@@ -18,8 +18,6 @@ from infra.parameters.sources import format_path
 from infra.parameters.variant import find_variant_machine
 from infra.policy.container import build_variables
 from infra.policy.hosting import find_newest_version
-from infra.policy.sizing import SERVERLESS_START_SECONDS
-from infra.policy.update import SECONDS_PER_MINUTE
 from infra.preflight.rule import Findings, ModelRule, Parts, Rule
 from model_packaging import dependencies
 from model_packaging.beside import WHEELS
@@ -74,10 +72,10 @@ class Code(CodeFolderRule):
     acknowledgeable = True
 
     def check_part(self, name: str, folder: Path) -> Findings:
-        variants = find_running_variants(self.environment, name)
+        variants, key = find_running_variants(self.environment, name), f"models.{name}.code"
         given = [
-            v.environment.keys() | build_variables(v.container, default_model=None)
-            for v in variants
+            variant.environment.keys() | build_variables(variant.container, default_model=None)
+            for variant in variants
         ]
         for version in _list_versions(self.environment, name):
             image = find_modules(version)
@@ -89,7 +87,6 @@ class Code(CodeFolderRule):
                 seconds=find_response_limit(self.environment),
             ):
                 place = f"{fault.file.relative_to(self.loaded.root)}:{fault.line}"
-                key = f"models.{name}.code"
                 if fault.severity == "not checked":
                     needs = f"AWS's image, whose modules are known: {place} {fault.problem}"
                     question = "whether the image has what the code imports"
@@ -106,12 +103,22 @@ class HandlerModules(ModelRule):
     Source: infra/catalog/image_facts.json (modules)
     """
 
+    key = "models.{name}.tensorflow"
+    problem = (
+        "Servable's handler needs {modules}, which the image of TensorFlow {version} does not have"
+    )
+    remedy = (
+        "set tensorflow to {newest}, whose image has all of them, or write the packages into "
+        "requirements.txt of the folder models.{name}.code, and run `servable package {self.loaded.name}`"
+    )
+
     def check_part(self, name: str, model: ModelTable) -> Findings:
-        folder = self.candidate.code_folders.get(name)
+        folder, newest = self.candidate.code_folders.get(name), images.list_versions()[-1]
         if model.handler is None and not (folder and needs_our_handler(folder)):
             return
         if model.code and model.handler:
             folder = model.code.path  # also with nothing but requirements.txt
+        code = CodeFolder(folder) if folder is not None and folder.is_dir() else None
         for version in _list_versions(self.environment, name):
             image = find_modules(version)
             if image is None:
@@ -119,22 +126,14 @@ class HandlerModules(ModelRule):
                 question = "whether the image has what the handler imports"
                 yield self.build_unchecked(f"models.{name}.image", needs, question)
                 continue
-            missing = find_needed_modules() - image.modules
-            if folder is not None and folder.is_dir():
-                code = CodeFolder(folder)
-                missing -= {
-                    module
-                    for module in missing
-                    if code.has_vendored_module(module) or code.has_requirement_for(module)
-                }
-            if missing:
-                yield self.build_finding(
-                    f"models.{name}.tensorflow",
-                    f"Servable's handler needs {', '.join(sorted(missing))}, which the image of "
-                    f"TensorFlow {version} does not have",
-                    remedy="set that version, or write the packages into requirements.txt of the "
-                    f"folder models.{name}.code, and run `servable package {self.loaded.name}`",
-                )
+            modules = ", ".join(
+                module
+                for module in sorted(find_needed_modules() - image.modules)
+                if not code
+                or not (code.has_vendored_module(module) or code.has_requirement_for(module))
+            )
+            if modules:
+                yield self.build_finding(modules=modules, version=version, newest=newest)
 
 
 class CodeNotVendored(CodeFolderRule):
@@ -176,18 +175,15 @@ class CodeInstalledAtStart(CodeFolderRule):
     def check_part(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
         if model.install == "at start" and dependencies.has_requirements(folder):
-            finding = self.build_finding(name=name)
+            finding = self.build_finding()
             running = find_running_variants(self.environment, name)
             if any(variant.serverless is not None for variant in running):
-                minutes = SERVERLESS_START_SECONDS / SECONDS_PER_MINUTE
-                limit = (
-                    f"on Serverless Inference, pip and the model's load share {minutes:.0f} minutes"
-                )
+                limit = "on Serverless Inference, pip and the model's load share 3 minutes"
                 finding = replace(finding, problem=f"{finding.problem}; {limit}")
             yield finding
             if (folder / "lib").is_dir():
                 problem = f"{model.code}/lib exists, so the image never installs requirements.txt"
-                yield self.build_finding(f"models.{name}.code", problem, allowed="one of both")
+                yield self.build_finding(f"models.{name}.code", problem)
 
 
 class CodeFailsAtStart(CodeFolderRule):
@@ -202,10 +198,8 @@ class CodeFailsAtStart(CodeFolderRule):
             return
         with contextlib.suppress(OSError):  # the rule Code reports it
             for file, line, problem, remedy in requirements_file.find_start_faults(folder):
-                place = f"{format_path(file, self.loaded.root)}:{line}"
-                yield self.build_finding(
-                    f"models.{name}.code", f"{place}: {problem}", remedy=remedy
-                )
+                problem = f"{format_path(file, self.loaded.root)}:{line}: {problem}"
+                yield self.build_finding(f"models.{name}.code", problem, remedy=remedy)
 
 
 class IsolationInstalls(ModelRule):
@@ -222,7 +216,7 @@ class IsolationInstalls(ModelRule):
     def check_part(self, name: str, model: ModelTable) -> Findings:
         isolated = model.network_isolation or self.environment.security.network_isolation
         if isolated and model.code and model.install == "at start":
-            yield self.build_finding(name=name)
+            yield self.build_finding()
 
 
 class IsolationCalls(CodeFolderRule):
@@ -247,7 +241,7 @@ class IsolationCalls(CodeFolderRule):
                     module = found.module.partition(".")[0]
                     if module in _CLIENTS and not found.level:
                         place = f"{file.relative_to(self.loaded.root)}:{found.line}"
-                        yield self.build_finding(name=name, place=place, module=module)
+                        yield self.build_finding(place=place, module=module)
 
 
 class CodeHoldsSecrets(ModelRule):
@@ -278,8 +272,7 @@ class CodeHoldsSecrets(ModelRule):
             return  # the rule Artefact reports it
         for secret in secrets:
             file = f"{model.code.rstrip('/')}/{secret.path.relative_to(model.code.path).as_posix()}"
-            finding = self.build_finding(file=file, name=name, secret=secret)
-            yield replace(finding, subject=file)
+            yield replace(self.build_finding(file=file, secret=secret), subject=file)
 
 
 class MultiModelPackages(ModelRule):
@@ -290,28 +283,28 @@ class MultiModelPackages(ModelRule):
     """
 
     acknowledgeable = True
+    key = "models.{name}.multi_model"
+    problem = (
+        "{package} is {version} in the code of {member!r}, and {others_version} in that of {other!r}; they "
+        "share one process"
+    )
+    remedy = "name one version in the requirements.txt of both, and run `servable package {self.loaded.name}`"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         first: dict[str, tuple[str, str]] = {}
         for member in model.multi_model or ():
-            for package, version in self._find_versions(member).items():
-                other, others_version = first.setdefault(package, (member, version))
-                if version != others_version:
-                    yield self.build_finding(
-                        f"models.{name}.multi_model",
-                        f"{package} is {version} in the code of {member!r}, and "
-                        f"{others_version} in that of {other!r}; they share one process",
-                        given=member,
-                        remedy=f"name one version in the requirements.txt of both, and run "
-                        f"`servable package {self.loaded.name}`",
-                    )
-
-    def _find_versions(self, member: str) -> dict[str, str]:
-        """Return the locked package versions of the model's code; none for an unknown model."""
-        folder = self.candidate.code_folders.get(member)
-        if folder is None or self.environment.models[member].install != "vendored":
-            return {}
-        try:
-            return list_vendored_versions(folder)
-        except PackagingError:
-            return {}  # CodeNotVendored reports an invalid lock
+            folder = self.candidate.code_folders.get(member)
+            if folder is None or self.environment.models[member].install != "vendored":
+                continue
+            with contextlib.suppress(PackagingError):  # CodeNotVendored reports an invalid lock
+                for package, version in list_vendored_versions(folder).items():
+                    other, others_version = first.setdefault(package, (member, version))
+                    if version != others_version:
+                        yield self.build_finding(
+                            given=member,
+                            package=package,
+                            version=version,
+                            member=member,
+                            other=other,
+                            others_version=others_version,
+                        )

@@ -62,9 +62,7 @@ class ModelVariables(ModelRule):
             if problems:
                 more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
                 shown = format_path(folder / "variables", self.loaded.root)
-                yield self.build_finding(
-                    problem=f"{shown}: {problems[0]}{more}", given=model.saved_model, name=name
-                )
+                yield self.build_finding(problem=f"{shown}: {problems[0]}{more}")
 
 
 class ModelVocabulary(ModelRule):
@@ -93,11 +91,7 @@ class ModelVocabulary(ModelRule):
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
             for file, fault in faults.items():
-                yield self.build_finding(
-                    problem=f"{format_path(file, self.loaded.root)}: {fault}",
-                    given=model.saved_model,
-                    name=name,
-                )
+                yield self.build_finding(problem=f"{format_path(file, self.loaded.root)}: {fault}")
 
 
 class ModelUnfilled(ModelRule):
@@ -122,12 +116,8 @@ class ModelUnfilled(ModelRule):
             shown = format_path(folder, self.loaded.root)
             for found in unfilled or ():
                 problem, remedy = describe_unfilled(found)
-                yield self.build_finding(
-                    problem=f"{shown}/saved_model.pb: {problem}",
-                    given=model.saved_model,
-                    remedy=remedy,
-                    name=name,
-                )
+                problem = f"{shown}/saved_model.pb: {problem}"
+                yield self.build_finding(problem=problem, remedy=remedy)
 
 
 class VersionZero(VariantRule):
@@ -137,24 +127,19 @@ class VersionZero(VariantRule):
     (it strips all leading zeros; read 2026-11-24); observed with the code of image 2.20
     """
 
+    key = "models.{name}.saved_model"
+    problem = "the image of TensorFlow {placement.tensorflow} does not start with version 0"
     remedy = "rename the folder to 1, or set tensorflow to 2.20"
+    reads = ("models.{placement.variant.model}.tensorflow",)
 
     def check_part(self, placement: Placement) -> Findings:
-        if (
-            images.has_feature("rewritten_code", placement.tensorflow)
-            or placement.model.image is not None
-        ):
-            return
+        new = images.has_feature("rewritten_code", placement.tensorflow)
         for name in self.candidate.list_served_models(placement):
-            model = self.environment.models[name]
+            version = self.environment.models[name].version
             folders = self.candidate.find_version_folders(name)
-            stated = [model.version] if model.version is not None else []
-            if 0 in (stated or [int(folder.name) for folder in folders]):
-                yield self.build_finding(
-                    f"models.{name}.saved_model",
-                    f"the image of TensorFlow {placement.tensorflow} does not start with version 0",
-                    reads=(f"models.{placement.variant.model}.tensorflow",),
-                )
+            versions = [int(folder.name) for folder in folders] if version is None else [version]
+            if 0 in versions and not new and placement.model.image is None:
+                yield self.build_finding(name=name)
 
 
 class GraphRule(Rule):
@@ -173,20 +158,17 @@ class GraphRule(Rule):
                     yield name, placement
 
     def check_part(self, name: str, placement: Placement) -> Findings:
-        key, cpu = f"models.{name}.saved_model", not placement.instance.gpus
-        folders, table = (
-            self.candidate.find_version_folders(name),
-            find_op_table(placement.tensorflow),
-        )
-        if not folders:
-            return
-        if table is None:
+        key, table = f"models.{name}.saved_model", find_op_table(placement.tensorflow)
+        folders = self.candidate.find_version_folders(name)
+        if folders and table is None:
             older = f"the operations of {placement.tensorflow} are not known"
             question = "whether the image runs the model's operations"
             yield self.build_unchecked(key, f"a TensorFlow from 2.12 on: {older}", question)
-            return
         for folder in folders:
+            if table is None:
+                return
             try:
+                cpu = not placement.instance.gpus
                 faults = self.candidate.find_graph_faults(folder, table, cpu)
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it

@@ -1,14 +1,12 @@
 """Rules about scheduled actions: their time, time zone and range."""
 
 import contextlib
-import difflib
 import functools
 import itertools
 import re
 import zoneinfo
-from datetime import datetime, timedelta
 
-from infra.parameters.finding import Severity, find_nearest
+from infra.parameters.finding import Severity
 from infra.parameters.scaling import Scaling, Scheduled
 from infra.parameters.variant import Variant
 from infra.preflight.rule import Findings, Parts, Rule, VariantTableRule
@@ -38,20 +36,15 @@ class ScalingSchedule(ScheduledRule):
         low = lowest if least is None else least
         high = highest if most is None else most
         if least is None and most is None:
-            yield self.build_finding(
-                key,
-                f"{action.at} changes nothing: neither at_least nor at_most is given",
-                given=action.at,
-                remedy="add one",
-            )
+            problem = f"{action.at} changes nothing: neither at_least nor at_most is given"
+            yield self.build_finding(key, problem, given=action.at, remedy="add one")
         elif low > high:
             stated = None not in (least, most)
             note = "" if stated else "; the bound that is not given is the variant's"
+            problem = f"at_least {low} is above at_most {high} ({action.at}){note}"
+            remedy = "lower at_least, or raise at_most"
             yield self.build_finding(
-                key,
-                f"at_least {low} is above at_most {high} ({action.at}){note}",
-                given=most if least is None else least,
-                remedy="lower at_least, or raise at_most",
+                key, problem, given=most if least is None else least, remedy=remedy
             )
         elif least == 0 and not (self.environment.kind.can_be_empty or variant.can_sleep):
             yield self.build_finding(
@@ -117,7 +110,7 @@ class ScalingScheduleTogether(VariantTableRule):
             with contextlib.suppress(ScheduleError):  # ScalingScheduleExpression reports it
                 zone = first.timezone == second.timezone
                 if differ and zone and has_common_minute(first.at, second.at):
-                    yield self.build_finding(given=second.at, name=name, first=first, second=second)
+                    yield self.build_finding(given=second.at, first=first, second=second)
 
 
 class ScalingSchedulePast(ScheduledRule):
@@ -154,34 +147,13 @@ def load_time_zones() -> frozenset[str]:
 
 
 def suggest_time_zone(name: str) -> str:
-    """Return the remedy for an unknown time zone.
-
-    It names a zone if all zones with a similar name have one offset. An abbreviation (CEST) gets
-    no suggestion: it may mean several offsets, and each lasts half a year.
-    """
-    zones: dict[str, list[str]] = {}
-    for zone in sorted(load_time_zones()):
-        zones.setdefault(zone.rpartition("/")[2].lower(), []).append(zone)
+    """Return the remedy for an unknown time zone. It names a zone if only one is of that city."""
     city = name.rpartition("/")[2].lower()
-    is_abbreviation = "/" not in name and len(name) <= _LONGEST_ABBREVIATION
-    if re.search("[0-9]", name):
-        close = []  # Etc/GMT+2 is two hours west of Greenwich, but people write GMT+2 for the east
-    elif city in zones:
-        close = [city]
-    elif is_abbreviation:
-        close = []
-    else:
-        close = difflib.get_close_matches(city, zones, n=len(zones), cutoff=0.8)
-    found = [zone for one in close for zone in zones[one]]
-    if found and len({_read_offsets(zone) for zone in found}) == 1:
-        return f"did you mean {find_nearest(name, found) or found[0]}?"
+    zones = [zone for zone in load_time_zones() if zone.rpartition("/")[2].lower() == city]
+    # Etc/GMT+2 is two hours west of Greenwich, but people write GMT+2 for the east.
+    if len(zones) == 1 and not re.search("[0-9]", city):
+        return f"did you mean {zones[0]}?"
     return "write the IANA name of a place with that time"
-
-
-def _read_offsets(zone: str) -> tuple[timedelta | None, ...]:
-    """Return the UTC offsets of a zone in every month of a year."""
-    where = zoneinfo.ZoneInfo(zone)
-    return tuple(datetime(2026, month, 1, tzinfo=where).utcoffset() for month in range(1, 13))
 
 
 class ScalingTimezone(ScheduledRule):

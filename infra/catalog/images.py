@@ -57,13 +57,8 @@ def find_domain(region: str) -> str:
 
 def list_registry_accounts(region: str | None = None) -> frozenset[str]:
     """Return the accounts whose registries contain AWS's images, in one Region or in any."""
-    registries: list[dict[str, str]] = load_table("images")["registries"]
-    return frozenset(
-        account
-        for registry in registries
-        for place, account in registry.items()
-        if region in (None, place)
-    )
+    rows = [row for registry in load_table("images")["registries"] for row in registry.items()]
+    return frozenset(account for place, account in rows if region in (None, place))
 
 
 def find_image(*, version: str, device: str, region: str) -> Image:
@@ -124,28 +119,29 @@ def has_feature(what: str, version: str) -> bool:
 
     `what` is a row of `since` in image_facts.json. Raises KeyError for an unknown feature.
     """
-    return parse_version(version) >= parse_version(
-        load_table("image_facts")["since"][what]["version"]
-    )
+    since = load_table("image_facts")["since"][what]["version"]
+    return parse_version(version) >= parse_version(since)
 
 
 def find_cuda(version: str) -> str | None:
     """Return the CUDA version of the GPU image, for example '12.9', or None if not stated."""
-    return _find_fact(version, "cuda")
+    cuda: str | None = _find_fact(version, "cuda")
+    return cuda
 
 
 def infer_cuda(version: str) -> str:
     """Return `find_cuda`, or the CUDA version of TensorFlow's wheel if no source states it."""
     since: dict[str, str] = load_table("image_facts")["built_with_cuda"]["since"]
     built = [
-        built for first, built in since.items() if parse_version(first) <= parse_version(version)
+        cuda for first, cuda in since.items() if parse_version(first) <= parse_version(version)
     ]
     return find_cuda(version) or built[-1]
 
 
 def find_python(version: str) -> str | None:
     """Return the Python version that runs inference.py, for example '3.12', or None."""
-    return _find_fact(version, "python")
+    python: str | None = _find_fact(version, "python")
+    return python
 
 
 @dataclass(frozen=True)
@@ -161,25 +157,17 @@ class ImageModules:
 
 def find_modules(version: str) -> ImageModules | None:
     """Return the modules of a version's image, or None if they aren't known."""
-    facts = load_table("image_facts")
-    row = facts["versions"].get(_shorten_version(version), {})
-    modules = row.get("modules")
+    modules = _find_fact(version, "modules")
     if modules is None:
         return None
     if isinstance(modules, str):  # a list that several versions share
-        modules = facts["modules"][modules]["names"]
-    return ImageModules(row["python"], frozenset(modules))
+        modules = load_table("image_facts")["modules"][modules]["names"]
+    return ImageModules(_find_fact(version, "python"), frozenset(modules))
 
 
-def _find_fact(version: str, name: str) -> str | None:
-    fact: str | None = (
-        load_table("image_facts")["versions"].get(_shorten_version(version), {}).get(name)
-    )
-    return fact
-
-
-def _shorten_version(version: str) -> str:
-    return ".".join(version.split(".")[:2])
+def _find_fact(version: str, name: str) -> Any:
+    short = ".".join(version.split(".")[:2])
+    return load_table("image_facts")["versions"].get(short, {}).get(name)
 
 
 REQUIRED = ("", None)

@@ -49,11 +49,11 @@ class Finding:
     """Other keys that the finding depends on: it is not shown while one of them has a problem itself."""
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}: " if self.line else f"{self.file}: "
-        where += f"{self.key} ({self.variable}): " if self.variable else ""
-        where += f"{self.key}: " if self.key and not self.variable else ""
+        line = f":{self.line}" if self.line else ""
+        variable = f" ({self.variable})" if self.variable else ""
+        key = f"{self.key}{variable}: " if self.key else ""
         allowed = f"; allowed: {self.allowed}" if self.allowed else ""
-        return f"{where}{self.problem}{allowed}; {self.remedy}"
+        return f"{self.file}{line}: {key}{self.problem}{allowed}; {self.remedy}"
 
     @property
     def written_key(self) -> str:

@@ -231,12 +231,12 @@ def _find_nothing_to_remove(source: Source, key: KeyPath, origin: str) -> Findin
     """Return a finding if an override takes out an entry with a free name that isn't there."""
     if typing.get_origin(find_type(key[:-1])) is not dict or key[-1] in SETTINGS:
         return None
-    there: Any = source.values
+    table: Any = source.values
     for name in key[:-1]:
-        there = there.get(name) if isinstance(there, dict) else None
-    entries = sorted(there) if isinstance(there, dict) else []
-    if key[-1] in entries:
+        table = table.get(name, {}) if isinstance(table, dict) else {}
+    if isinstance(table, dict) and key[-1] in table:
         return None
+    entries = sorted(table) if isinstance(table, dict) else []
     return _build_finding(origin, key, f"there is no {'.'.join(key)} to take out", entries, key[-1])
 
 

@@ -113,11 +113,10 @@ class Placement:
     @property
     def driver(self) -> Choice[str | None]:
         """Return the AMI of the host, with the GPU driver; the value None is SageMaker's own."""
-        ami = find_driver(self.tensorflow, self.instance)
-        reason = f"the oldest driver that supports {self.tensorflow}'s CUDA"
+        ami, version = find_driver(self.tensorflow, self.instance), self.tensorflow
+        reason = f"the oldest driver that supports {version}'s CUDA"
         if ami is None:
-            name = self.instance.name
-            reason = f"none needed for {self.tensorflow}'s CUDA, or none listed for {name}"
+            reason = f"none needed for {version}'s CUDA, or none listed for {self.instance.name}"
         return choose_setting("inference_ami", self.variant.inference_ami, ami, reason)
 
     @property
@@ -129,10 +128,13 @@ class Placement:
                 self.served, processes=self.processes
             ),
         }
-        reasons = {True: "twice the estimate", False: "SageMaker's own is enough for this model"}
+        enough = "SageMaker's own is enough for this model"
         return {
             name: choose_setting(
-                name, getattr(self.variant, name), seconds, reasons[seconds is not None]
+                name,
+                getattr(self.variant, name),
+                seconds,
+                "twice the estimate" if seconds else enough,
             )
             for name, seconds in estimates.items()
         }
@@ -219,16 +221,13 @@ def choose_copy_cpus(whole: Instance, component: Component | None, parts: int) -
     copies don't share an instance. A stated value takes precedence. A measurement of the instance
     then also applies to a copy, which may use all of it.
     """
-    if parts == 1:
-        cpus, reason = (
-            whole.vcpus / 2 + 0.25,
-            f"above half of {whole.vcpus}: each has an instance to itself",
-        )
-    else:
-        # In quarters, SageMaker's least, and not more than what the system leaves.
+    cpus = whole.vcpus / 2 + 0.25
+    reason = f"above half of {whole.vcpus}: each has an instance to itself"
+    if parts > 1:
+        # In quarters, SageMaker's minimum, and not more than what the system leaves.
         cpus = max(1, math.floor(4 * (1 - SYSTEM_SHARE) * whole.vcpus / parts)) / 4
         reason = (
-            f"an equal part for {parts} components, beside a tenth of {whole.vcpus} for the system"
+            f"an equal part for {parts} components, without a tenth of {whole.vcpus} for the system"
         )
     return choose_setting("cpus", component.cpus if component else None, cpus, reason)
 
@@ -272,16 +271,21 @@ def list_variant_placements(environment: Environment, name: str) -> tuple[Placem
     on_it = environment.serving_variants.get(name, environment.variants[host])
     parts = max(1, len(environment.variants[host].components))
     pools, model = on_it.instance_pools, environment.models.get(on_it.model)
+    if model is None:
+        return ()
+    sizes = compute_model_sizes(environment.models, on_it.model)
+    stated = model.tensorflow if model.tensorflow in images.list_versions() else None
     placed: list[Placement] = []
     for number, variant in enumerate(on_it.variants_per_type):
         instance = find_variant_machine(variant)
-        if instance is None or model is None:
+        if instance is None:
             continue
         if component and variant.component:
             instance = build_instance_part(instance, variant.component, parts)
-        sizes = compute_model_sizes(environment.models, variant.model)
-        stated = model.tensorflow if model.tensorflow in images.list_versions() else None
         tensorflow = stated or find_newest_version(instance)
+        derived = derive_settings(
+            variant.container, instance=instance, served=sizes, tensorflow=tensorflow
+        )
         placed.append(
             Placement(
                 name=name,
@@ -290,9 +294,7 @@ def list_variant_placements(environment: Environment, name: str) -> tuple[Placem
                 instance=instance,
                 tensorflow=tensorflow,
                 served=sizes,
-                derived=derive_settings(
-                    variant.container, instance=instance, served=sizes, tensorflow=tensorflow
-                ),
+                derived=derived,
                 kind=environment.kind,
                 table=f"variants.{host}.components" if component else "variants",
                 parts=parts,

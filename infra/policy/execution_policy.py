@@ -86,10 +86,9 @@ PLACES: Mapping[str, str] = {
 
 
 def find_partition(region: str) -> str:
-    """Return the partition of a Region where SageMaker hosts models: aws, aws-cn, aws-us-gov."""
-    return next(
-        (f"aws-{word}" for word in ("cn", "us-gov") if region.startswith(f"{word}-")), "aws"
-    )
+    """Return the partition of a Region: aws, aws-cn, aws-us-gov, or aws-eusc."""
+    own = ("cn", "us-gov", "eusc")
+    return next((f"aws-{word}" for word in own if region.startswith(f"{word}-")), "aws")
 
 
 @dataclass(frozen=True, kw_only=True)

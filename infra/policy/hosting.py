@@ -14,8 +14,7 @@ from infra.catalog.instances import (
     can_run_cuda,
     find_ami,
     find_driver_cuda,
-    find_newest_cuda,
-    find_newest_tensorflow,
+    find_gpu_fact,
     is_listed_for,
     list_amis,
     load_instances,
@@ -43,16 +42,13 @@ def can_run(version: str, instance: Instance) -> bool:
     is_new = images.parse_version(images.infer_cuda(version)) >= (12,)
     if is_new and instance.gpus and find_driver(version, instance) is None:
         return False
-    newest = find_newest_cuda(instance.gpu) if instance.gpu else None
-    if newest is None:
+    newest_cuda = find_gpu_fact(instance.gpu, "newest_cuda")
+    if newest_cuda is None:
         return True
     cuda = images.find_cuda(version)
-    return (
-        cuda is not None
-        and int(cuda.split(".")[0]) <= newest
-        and images.parse_version(version)
-        <= images.parse_version(find_newest_tensorflow(instance.gpu or "") or version)
-    )
+    newest = find_gpu_fact(instance.gpu, "newest_tensorflow") or version
+    is_old = images.parse_version(version) <= images.parse_version(newest)
+    return cuda is not None and int(cuda.split(".")[0]) <= newest_cuda and is_old
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,19 +76,13 @@ def build_hosting(
     unknown version or Region.
     """
     variables = build_variables(settings, default_model=default_model, tensorflow=tensorflow)
+    image = images.parse_own_image(own_image or "")
     if own_image is None:
-        image: Image | None = images.find_image(
-            version=tensorflow, device=instance.device, region=region
-        )
-    else:
-        image = images.parse_own_image(own_image)
+        image = images.find_image(version=tensorflow, device=instance.device, region=region)
     if image is None:
         raise KeyError(own_image)
-    return Hosting(
-        tensorflow=tensorflow,
-        image=image,
-        variables=dict(sorted({**(own_variables or {}), **variables}.items())),
-    )
+    merged = {**(own_variables or {}), **variables}
+    return Hosting(tensorflow=tensorflow, image=image, variables=dict(sorted(merged.items())))
 
 
 def find_driver(version: str, instance: Instance) -> str | None:

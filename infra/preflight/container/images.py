@@ -9,7 +9,7 @@ from itertools import chain
 
 from infra.catalog import images
 from infra.catalog.images import Image, parse_own_image
-from infra.catalog.instances import find_oldest_cuda
+from infra.catalog.instances import find_gpu_fact
 from infra.parameters.finding import Severity, find_nearest
 from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
@@ -153,7 +153,7 @@ class ImageCudaTooOld(ContainerRule):
     reads = ("instance_type",)
 
     def check_part(self, placement: Placement) -> Findings:
-        oldest, key = find_oldest_cuda(placement.instance.gpu or ""), "tensorflow"
+        oldest, key = find_gpu_fact(placement.instance.gpu, "oldest_cuda"), "tensorflow"
         cuda: str | None = images.infer_cuda(placement.tensorflow)
         if placement.model.image is not None:
             own = parse_own_image(placement.model.image)

@@ -1,6 +1,7 @@
 """Rules about required ids, KMS keys, callers, roles and the VPC."""
 
 from infra.parameters.finding import Severity
+from infra.policy.execution_policy import find_partition
 from infra.policy.hosting import can_use_volume_key
 from infra.preflight.rule import Findings, Parts, Rule
 
@@ -97,12 +98,6 @@ class CallersOfAnotherAccount(Rule):
                 yield self.build_finding(given=caller, caller=caller)
 
 
-def _find_partition(region: str) -> str:
-    """Return the AWS partition that the ARNs of a Region name."""
-    prefix = next((one for one in ("cn", "us-gov", "eusc") if region.startswith(f"{one}-")), "")
-    return f"aws-{prefix}".rstrip("-")
-
-
 class RoleOfAnotherAccount(Rule):
     """SageMaker accepts only roles of its own account; a permissions boundary is of that account or AWS's.
 
@@ -115,7 +110,7 @@ class RoleOfAnotherAccount(Rule):
 
     def check_part(self) -> Findings:
         region, account = self.environment.region, self.environment.account
-        partition = _find_partition(region)
+        partition = find_partition(region)
         given = {
             "endpoint.execution_role": self.environment.endpoint.execution_role,
             "security.permissions_boundary": self.environment.security.permissions_boundary,

@@ -6,6 +6,7 @@ from collections import Counter
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
+from infra.parameters.scaling_properties import choose_cooldowns
 from infra.parameters.variant import Variant
 from infra.policy.hosting import KINDS
 from infra.preflight.rule import Findings, VariantRule, VariantTableRule

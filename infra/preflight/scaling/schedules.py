@@ -12,8 +12,6 @@ from infra.parameters.variant import Variant
 from infra.preflight.rule import Findings, Parts, Rule, VariantTableRule
 from servable_scaling.schedule import ScheduleError, compute_last_run, has_common_minute
 
-_LONGEST_ABBREVIATION = 5
-
 
 class ScheduledRule(Rule):
     """A rule about scheduled actions."""

@@ -77,13 +77,11 @@ def split_key(dotted: str) -> KeyPath:
         if found is None:
             open_quote = dotted[at : at + 1] in ("'", '"')
             raise ValueError("a quote isn't closed" if open_quote else "a part is empty")
+        table = find_type(tuple(parts))
+        if typing.get_origin(table) is dict and not found[1]:
+            if unwrap_type(typing.get_args(table)[1]) in (str, int, float):
+                return (*parts, dotted[at:])
         parts.append(next(iter(tomllib.loads(f"{found[0]} = 0"))) if found[1] else found[0])
-        table = find_type(tuple(parts[:-1]))
-        inside = (
-            unwrap_type(typing.get_args(table)[1]) if typing.get_origin(table) is dict else None
-        )
-        if inside in (str, int, float) and not found[1]:
-            return (*parts[:-1], dotted[at:])
         at = found.end()
         if at == len(dotted):
             return tuple(parts)
@@ -148,21 +146,21 @@ def apply_overrides(
     layer = Source()
     applied: dict[KeyPath, str] = {}
     for each in wanted:
-        key = each.key
+        key, origin = each.key, each.origin
         removes = not each.text and _is_removable(key)
-        problem = _find_collision(source, each, applied) or _find_mistake(source, key, each.origin)
+        problem = _find_collision(source, each, applied) or _find_mistake(source, key, origin)
         if removes and problem is None:
-            problem = _find_nothing_to_remove(source, key, each.origin)
+            problem = _find_nothing_to_remove(source, key, origin)
         if problem is not None:
             problems.append(problem)
             continue
-        applied[key] = each.origin
-        layer.put(key, each.given, each.origin)
+        applied[key] = origin
+        layer.put(key, each.given, origin)
         source.remove_other_spellings(key, each.given, whole=True)
         if removes:
             source.remove(key)
         else:
-            source.put(key, each.given, each.origin)
+            source.put(key, each.given, origin)
     return problems + find_duplicate_settings(layer.values, f"{option} {environment}")
 
 

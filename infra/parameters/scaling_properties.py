@@ -112,10 +112,10 @@ class StepPolicy:
     @property
     def policy(self) -> Properties:
         """The policy's properties."""
-        bounds = "MetricIntervalLowerBound", "MetricIntervalUpperBound"
         steps = [
             {
-                **dict(zip(bounds, (each.lower, each.upper), strict=True)),
+                "MetricIntervalLowerBound": each.lower,
+                "MetricIntervalUpperBound": each.upper,
                 "ScalingAdjustment": each.change,
             }
             for each in self.adjustments
@@ -136,8 +136,7 @@ class StepPolicy:
     @property
     def alarm(self) -> Properties:
         """The condition of the alarm."""
-        way = "Greater" if self.above else "Less"
-        comparison = f"{way}ThanOrEqualToThreshold"
+        comparison = f"{'Greater' if self.above else 'Less'}ThanOrEqualToThreshold"
         return _condition(comparison, self.threshold, self.periods, self.missing)
 
 
@@ -222,11 +221,10 @@ def build_scalable_target(
     actions = []
     for number, action in enumerate(scaling.schedule):
         bounds = {"MaxCapacity": action.at_most, "MinCapacity": action.at_least}
+        given = {name: bound for name, bound in bounds.items() if bound is not None}
         actions.append(
             {
-                "ScalableTargetAction": {
-                    name: bound for name, bound in bounds.items() if bound is not None
-                },
+                "ScalableTargetAction": given,
                 "Schedule": action.at,
                 "ScheduledActionName": f"Scheduled{number}",
                 "Timezone": action.timezone,

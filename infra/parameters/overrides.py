@@ -78,9 +78,11 @@ def split_key(dotted: str) -> KeyPath:
             open_quote = dotted[at : at + 1] in ("'", '"')
             raise ValueError("a quote isn't closed" if open_quote else "a part is empty")
         table = find_type(tuple(parts))
-        if typing.get_origin(table) is dict and not found[1]:
-            if unwrap_type(typing.get_args(table)[1]) in (str, int, float):
-                return (*parts, dotted[at:])
+        inside = (
+            unwrap_type(typing.get_args(table)[1]) if typing.get_origin(table) is dict else None
+        )
+        if inside in (str, int, float) and not found[1]:
+            return (*parts, dotted[at:])
         parts.append(next(iter(tomllib.loads(f"{found[0]} = 0"))) if found[1] else found[0])
         at = found.end()
         if at == len(dotted):

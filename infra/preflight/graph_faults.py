@@ -1,7 +1,6 @@
 """Finds operations of a model's graph that the TensorFlow of an image would reject or can't run.
 
-Only TensorFlow versions with a table in infra/catalog/op_versions.json are checked. The version
-that wrote the model isn't compared, because only what its graph requires counts.
+The version that wrote the model isn't compared, because only what its graph requires counts.
 """
 
 import re
@@ -176,10 +175,7 @@ def _explain_bad_attribute(subject: _Subject, table: OpTable) -> str | None:
 
 
 def _explain_wrong_value(given: Attribute, declared: OpAttribute) -> str | None:
-    """Explain why TensorFlow's ValidateAttrValue rejects a value, or return None.
-
-    Source: tensorflow/core/framework/op_def_util.cc, read 2026-11-22
-    """
+    """Explain why ValidateAttrValue (op_def_util.cc of TensorFlow) rejects a value, or return None."""
     kind, value = given
     inner = declared.kind.removeprefix("list(").removesuffix(")")
     is_list = inner != declared.kind

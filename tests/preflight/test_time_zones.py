@@ -26,7 +26,7 @@ def read_suggestion(name: str) -> str | None:
         ("Berlin", "Europe/Berlin"),
         ("Europe/Berlinn", None),
         ("europe/berlin", "Europe/Berlin"),
-        ("America/London", "Europe/London"),
+        ("America/London", None),
         ("utc", None),
         ("CEST", None),
         ("aest", None),

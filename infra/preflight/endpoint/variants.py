@@ -100,11 +100,11 @@ class EndpointNameShared(Rule):
 
 
 class ShadowRule(Rule):
-    """A rule about shadow variants."""
+    """A rule about shadow variants: `check_part` takes the first one's name and all names."""
 
     def list_parts(self) -> Parts:
         shadows = [name for name, variant in self.environment.variants.items() if variant.shadow]
-        return [(shadows,)] if shadows else []
+        return [(shadows[0], shadows)] if shadows else []
 
 
 class ShadowPair(ShadowRule):
@@ -114,12 +114,12 @@ class ShadowPair(ShadowRule):
     (ShadowProductionVariants: one variant for each of both)
     """
 
-    key = "variants.{shadows[0]}.shadow"
+    key = "variants.{shadow}.shadow"
     problem = "there are {count} shadow and {others} production variants (shadow = true in {names})"
     remedy = "keep one of each"
     reads = ("variants",)
 
-    def check_part(self, shadows: Sequence[str]) -> Findings:
+    def check_part(self, shadow: str, shadows: Sequence[str]) -> Findings:
         count, others = len(shadows), len(self.environment.production_variants)
         if (count, others) != (1, 1):
             names = ", ".join(shadows)
@@ -132,11 +132,11 @@ class ShadowExcluded(ShadowRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html
     """
 
-    problem = "{what} cannot be combined with the shadow variant {shadows[0]}"
-    remedy = "remove it, or variants.{shadows[0]}"
-    reads = ("variants.{shadows[0]}.shadow",)
+    problem = "{what} cannot be combined with the shadow variant {shadow}"
+    remedy = "remove it, or variants.{shadow}"
+    reads = ("variants.{shadow}.shadow",)
 
-    def check_part(self, shadows: Sequence[str]) -> Findings:
+    def check_part(self, shadow: str, shadows: Sequence[str]) -> Findings:
         if self.environment.asynchronous is not None:
             yield self.build_finding("asynchronous", what="[asynchronous]")
         for name, variant in self.environment.variants.items():
@@ -158,7 +158,7 @@ class ShadowWeight(ShadowRule):
     allowed = "above 0, at most {most:g}"
     remedy = "lower it; with equal weights every request is copied"
 
-    def check_part(self, shadows: Sequence[str]) -> Findings:
+    def check_part(self, shadow: str, shadows: Sequence[str]) -> Findings:
         production = self.environment.production_variants.values()
         most = max((variant.weight for variant in production), default=None)
         for name in shadows:

@@ -107,13 +107,14 @@ class HandlerModules(ModelRule):
     problem = (
         "Servable's handler needs {modules}, which the image of TensorFlow {version} does not have"
     )
-    remedy = (
-        "set tensorflow to {newest}, whose image has all of them, or write the packages into "
-        "requirements.txt of the folder models.{name}.code, and run `servable package {self.loaded.name}`"
-    )
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         folder, newest = self.candidate.code_folders.get(name), images.list_versions()[-1]
+        remedy = (
+            f"set tensorflow to {newest}, whose image has all of them, or write the packages into "
+            f"requirements.txt of the folder models.{name}.code, and run "
+            f"`servable package {self.loaded.name}`"
+        )
         if model.handler is None and not (folder and needs_our_handler(folder)):
             return
         if model.code and model.handler:
@@ -133,7 +134,7 @@ class HandlerModules(ModelRule):
                 or not (code.has_vendored_module(module) or code.has_requirement_for(module))
             )
             if modules:
-                yield self.build_finding(modules=modules, version=version, newest=newest)
+                yield self.build_finding(remedy=remedy, modules=modules, version=version)
 
 
 class CodeNotVendored(CodeFolderRule):

@@ -38,9 +38,19 @@ class ScalingSchedule(ScheduledRule):
             yield self.build_finding(key, problem, given=action.at, remedy="add one")
         elif low > high:
             stated = None not in (least, most)
-            note = "" if stated else "; the bound that is not given is the variant's"
+            note, remedy = "", "lower at_least, or raise at_most"
+            table, is_plain = key.removesuffix(".scaling.schedule"), variant.component is None
+            if (
+                most is None
+                and is_plain
+                and not variant.serverless
+                and variant.max_instances is None
+            ):
+                note = "; max_instances is missing, and defaults to min_instances"
+                remedy = f"add max_instances = {low} to [{table}], or give at_most"
+            elif not stated:
+                note = "; the bound that is not given is the variant's"
             problem = f"at_least {low} is above at_most {high} ({action.at}){note}"
-            remedy = "lower at_least, or raise at_most"
             yield self.build_finding(
                 key, problem, given=most if least is None else least, remedy=remedy
             )
@@ -145,12 +155,12 @@ def load_time_zones() -> frozenset[str]:
 
 
 def suggest_time_zone(name: str) -> str:
-    """Return the remedy for an unknown time zone. It names a zone if only one is of that city."""
-    city = name.rpartition("/")[2].lower()
-    zones = [zone for zone in load_time_zones() if zone.rpartition("/")[2].lower() == city]
+    """Return the remedy for an unknown time zone: a zone, if only one has the name or is of that city."""
+    written, zones = name.lower(), load_time_zones()
+    found = [one for one in zones if written in (one.lower(), one.rpartition("/")[2].lower())]
     # Etc/GMT+2 is two hours west of Greenwich, but people write GMT+2 for the east.
-    if len(zones) == 1 and not re.search("[0-9]", city):
-        return f"did you mean {zones[0]}?"
+    if len(found) == 1 and not re.search("[0-9]", name):
+        return f"did you mean {found[0]}?"
     return "write the IANA name of a place with that time"
 
 

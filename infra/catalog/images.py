@@ -16,10 +16,9 @@ from infra.catalog.limits import load_table
 
 @dataclass(frozen=True)
 class Image:
-    """A published image in one region."""
+    """A published image in one region, whose registry is `account`."""
 
     account: str
-    """Account id of the registry."""
     region: str
     repository: str
     tag: str
@@ -28,9 +27,8 @@ class Image:
 
     @property
     def uri(self) -> str:
-        if self.own_uri is not None:
-            return self.own_uri
-        return f"{self.account}.dkr.ecr.{self.region}.{find_domain(self.region)}/{self.repository}:{self.tag}"
+        registry = f"{self.account}.dkr.ecr.{self.region}.{find_domain(self.region)}"
+        return self.own_uri or f"{registry}/{self.repository}:{self.tag}"
 
 
 @functools.cache
@@ -158,11 +156,9 @@ class ImageModules:
 def find_modules(version: str) -> ImageModules | None:
     """Return the modules of a version's image, or None if they aren't known."""
     modules = _find_fact(version, "modules")
-    if modules is None:
-        return None
     if isinstance(modules, str):  # a list that several versions share
         modules = load_table("image_facts")["modules"][modules]["names"]
-    return ImageModules(_find_fact(version, "python"), frozenset(modules))
+    return modules and ImageModules(_find_fact(version, "python"), frozenset(modules))
 
 
 def _find_fact(version: str, name: str) -> Any:

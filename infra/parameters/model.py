@@ -145,10 +145,9 @@ MIB_PER_GIB = 1024
 
 
 def compute_model_sizes(models: Mapping[str, ModelTable], name: str) -> ModelSizes:
-    """Return the sizes of a model, including the models that are packed into the same archive.
+    """Return the sizes of a model, with those of the models in the same archive.
 
-    A multi_model has no size, because a container contains only the models that requests named. A
-    bad folder raises no error.
+    A multi_model has no size, because a container has only the models that requests named.
     """
     model, several = models[name], models[name].multi_model is not None
     worker_mib = model.worker_memory_mib

@@ -65,11 +65,7 @@ class Placement:
         return self.derived.settings
 
     def build_key(self, name: str) -> str:
-        """Build the dotted key of `name` in the variant's table, or in its pool's table.
-
-        The pool's table is used for the instance type, and for settings that the file has for
-        that pool.
-        """
+        """Build the dotted key of `name` in the variant's table, or in its pool's if that has the name."""
         table, _, setting = name.partition(".")
         if self.variant.component and table not in Component.model_fields:
             return f"{self.table.removesuffix('.components')}.{name}"
@@ -90,11 +86,7 @@ class Placement:
 
     @property
     def volume_gb(self) -> int | None:
-        """Return the size of the EBS volume in GB, if stated.
-
-        A serverless container has a disk of fixed size. Returns None if the variant states no
-        size, for example because the instance type has local disks.
-        """
+        """Return the size of the EBS volume in GB, if stated, or of a serverless container's disk."""
         return self.variant.volume_gb if self.variant.serverless is None else SERVERLESS_DISK_GB
 
     @property
@@ -252,10 +244,7 @@ def build_instance_part(whole: Instance, component: Component, parts: int) -> In
 
 
 def find_placement(environment: Environment, name: str) -> Placement | None:
-    """Return the placement of a variant or component on its preferred instance type.
-
-    Returns None if the type or the model is unknown, which a rule reports.
-    """
+    """Return the placement of a variant or component on its preferred instance type, if known."""
     first = next(iter(list_variant_placements(environment, name)), None)
     return None if first is None or first.pool else first
 

@@ -1,7 +1,4 @@
-"""Converts a variant and a day of traffic to a scenario for the rehearsal engine.
-
-A scenario has the file's policies, alarms, routing, start time, and deployment.
-"""
+"""Converts a variant and a day of traffic to a scenario for the rehearsal engine."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -220,10 +217,7 @@ def _find_scheduled_bounds(target: Mapping[str, Any], begins: datetime) -> dict[
 def _count_initial_instances(
     placed: Placement, targets: Mapping[str, Mapping[str, Any]], rps: float, rate: float
 ) -> int:
-    """Return the number of instances that the first minute needs.
-
-    Scaling is assumed to have been running before midnight.
-    """
+    """Return the number of instances that the first minute needs: scaling ran before midnight."""
     variant, scaling = placed.variant, placed.variant.scaling
     if not variant.is_scaled:
         return max(1, variant.min_instances)

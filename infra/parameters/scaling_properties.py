@@ -141,11 +141,7 @@ class StepPolicy:
 
 
 def build_scaling_properties(environment: Environment, placed: Placement) -> ScalingProperties:
-    """Return the scaling of one variant with instances, with its step and objective alarms.
-
-    The alarms evaluate each minute, as a rehearsal does, even if [metrics] publishes at other
-    intervals.
-    """
+    """Return the scaling of one variant with instances, with alarms that evaluate each minute."""
     endpoint, variant = environment.endpoint.name, placed.variant
     resource = f"endpoint/{endpoint}/variant/{placed.name}"
     dimension, sleeps = REAL_TIME.scalable_dimension, variant.can_sleep
@@ -284,10 +280,7 @@ def _build_metric(name: str, statistic: str, dimensions: Sequence[Properties]) -
 def build_step_policies(
     scaling: Scaling, waits: Cooldowns, *, period_seconds: int
 ) -> Iterator[StepPolicy]:
-    """Yield the policy of the steps up and the policy of the steps down, if there are any.
-
-    SageMaker counts requests per period of `period_seconds`.
-    """
+    """Yield the policies of steps up and of steps down, for requests per period of `period_seconds`."""
     up = sorted(
         (step.above_rps, step.change) for step in scaling.steps if step.above_rps is not None
     )

@@ -213,11 +213,7 @@ class Cooldowns:
 def compute_cooldowns(
     *, out_seconds: int | None, in_seconds: int | None, start_seconds: float | None
 ) -> Cooldowns:
-    """Compute the cooldowns that the file omits from the start time of an instance.
-
-    Stated cooldowns are kept. `start_seconds` is the time until a new instance serves, or None if
-    it is unknown.
-    """
+    """Compute the cooldowns that the file omits from the start time of an instance, if it is known."""
     out, why = out_seconds, "from the file"
     back, back_why = in_seconds, "from the file"
     if out is None and start_seconds is None:
@@ -244,10 +240,7 @@ LISTEN_BACKLOG = 2048
 def compute_queue_limit(
     settings: ContainerSettings, *, vcpus: int, workers: int, processes: int, rows: int
 ) -> int:
-    """Compute how many requests may wait before an instance rejects one.
-
-    Without code, `workers` is 0; `rows` is per request.
-    """
+    """Compute how many requests, of `rows` each, may wait; without code, `workers` is 0."""
     accepted = limit = vcpus * NGINX_REQUESTS_PER_VCPU
     if workers:
         sync = settings.gunicorn_worker_class == "sync"

@@ -256,12 +256,7 @@ def _build_place_statements(
 def _build_statement(
     name: str, allowed: Sequence[str], resources: Sequence[str], condition: Mapping[str, Any]
 ) -> Statement:
-    statement = {
-        "Sid": name,
-        "Effect": "Allow",
-        "Action": list(allowed),
-        "Resource": list(resources),
-    }
+    statement = {"Sid": name, "Effect": "Allow", "Action": [*allowed], "Resource": [*resources]}
     return statement | ({"Condition": dict(condition)} if condition else {})
 
 

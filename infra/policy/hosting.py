@@ -24,11 +24,7 @@ from infra.policy.container import ContainerSettings, build_variables
 
 
 def find_newest_version(instance: Instance) -> str:
-    """Return the newest TensorFlow version whose image this instance type can run.
-
-    On a GPU that newer CUDA doesn't support (ml.p2), it is the newest version whose image is
-    documented to have an older CUDA. SageMaker itself rejects ml.p2 from TensorFlow 2.12 on.
-    """
+    """Return the newest TensorFlow version whose image this instance type can run."""
     short = [version for version in images.list_versions() if version.count(".") == 1]
     return [version for version in short if can_run(version, instance)][-1]
 
@@ -88,19 +84,16 @@ def build_hosting(
 def find_driver(version: str, instance: Instance) -> str | None:
     """Return the AMI whose driver supports the CUDA version of the version's image.
 
-    Returns None without a GPU, for CUDA 11, and for a GPU family for which AWS lists no AMI. If
-    the image's CUDA version isn't documented, that of TensorFlow's own wheel is used.
+    Returns None without a GPU, for CUDA 11, and for a GPU family for which AWS lists no AMI.
     """
-    if not instance.gpus:
-        return None
-    return find_ami(cuda=images.infer_cuda(version), family=instance.family)
+    cuda = images.infer_cuda(version)
+    return find_ami(cuda=cuda, family=instance.family) if instance.gpus else None
 
 
 def find_shared_driver(hosts: Sequence[tuple[str, Instance]]) -> str | None:
-    """Return the AMI of a variant on several types, each with its image's TensorFlow version.
+    """Return the AMI of a variant on several types, each with its image's version; None if none needs one.
 
-    Returns None if no type needs an AMI. Raises KeyError if no AMI fits all types: a variant has
-    one.
+    Raises KeyError if no AMI fits all types: a variant has one.
     """
     drivers = {find_driver(version, instance) for version, instance in hosts}
     if len(drivers) == 1:

@@ -241,10 +241,7 @@ def count_processes_per_gpu(instance: Instance, processes: int) -> int:
 
 
 def compute_margin(instance: Instance, processes: int) -> float | None:
-    """Compute the margin with which the processes of each GPU share 80 % of it.
-
-    Returns None with one process, because the container then passes no share at all.
-    """
+    """Compute the margin with which the processes of each GPU share 80 % of it; None with one process."""
     if processes < 2:
         return None
     share = USED_SHARE / count_processes_per_gpu(instance, processes)
@@ -326,10 +323,7 @@ def find_real_wait(configured_seconds: int, tensorflow: str) -> float:
 
 
 def find_wait_setting(load_seconds: float, tensorflow: str) -> int:
-    """Return the fewest whole seconds to configure so that the image waits for such a load.
-
-    It is LONGEST_SECONDS for a load that is longer than every row of the table.
-    """
+    """Return the fewest whole seconds with which the image waits for such a load, or LONGEST_SECONDS."""
     rows = _select_rows(tensorflow)
     return next((seconds for seconds, real in rows if real >= load_seconds), LONGEST_SECONDS)
 

@@ -44,7 +44,7 @@ class ComponentExcluded(ComponentRule):
         environment, models = self.environment, self.environment.models
         key, own = f"variants.{name}", "components" if variant.components else "sleep_after_minutes"
         count = len(environment.variants)
-        excluded = {
+        excluded: dict[str, tuple[object, str]] = {
             "variants": (count > 1, format_count(count, "variant")),
             f"{key}.serverless": (variant.serverless, "serverless"),
             f"{key}.shadow": (variant.shadow, "shadow"),

@@ -195,14 +195,14 @@ class TagRefused(Rule):
                 for character in tag + value
                 if character not in "_.:/=+-@" and unicodedata.category(character)[0] not in "LNZ"
             }
-            faults = {
-                "change it": characters
-                and f"{tag} = {value!r} contains {', '.join(sorted(characters))}",
-                "rename it": tag.lower().startswith("aws:") and f"{tag} begins with aws:",
-                "remove one": tag.lower() in seen
-                and f"{tag} exists already with different capitalization",
-            }
-            for remedy, problem in faults.items():
-                if problem:
-                    yield self.build_finding(problem=problem, given=tag, remedy=remedy, tag=tag)
+            faults = {}
+            if characters:
+                listed = ", ".join(sorted(characters))
+                faults["change it"] = f"{tag} = {value!r} contains {listed}"
+            if tag.lower().startswith("aws:"):
+                faults["rename it"] = f"{tag} begins with aws:"
+            if tag.lower() in seen:
+                faults["remove one"] = f"{tag} exists already with different capitalization"
+            for remedy, fault in faults.items():
+                yield self.build_finding(problem=fault, given=tag, remedy=remedy, tag=tag)
             seen.add(tag.lower())

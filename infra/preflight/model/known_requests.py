@@ -179,8 +179,8 @@ class ContentTypeRefused(Rule):
                     continue
                 read_by, _ = find_reader(self.candidate, placement, model)
                 types = TYPES_READ.get(read_by)
-                for content_type in self.environment.traffic.content_types if types else ():
-                    if parse_media_type(content_type) not in types:
+                for content_type in self.environment.traffic.content_types:
+                    if types is not None and parse_media_type(content_type) not in types:
                         yield self.build_finding(
                             given=content_type,
                             allowed=", ".join(types),

@@ -252,7 +252,7 @@ def _parse_definition(op: str, version: str) -> OpDefinition | None:
     if line is None:
         return None
     _, by_version = json.loads(line)
-    # A definition holds from its version on, until the next one; null means removed.
+    # A definition applies from its version on, until the next one; null means removed.
     since = [first for first in by_version if parse_version(first) <= parse_version(version)]
     row: Mapping[str, Any] | None = by_version[since[-1]] if since else None
     if row is None:

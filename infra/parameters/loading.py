@@ -203,7 +203,7 @@ def _validate_values(
     """Return the environment, if enough of the file is valid, and the findings about the rest."""
     partial = bool(source.findings)  # the file or its base could not be read: nothing is missing
     if source.values and not partial and not source.values.keys() & Environment.model_fields.keys():
-        problem = "none of its keys belongs in an environment file"
+        problem = "it has no key of an environment file"
         remedy = "name the project's folder: `servable --project FOLDER COMMAND`"
         return None, [build_file_error(file, "", problem, remedy)]
     try:

@@ -61,7 +61,7 @@ def _write_toml(given: object) -> str:
 
 
 def _quote(given: object) -> str:
-    """Return a string, a number, or a boolean, which TOML and JSON write alike."""
+    """Return a string, a number, or a boolean, which TOML and JSON write the same way."""
     return json.dumps(given, ensure_ascii=False)
 
 

@@ -29,7 +29,7 @@ from infra.policy.sizing import (
     estimate_start_seconds,
 )
 
-# The SDK's minimum, and what an ml.g5.xlarge took where it refused 4096:
+# The SDK's minimum, and what an ml.g5.xlarge took where it rejected 4096:
 # https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026),
 # https://github.com/huggingface/skills/pull/215 (2026-07)
 LEAST_COPY_MIB = 1024

@@ -135,7 +135,7 @@ def _choose_workers(instance: Instance, served: ModelSizes, processes: int) -> t
     room = (1 - SYSTEM_SHARE) * instance.memory_gib - processes * (served.server_gib or 0.0)
     by_memory = max(1, int(room / served.worker_gib))
     if by_memory < instance.vcpus:
-        return by_memory, f"{served.worker_gib:.2g} GiB each: more do not fit beside the models"
+        return by_memory, f"{served.worker_gib:.2g} GiB each: more do not fit next to the models"
     return instance.vcpus, f"one for each of {instance.vcpus} vCPUs, because a handler computes"
 
 

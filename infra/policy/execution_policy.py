@@ -1,7 +1,7 @@
 """Write the policies of CloudFormation's execution role, which makes what the templates name.
 
-`cdk bootstrap` gives that role AdministratorAccess unless it is told of others. These hold the actions that
-the handlers of our resource types state in CloudFormation's registry
+`cdk bootstrap` gives that role AdministratorAccess unless you name other policies. These allow the actions
+that the handlers of our resource types state in CloudFormation's registry
 (infra/catalog/handler_permissions.json), each on the resources whose names are known beforehand. Some names
 in an account are not ours: the CDK's bootstrap, and the role that scales.
 Sources, read on 2026-11-24: https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-customizing.html,
@@ -32,7 +32,7 @@ LINKED_ROLE = f"{SCALING_SERVICE}/{SCALING_ROLE}"
 MOST_CHARACTERS = 6144
 Statement = dict[str, Any]
 
-# Actions of a handler for properties that no template of ours sets (tests/policy holds the templates to it).
+# Actions of a handler for properties that no template of ours sets (tests/policy compares the templates).
 LEFT_OUT = "|".join(
     (
         "(ec2|elasticfilesystem|firehose|s3files|s3tables):.*",  # metadata tables, a function's VPC and files
@@ -42,7 +42,8 @@ LEFT_OUT = "|".join(
         "lambda:AssociateRuntimeAlias",  # IAM's reference does not know it
     )
 )
-# Needed beside what the handlers state: Application Auto Scaling asks for it on behalf of who registers.
+# Needed in addition to what the handlers state: Application Auto Scaling requires it of the role that
+# registers a target.
 BESIDE = ("sagemaker:UpdateEndpointWeightsAndCapacities",)
 
 

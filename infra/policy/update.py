@@ -1,9 +1,9 @@
-"""Compute how an update replaces a fleet, and list the updates that SageMaker refuses.
+"""Compute how an update replaces a fleet, and list the updates that SageMaker rejects.
 
 Shares in whole instances, instances at the same time, and duration are pure arithmetic from the SageMaker
 guide about guardrails, https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html
 (2026-11-21); docs/decisions/0020 has the assumptions. `servable plan` and the rules change-* of
-`servable check --against` use the table of refused updates, whose sources were read on 2026-11-22.
+`servable check --against` use the table of rejected updates, whose sources were read on 2026-11-22.
 """
 
 import math
@@ -181,7 +181,7 @@ def _find_renamed_variants(old: EndpointState, new: EndpointState) -> dict[str, 
     after = {name for name, variant in new.variants.items() if not variant.shadow}
     if before == after:
         return {}
-    what = [f"{name} goes" for name in sorted(before - after)]
+    what = [f"{name} is removed" for name in sorted(before - after)]
     what += [f"{name} is new" for name in sorted(after - before)]
     return {"": f"with [rollout] variants keep their names: {', '.join(what)}"}
 

@@ -76,7 +76,7 @@ SEVERAL = DeployedVariant(
             "change-variants-under-rollout",
             state(a=C5, b=C5),
             state(guarded=True, c=C5, a=C5, d=C5),
-            "with [rollout] variants keep their names: b goes, c is new, d is new",
+            "with [rollout] variants keep their names: b is removed, c is new, d is new",
         ),
         (
             "change-type-while-scaled",

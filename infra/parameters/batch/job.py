@@ -60,7 +60,7 @@ class BatchJob:
     @property
     def accept(self) -> Choice[str]:
         chosen = self.batch.content_type
-        reason = "as it was sent: filters and joins need both alike"
+        reason = "as it was sent: filters and joins need one format for both"
         if self.placement.served.has_code is False:
             chosen, reason = JSON, "without a handler every answer is JSON"
         return choose_setting("accept", self.batch.accept, chosen, reason)

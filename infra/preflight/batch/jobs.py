@@ -131,7 +131,7 @@ class TransformName(BatchTableRule):
 
 
 class TransformSchedule(BatchTableRule):
-    """EventBridge Scheduler refuses an invalid expression or time zone.
+    """EventBridge Scheduler rejects an invalid expression or time zone.
 
     Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html (2026-11-28)
     """

@@ -230,7 +230,7 @@ class ImageOwnRegion(OwnImageRule):
 
 
 class ImageOwnKind(OwnImageRule):
-    """AWS's registries also hold images for training and for EC2, which do not work in an endpoint.
+    """AWS's registries also contain images for training and for EC2, which do not work in an endpoint.
 
     Source: https://github.com/aws/deep-learning-containers/blob/master/available_images.md (2026-11-22)
     """

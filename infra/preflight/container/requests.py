@@ -225,7 +225,7 @@ class BatchQueueShort(BatchRule):
 
     severity = Severity.WARNING
     key = "container.batching.max_enqueued_batches"
-    problem = "{queues} of {queue} hold less than {workers}"
+    problem = "{queues} of {queue} cannot hold the requests of {workers}"
     allowed = "{least} or more"
     remedy = "raise it, or remove it"
     reads = ("container.gunicorn_workers",)

@@ -281,7 +281,7 @@ class StorageKeyOnNvme(VariantRule):
 
 
 class StorageTooSmall(VariantRule):
-    """The disk must hold the archive and its unpacked files; if it is full, the instance never starts.
+    """The disk must fit the archive and its unpacked files; if it is full, the instance never starts.
 
     Source: docs/decisions/0011; infra/catalog/documented_limits.json (default volume)
     """

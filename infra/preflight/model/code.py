@@ -31,7 +31,7 @@ from model_packaging.tree import list_tree
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html (2026-11-24)
 ANSWER_SECONDS = 60
-# Clients of AWS's services; requests and urllib also ask the model server beside the code.
+# Clients of AWS's services; requests and urllib also ask the model server next to the code.
 _CLIENTS = frozenset({"aiobotocore", "boto3", "botocore", "s3fs", "sagemaker"})
 
 
@@ -145,7 +145,7 @@ class CodeNotVendored(CodeFolderRule):
         if model.install != "vendored":
             return
         versions = _list_versions(self.environment, name)
-        # Two variants on images with two Python versions cannot share one lock: one is refused.
+        # Two variants on images with two Python versions cannot share one lock: one is rejected.
         pythons = {images.find_python(version) for version in versions} or {None}
         try:
             for python in sorted(pythons, key=str):

@@ -77,7 +77,7 @@ class GoldenRule(KnownRequestRule):
 
 
 class GoldenRequest(GoldenRule):
-    """A golden request that the model refuses would fail `servable verify` only after the deployment.
+    """A golden request that the model rejects would fail `servable verify` only after the deployment.
 
     If code may change the request, the rule checks only that the file exists, and that a .json file is
     JSON.

@@ -159,7 +159,7 @@ class Artefact(PackedModelRule):
 
 
 class CodeInsideModel(PackedModelRule):
-    """Code beside or inside the versions is dropped, or packed where the container never reads it.
+    """Code next to or inside the versions is dropped, or packed where the container never reads it.
 
     Source: https://sagemaker.readthedocs.io/en/stable/frameworks/tensorflow/deploying_tensorflow_serving.html
     ("code/inference.py"), and serve.py of https://github.com/aws/deep-learning-containers, which reads

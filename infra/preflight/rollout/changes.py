@@ -52,7 +52,7 @@ class RefusedChange(ChangeRule):
 
 
 class ChangeAsyncRemoved(RefusedChange):
-    """SageMaker refuses to remove asynchronous inference from an endpoint.
+    """SageMaker doesn't remove asynchronous inference from an endpoint.
 
     Source: https://github.com/aws/sagemaker-python-sdk/pull/3124 (read 2026-11-22: SageMaker's own
     message; no page of the guide states it)
@@ -62,7 +62,7 @@ class ChangeAsyncRemoved(RefusedChange):
 
 
 class ChangeInstancesToServerless(RefusedChange):
-    """SageMaker refuses to turn an endpoint on instances into a serverless one.
+    """SageMaker doesn't turn an endpoint on instances into a serverless one.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-update.html
     (read 2026-11-22)

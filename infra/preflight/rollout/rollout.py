@@ -263,13 +263,13 @@ class RolloutLatencyUnwatched(RolloutRule):
             yield self.build_finding()
 
 
-# The target's Input holds the request in base64, and has at most 8192 characters in all.
+# The target's Input contains the request in base64, and has at most 8192 characters in all.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html (Input)
 MOST_BYTES = 4096
 
 
 class RolloutGoldenRequest(KnownRequestRule):
-    """The template holds the request, which EventBridge passes to the function that sends it.
+    """The template contains the request, which EventBridge passes to the function that sends it.
 
     Source: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html
     """

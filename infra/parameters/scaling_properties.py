@@ -25,7 +25,8 @@ from infra.policy.hosting import COPIES, REAL_TIME
 TARGET = "Target"
 # A choice of ours, Application Auto Scaling's default; AWS's example of waking has 60. The alarm stays in
 # ALARM for three minutes after the last rejected request, and sees it late: with 60 more than half of the
-# wakes start a second copy that nobody needs, and 40 rehearsed days take a third more instance hours (2026-11-28).
+# wakes start a second copy that nobody needs, and 40 rehearsed days take a third more instance hours
+# (2026-11-28).
 WAKE_COOLDOWN_SECONDS = 300
 BACKLOG = "ApproximateBacklogSizePerInstance"
 Properties = dict[str, Any]

@@ -16,10 +16,9 @@ from infra.catalog.limits import load_table
 
 @dataclass(frozen=True)
 class Image:
-    """A published image in one region."""
+    """A published image in one region, whose registry is `account`."""
 
     account: str
-    """Account id of the registry."""
     region: str
     repository: str
     tag: str
@@ -28,9 +27,8 @@ class Image:
 
     @property
     def uri(self) -> str:
-        if self.own_uri is not None:
-            return self.own_uri
-        return f"{self.account}.dkr.ecr.{self.region}.{find_domain(self.region)}/{self.repository}:{self.tag}"
+        registry = f"{self.account}.dkr.ecr.{self.region}.{find_domain(self.region)}"
+        return self.own_uri or f"{registry}/{self.repository}:{self.tag}"
 
 
 @functools.cache
@@ -57,13 +55,8 @@ def find_domain(region: str) -> str:
 
 def list_registry_accounts(region: str | None = None) -> frozenset[str]:
     """Return the accounts whose registries contain AWS's images, in one Region or in any."""
-    registries: list[dict[str, str]] = load_table("images")["registries"]
-    return frozenset(
-        account
-        for registry in registries
-        for place, account in registry.items()
-        if region in (None, place)
-    )
+    rows = [row for registry in load_table("images")["registries"] for row in registry.items()]
+    return frozenset(account for place, account in rows if region in (None, place))
 
 
 def find_image(*, version: str, device: str, region: str) -> Image:
@@ -124,28 +117,29 @@ def has_feature(what: str, version: str) -> bool:
 
     `what` is a row of `since` in image_facts.json. Raises KeyError for an unknown feature.
     """
-    return parse_version(version) >= parse_version(
-        load_table("image_facts")["since"][what]["version"]
-    )
+    since = load_table("image_facts")["since"][what]["version"]
+    return parse_version(version) >= parse_version(since)
 
 
 def find_cuda(version: str) -> str | None:
     """Return the CUDA version of the GPU image, for example '12.9', or None if not stated."""
-    return _find_fact(version, "cuda")
+    cuda: str | None = _find_fact(version, "cuda")
+    return cuda
 
 
 def infer_cuda(version: str) -> str:
     """Return `find_cuda`, or the CUDA version of TensorFlow's wheel if no source states it."""
     since: dict[str, str] = load_table("image_facts")["built_with_cuda"]["since"]
     built = [
-        built for first, built in since.items() if parse_version(first) <= parse_version(version)
+        cuda for first, cuda in since.items() if parse_version(first) <= parse_version(version)
     ]
     return find_cuda(version) or built[-1]
 
 
 def find_python(version: str) -> str | None:
     """Return the Python version that runs inference.py, for example '3.12', or None."""
-    return _find_fact(version, "python")
+    python: str | None = _find_fact(version, "python")
+    return python
 
 
 @dataclass(frozen=True)
@@ -161,25 +155,15 @@ class ImageModules:
 
 def find_modules(version: str) -> ImageModules | None:
     """Return the modules of a version's image, or None if they aren't known."""
-    facts = load_table("image_facts")
-    row = facts["versions"].get(_shorten_version(version), {})
-    modules = row.get("modules")
-    if modules is None:
-        return None
+    modules = _find_fact(version, "modules")
     if isinstance(modules, str):  # a list that several versions share
-        modules = facts["modules"][modules]["names"]
-    return ImageModules(row["python"], frozenset(modules))
+        modules = load_table("image_facts")["modules"][modules]["names"]
+    return modules and ImageModules(_find_fact(version, "python"), frozenset(modules))
 
 
-def _find_fact(version: str, name: str) -> str | None:
-    fact: str | None = (
-        load_table("image_facts")["versions"].get(_shorten_version(version), {}).get(name)
-    )
-    return fact
-
-
-def _shorten_version(version: str) -> str:
-    return ".".join(version.split(".")[:2])
+def _find_fact(version: str, name: str) -> Any:
+    short = ".".join(version.split(".")[:2])
+    return load_table("image_facts")["versions"].get(short, {}).get(name)
 
 
 REQUIRED = ("", None)
@@ -268,7 +252,7 @@ def _parse_definition(op: str, version: str) -> OpDefinition | None:
     if line is None:
         return None
     _, by_version = json.loads(line)
-    # A definition holds from its version on, until the next one; null means removed.
+    # A definition applies from its version on, until the next one; null means removed.
     since = [first for first in by_version if parse_version(first) <= parse_version(version)]
     row: Mapping[str, Any] | None = by_version[since[-1]] if since else None
     if row is None:

@@ -72,28 +72,14 @@ def list_instance_types(region: str) -> tuple[str, ...]:
     return tuple(name for name, hosted_in in types.items() if region in hosted_in)
 
 
-def find_newest_cuda(gpu: str) -> int | None:
-    """Return the last CUDA major version with kernels for a GPU, or None if still supported."""
-    fact: int | None = load_table("gpus")["gpus"].get(gpu, {}).get("newest_cuda")
-    return fact
+def find_gpu_fact(gpu: str | None, name: str) -> Any:
+    """Return a fact of gpus.json about a GPU, or None without a GPU and if no source states it.
 
-
-def find_newest_tensorflow(gpu: str) -> str | None:
-    """Return the last TensorFlow version that SageMaker runs on a GPU, or None if unlimited."""
-    fact: str | None = load_table("gpus")["gpus"].get(gpu, {}).get("newest_tensorflow")
-    return fact
-
-
-def find_oldest_cuda(gpu: str) -> str | None:
-    """Return the first CUDA version with kernels for a GPU; None if every image is newer."""
-    fact: str | None = load_table("gpus")["gpus"].get(gpu, {}).get("oldest_cuda")
-    return fact
-
-
-def find_compute_capability(gpu: str) -> float | None:
-    """Return the compute capability of a GPU, for example 7.5, or None if no source states it."""
-    fact: float | None = load_table("gpus")["gpus"].get(gpu, {}).get("compute_capability")
-    return fact
+    Facts: `newest_cuda`, the last CUDA major version with kernels for the GPU; `oldest_cuda`, the
+    first CUDA version with kernels; `newest_tensorflow`, the last version that SageMaker runs on
+    it; `compute_capability`, for example 7.5.
+    """
+    return load_table("gpus")["gpus"].get(gpu, {}).get(name)
 
 
 def find_ami(*, cuda: str, family: str) -> str | None:
@@ -105,16 +91,18 @@ def find_ami(*, cuda: str, family: str) -> str | None:
     470 (CUDA 11.4), on which a CUDA 12 image fails at start.
     """
     least = parse_version(cuda)
-    if least < (12,):
-        return None
-    fitting = [row for row in _list_rows(family) if _find_newest_cuda(row) >= least]
+    fitting = [
+        row
+        for name, row in _load_amis().items()
+        if least >= (12,) and is_listed_for(name, family) and _find_newest_cuda(row) >= least
+    ]
     fitting.sort(key=lambda row: (row.get("not_cuda") == least[0], parse_version(row["cuda"])))
     return str(fitting[0]["name"]) if fitting else None
 
 
 def has_failed_tests(name: str, cuda: str) -> bool:
     """Return whether AWS's tests of this CUDA generation failed on the AMI, or raise KeyError."""
-    return bool(_find_row(name).get("not_cuda") == parse_version(cuda)[0])
+    return bool(_load_amis()[name].get("not_cuda") == parse_version(cuda)[0])
 
 
 def _find_newest_cuda(row: dict[str, Any]) -> tuple[int, ...]:
@@ -122,25 +110,19 @@ def _find_newest_cuda(row: dict[str, Any]) -> tuple[int, ...]:
     return parse_version(row.get("tested_cuda", row["cuda"]))
 
 
-def _list_rows(family: str) -> list[dict[str, Any]]:
-    return [
-        row for row in load_table("inference_amis")["amis"] if is_listed_for(row["name"], family)
-    ]
-
-
 def list_amis() -> tuple[str, ...]:
     """Return the names of the inference AMIs for GPUs."""
-    return tuple(row["name"] for row in load_table("inference_amis")["amis"])
+    return tuple(_load_amis())
 
 
 def find_driver_cuda(name: str) -> str:
     """Return the newest CUDA of the AMI's driver, such as 12.2. Raise KeyError if unknown."""
-    return str(_find_row(name)["cuda"])
+    return str(_load_amis()[name]["cuda"])
 
 
 def list_families(name: str) -> tuple[str, ...]:
     """Return the families that AWS lists for the AMI, sorted. Raise KeyError if unknown."""
-    row = _find_row(name)
+    row = _load_amis()[name]
     return tuple(sorted((*row["default"], *row["override"])))
 
 
@@ -155,12 +137,10 @@ def can_run_cuda(name: str, cuda: str) -> bool:
     An AMI that mounts the image's CUDA compatibility libraries also runs newer minor versions of
     the driver's own CUDA generation. Raises KeyError for an unknown AMI.
     """
-    row, needed = _find_row(name), parse_version(cuda)
+    row, needed = _load_amis()[name], parse_version(cuda)
     return _find_newest_cuda(row) >= (needed[:1] if row["mounts_cuda_compat"] else needed)
 
 
-def _find_row(name: str) -> dict[str, Any]:
-    rows: dict[str, dict[str, Any]] = {
-        row["name"]: row for row in load_table("inference_amis")["amis"]
-    }
-    return rows[name]
+@functools.cache
+def _load_amis() -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in load_table("inference_amis")["amis"]}

@@ -71,17 +71,14 @@ def find_unit(name: str) -> str:
 
 def find_namespace(name: str) -> str:
     """Return the metric's namespace. Raise `UnpublishedMetricError` for an unknown metric."""
-    if name not in _index_rows():
-        raise UnpublishedMetricError(
-            f"no endpoint has a metric {name}; allowed: {', '.join(_index_rows())}"
-        )
-    return _index_rows()[name][0]
+    rows = _index_rows()
+    if name not in rows:
+        raise UnpublishedMetricError(f"no endpoint has a metric {name}; allowed: {', '.join(rows)}")
+    return rows[name][0]
 
 
 def compute_full_percent(name: str, instance: Instance | None) -> int:
-    """Return the metric's value for a fully used instance.
-
-    It is 100 for each vCPU or GPU, or 100 in all.
+    """Return the metric's value for a fully used instance: 100 for each vCPU or GPU, or in all.
 
     `instance` is None for a serverless container.
     """

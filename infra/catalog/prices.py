@@ -1,6 +1,5 @@
 """Prices of instances, serverless inference, data, and standing resources, with sources."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -55,39 +54,32 @@ class StandingPrice:
 
 
 Row = TypeVar("Row", Price, ServerlessPrice, DataPrice, StandingPrice)
-# The regions in China are billed in CNY, at prices of their own: no price of another region tells them.
-# https://www.amazonaws.cn/en/pricing/ (2026-11-24)
-_CHINA = "cn-"
 
 
 def find_price(instance: str, region: str) -> Price | None:
     """Return the Region's price, else the newest of any (see its `region`), or None."""
-    return _select_for_region(
-        [Price(**row) for row in load_table("prices")["prices"] if row["instance"] == instance],
-        region,
-    )
+    return _find("prices", Price, region, instance=instance)
 
 
 def find_serverless_price(region: str) -> ServerlessPrice | None:
     """Return the Region's serverless price, or the newest of any Region, or None if unknown."""
-    return _select_for_region(
-        [ServerlessPrice(**row) for row in load_table("prices")["serverless"]], region
-    )
+    return _find("serverless", ServerlessPrice, region)
 
 
 def find_data_price(region: str) -> DataPrice | None:
     """Return the Region's price of data in and out, or the newest of any Region, or None."""
-    return _select_for_region([DataPrice(**row) for row in load_table("prices")["data"]], region)
+    return _find("data", DataPrice, region)
 
 
 def find_standing_price(item: str, region: str) -> StandingPrice | None:
     """Return the Region's price of a key, dashboard, or alarm, else the newest, or None."""
-    rows = [StandingPrice(**row) for row in load_table("prices")["standing"] if row["item"] == item]
-    return _select_for_region(rows, region)
+    return _find("standing", StandingPrice, region, item=item)
 
 
-def _select_for_region(rows: Sequence[Row], region: str) -> Row | None:
+def _find(table: str, kind: type[Row], region: str, **key: str) -> Row | None:
+    rows = [kind(**row) for row in load_table("prices")[table] if key.items() <= row.items()]
     own = [row for row in rows if row.region == region]
-    if region.startswith(_CHINA):
-        rows = own
-    return max(own or rows, key=lambda row: row.as_of, default=None)
+    # The regions in China are billed in CNY, at prices of their own: no price of another region tells them.
+    # https://www.amazonaws.cn/en/pricing/ (2026-11-24)
+    others = [] if region.startswith("cn-") else rows
+    return max(own or others, key=lambda row: row.as_of, default=None)

@@ -75,7 +75,7 @@ SecurityGroup = Annotated[str, Field(pattern=r"^sg-[0-9a-z]{8,32}$"), OR_TOKEN]
 
 
 class Network(Table):
-    """Both lists are given, or neither. The VPC needs a gateway endpoint for S3, which holds the model."""
+    """Both lists are given, or neither. The VPC needs a gateway endpoint for S3, where the model is."""
 
     subnets: list[Subnet] = Field(
         default=[], max_length=16, json_schema_extra={"uniqueItems": True}

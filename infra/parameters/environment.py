@@ -145,11 +145,7 @@ class Environment(Table):
 
     @property
     def variants_by_table(self) -> dict[str, Variant]:
-        """Return a dict from the dotted name of each table that names a model to its variant.
-
-        The name is relative to `variants`: NAME for a variant, and NAME.components.X for a
-        component, whose variant has the component's settings.
-        """
+        """Return by name each variant, and by NAME.components.X its narrowing to each component."""
         found = {}
         for name, variant in self.variants.items():
             if not variant.components:
@@ -174,11 +170,9 @@ class Environment(Table):
 
     @property
     def components(self) -> dict[str, str]:
-        """Return a dict from name in `serving_variants` to the inference component in SageMaker.
+        """Return by name in `serving_variants` the inference component that requests name, if any.
 
-        Every request names an inference component by this second name, which is unique in account
-        and Region, as the endpoint's name is. The dict is empty for an endpoint without
-        components.
+        Its name is unique in account and Region, as the endpoint's name is.
         """
         return {
             name: f"{self.endpoint.name}-{name}"
@@ -226,19 +220,11 @@ class Environment(Table):
         return {name: variant for name, variant in self.variants.items() if not variant.shadow}
 
     def compute_share(self, name: str) -> float | None:
-        """Compute the variant's share of the callers' requests from the weights.
-
-        Returns None if no variant has a weight, and for a component, because the traffic of each
-        component isn't stated.
-        """
+        """Compute the variant's share of the callers' requests; None without weights, or for a component."""
         total = sum(variant.weight for variant in self.production_variants.values())
         return self.variants[name].weight / total if total and name in self.variants else None
 
 
 def build_stack_name(name: str, environment: Environment, kind: str) -> str:
-    """Build the name of a stack as CDK would, with the service as a prefix if there is one.
-
-    `name` is the environment's name, and `kind` is endpoint or data.
-    """
-    own = f"{name}-{kind}"
-    return own if environment.service is None else f"{environment.service}-{own}"
+    """Build a stack's name as CDK would: SERVICE-NAME-KIND. `kind` is endpoint or data."""
+    return "-".join(filter(None, (environment.service, name, kind)))

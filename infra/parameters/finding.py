@@ -39,6 +39,7 @@ class Finding:
     given: Any = None
     problem: str
     allowed: str = ""
+    """Allowed values, unless the problem or the remedy says them."""
     remedy: str
     acknowledgeable: bool = False
     line: int | None = None
@@ -49,18 +50,17 @@ class Finding:
     """Other keys that the finding depends on: it is not shown while one of them has a problem itself."""
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}: " if self.line else f"{self.file}: "
-        where += f"{self.key} ({self.variable}): " if self.variable else ""
-        where += f"{self.key}: " if self.key and not self.variable else ""
+        line = f":{self.line}" if self.line else ""
+        variable = f" ({self.variable})" if self.variable else ""
+        key = f"{self.key}{variable}: " if self.key else ""
         allowed = f"; allowed: {self.allowed}" if self.allowed else ""
-        return f"{where}{self.problem}{allowed}; {self.remedy}"
+        return f"{self.file}{line}: {key}{self.problem}{allowed}; {self.remedy}"
 
     @property
     def written_key(self) -> str:
         """Return the key as the file has it: the variable's key if the file states a variable."""
-        if not self.variable:
-            return self.key
-        return f"{self.key.partition('.container.')[0]}.environment.{self.variable}"
+        table = self.key.partition(".container.")[0]
+        return f"{table}.environment.{self.variable}" if self.variable else self.key
 
     @property
     def acknowledgement(self) -> str:
@@ -68,10 +68,12 @@ class Finding:
         return f"{self.rule}:{self.subject}" if self.subject else self.rule
 
     def as_json(self) -> dict[str, Any]:
-        fields = asdict(self) | {
-            "severity": self.severity.value,
-            "given": _convert_to_json(self.given),
-        }
+        given = self.given
+        try:
+            json.dumps(given, allow_nan=False)
+        except (TypeError, ValueError):
+            given = str(given)  # nan, dates
+        fields = asdict(self) | {"severity": self.severity.value, "given": given}
         del fields["reads"], fields["subject"]
         return fields
 
@@ -90,15 +92,6 @@ def build_file_error(
         allowed=allowed,
         remedy=remedy,
     )
-
-
-def _convert_to_json(value: Any) -> Any:
-    """Return the value if JSON can represent it, or its text otherwise (nan, dates)."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
-        return str(value)
-    return value
 
 
 def find_nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:

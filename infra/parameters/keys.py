@@ -21,14 +21,12 @@ from infra.parameters.spellings import find_new_name
 
 def unwrap_type(annotation: Any) -> Any:
     """Return the type without Annotated and without `| None`."""
-    origin = typing.get_origin(annotation)
+    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
-        return unwrap_type(typing.get_args(annotation)[0])
+        return unwrap_type(inside[0])
     if origin in (Union, types.UnionType):
-        inside = [
-            argument for argument in typing.get_args(annotation) if argument is not type(None)
-        ]
-        return unwrap_type(inside[0]) if len(inside) == 1 else annotation
+        others = [argument for argument in inside if argument is not type(None)]
+        return unwrap_type(others[0]) if len(others) == 1 else annotation
     return annotation
 
 
@@ -50,10 +48,14 @@ def find_type(key: tuple[str, ...]) -> Any:
 
 def find_field(key: tuple[str, ...]) -> FieldInfo | None:
     """Return the field that `key` names, or None for an unknown key."""
-    table = find_type(key[:-1])
-    if isinstance(table, type) and issubclass(table, BaseModel):
-        return table.model_fields.get(key[-1])
-    return None
+    table = _find_table(key[:-1])
+    return table.model_fields.get(key[-1]) if table else None
+
+
+def _find_table(key: tuple[str, ...]) -> type[BaseModel] | None:
+    """Return the table with fixed keys that `key` names, or None."""
+    table = find_type(key)
+    return table if isinstance(table, type) and issubclass(table, BaseModel) else None
 
 
 def read_meaning(table: type[BaseModel], name: str) -> str:
@@ -82,17 +84,14 @@ def _read_meanings(table: type[BaseModel]) -> dict[str, str]:
 
 def find_meaning(key: tuple[str, ...]) -> str:
     """Return the docstring of the field that `key` names, or "" for an unknown key."""
-    table = find_type(key[:-1])
-    is_table = isinstance(table, type) and issubclass(table, BaseModel)
-    return read_meaning(table, key[-1]) if is_table else ""
+    table = _find_table(key[:-1])
+    return read_meaning(table, key[-1]) if table else ""
 
 
 def list_keys(key: tuple[str, ...]) -> list[str]:
     """Return the keys that the table at `key` may have, or [] if the file chooses the names."""
-    table = find_type(key)
-    if isinstance(table, type) and issubclass(table, BaseModel):
-        return sorted(table.model_fields)
-    return []
+    table = _find_table(key)
+    return sorted(table.model_fields) if table else []
 
 
 _TYPES = {
@@ -168,16 +167,14 @@ FORMS = {
 
 def describe_pattern(pattern: str) -> str:
     """Describe what a pattern requires, with an example. Return "" for an unknown pattern."""
-    for part, (form, example) in FORMS.items():
-        if part in pattern:
-            return f"{form}, for example {example}"
-    return ""
+    known = (row for part, row in FORMS.items() if part in pattern)
+    return next((f"{form}, for example {example}" for form, example in known), "")
 
 
 def convert_error(error: ErrorDetails, source: Source, file: str) -> Finding:
     """Convert a pydantic error to a finding in the file that the value came from."""
     key = tuple(str(part) for part in error["loc"] if part != "[key]")
-    problem, allowed, remedy = _words(error, key, PurePosixPath(file).stem)
+    problem, allowed, remedy = _explain_error(error, key, PurePosixPath(file).stem)
     missing = error["type"] == "missing"
     return build_file_error(
         file if missing else source.find_origin(key, file),
@@ -189,24 +186,17 @@ def convert_error(error: ErrorDetails, source: Source, file: str) -> Finding:
     )
 
 
-def _words(error: ErrorDetails, key: tuple[str, ...], name: str) -> tuple[str, str, str]:
-    kind, given = error["type"], error["input"]
+def _explain_error(error: ErrorDetails, key: tuple[str, ...], name: str) -> tuple[str, str, str]:
+    """Return the problem, the allowed values, and the remedy of an error in the environment `name`."""
+    kind, given, shown = error["type"], error["input"], _format_value(error["input"])
     if error["loc"][-1:] == ("[key]",):
-        context = error["ctx"]
-        form = (
-            _BOUNDS[kind].format(**context)
-            if kind in _BOUNDS
-            else describe_pattern(context["pattern"])
-        )
+        form = _BOUNDS[kind].format(**error["ctx"]) if kind in _BOUNDS else ""
+        form = form or describe_pattern(error["ctx"]["pattern"])
         return f"{key[-1]!r} is not a valid name", form, "rename it"
     if kind == "missing":
-        if key[0] == "models" and key[2:-1] == ("artifact",):
-            return (
-                "missing",
-                _summarize_key(key),
-                f"add {_describe_line(key)}, or `servable pin {name}` writes it",
-            )
-        return "missing", _summarize_key(key), f"add {_describe_line(key)}"
+        is_artifact = key[0] == "models" and key[2:-1] == ("artifact",)
+        pin = f", or `servable pin {name}` writes it" if is_artifact else ""
+        return "missing", _summarize_key(key), f"add {_describe_line(key)}{pin}"
     if kind == "extra_forbidden":
         if now := find_new_name(key):
             return f"{'.'.join(key)} was renamed", now, f"write {now}"
@@ -215,37 +205,22 @@ def _words(error: ErrorDetails, key: tuple[str, ...], name: str) -> tuple[str, s
         remedy = f"did you mean {close}?" if close else "remove it"
         return f"unknown key {key[-1]!r}", ", ".join(keys), remedy
     if key[-2:] == ("container", "batching") and isinstance(given, str):
-        return f"{_format_value(given)} is not true or false", "true, false", "use one of those"
+        return f"{shown} is not true or false", "true, false", "use one of those"
     if kind in _TYPES:
         allowed = ", ".join(part for part in (_TYPES[kind], _describe_bounds(key)) if part)
-        return (
-            f"{_format_value(given)} is not {_TYPES[kind]}",
-            allowed,
-            _suggest_spelling(kind, given),
-        )
+        return f"{shown} is not {_TYPES[kind]}", allowed, _suggest_spelling(kind, given)
     if kind in _BOUNDS:
         allowed = _describe_bounds(key) or _BOUNDS[kind].format(**error["ctx"])
-        return (
-            f"{_format_value(given)} is out of range",
-            allowed,
-            _nearest_bound(kind, error["ctx"]),
-        )
+        end = {"greater_than_equal": "ge", "less_than_equal": "le"}.get(kind)
+        remedy = f"set {error['ctx'][end]:.12g}, the nearest" if end else "change it"
+        return f"{shown} is out of range", allowed, remedy
     if kind == "literal_error":
-        field = find_field(key)
-        literals = typing.get_args(unwrap_type(field.annotation)) if field else ()
+        literals = typing.get_args(find_type(key))
         known = [str(literal) for literal in literals]
-        return (
-            f"{_format_value(given)} is not known",
-            ", ".join(known),
-            suggest_name(str(given), known),
-        )
+        return f"{shown} is not known", ", ".join(known), suggest_name(str(given), known)
     if kind == "string_pattern_mismatch":
         allowed = describe_pattern(error["ctx"]["pattern"]) or _summarize_key(key)
-        return (
-            f"{_format_value(given)} does not have the required form",
-            allowed,
-            "write it in that form",
-        )
+        return f"{shown} does not have the required form", allowed, "write it in that form"
     return error["msg"], _summarize_key(key), "change it"
 
 
@@ -265,12 +240,6 @@ def _describe_bounds(key: tuple[str, ...]) -> str:
         if getattr(inner, end, None) is not None
     }
     return " and ".join(_BOUNDS[_ENDS[end]].format(**limits) for end in limits)
-
-
-def _nearest_bound(kind: str, context: dict[str, Any]) -> str:
-    """Return the remedy for a number that is out of its range: the bound, if the range includes it."""
-    bound = {"greater_than_equal": "ge", "less_than_equal": "le"}.get(kind)
-    return f"set {context[bound]:.12g}, the nearest" if bound else "change it"
 
 
 def _summarize_key(key: tuple[str, ...]) -> str:

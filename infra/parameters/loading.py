@@ -170,9 +170,7 @@ def load_environment(
     _name_batches(source, name, shown)
     draft, wrong = _validate_values(source, shown, root)
     findings += wrong
-    findings.sort(
-        key=lambda finding: finding.severity is not Severity.ERROR
-    )  # what is invalid first
+    findings.sort(key=lambda finding: finding.severity is not Severity.ERROR)
     invalid = draft is None or (findings and findings[0].severity is Severity.ERROR)
     kind: type[Loaded] = Loaded if invalid else ValidFile
     return kind(
@@ -189,16 +187,14 @@ def load_environment(
 def _name_batches(source: Source, name: str, file: str) -> None:
     """Set endpoint.name, the prefix of the batches' names, in a file of batches alone.
 
-    The name is the environment's name, after the name of the service if there is one. A stated
-    name is kept.
+    It is the environment's name, after the name of the service if there is one.
     """
-    values, key = source.values, ("endpoint", "name")
-    table = values.get("endpoint", {})
+    values = source.values
+    table, service = values.get("endpoint", {}), values.get("service")
     if values.get("variants") or "batch" not in values or not isinstance(table, dict):
         return
     if "name" not in table:
-        service = values.get("service")
-        source.put(key, name if service is None else f"{service}-{name}", file)
+        source.put(("endpoint", "name"), f"{service}-{name}" if service else name, file)
 
 
 def _validate_values(
@@ -207,7 +203,7 @@ def _validate_values(
     """Return the environment, if enough of the file is valid, and the findings about the rest."""
     partial = bool(source.findings)  # the file or its base could not be read: nothing is missing
     if source.values and not partial and not source.values.keys() & Environment.model_fields.keys():
-        problem = "none of its keys belongs in an environment file"
+        problem = "it has no key of an environment file"
         remedy = "name the project's folder: `servable --project FOLDER COMMAND`"
         return None, [build_file_error(file, "", problem, remedy)]
     try:

@@ -125,9 +125,9 @@ class ModelTable(Table):
     """Measured memory of one Gunicorn worker. Default: 128 MiB."""
 
     def default_name(self, table: str) -> str | None:
-        """Name in the container of the model that answers requests that name none; None: each names one.
+        """Return the name in the container of the model that answers requests that name none.
 
-        `table` is the model's name in the file.
+        Returns None if each names one. `table` is the model's name in the file.
         """
         if self.multi_model is not None:
             return None
@@ -145,10 +145,9 @@ MIB_PER_GIB = 1024
 
 
 def compute_model_sizes(models: Mapping[str, ModelTable], name: str) -> ModelSizes:
-    """Return the sizes of a model, including the models that are packed into the same archive.
+    """Return the sizes of a model, with those of the models in the same archive.
 
-    A multi_model has no size, because a container contains only the models that requests named. A
-    bad folder raises no error.
+    A multi_model has no size, because a container has only the models that requests named.
     """
     model, several = models[name], models[name].multi_model is not None
     worker_mib = model.worker_memory_mib
@@ -169,25 +168,21 @@ def compute_model_sizes(models: Mapping[str, ModelTable], name: str) -> ModelSiz
 
 def _sum_archive_gib(models: Mapping[str, ModelTable], name: str) -> float | None:
     """Return the size of all models in one archive in GiB, or None if one size is unknown."""
-    total = 0.0
-    for member in [name, *models[name].also_serves]:
-        model = models.get(member)
-        size = measure_folder_gib(model.saved_model.path) if model and model.saved_model else None
-        if size is None:
-            return None
-        total += size
-    return total
+    members = [models.get(member) for member in [name, *models[name].also_serves]]
+    folders = [model.saved_model for model in members if model and model.saved_model]
+    sizes = [measure_folder_gib(folder.path) for folder in folders]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(members) else None
 
 
 def measure_folder_gib(folder: Path) -> float | None:
-    """Return the size of all files of all versions in GiB, or None if the folder isn't readable.
+    """Return the size of all files of all versions in GiB, which the container loads.
 
-    All versions count, because the container loads every version. An empty folder also gives
-    None.
+    Returns None if the folder is empty or isn't readable, which a rule reports.
     """
     try:
         files = (path for path in folder.rglob("*") if path.is_file())
         total = sum(file.stat().st_size for file in files)
     except (OSError, ValueError):  # ValueError: not a valid path, since Python 3.13
-        return None  # another rule reports what is wrong with the folder
+        return None
     return total / BYTES_PER_GIB if total else None

@@ -138,7 +138,7 @@ WATCHED = {
             "model_error_percent",
         ),
     },
-    # The mean is what scaling can mend; memory and disk are lost on the fullest instance first.
+    # Scaling lowers the mean; memory and disk run out on the fullest instance first.
     "saturation": {
         "cpu": ("CPU", "CPUUtilization", "Average", "cpu_percent"),
         "memory": ("memory", "MemoryUtilization", "Maximum", "memory_percent"),

@@ -61,7 +61,7 @@ def _write_toml(given: object) -> str:
 
 
 def _quote(given: object) -> str:
-    """Return a string, a number, or a boolean, which TOML and JSON write alike."""
+    """Return a string, a number, or a boolean, which TOML and JSON write the same way."""
     return json.dumps(given, ensure_ascii=False)
 
 
@@ -77,13 +77,13 @@ def split_key(dotted: str) -> KeyPath:
         if found is None:
             open_quote = dotted[at : at + 1] in ("'", '"')
             raise ValueError("a quote isn't closed" if open_quote else "a part is empty")
-        parts.append(next(iter(tomllib.loads(f"{found[0]} = 0"))) if found[1] else found[0])
-        table = find_type(tuple(parts[:-1]))
+        table = find_type(tuple(parts))
         inside = (
             unwrap_type(typing.get_args(table)[1]) if typing.get_origin(table) is dict else None
         )
         if inside in (str, int, float) and not found[1]:
-            return (*parts[:-1], dotted[at:])
+            return (*parts, dotted[at:])
+        parts.append(next(iter(tomllib.loads(f"{found[0]} = 0"))) if found[1] else found[0])
         at = found.end()
         if at == len(dotted):
             return tuple(parts)
@@ -148,21 +148,21 @@ def apply_overrides(
     layer = Source()
     applied: dict[KeyPath, str] = {}
     for each in wanted:
-        key = each.key
+        key, origin = each.key, each.origin
         removes = not each.text and _is_removable(key)
-        problem = _find_collision(source, each, applied) or _find_mistake(source, key, each.origin)
+        problem = _find_collision(source, each, applied) or _find_mistake(source, key, origin)
         if removes and problem is None:
-            problem = _find_nothing_to_remove(source, key, each.origin)
+            problem = _find_nothing_to_remove(source, key, origin)
         if problem is not None:
             problems.append(problem)
             continue
-        applied[key] = each.origin
-        layer.put(key, each.given, each.origin)
+        applied[key] = origin
+        layer.put(key, each.given, origin)
         source.remove_other_spellings(key, each.given, whole=True)
         if removes:
             source.remove(key)
         else:
-            source.put(key, each.given, each.origin)
+            source.put(key, each.given, origin)
     return problems + find_duplicate_settings(layer.values, f"{option} {environment}")
 
 
@@ -231,12 +231,12 @@ def _find_nothing_to_remove(source: Source, key: KeyPath, origin: str) -> Findin
     """Return a finding if an override takes out an entry with a free name that isn't there."""
     if typing.get_origin(find_type(key[:-1])) is not dict or key[-1] in SETTINGS:
         return None
-    there: Any = source.values
+    table: Any = source.values
     for name in key[:-1]:
-        there = there.get(name) if isinstance(there, dict) else None
-    entries = sorted(there) if isinstance(there, dict) else []
-    if key[-1] in entries:
+        table = table.get(name, {}) if isinstance(table, dict) else {}
+    if isinstance(table, dict) and key[-1] in table:
         return None
+    entries = sorted(table) if isinstance(table, dict) else []
     return _build_finding(origin, key, f"there is no {'.'.join(key)} to take out", entries, key[-1])
 
 

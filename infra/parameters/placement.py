@@ -21,6 +21,7 @@ from infra.policy.sizing import (
     MIB_PER_GIB,
     SERVERLESS_DISK_GB,
     SYSTEM_SHARE,
+    MemoryNeed,
     ModelSizes,
     choose_download_timeout,
     choose_startup_timeout,
@@ -28,7 +29,7 @@ from infra.policy.sizing import (
     estimate_start_seconds,
 )
 
-# The SDK's minimum, and what an ml.g5.xlarge took where it refused 4096:
+# The SDK's minimum, and what an ml.g5.xlarge took where it rejected 4096:
 # https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026),
 # https://github.com/huggingface/skills/pull/215 (2026-07)
 LEAST_COPY_MIB = 1024
@@ -64,11 +65,7 @@ class Placement:
         return self.derived.settings
 
     def build_key(self, name: str) -> str:
-        """Build the dotted key of `name` in the variant's table, or in its pool's table.
-
-        The pool's table is used for the instance type, and for settings that the file has for
-        that pool.
-        """
+        """Build the dotted key of `name` in the variant's table, or in its pool's if that has the name."""
         table, _, setting = name.partition(".")
         if self.variant.component and table not in Component.model_fields:
             return f"{self.table.removesuffix('.components')}.{name}"
@@ -89,11 +86,7 @@ class Placement:
 
     @property
     def volume_gb(self) -> int | None:
-        """Return the size of the EBS volume in GB, if stated.
-
-        A serverless container has a disk of fixed size. Returns None if the variant states no
-        size, for example because the instance type has local disks.
-        """
+        """Return the size of the EBS volume in GB, if stated, or of a serverless container's disk."""
         return self.variant.volume_gb if self.variant.serverless is None else SERVERLESS_DISK_GB
 
     @property
@@ -112,11 +105,10 @@ class Placement:
     @property
     def driver(self) -> Choice[str | None]:
         """Return the AMI of the host, with the GPU driver; the value None is SageMaker's own."""
-        ami = find_driver(self.tensorflow, self.instance)
-        reason = f"the oldest driver that supports {self.tensorflow}'s CUDA"
+        ami, version = find_driver(self.tensorflow, self.instance), self.tensorflow
+        reason = f"the oldest driver that supports {version}'s CUDA"
         if ami is None:
-            name = self.instance.name
-            reason = f"none needed for {self.tensorflow}'s CUDA, or none listed for {name}"
+            reason = f"none needed for {version}'s CUDA, or none listed for {self.instance.name}"
         return choose_setting("inference_ami", self.variant.inference_ami, ami, reason)
 
     @property
@@ -128,10 +120,13 @@ class Placement:
                 self.served, processes=self.processes
             ),
         }
-        reasons = {True: "twice the estimate", False: "SageMaker's own is enough for this model"}
+        enough = "SageMaker's own is enough for this model"
         return {
             name: choose_setting(
-                name, getattr(self.variant, name), seconds, reasons[seconds is not None]
+                name,
+                getattr(self.variant, name),
+                seconds,
+                "twice the estimate" if seconds else enough,
             )
             for name, seconds in estimates.items()
         }
@@ -150,11 +145,15 @@ class Placement:
         return choose_setting("routing", self.variant.routing, chosen, reason)
 
     @property
+    def memory_need(self) -> MemoryNeed | None:
+        """Return the memory that the model's processes need; None if its size is unknown."""
+        processes, workers = self.processes, self.workers
+        return compute_memory(self.instance, self.served, processes=processes, workers=workers)
+
+    @property
     def copy_memory_mib(self) -> Choice[int]:
         """Return the memory in MiB that a copy reserves, as an inference component."""
-        need = compute_memory(
-            self.instance, self.served, processes=self.processes, workers=self.workers
-        )
+        need = self.memory_need
         gib = 0.0 if need is None else need.servers_gib + need.workers_gib
         mib = max(LEAST_COPY_MIB, math.ceil(gib * MIB_PER_GIB))
         reason = f"model servers and workers need {gib:.1f} GiB; at least {LEAST_COPY_MIB} MiB"
@@ -214,16 +213,13 @@ def choose_copy_cpus(whole: Instance, component: Component | None, parts: int) -
     copies don't share an instance. A stated value takes precedence. A measurement of the instance
     then also applies to a copy, which may use all of it.
     """
-    if parts == 1:
-        cpus, reason = (
-            whole.vcpus / 2 + 0.25,
-            f"above half of {whole.vcpus}: each has an instance to itself",
-        )
-    else:
-        # In quarters, SageMaker's least, and not more than what the system leaves.
+    cpus = whole.vcpus / 2 + 0.25
+    reason = f"above half of {whole.vcpus}: each has an instance to itself"
+    if parts > 1:
+        # In quarters, SageMaker's minimum, and not more than what the system leaves.
         cpus = max(1, math.floor(4 * (1 - SYSTEM_SHARE) * whole.vcpus / parts)) / 4
         reason = (
-            f"an equal part for {parts} components, beside a tenth of {whole.vcpus} for the system"
+            f"an equal part for {parts} components, without a tenth of {whole.vcpus} for the system"
         )
     return choose_setting("cpus", component.cpus if component else None, cpus, reason)
 
@@ -248,10 +244,7 @@ def build_instance_part(whole: Instance, component: Component, parts: int) -> In
 
 
 def find_placement(environment: Environment, name: str) -> Placement | None:
-    """Return the placement of a variant or component on its preferred instance type.
-
-    Returns None if the type or the model is unknown, which a rule reports.
-    """
+    """Return the placement of a variant or component on its preferred instance type, if known."""
     first = next(iter(list_variant_placements(environment, name)), None)
     return None if first is None or first.pool else first
 
@@ -267,16 +260,21 @@ def list_variant_placements(environment: Environment, name: str) -> tuple[Placem
     on_it = environment.serving_variants.get(name, environment.variants[host])
     parts = max(1, len(environment.variants[host].components))
     pools, model = on_it.instance_pools, environment.models.get(on_it.model)
+    if model is None:
+        return ()
+    sizes = compute_model_sizes(environment.models, on_it.model)
+    stated = model.tensorflow if model.tensorflow in images.list_versions() else None
     placed: list[Placement] = []
     for number, variant in enumerate(on_it.variants_per_type):
         instance = find_variant_machine(variant)
-        if instance is None or model is None:
+        if instance is None:
             continue
         if component and variant.component:
             instance = build_instance_part(instance, variant.component, parts)
-        sizes = compute_model_sizes(environment.models, variant.model)
-        stated = model.tensorflow if model.tensorflow in images.list_versions() else None
         tensorflow = stated or find_newest_version(instance)
+        derived = derive_settings(
+            variant.container, instance=instance, served=sizes, tensorflow=tensorflow
+        )
         placed.append(
             Placement(
                 name=name,
@@ -285,9 +283,7 @@ def list_variant_placements(environment: Environment, name: str) -> tuple[Placem
                 instance=instance,
                 tensorflow=tensorflow,
                 served=sizes,
-                derived=derive_settings(
-                    variant.container, instance=instance, served=sizes, tensorflow=tensorflow
-                ),
+                derived=derived,
                 kind=environment.kind,
                 table=f"variants.{host}.components" if component else "variants",
                 parts=parts,

@@ -45,7 +45,7 @@ in environments/: it extends a base (`extends = "base"`) and sets what differs. 
 An editor that reads JSON Schema completes and checks the keys as you type. A file with an error stops only
 its own stacks: `cdk synth` without a selector exits with 1 and prints every error, as `cdk synth 'staging/*'`
 does for that file; `cdk synth 'prod/*'` and `cdk deploy 'prod/*'` still work. `cdk list` prints the errors of
-a refused file and shows its stack `refused_staging`, which is otherwise empty. Warnings change no exit code.
+a rejected file and shows its stack `refused_staging`, which is otherwise empty. Warnings change no exit code.
 
 Any key can be overridden for one run: `cdk deploy 'prod/*' -c prod.variants.primary.max_instances=12`, or
 `servable check prod --set prod.variants.primary.max_instances=12`. The value is read as TOML, or as

@@ -1,7 +1,4 @@
-"""Converts a variant and a day of traffic to a scenario for the rehearsal engine.
-
-A scenario has the file's policies, alarms, routing, start time, and deployment.
-"""
+"""Converts a variant and a day of traffic to a scenario for the rehearsal engine."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -64,14 +61,6 @@ class ScalingDelays:
     @property
     def start_minutes(self) -> int:
         return math.ceil(self.start_seconds / 60)
-
-    def build_sleep(self, wake_seconds: float) -> Sleep:
-        """Return the start times in seconds; a copy on a running instance needs no boot."""
-        return Sleep(
-            start_seconds=self.start_seconds,
-            copy_start_seconds=max(0.0, self.start_seconds - BOOT_SECONDS),
-            wake_seconds=wake_seconds,
-        )
 
 
 def list_scaling_delays(placed: Placement) -> list[ScalingDelays]:
@@ -140,8 +129,13 @@ def build_scenario(
     # A shadow variant gets a copy of each request.
     share = None if placed.variant.shadow else environment.compute_share(placed.name)
     traffic = [(1.0 if share is None else share) * minute for minute in requests]
-    pace = pace or ScalingDelays(
-        start_seconds=placed.start_seconds or BOOT_SECONDS, metric_delay_seconds=0
+    start = placed.start_seconds or BOOT_SECONDS
+    pace = pace or ScalingDelays(start_seconds=start, metric_delay_seconds=0)
+    # A copy on a running instance needs no boot.
+    sleep = Sleep(
+        start_seconds=pace.start_seconds,
+        copy_start_seconds=max(0.0, pace.start_seconds - BOOT_SECONDS),
+        wake_seconds=environment.endpoint.wake_seconds,
     )
     service = Service(instance.p50_ms / 1000, instance.p99_ms / 1000)
     # The requests that may wait in one instance, by the settings of its container.
@@ -152,10 +146,8 @@ def build_scenario(
         processes=placed.processes,
         rows=environment.traffic.rows_per_request or 1,
     )
-    waiting = min(limit.requests, LONGEST_WAIT_SECONDS * instance.rate_rps)
-    routing: Routing = "random"
-    if placed.routing.value == "least_outstanding_requests":
-        routing = "least_outstanding_requests"
+    waiting = min(limit, LONGEST_WAIT_SECONDS * instance.rate_rps)
+    routing: Routing = placed.routing.value or "random"
     return Scenario(
         requests=traffic,
         model=InstanceModel(instance.rate_rps, service, waiting),
@@ -170,9 +162,7 @@ def build_scenario(
         p99_ms=environment.alarms.p99_latency_ms,
         deployment=_build_deployment(environment, placed, deploy_at),
         metric_delay_seconds=pace.metric_delay_seconds,
-        sleep=pace.build_sleep(environment.endpoint.wake_seconds)
-        if placed.variant.can_sleep
-        else None,
+        sleep=sleep if placed.variant.can_sleep else None,
     )
 
 
@@ -200,31 +190,25 @@ def disable_sleep(environment: Environment, placed: Placement) -> Environment:
 def _find_scheduled_bounds(target: Mapping[str, Any], begins: datetime) -> dict[str, int]:
     """Return the bounds that the schedule set on the day before. The last of each counts."""
     bounds: dict[str, int] = {}
+    planned = []
     try:
-        actions = [
-            ScheduledAction.from_properties(action) for action in target.get("ScheduledActions", ())
-        ]
-        schedules = [
-            ActionSchedule(
+        for properties in target.get("ScheduledActions", ()):
+            action = ScheduledAction.from_properties(properties)
+            schedule = ActionSchedule(
                 action.schedule,
                 time_zone=action.time_zone,
                 start=action.start,
                 end=action.end,
                 created=begins - DAY,
             )
-            for action in actions
-        ]
+            set_by_it = {"MinCapacity": action.minimum, "MaxCapacity": action.maximum}
+            planned.append((schedule, set_by_it))
     except (ValueError, KeyError):
-        return {}  # the day itself says which schedule cannot be read
-    if not actions:
-        return {}
-    for minute in range(1, DAY // MINUTE):
-        for action, schedule in zip(actions, schedules, strict=True):
+        return {}  # the day itself reports which schedule cannot be read
+    for minute in range(1, DAY // MINUTE) if planned else ():
+        for schedule, set_by_it in planned:
             if schedule.is_due(begins - minute * MINUTE):
-                for name, bound in (
-                    ("MinCapacity", action.minimum),
-                    ("MaxCapacity", action.maximum),
-                ):
+                for name, bound in set_by_it.items():
                     if bound is not None:
                         bounds.setdefault(name, bound)
     return bounds
@@ -233,10 +217,7 @@ def _find_scheduled_bounds(target: Mapping[str, Any], begins: datetime) -> dict[
 def _count_initial_instances(
     placed: Placement, targets: Mapping[str, Mapping[str, Any]], rps: float, rate: float
 ) -> int:
-    """Return the number of instances that the first minute needs.
-
-    Scaling is assumed to have been running before midnight.
-    """
+    """Return the number of instances that the first minute needs: scaling ran before midnight."""
     variant, scaling = placed.variant, placed.variant.scaling
     if not variant.is_scaled:
         return max(1, variant.min_instances)

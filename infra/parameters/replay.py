@@ -65,7 +65,7 @@ class Replay(Table):
     Source: Hanley and Lippman-Hand, If Nothing Goes Wrong, Is Everything All Right?, JAMA 249 (1983)"""
     skipped_share: Share = 0.01
     """Limit of the gate: the share of captured lines that may go uncompared because they cannot be read or
-    hold no answer. Above it the gate is inconclusive: what is missing may be what differs. 0.01 allows for
+    have no answer. Above it the gate is inconclusive: what is missing may be what differs. 0.01 allows for
     lines that were cut off when files were copied."""
     added_outputs: bool = False
     """Whether answers may have outputs that the expected ones lack, which callers that read outputs by name

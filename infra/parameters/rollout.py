@@ -25,8 +25,8 @@ MOST_ALARMS = 10
 SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
 
 
-# Fault of a new model -> kinds of alarms that see it. 5xx are answers of the model; what is no HTTP answer
-# counts among its errors alone, and in no latency that is documented.
+# Fault of a new model -> kinds of alarms that see it. 5xx are responses of the model; what isn't an
+# HTTP response counts only as an error, and in no documented latency.
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (2026-11-24)
 FAULTS: Mapping[str, tuple[str, ...]] = {
     "answers 400": ("golden-requests", "model-errors", "4xx"),

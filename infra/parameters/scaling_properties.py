@@ -23,9 +23,10 @@ from infra.policy.derived_settings import (
 from infra.policy.hosting import COPIES, REAL_TIME
 
 TARGET = "Target"
-# A choice of ours, Application Auto Scaling's default; AWS's example of waking has 60. The alarm holds on for
-# three minutes after the last refused request, and sees it late: with 60 more than half of the wakes start a
-# second copy that nobody needs, and 40 rehearsed days take a third more instance hours (2026-11-28).
+# A choice of ours, Application Auto Scaling's default; AWS's example of waking has 60. The alarm stays in
+# ALARM for three minutes after the last rejected request, and sees it late: with 60 more than half of the
+# wakes start a second copy that nobody needs, and 40 rehearsed days take a third more instance hours
+# (2026-11-28).
 WAKE_COOLDOWN_SECONDS = 300
 BACKLOG = "ApproximateBacklogSizePerInstance"
 Properties = dict[str, Any]
@@ -112,10 +113,10 @@ class StepPolicy:
     @property
     def policy(self) -> Properties:
         """The policy's properties."""
-        bounds = "MetricIntervalLowerBound", "MetricIntervalUpperBound"
         steps = [
             {
-                **dict(zip(bounds, (each.lower, each.upper), strict=True)),
+                "MetricIntervalLowerBound": each.lower,
+                "MetricIntervalUpperBound": each.upper,
                 "ScalingAdjustment": each.change,
             }
             for each in self.adjustments
@@ -136,17 +137,12 @@ class StepPolicy:
     @property
     def alarm(self) -> Properties:
         """The condition of the alarm."""
-        way = "Greater" if self.above else "Less"
-        comparison = f"{way}ThanOrEqualToThreshold"
+        comparison = f"{'Greater' if self.above else 'Less'}ThanOrEqualToThreshold"
         return _condition(comparison, self.threshold, self.periods, self.missing)
 
 
 def build_scaling_properties(environment: Environment, placed: Placement) -> ScalingProperties:
-    """Return the scaling of one variant with instances, with its step and objective alarms.
-
-    The alarms evaluate each minute, as a rehearsal does, even if [metrics] publishes at other
-    intervals.
-    """
+    """Return the scaling of one variant with instances, with alarms that evaluate each minute."""
     endpoint, variant = environment.endpoint.name, placed.variant
     resource = f"endpoint/{endpoint}/variant/{placed.name}"
     dimension, sleeps = REAL_TIME.scalable_dimension, variant.can_sleep
@@ -222,11 +218,10 @@ def build_scalable_target(
     actions = []
     for number, action in enumerate(scaling.schedule):
         bounds = {"MaxCapacity": action.at_most, "MinCapacity": action.at_least}
+        given = {name: bound for name, bound in bounds.items() if bound is not None}
         actions.append(
             {
-                "ScalableTargetAction": {
-                    name: bound for name, bound in bounds.items() if bound is not None
-                },
+                "ScalableTargetAction": given,
                 "Schedule": action.at,
                 "ScheduledActionName": f"Scheduled{number}",
                 "Timezone": action.timezone,
@@ -286,10 +281,7 @@ def _build_metric(name: str, statistic: str, dimensions: Sequence[Properties]) -
 def build_step_policies(
     scaling: Scaling, waits: Cooldowns, *, period_seconds: int
 ) -> Iterator[StepPolicy]:
-    """Yield the policy of the steps up and the policy of the steps down, if there are any.
-
-    SageMaker counts requests per period of `period_seconds`.
-    """
+    """Yield the policies of steps up and of steps down, for requests per period of `period_seconds`."""
     up = sorted(
         (step.above_rps, step.change) for step in scaling.steps if step.above_rps is not None
     )

@@ -154,9 +154,8 @@ def read_source(root: Path, folder: Path, name: str, seen: tuple[str, ...] = ())
         remedy = _suggest_line_fix(file, str(wrong))
         return Source(findings=[build_file_error(shown, "", f"not TOML: {wrong}", remedy)])
     except UnicodeDecodeError as wrong:
-        return Source(
-            findings=[build_file_error(shown, "", f"not UTF-8: {wrong}", "save it as UTF-8")]
-        )
+        error = build_file_error(shown, "", f"not UTF-8: {wrong}", "save it as UTF-8")
+        return Source(findings=[error])
     except OSError as wrong:
         problem = f"cannot be read: {wrong.strerror}"
         return Source(findings=[build_file_error(shown, "", problem, "make it readable")])

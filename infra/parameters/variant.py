@@ -40,7 +40,7 @@ class Serverless(Table):
 
 
 class CoreDumps(Table):
-    """The memory of a process that crashed, for debugging. It holds the requests of callers.
+    """The memory of a process that crashed, for debugging. It contains the requests of callers.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCoreDumpConfig.html
     (botocore 1.44.5, read 2026-11-22)
@@ -124,7 +124,7 @@ class Variant(Table):
     names that no other component of the endpoint has."""
     instance_type: str | None = None
     """SageMaker instance type, for example ml.c5.xlarge. Give this, instance_pools or serverless."""
-    # One alone was refused (https://github.com/aws/deep-learning-containers/pull/6711, 2026-11-22), although
+    # One alone was rejected (https://github.com/aws/deep-learning-containers/pull/6711, 2026-11-22), although
     # the API's minimum is 1; with one, instance_type says the same.
     instance_pools: (
         Annotated[list[InstancePool], Field(min_length=2, max_length=find_maximum(POOLS))] | None

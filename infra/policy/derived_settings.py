@@ -100,15 +100,18 @@ def derive_settings(
         number, reason = _choose_workers(instance, served, processes)
         chosen["gunicorn_workers"] = (number, reason)
         workers = written.gunicorn_workers or number
-        chosen["gunicorn_timeout_seconds"] = (
-            LONGEST_ANSWER_SECONDS,
-            "InvokeEndpoint fails after 60 s; the image would kill a busy worker after 30",
-        )
+        why = "InvokeEndpoint fails after 60 s; the image would kill a busy worker after 30"
+        chosen["gunicorn_timeout_seconds"] = (LONGEST_ANSWER_SECONDS, why)
     chosen |= _choose_threads(instance, served, processes)
     chosen["batching"] = _choose_batching(written.batching, instance, processes, workers)
     chosen["wait_time_seconds"] = _choose_wait_time(served, processes, tensorflow)
     if instance.gpus and not served.multi_model:
-        chosen["gpu_memory_margin"] = _choose_gpu_margin(instance, processes)
+        margin = compute_margin(instance, processes)
+        why = "not read with one process: it may use the whole GPU"
+        if margin is not None:
+            share = compute_gpu_share(processes, margin)
+            why = f"the image divides by all {processes} processes: each then gets {share:.0%} of its GPU"
+        chosen["gpu_memory_margin"] = (margin, why)
     return merge_settings(written, chosen)
 
 
@@ -132,7 +135,7 @@ def _choose_workers(instance: Instance, served: ModelSizes, processes: int) -> t
     room = (1 - SYSTEM_SHARE) * instance.memory_gib - processes * (served.server_gib or 0.0)
     by_memory = max(1, int(room / served.worker_gib))
     if by_memory < instance.vcpus:
-        return by_memory, f"{served.worker_gib:.2g} GiB each: more do not fit beside the models"
+        return by_memory, f"{served.worker_gib:.2g} GiB each: more do not fit next to the models"
     return instance.vcpus, f"one for each of {instance.vcpus} vCPUs, because a handler computes"
 
 
@@ -154,15 +157,12 @@ def _choose_batching(
 ) -> tuple[Batching | None, str]:
     if written is None:
         return None, "off: it rejects requests with more rows than a batch; set max_batch_size"
-    threads = max(1, instance.vcpus // processes)
-    queue = max(instance.vcpus, workers)
-    batching = Batching(
-        max_batch_size=written.max_batch_size,
-        timeout_micros=written.timeout_micros,
-        batch_threads=written.batch_threads or threads,
-        max_enqueued_batches=written.max_enqueued_batches or queue,
-    )
-    return batching, (
+    threads, queue = max(1, instance.vcpus // processes), max(instance.vcpus, workers)
+    omitted = {
+        "batch_threads": written.batch_threads or threads,
+        "max_enqueued_batches": written.max_enqueued_batches or queue,
+    }
+    return written.model_copy(update=omitted), (
         f"{threads} batch threads: each process's part of {instance.vcpus} vCPUs; a queue of "
         f"{queue}: a full one is an error to its caller"
     )
@@ -179,17 +179,6 @@ def _choose_wait_time(
     wait = find_wait_setting(LOAD_SAFETY * load, tensorflow)
     real = find_real_wait(wait, tensorflow)
     return wait, f"loading takes about {load:.0f} s; of this the image really waits {real:.0f}"
-
-
-def _choose_gpu_margin(instance: Instance, processes: int) -> tuple[float | None, str]:
-    margin = compute_margin(instance, processes)
-    if margin is None:
-        return None, "not read with one process: it may use the whole GPU"
-    share = compute_gpu_share(processes, margin)
-    return (
-        margin,
-        f"the image divides by all {processes} processes: each then gets {share:.0%} of its GPU",
-    )
 
 
 # Application Auto Scaling's default cooldown for SageMaker (2026-11-21).
@@ -224,28 +213,19 @@ class Cooldowns:
 def compute_cooldowns(
     *, out_seconds: int | None, in_seconds: int | None, start_seconds: float | None
 ) -> Cooldowns:
-    """Compute the cooldowns that the file omits from the start time of an instance.
-
-    Stated cooldowns are kept. `start_seconds` is the time until a new instance serves, or None if
-    it is unknown.
-    """
-    if out_seconds is not None:
-        out, why = out_seconds, "from the file"
-    elif start_seconds is None:
+    """Compute the cooldowns that the file omits from the start time of an instance, if it is known."""
+    out, why = out_seconds, "from the file"
+    back, back_why = in_seconds, "from the file"
+    if out is None and start_seconds is None:
         out = DEFAULT_COOLDOWN_SECONDS
         why = "Application Auto Scaling's default, because the time of a start is not known"
-    else:
-        out = ROUNDED_TO_SECONDS * math.ceil(start_seconds / ROUNDED_TO_SECONDS)
+    elif out is None:
+        out = ROUNDED_TO_SECONDS * math.ceil((start_seconds or 0) / ROUNDED_TO_SECONDS)
         why = f"a new instance answers after about {start_seconds:.0f} s, and relieves others only then"
-    back = 2 * out if in_seconds is None else in_seconds
-    return Cooldowns(
-        out_seconds=out,
-        in_seconds=back,
-        out_reason=why,
-        in_reason="twice the scale-out cooldown, because an instance too few costs requests"
-        if in_seconds is None
-        else "from the file",
-    )
+    if back is None:
+        back = 2 * out
+        back_why = "twice the scale-out cooldown, because an instance too few costs requests"
+    return Cooldowns(out_seconds=out, in_seconds=back, out_reason=why, in_reason=back_why)
 
 
 # worker_processes auto and worker_connections 2048; a proxied request has two connections.
@@ -257,30 +237,19 @@ GUNICORN_REQUESTS_PER_WORKER = 1000
 LISTEN_BACKLOG = 2048
 
 
-@dataclass(frozen=True)
-class QueueLimit:
-    """The number of requests that may wait, and the program that rejects the next one."""
-
-    requests: int
-    refuses: str
-
-
 def compute_queue_limit(
     settings: ContainerSettings, *, vcpus: int, workers: int, processes: int, rows: int
-) -> QueueLimit:
-    """Compute how many requests may wait. Without code, `workers` is 0; `rows` is per request."""
-    accepted = vcpus * NGINX_REQUESTS_PER_VCPU
-    limit = QueueLimit(accepted, "NGINX: no connection is free")
+) -> int:
+    """Compute how many requests, of `rows` each, may wait; without code, `workers` is 0."""
+    accepted = limit = vcpus * NGINX_REQUESTS_PER_VCPU
     if workers:
         sync = settings.gunicorn_worker_class == "sync"
         accepted = min(accepted, workers * (1 if sync else GUNICORN_REQUESTS_PER_WORKER))
-        if accepted + LISTEN_BACKLOG < limit.requests:
-            limit = QueueLimit(accepted + LISTEN_BACKLOG, "Gunicorn: its backlog is full")
+        limit = min(limit, accepted + LISTEN_BACKLOG)
     batching = settings.batching
     if batching is not None and batching.max_enqueued_batches is not None:
-        # Each batch holds whole requests. A full queue is an error to the caller: infra/preflight/container.
+        # Each batch holds whole requests. A full queue is an error to the caller.
         each = max(1, batching.max_batch_size // rows)
         waiting = processes * batching.max_enqueued_batches * each
-        if waiting < min(accepted, limit.requests):
-            limit = QueueLimit(waiting, "TensorFlow Serving: max_enqueued_batches")
+        limit = min(limit, waiting) if waiting < accepted else limit
     return limit

@@ -1,7 +1,7 @@
 """Write the policies of CloudFormation's execution role, which makes what the templates name.
 
-`cdk bootstrap` gives that role AdministratorAccess unless it is told of others. These hold the actions that
-the handlers of our resource types state in CloudFormation's registry
+`cdk bootstrap` gives that role AdministratorAccess unless you name other policies. These allow the actions
+that the handlers of our resource types state in CloudFormation's registry
 (infra/catalog/handler_permissions.json), each on the resources whose names are known beforehand. Some names
 in an account are not ours: the CDK's bootstrap, and the role that scales.
 Sources, read on 2026-11-24: https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-customizing.html,
@@ -32,7 +32,7 @@ LINKED_ROLE = f"{SCALING_SERVICE}/{SCALING_ROLE}"
 MOST_CHARACTERS = 6144
 Statement = dict[str, Any]
 
-# Actions of a handler for properties that no template of ours sets (tests/policy holds the templates to it).
+# Actions of a handler for properties that no template of ours sets (tests/policy compares the templates).
 LEFT_OUT = "|".join(
     (
         "(ec2|elasticfilesystem|firehose|s3files|s3tables):.*",  # metadata tables, a function's VPC and files
@@ -42,7 +42,8 @@ LEFT_OUT = "|".join(
         "lambda:AssociateRuntimeAlias",  # IAM's reference does not know it
     )
 )
-# Needed beside what the handlers state: Application Auto Scaling asks for it on behalf of who registers.
+# Needed in addition to what the handlers state: Application Auto Scaling requires it of the role that
+# registers a target.
 BESIDE = ("sagemaker:UpdateEndpointWeightsAndCapacities",)
 
 
@@ -86,10 +87,9 @@ PLACES: Mapping[str, str] = {
 
 
 def find_partition(region: str) -> str:
-    """Return the partition of a Region where SageMaker hosts models: aws, aws-cn, aws-us-gov."""
-    return next(
-        (f"aws-{word}" for word in ("cn", "us-gov") if region.startswith(f"{word}-")), "aws"
-    )
+    """Return the partition of a Region: aws, aws-cn, aws-us-gov, or aws-eusc."""
+    own = ("cn", "us-gov", "eusc")
+    return next((f"aws-{word}" for word in own if region.startswith(f"{word}-")), "aws")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,12 +257,7 @@ def _build_place_statements(
 def _build_statement(
     name: str, allowed: Sequence[str], resources: Sequence[str], condition: Mapping[str, Any]
 ) -> Statement:
-    statement = {
-        "Sid": name,
-        "Effect": "Allow",
-        "Action": list(allowed),
-        "Resource": list(resources),
-    }
+    statement = {"Sid": name, "Effect": "Allow", "Action": [*allowed], "Resource": [*resources]}
     return statement | ({"Condition": dict(condition)} if condition else {})
 
 

@@ -14,8 +14,7 @@ from infra.catalog.instances import (
     can_run_cuda,
     find_ami,
     find_driver_cuda,
-    find_newest_cuda,
-    find_newest_tensorflow,
+    find_gpu_fact,
     is_listed_for,
     list_amis,
     load_instances,
@@ -25,11 +24,7 @@ from infra.policy.container import ContainerSettings, build_variables
 
 
 def find_newest_version(instance: Instance) -> str:
-    """Return the newest TensorFlow version whose image this instance type can run.
-
-    On a GPU that newer CUDA doesn't support (ml.p2), it is the newest version whose image is
-    documented to have an older CUDA. SageMaker itself rejects ml.p2 from TensorFlow 2.12 on.
-    """
+    """Return the newest TensorFlow version whose image this instance type can run."""
     short = [version for version in images.list_versions() if version.count(".") == 1]
     return [version for version in short if can_run(version, instance)][-1]
 
@@ -43,16 +38,13 @@ def can_run(version: str, instance: Instance) -> bool:
     is_new = images.parse_version(images.infer_cuda(version)) >= (12,)
     if is_new and instance.gpus and find_driver(version, instance) is None:
         return False
-    newest = find_newest_cuda(instance.gpu) if instance.gpu else None
-    if newest is None:
+    newest_cuda = find_gpu_fact(instance.gpu, "newest_cuda")
+    if newest_cuda is None:
         return True
     cuda = images.find_cuda(version)
-    return (
-        cuda is not None
-        and int(cuda.split(".")[0]) <= newest
-        and images.parse_version(version)
-        <= images.parse_version(find_newest_tensorflow(instance.gpu or "") or version)
-    )
+    newest = find_gpu_fact(instance.gpu, "newest_tensorflow") or version
+    is_old = images.parse_version(version) <= images.parse_version(newest)
+    return cuda is not None and int(cuda.split(".")[0]) <= newest_cuda and is_old
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,37 +72,28 @@ def build_hosting(
     unknown version or Region.
     """
     variables = build_variables(settings, default_model=default_model, tensorflow=tensorflow)
+    image = images.parse_own_image(own_image or "")
     if own_image is None:
-        image: Image | None = images.find_image(
-            version=tensorflow, device=instance.device, region=region
-        )
-    else:
-        image = images.parse_own_image(own_image)
+        image = images.find_image(version=tensorflow, device=instance.device, region=region)
     if image is None:
         raise KeyError(own_image)
-    return Hosting(
-        tensorflow=tensorflow,
-        image=image,
-        variables=dict(sorted({**(own_variables or {}), **variables}.items())),
-    )
+    merged = {**(own_variables or {}), **variables}
+    return Hosting(tensorflow=tensorflow, image=image, variables=dict(sorted(merged.items())))
 
 
 def find_driver(version: str, instance: Instance) -> str | None:
     """Return the AMI whose driver supports the CUDA version of the version's image.
 
-    Returns None without a GPU, for CUDA 11, and for a GPU family for which AWS lists no AMI. If
-    the image's CUDA version isn't documented, that of TensorFlow's own wheel is used.
+    Returns None without a GPU, for CUDA 11, and for a GPU family for which AWS lists no AMI.
     """
-    if not instance.gpus:
-        return None
-    return find_ami(cuda=images.infer_cuda(version), family=instance.family)
+    cuda = images.infer_cuda(version)
+    return find_ami(cuda=cuda, family=instance.family) if instance.gpus else None
 
 
 def find_shared_driver(hosts: Sequence[tuple[str, Instance]]) -> str | None:
-    """Return the AMI of a variant on several types, each with its image's TensorFlow version.
+    """Return the AMI of a variant on several types, each with its image's version; None if none needs one.
 
-    Returns None if no type needs an AMI. Raises KeyError if no AMI fits all types: a variant has
-    one.
+    Raises KeyError if no AMI fits all types: a variant has one.
     """
     drivers = {find_driver(version, instance) for version, instance in hosts}
     if len(drivers) == 1:

@@ -55,7 +55,7 @@ def build_s3_condition(region: str) -> dict[str, dict[str, str]]:
     return {"StringEquals": {VIA: f"s3.{region}.amazonaws.com"}}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Permission:
     """A permission, granted if all its resources exist. An action with empty `on` has none."""
 
@@ -71,184 +71,177 @@ class Permission:
     """The reason for a wildcard in a resource; None without one."""
 
 
+_THROUGH_S3 = build_s3_condition("{region}")
 PERMISSIONS: tuple[Permission, ...] = (
     Permission(
-        capability="read the model",
-        actions=("s3:GetObject",),
-        on=("archive",),
+        "read the model",
+        ("s3:GetObject",),
+        ("archive",),
         wildcard="only for a model that is a prefix, which contains the hash of its files",
     ),
     Permission(
-        capability="decrypt the model (endpoint.archive_kms_keys, artifact.kms_key)",
-        actions=("kms:Decrypt",),
-        on=("archive_keys",),
-        condition=build_s3_condition("{region}"),
+        "decrypt the model (endpoint.archive_kms_keys, artifact.kms_key)",
+        ("kms:Decrypt",),
+        ("archive_keys",),
+        condition=_THROUGH_S3,
     ),
     Permission(
-        capability="list the files of a model that is a prefix",
-        actions=("s3:ListBucket",),
-        on=("bucket",),
+        "list the files of a model that is a prefix",
+        ("s3:ListBucket",),
+        ("bucket",),
         condition={"StringLike": {"s3:prefix": "{prefix}*"}},
     ),
     Permission(
-        capability="pull the image",
-        actions=(
-            "ecr:BatchCheckLayerAvailability",
-            "ecr:BatchGetImage",
-            "ecr:GetDownloadUrlForLayer",
-        ),
-        on=("repository",),
+        "pull the image",
+        ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
+        ("repository",),
     ),
     Permission(
-        capability="log in to the image's registry",
-        actions=("ecr:GetAuthorizationToken",),
+        "log in to the image's registry",
+        ("ecr:GetAuthorizationToken",),
         wildcard="ecr:GetAuthorizationToken takes no resource",
     ),
     Permission(
-        capability="write logs",
-        actions=("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
-        on=("log_group", "log_streams"),
+        "write logs",
+        ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
+        ("log_group", "log_streams"),
         wildcard="SageMaker names the streams after instances, which are not known beforehand",
     ),
     Permission(
-        capability="publish metrics",
-        actions=("cloudwatch:PutMetricData",),
+        "publish metrics",
+        ("cloudwatch:PutMetricData",),
         condition={"StringLike": {"cloudwatch:namespace": "AWS/SageMaker,/aws/sagemaker/*"}},
         wildcard="cloudwatch:PutMetricData takes no resource for a metric; narrowed by namespace",
     ),
     Permission(
-        capability="roll back an update ([rollout])",
-        actions=("cloudwatch:DescribeAlarms",),
-        on=("rollback_alarms",),
+        "roll back an update ([rollout])",
+        ("cloudwatch:DescribeAlarms",),
+        ("rollback_alarms",),
         wildcard="alarms are named after configurations that do not exist yet; naming them would be circular",
     ),
     Permission(
-        capability="capture samples ([capture])",
-        actions=("s3:PutObject",),
-        on=("captured",),
+        "capture samples ([capture])",
+        ("s3:PutObject",),
+        ("captured",),
         wildcard="SageMaker names each sample by its hour and a number of its own",
     ),
     Permission(
-        capability="encrypt samples ([capture])",
-        actions=("kms:Decrypt", "kms:GenerateDataKey"),
-        on=("capture_key",),
-        condition=build_s3_condition("{region}"),
+        "encrypt samples ([capture])",
+        ("kms:Decrypt", "kms:GenerateDataKey"),
+        ("capture_key",),
+        condition=_THROUGH_S3,
     ),
     Permission(
-        capability="write core dumps (core_dumps)",
-        actions=("s3:PutObject",),
-        on=("core_dumps",),
+        "write core dumps (core_dumps)",
+        ("s3:PutObject",),
+        ("core_dumps",),
         wildcard="SageMaker names each dump itself",
     ),
     Permission(
-        capability="encrypt core dumps (core_dumps.kms_key)",
-        actions=("kms:Encrypt", "kms:GenerateDataKey"),
-        on=("core_dump_key",),
+        "encrypt core dumps (core_dumps.kms_key)",
+        ("kms:Encrypt", "kms:GenerateDataKey"),
+        ("core_dump_key",),
     ),
     Permission(
-        capability="read requests ([asynchronous])",
-        actions=("s3:GetObject",),
-        on=("requests",),
+        "read requests ([asynchronous])",
+        ("s3:GetObject",),
+        ("requests",),
         wildcard="callers name their requests",
     ),
     Permission(
-        capability="write answers ([asynchronous])",
-        actions=("s3:AbortMultipartUpload", "s3:PutObject"),
-        on=("answers",),
+        "write answers ([asynchronous])",
+        ("s3:AbortMultipartUpload", "s3:PutObject"),
+        ("answers",),
         wildcard="SageMaker names each answer by a number of its own",
     ),
     Permission(
-        capability="encrypt requests and answers ([asynchronous])",
-        actions=("kms:Decrypt", "kms:GenerateDataKey"),
-        on=("queue_key",),
-        condition=build_s3_condition("{region}"),
+        "encrypt requests and answers ([asynchronous])",
+        ("kms:Decrypt", "kms:GenerateDataKey"),
+        ("queue_key",),
+        condition=_THROUGH_S3,
     ),
+    Permission("publish notifications ([asynchronous])", ("sns:Publish",), ("topics",)),
     Permission(
-        capability="publish notifications ([asynchronous])",
-        actions=("sns:Publish",),
-        on=("topics",),
-    ),
-    Permission(
-        capability="encrypt notifications ([asynchronous])",
-        actions=("kms:Decrypt", "kms:GenerateDataKey"),
-        on=("topic_key",),
+        "encrypt notifications ([asynchronous])",
+        ("kms:Decrypt", "kms:GenerateDataKey"),
+        ("topic_key",),
         condition={"StringEquals": {VIA: "sns.{region}.amazonaws.com"}},
     ),
     Permission(
-        capability="make the log group of transform jobs ([batch])",
-        actions=("logs:CreateLogGroup",),
-        on=("batch_log_group",),
+        "make the log group of transform jobs ([batch])",
+        ("logs:CreateLogGroup",),
+        ("batch_log_group",),
     ),
     Permission(
-        capability="list the input of a batch ([batch])",
-        actions=("s3:ListBucket",),
-        on=("batch_bucket",),
+        "list the input of a batch ([batch])",
+        ("s3:ListBucket",),
+        ("batch_bucket",),
         condition={"StringLike": {"s3:prefix": "{input}*"}},
     ),
     Permission(
-        capability="read the input of a batch ([batch])",
-        actions=("s3:GetObject",),
-        on=("batch_input",),
+        "read the input of a batch ([batch])",
+        ("s3:GetObject",),
+        ("batch_input",),
         wildcard="the file names a prefix: a run takes every object under it",
     ),
     Permission(
-        capability="decrypt the input of a batch (batch.NAME.input_kms_key)",
-        actions=("kms:Decrypt",),
-        on=("batch_input_key",),
-        condition=build_s3_condition("{region}"),
+        "decrypt the input of a batch (batch.NAME.input_kms_key)",
+        ("kms:Decrypt",),
+        ("batch_input_key",),
+        condition=_THROUGH_S3,
     ),
     Permission(
-        capability="write the results of a batch ([batch])",
-        actions=("s3:AbortMultipartUpload", "s3:PutObject"),
-        on=("batch_output",),
+        "write the results of a batch ([batch])",
+        ("s3:AbortMultipartUpload", "s3:PutObject"),
+        ("batch_output",),
         wildcard="a result is named after its object of the input",
     ),
     Permission(
-        capability="list the copy of first rows of `servable batch --limit` ([batch])",
-        actions=("s3:ListBucket",),
-        on=("batch_output_bucket",),
+        "list the copy of first rows of `servable batch --limit` ([batch])",
+        ("s3:ListBucket",),
+        ("batch_output_bucket",),
         condition={"StringLike": {"s3:prefix": "{trial}*"}},
     ),
     Permission(
-        capability="read the copy of first rows of `servable batch --limit` ([batch])",
-        actions=("s3:GetObject",),
-        on=("batch_trial",),
+        "read the copy of first rows of `servable batch --limit` ([batch])",
+        ("s3:GetObject",),
+        ("batch_trial",),
         wildcard="a copy is named after its job and its object of the input",
     ),
     Permission(
-        capability="encrypt the results of a batch (batch.NAME.output_kms_key)",
-        actions=("kms:Decrypt", "kms:GenerateDataKey"),
-        on=("batch_output_key",),
-        condition=build_s3_condition("{region}"),
+        "encrypt the results of a batch (batch.NAME.output_kms_key)",
+        ("kms:Decrypt", "kms:GenerateDataKey"),
+        ("batch_output_key",),
+        condition=_THROUGH_S3,
     ),
     Permission(
-        capability="encrypt volumes (endpoint.volume_kms_key)",
-        actions=("kms:CreateGrant",),
-        on=("volume_key",),
+        "encrypt volumes (endpoint.volume_kms_key)",
+        ("kms:CreateGrant",),
+        ("volume_key",),
         condition={"Bool": {"kms:GrantIsForAWSResource": "true"}},
         wildcard="only for an alias: the key behind it may change; narrowed to that alias",
     ),
     Permission(
-        capability="join the VPC ([network])",
-        actions=("ec2:CreateNetworkInterface",),
-        on=("subnets", "security_groups", "interfaces"),
+        "join the VPC ([network])",
+        ("ec2:CreateNetworkInterface",),
+        ("subnets", "security_groups", "interfaces"),
         wildcard="an interface has no name before it is made; its subnet and groups are named by id, and "
         "if another account shares them (AWS RAM) their ARNs name that account",
     ),
     Permission(
-        capability="attach and delete network interfaces ([network])",
-        actions=(
+        "attach and delete network interfaces ([network])",
+        (
             "ec2:CreateNetworkInterfacePermission",
             "ec2:DeleteNetworkInterface",
             "ec2:DeleteNetworkInterfacePermission",
         ),
-        on=("interfaces",),
+        ("interfaces",),
         needs=("subnets",),
         wildcard="the interfaces are made by SageMaker, one for an instance, and named by EC2",
     ),
     Permission(
-        capability="describe the VPC ([network])",
-        actions=(
+        "describe the VPC ([network])",
+        (
             "ec2:DescribeDhcpOptions",
             "ec2:DescribeNetworkInterfaces",
             "ec2:DescribeSecurityGroups",
@@ -276,7 +269,7 @@ ENOUGH = "none; a key policy that lets the account's own policies decide is enou
 PUBLISHING = ("kms:Decrypt", "kms:GenerateDataKey*")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class KeyPermission:
     key: str
     """Key of the environment file."""
@@ -304,49 +297,37 @@ _THROUGH: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
 )
 KEY_PERMISSIONS = (
     KeyPermission(
-        key="alarms.topic_kms_key",
-        who="cloudwatch.amazonaws.com",
-        actions=PUBLISHING,
-        condition="aws:SourceAccount is the account",
+        "alarms.topic_kms_key",
+        "cloudwatch.amazonaws.com",
+        PUBLISHING,
+        "aws:SourceAccount is the account",
     ),
     KeyPermission(
-        key="alarms.topic_kms_key",
-        who="events.amazonaws.com",
-        actions=PUBLISHING,
-        condition="none: EventBridge sends no source to an encrypted topic",
+        "alarms.topic_kms_key",
+        "events.amazonaws.com",
+        PUBLISHING,
+        "none: EventBridge sends no source to an encrypted topic",
     ),
     KeyPermission(
-        key="endpoint.log_kms_key",
-        who="logs.REGION.amazonaws.com",
-        actions=(
-            "kms:Encrypt*",
-            "kms:Decrypt*",
-            "kms:ReEncrypt*",
-            "kms:GenerateDataKey*",
-            "kms:Describe*",
-        ),
-        condition="kms:EncryptionContext:aws:logs:arn is the log group "
+        "endpoint.log_kms_key",
+        "logs.REGION.amazonaws.com",
+        ("kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"),
+        "kms:EncryptionContext:aws:logs:arn is the log group "
         "/aws/sagemaker/Endpoints/ENDPOINT, with golden requests also "
         "/aws/lambda/ENDPOINT-golden-requests, with [batch.NAME] also "
         "/aws/vendedlogs/states/ENDPOINT-NAME",
     ),
     KeyPermission(
-        key="endpoint.volume_kms_key",
-        who="the role that deploys, the model's role, and with [batch] that of the state machine",
-        actions=("kms:CreateGrant", "kms:DescribeKey"),
-        condition="kms:GrantIsForAWSResource is true",
+        "endpoint.volume_kms_key",
+        "the role that deploys, the model's role, and with [batch] that of the state machine",
+        ("kms:CreateGrant", "kms:DescribeKey"),
+        "kms:GrantIsForAWSResource is true",
     ),
     KeyPermission(
-        key="endpoint.archive_kms_keys",
-        who="the bootstrap's file publishing role",
-        actions=(
-            "kms:Decrypt",
-            "kms:DescribeKey",
-            "kms:Encrypt",
-            "kms:ReEncrypt*",
-            "kms:GenerateDataKey*",
-        ),
-        condition=ENOUGH,
+        "endpoint.archive_kms_keys",
+        "the bootstrap's file publishing role",
+        ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*"),
+        ENOUGH,
     ),
     *(
         KeyPermission(

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra.catalog import images
-from infra.catalog.instances import Instance, find_compute_capability, load_instances
+from infra.catalog.instances import Instance, find_gpu_fact, load_instances
 from infra.catalog.limits import find_documented_limit, find_maximum, find_minimum
 
 MIB_PER_GIB = 1024
@@ -37,23 +37,21 @@ SERVERLESS_DISK_GB = 5
 SERVERLESS_START_SECONDS = 180
 
 
-def build_serverless_machine(memory_mib: int) -> Instance:
-    """Return the CPUs and memory of a serverless container, which has no GPU and a fixed disk."""
+def find_machine(instance_type: str | None, serverless_memory_mib: int | None) -> Instance:
+    """Return a variant's instance type, or a serverless container, which has no GPU and a fixed disk.
+
+    Raises KeyError for an unknown type.
+    """
+    if serverless_memory_mib is None:
+        return load_instances()[instance_type or ""]
     return Instance(
-        name=f"serverless with {memory_mib} MiB",
-        vcpus=max(1, memory_mib // MIB_PER_VCPU),
-        memory_gib=memory_mib / MIB_PER_GIB,
+        name=f"serverless with {serverless_memory_mib} MiB",
+        vcpus=max(1, serverless_memory_mib // MIB_PER_VCPU),
+        memory_gib=serverless_memory_mib / MIB_PER_GIB,
         architecture="x86_64",
         burstable=False,
         local_nvme_gb=0,
     )
-
-
-def find_machine(instance_type: str | None, serverless_memory_mib: int | None) -> Instance:
-    """Return a variant's instance type or serverless container. Raise KeyError if unknown."""
-    if serverless_memory_mib is not None:
-        return build_serverless_machine(serverless_memory_mib)
-    return load_instances()[instance_type or ""]
 
 
 # Measured: 4 workers with numpy and protobuf take 110 MB more than the master alone; with
@@ -154,10 +152,8 @@ def estimate_load_seconds(served: ModelSizes, *, processes: int) -> float | None
 
 def estimate_start_seconds(served: ModelSizes, *, processes: int) -> float | None:
     """Estimate the seconds from the decision to add an instance to its first response."""
-    download, load = (
-        estimate_download_seconds(served),
-        estimate_load_seconds(served, processes=processes),
-    )
+    download = estimate_download_seconds(served)
+    load = estimate_load_seconds(served, processes=processes)
     return None if download is None or load is None else BOOT_SECONDS + download + load
 
 
@@ -245,10 +241,7 @@ def count_processes_per_gpu(instance: Instance, processes: int) -> int:
 
 
 def compute_margin(instance: Instance, processes: int) -> float | None:
-    """Compute the margin with which the processes of each GPU share 80 % of it.
-
-    Returns None with one process, because the container then passes no share at all.
-    """
+    """Compute the margin with which the processes of each GPU share 80 % of it; None with one process."""
     if processes < 2:
         return None
     share = USED_SHARE / count_processes_per_gpu(instance, processes)
@@ -273,7 +266,7 @@ def compute_process_gib(instance: Instance, processes: int, margin: float | None
     share = compute_gpu_share(processes, margin)
     if share is not None:
         return share * instance.gpu_memory_gib
-    capability = int(find_compute_capability(instance.gpu or "") or 9)
+    capability = int(find_gpu_fact(instance.gpu, "compute_capability") or 9)
     by_capability = {6: 500, 7: 1050, 8: 1536}
     system_mib = next((mib for most, mib in by_capability.items() if capability <= most), 1800)
     return instance.gpu_memory_gib - system_mib / 1024
@@ -319,31 +312,20 @@ LONGEST_SECONDS = 86_400
 
 
 def find_default_wait(tensorflow: str, *, processes: int) -> int:
-    """Return the default wait time of the image of this version, in seconds.
-
-    Source: serve.py of the image
-    """
+    """Return the image's default wait time in seconds, by serve.py of this version."""
     return 60 if images.has_feature("rewritten_code", tensorflow) else 55 // processes
 
 
 def find_real_wait(configured_seconds: int, tensorflow: str) -> float:
-    """Return the seconds that the image of this version really waits for a model.
-
-    The wait is for a model server whose port is closed.
-    """
+    """Return the seconds that the image really waits for a model server whose port is closed."""
     rows = _select_rows(tensorflow)
     return max((real for configured, real in rows if configured <= configured_seconds), default=0.0)
 
 
 def find_wait_setting(load_seconds: float, tensorflow: str) -> int:
-    """Return the fewest whole seconds to configure so that the image waits for such a load.
-
-    It is LONGEST_SECONDS for a load that is longer than every row of the table.
-    """
-    outlasting = (
-        configured for configured, real in _select_rows(tensorflow) if real >= load_seconds
-    )
-    return next(outlasting, LONGEST_SECONDS)
+    """Return the fewest whole seconds with which the image waits for such a load, or LONGEST_SECONDS."""
+    rows = _select_rows(tensorflow)
+    return next((seconds for seconds, real in rows if real >= load_seconds), LONGEST_SECONDS)
 
 
 def _select_rows(tensorflow: str) -> tuple[tuple[int, float], ...]:

@@ -1,9 +1,9 @@
-"""Compute how an update replaces a fleet, and list the updates that SageMaker refuses.
+"""Compute how an update replaces a fleet, and list the updates that SageMaker rejects.
 
 Shares in whole instances, instances at the same time, and duration are pure arithmetic from the SageMaker
 guide about guardrails, https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html
 (2026-11-21); docs/decisions/0020 has the assumptions. `servable plan` and the rules change-* of
-`servable check --against` use the table of refused updates, whose sources were read on 2026-11-22.
+`servable check --against` use the table of rejected updates, whose sources were read on 2026-11-22.
 """
 
 import math
@@ -36,7 +36,7 @@ class Update:
     """Percentage of the first share, of each step or of each batch; 100 for all_at_once."""
     bake_minutes: int
     window_minutes: int
-    """Window of the alarms in minutes."""
+    """Window of the alarms in minutes: the time from a shift of traffic until one can fire."""
     instances: int
     rollback_percent: int = 100
     """Percentage of the old instances that a rollback starts at once; None unless rolling."""
@@ -66,11 +66,6 @@ class Update:
         return count_update_instances(self.instances, batches=batches)
 
     @property
-    def earliest_alarm_minutes(self) -> int:
-        """Return the minutes from a traffic shift until an alarm can fire: its window."""
-        return self.window_minutes
-
-    @property
     def last_bake_seconds(self) -> int:
         """Return the seconds that the old fleet stays after the last shift.
 
@@ -81,8 +76,7 @@ class Update:
         """
         if self.strategy in ("all_at_once", "rolling"):
             return self.bake_minutes * SECONDS_PER_MINUTE
-        shortest = min(self.bake_minutes, self.window_minutes + 1)
-        return shortest * SECONDS_PER_MINUTE
+        return min(self.bake_minutes, self.window_minutes + 1) * SECONDS_PER_MINUTE
 
     @property
     def bakes_seconds(self) -> int:
@@ -97,9 +91,9 @@ class Update:
 
     def estimate_seconds(self, start_seconds: float | None) -> float | None:
         """Estimate an update's duration without failures; None if a start's time is unknown."""
-        return (
-            None if start_seconds is None else self.bakes_seconds + self.start_count * start_seconds
-        )
+        if start_seconds is None:
+            return None
+        return self.bakes_seconds + self.start_count * start_seconds
 
     def compute_timeout(self, start_seconds: float | None) -> int:
         """Compute SageMaker's rollback timeout: all bakes, and starts that take twice as long."""
@@ -139,12 +133,11 @@ class EndpointState:
     """Whether the update to this state has a deployment configuration ([rollout])."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RefusedUpdate:
-    """A kind of change that SageMaker rejects. `id` is that of its preflight rule."""
+    """A kind of change that SageMaker rejects. `id` is that of its preflight rule, which has the source."""
 
     id: str
-    source: str
     problems: Callable[[EndpointState, EndpointState], dict[str, str]]
     """Takes the live state and the next one; returns variant to problem. The key is "" for the whole
     endpoint; the result is empty if the change is not made."""
@@ -158,14 +151,7 @@ class RefusedUpdate:
         return self.way.replace("{name}", name)
 
 
-_SCALED = (
-    "https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html (2026-11-22)"
-)
-_SERVERLESS = (
-    "https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-update.html (2026-11-22)"
-)
-_GUARDRAILS = "https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html (2026-11-22)"  # noqa: E501
-_BESIDE = (
+_NEXT_TO_IT = (
     "deploy a second environment next to it (`servable init --from {name} --name {name}-next`), move the "
     "callers, then destroy this one (`cdk destroy '{name}/*'`)"
 )
@@ -195,7 +181,7 @@ def _find_renamed_variants(old: EndpointState, new: EndpointState) -> dict[str, 
     after = {name for name, variant in new.variants.items() if not variant.shadow}
     if before == after:
         return {}
-    what = [f"{name} goes" for name in sorted(before - after)]
+    what = [f"{name} is removed" for name in sorted(before - after)]
     what += [f"{name} is new" for name in sorted(after - before)]
     return {"": f"with [rollout] variants keep their names: {', '.join(what)}"}
 
@@ -221,38 +207,24 @@ def _find_scaled_removals(old: EndpointState, new: EndpointState) -> dict[str, s
 
 
 REFUSED_UPDATES = (
+    RefusedUpdate("change-async-removed", _find_async_removal, _NEXT_TO_IT),
+    RefusedUpdate("change-instances-to-serverless", _find_serverless_changes, _NEXT_TO_IT),
     RefusedUpdate(
-        id="change-async-removed",
-        source="https://github.com/aws/sagemaker-python-sdk/pull/3124 (2026-11-22): SageMaker's own "
-        "message; no page of the guide states it",
-        problems=_find_async_removal,
-        way=_BESIDE,
-    ),
-    RefusedUpdate(
-        id="change-instances-to-serverless",
-        source=_SERVERLESS,
-        problems=_find_serverless_changes,
-        way=_BESIDE,
-    ),
-    RefusedUpdate(
-        id="change-variants-under-rollout",
-        source=_GUARDRAILS,
-        problems=_find_renamed_variants,
-        way="remove [rollout] for this deploy, which then runs all at once without rollback alarms, and put "
+        "change-variants-under-rollout",
+        _find_renamed_variants,
+        "remove [rollout] for this deploy, which then runs all at once without rollback alarms, and put "
         "it back after",
     ),
     RefusedUpdate(
-        id="change-type-while-scaled",
-        source=_SCALED,
-        problems=_find_scaled_type_changes,
-        way="first scaling.hold = true with the deployed type, then the new type",
+        "change-type-while-scaled",
+        _find_scaled_type_changes,
+        "first scaling.hold = true with the deployed type, then the new type",
         two_deploys=True,
     ),
     RefusedUpdate(
-        id="change-variant-removed-while-scaled",
-        source=_SCALED,
-        problems=_find_scaled_removals,
-        way="first scaling.hold = true, then remove the variant",
+        "change-variant-removed-while-scaled",
+        _find_scaled_removals,
+        "first scaling.hold = true, then remove the variant",
         two_deploys=True,
     ),
 )

@@ -57,38 +57,31 @@ def _mark_acknowledged(
     loaded: Loaded, environment: Environment, findings: Sequence[Finding]
 ) -> Iterator[Finding]:
     """Yield findings, accepted ones marked, and one for each entry that accepts nothing."""
-    entries = dict(environment.acknowledge)
+    unused = dict(environment.acknowledge)
     for finding in findings:
         reason = environment.acknowledge.get(finding.acknowledgement)
         if finding.acknowledgeable and reason is not None:
-            entries.pop(finding.acknowledgement, None)
+            unused.pop(finding.acknowledgement, None)
             finding = replace(finding, severity=Severity.ACKNOWLEDGED, remedy=f"accepted: {reason}")
         yield finding
-    for entry, reason in entries.items():
-        yield from _report_unused_entry(loaded, entry, reason, findings)
-
-
-def _report_unused_entry(
-    loaded: Loaded, entry: str, reason: str, findings: Sequence[Finding]
-) -> Iterator[Finding]:
-    rule = entry.partition(":")[0]
     acceptable = [rule.id for rule in RULES if rule.acknowledgeable]
     unchecked = {finding.rule for finding in findings if finding.severity is Severity.NOT_CHECKED}
-    if rule not in acceptable:
-        problem, remedy = f"no rule {rule!r} can be accepted", suggest_name(rule, acceptable)
-    elif select_errors(loaded.findings) or rule in unchecked:
-        return  # its finding may be in the part that cannot be read, or was not checked
-    else:
+    for entry, reason in unused.items():
+        rule = entry.partition(":")[0]
         problem, remedy = "accepts a finding that does not exist", "remove it"
-    if entry in {finding.rule for finding in findings if finding.subject}:
-        remedy = f'add the file that the finding names: "{rule}:FILE"'
-    yield Finding(
-        rule="acknowledge-nothing",
-        severity=Severity.ERROR,
-        file=loaded.source.find_origin(("acknowledge", entry), loaded.file),
-        key=f"acknowledge.{entry}",
-        given=reason,
-        problem=problem,
-        allowed=", ".join(acceptable),
-        remedy=remedy,
-    )
+        if rule not in acceptable:
+            problem, remedy = f"no rule {rule!r} can be accepted", suggest_name(rule, acceptable)
+        elif select_errors(loaded.findings) or rule in unchecked:
+            continue  # its finding may be in the part that cannot be read, or was not checked
+        if entry in {finding.rule for finding in findings if finding.subject}:
+            remedy = f'add the file that the finding names: "{rule}:FILE"'
+        yield Finding(
+            rule="acknowledge-nothing",
+            severity=Severity.ERROR,
+            file=loaded.source.find_origin(("acknowledge", entry), loaded.file),
+            key=f"acknowledge.{entry}",
+            given=reason,
+            problem=problem,
+            allowed=", ".join(acceptable),
+            remedy=remedy,
+        )

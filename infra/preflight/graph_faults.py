@@ -1,7 +1,6 @@
 """Finds operations of a model's graph that the TensorFlow of an image would reject or can't run.
 
-Only TensorFlow versions with a table in infra/catalog/op_versions.json are checked. The version
-that wrote the model isn't compared, because only what its graph requires counts.
+The version that wrote the model isn't compared, because only what its graph requires counts.
 """
 
 import re
@@ -53,10 +52,10 @@ _KINDS = {"int": "i", "float": "f", "bool": "b", "string": "s"}
 _STABLEHLO = re.compile(r"ML\xefR(.)StableHLO_v(\d+\.\d+\.\d+)", re.DOTALL)
 # tensorflow/core/framework/types.h adds 100 to a type for a reference to a variable.
 _REFERENCE = 100
-_FAILS = "the request that reaches it fails"
+_FAILS, _LOADS_NOT = "the request that reaches it fails", "the model does not load"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class GraphFault:
     """One fault of a graph; `rule` is the id of the rule that reports it."""
 
@@ -82,18 +81,23 @@ _Problem = Callable[[_Subject, OpTable], str | None]
 
 def find_graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterator[GraphFault]:
     """Yield each fault once, with its first node. `cpu`: the instance type has no GPU."""
-    yield from _check_versions(graph, table)
+    images = list_image_tables()
+    if (reason := _explain_version(graph, table)) is not None:
+        takers = [image for image in images if _explain_version(graph, image) is None]
+        remedy, problem = (
+            "export it again with the TensorFlow of the image",
+            f"{reason}: {_LOADS_NOT}",
+        )
+        yield _build_fault("model-graph-version", graph.min_consumer, problem, takers, remedy)
     seen = set()
     for operation in graph.operations:
         op, subject = operation.op, _Subject(operation, graph, cpu)
-        for rule, (problem, remedy) in _FINDERS.items():
-            reason = problem(subject, table)
+        for rule, (explain, remedy) in _FINDERS.items():
+            reason = explain(subject, table)
             if reason is None or (rule, op, reason) in seen:
                 continue
             seen.add((rule, op, reason))
-            takers = [
-                one for one in list_image_tables() if op in one and problem(subject, one) is None
-            ]
+            takers = [image for image in images if op in image and explain(subject, image) is None]
             inside = f" in function {operation.function!r}" if operation.function else ""
             text = f"{op} (node {operation.node!r}){inside}: {reason}"
             otherwise = remedy.format(with_gpu="with" if cpu else "without") or _suggest_export(op)
@@ -103,52 +107,35 @@ def find_graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> I
 def _build_fault(
     rule: str, given: str | int, problem: str, takers: list[OpTable], remedy: str
 ) -> GraphFault:
-    """Return a fault that the images of `takers` don't have.
-
-    `remedy` is used if no image takes the graph.
-    """
+    """Return a fault that the images of `takers` don't have; `remedy` is used if there are none."""
+    if not takers:
+        return GraphFault(rule, given, problem, "no image takes it", remedy)
     versions = [table.version for table in takers]
-    allowed = f"the images of TensorFlow {', '.join(versions)}" if versions else "no image takes it"
-    if versions:
-        remedy = f'set tensorflow = "{versions[-1]}"'
-    return GraphFault(rule=rule, given=given, problem=problem, allowed=allowed, remedy=remedy)
+    allowed = f"the images of TensorFlow {', '.join(versions)}"
+    return GraphFault(rule, given, problem, allowed, f'set tensorflow = "{versions[-1]}"')
 
 
-def _check_versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
-    def explain_rejection(by: OpTable) -> str | None:
-        if graph.min_consumer > by.graph_def:
-            return (
-                f"the graph requires a TensorFlow that reads version {graph.min_consumer} of GraphDef "
-                f"(min_consumer), and {by.version} reads up to {by.graph_def}"
-            )
-        if by.graph_def in graph.bad_consumers:
-            return f"the graph names {by.version} as one that may not read it (bad_consumers)"
-        if graph.producer < by.min_producer:
-            return (
-                f"the graph has version {graph.producer} of GraphDef, and {by.version} reads versions "
-                f"from {by.min_producer} on"
-            )
-        return None
-
-    if (reason := explain_rejection(table)) is not None:
-        takers = [
-            image_table
-            for image_table in list_image_tables()
-            if explain_rejection(image_table) is None
-        ]
-        remedy = "export it again with the TensorFlow of the image"
-        problem = f"{reason}: the model does not load"
-        yield _build_fault("model-graph-version", graph.min_consumer, problem, takers, remedy)
+def _explain_version(graph: GraphOperations, table: OpTable) -> str | None:
+    if graph.min_consumer > table.graph_def:
+        return (
+            f"the graph requires a TensorFlow that reads version {graph.min_consumer} of GraphDef "
+            f"(min_consumer), and {table.version} reads up to {table.graph_def}"
+        )
+    if table.graph_def in graph.bad_consumers:
+        return f"the graph names {table.version} as one that may not read it (bad_consumers)"
+    if graph.producer < table.min_producer:
+        return (
+            f"the graph has version {graph.producer} of GraphDef, and {table.version} reads versions from "
+            f"{table.min_producer} on"
+        )
+    return None
 
 
 def _explain_unknown(subject: _Subject, table: OpTable) -> str | None:
-    op = subject.operation.op
+    op, fails = subject.operation.op, _describe_load_failure(subject.operation)
     if op in table or (not subject.cpu and _TENSORRT.fullmatch(op)):
         return None
-    return (
-        f"TensorFlow Serving {table.version} has no such operation; "
-        f"{_describe_load_failure(subject.operation)}"
-    )
+    return f"TensorFlow Serving {table.version} has no such operation; {fails}"
 
 
 # Observed with the TensorFlow of each table: a model is loaded as a whole, operations of its functions
@@ -157,12 +144,11 @@ def _explain_unknown(subject: _Subject, table: OpTable) -> str | None:
 
 
 def _describe_load_failure(operation: Operation) -> str:
-    loads = "the model does not load"
-    return f"{loads}, or its first request fails" if operation.function else loads
+    return f"{_LOADS_NOT}, or its first request fails" if operation.function else _LOADS_NOT
 
 
 def _describe_run_failure(operation: Operation) -> str:
-    return _FAILS if operation.function else "the model does not load"
+    return _FAILS if operation.function else _LOADS_NOT
 
 
 def _explain_removed(subject: _Subject, table: OpTable) -> str | None:
@@ -177,24 +163,19 @@ def _explain_removed(subject: _Subject, table: OpTable) -> str | None:
 
 
 def _explain_bad_attribute(subject: _Subject, table: OpTable) -> str | None:
-    operation = subject.operation
+    operation, fails = subject.operation, _describe_load_failure(subject.operation)
     definition, given = table.get(operation.op), operation.attributes
     for name, attribute in definition.attributes.items() if definition else ():
         if name not in given:
             if attribute.default == REQUIRED:
-                return (
-                    f"states no {name}, which has no default; {_describe_load_failure(operation)}"
-                )
+                return f"states no {name}, which has no default; {fails}"
         elif (wrong := _explain_wrong_value(given[name], attribute)) is not None:
-            return f"{name} is {wrong} in TensorFlow {table.version}; {_describe_load_failure(operation)}"
+            return f"{name} is {wrong} in TensorFlow {table.version}; {fails}"
     return None
 
 
 def _explain_wrong_value(given: Attribute, declared: OpAttribute) -> str | None:
-    """Explain why TensorFlow's ValidateAttrValue rejects a value, or return None.
-
-    Source: tensorflow/core/framework/op_def_util.cc, read 2026-11-22
-    """
+    """Explain why ValidateAttrValue (op_def_util.cc of TensorFlow) rejects a value, or return None."""
     kind, value = given
     inner = declared.kind.removeprefix("list(").removesuffix(")")
     is_list = inner != declared.kind
@@ -202,25 +183,19 @@ def _explain_wrong_value(given: Attribute, declared: OpAttribute) -> str | None:
     if kind == "placeholder" or (is_list and kind == "list()" and not declared.minimum):
         return None
     if kind not in (expected, "list()" if is_list else expected):
-        return f"{_format_kind(kind)}, and must be {declared.kind}"
+        short = kind.removeprefix("list(").removesuffix(")")
+        name = next((long for long, other in _KINDS.items() if other == short), short)
+        written = f"list({name})" if short != kind else name
+        return f"{written or 'without a value'}, and must be {declared.kind}"
     if declared.minimum is not None:
         size = len(value) if is_list else value
         if size < declared.minimum:
             return f"{size}, and must be at least {declared.minimum}"
-    if declared.allowed is not None:
-        for part in value if is_list else [value]:
-            if part not in declared.allowed:
-                allowed = ", ".join(_format_value(inner, each) for each in declared.allowed)
-                return f"{_format_value(inner, part)}, and must be one of {allowed}"
+    for part in value if is_list else [value]:
+        if declared.allowed is not None and part not in declared.allowed:
+            allowed = ", ".join(_format_value(inner, each) for each in declared.allowed)
+            return f"{_format_value(inner, part)}, and must be one of {allowed}"
     return None
-
-
-def _format_kind(kind: str) -> str:
-    """Return TensorFlow's name of a kind: "list(i)" is list(int)."""
-    names = {short: name for name, short in _KINDS.items()}
-    inner = kind.removeprefix("list(").removesuffix(")")
-    name = names.get(inner, inner)
-    return (f"list({name})" if inner != kind else name) or "without a value"
 
 
 def _format_value(kind: str, value: Any) -> str:
@@ -233,13 +208,13 @@ def _explain_ignored_attribute(subject: _Subject, table: OpTable) -> str | None:
     # A module that is too new gives one finding, and not one for each of its newer attributes.
     if definition is None or _explain_stablehlo(subject, table) is not None:
         return None
-    for name, given in operation.attributes.items():
+    for name, (kind, value) in operation.attributes.items():
         if name in definition.attributes or name in _NOTES:
             continue
         definitions = filter(None, (other.get(operation.op) for other in load_op_tables()))
         newer = filter(None, (other.attributes.get(name) for other in definitions))
-        if given not in [attribute.default for attribute in newer]:
-            shown = "" if given[1] is None else f" ({_format_value(*given)[:80]})"
+        if (kind, value) not in [attribute.default for attribute in newer]:
+            shown = "" if value is None else f" ({_format_value(kind, value)[:80]})"
             return f"TensorFlow {table.version} does not know its attribute {name}{shown} and ignores it"
     return None
 
@@ -289,9 +264,9 @@ def _explain_platform(subject: _Subject, _: OpTable) -> str | None:
     """
     given = subject.operation.attributes
     kind, platforms = given.get("platforms", ("", None))
-    if subject.operation.op != "XlaCallModule" or kind != "list(s)":
-        return None  # without platforms it runs on any
-    if "platform" in (given.get("disabled_checks", ("", None))[1] or ()):
+    unchecked = "platform" in (given.get("disabled_checks", ("", None))[1] or ())
+    # Without platforms it runs on any.
+    if subject.operation.op != "XlaCallModule" or kind != "list(s)" or unchecked:
         return None
     needed, machine = ("CPU", "without a GPU") if subject.cpu else ("CUDA", "with a GPU")
     if needed in platforms:
@@ -302,27 +277,23 @@ def _explain_platform(subject: _Subject, _: OpTable) -> str | None:
 def _explain_python(subject: _Subject, _: OpTable) -> str | None:
     if subject.operation.op not in PYTHON_OPS:
         return None
-    return (
-        "calls a Python function, and TensorFlow Serving has no Python; "
-        f"{_describe_run_failure(subject.operation)}"
-    )
+    fails = _describe_run_failure(subject.operation)
+    return f"calls a Python function, and TensorFlow Serving has no Python; {fails}"
 
 
 def _explain_missing_kernel(subject: _Subject, table: OpTable) -> str | None:
     operation = subject.operation
-    definition = table.get(operation.op)
+    definition, fails = table.get(operation.op), _describe_run_failure(operation)
     if definition is None or not subject.cpu or operation.compiled or operation.op in _REWRITTEN:
         return None
-    if (
-        operation.op in PYTHON_OPS
-        or _explain_removed(subject, table)
-        or _explain_bad_attribute(subject, table)
-    ):
+    others = (_explain_python, _explain_removed, _explain_bad_attribute)
+    if any(explain(subject, table) for explain in others):
         return None  # one finding is enough
+    lacks = f"TensorFlow {table.version} has no CPU kernel for"
     if not definition.cpu:
-        return f"TensorFlow {table.version} has no CPU kernel for it; {_describe_run_failure(operation)}"
+        return f"{lacks} it; {fails}"
     if operation.op in _NEVER_FIRST and (order := _find_channel_order(operation)):
-        return f"TensorFlow {table.version} has no CPU kernel for {order}; {_describe_run_failure(operation)}"
+        return f"{lacks} {order}; {fails}"
     if any(_is_supported(operation, definition, kernel) for kernel in definition.cpu):
         return None
     types = ", ".join(
@@ -330,10 +301,7 @@ def _explain_missing_kernel(subject: _Subject, table: OpTable) -> str | None:
         for name in sorted({name for kernel in definition.cpu for name in kernel})
         if operation.attributes.get(name, ("", None))[0] == "type"
     )
-    return (
-        f"TensorFlow {table.version} has no CPU kernel for {types or 'its types'}; "
-        f"{_describe_run_failure(operation)}"
-    )
+    return f"{lacks} {types or 'its types'}; {fails}"
 
 
 def _find_channel_order(operation: Operation) -> str:
@@ -362,32 +330,27 @@ def _is_supported(
 
 
 def _explain_outside_file(subject: _Subject, _: OpTable) -> str | None:
-    operation = subject.operation
-    if operation.op not in FILE_INPUTS:
+    op, path = subject.operation.op, subject.operation.path
+    if op not in FILE_INPUTS:
         return None
-    if operation.path is None:
+    if path is None:
         # The path of an asset comes as an argument of the function, as may any other path.
-        if subject.graph.has_assets or operation.op.startswith("InitializeTable"):
+        if subject.graph.has_assets or op.startswith("InitializeTable"):
             return None
         return "reads a file whose name the graph computes, and the archive has no assets"
-    if operation.path.startswith(_ARCHIVE):
+    if path.startswith(_ARCHIVE):
         return None
-    network = _NETWORK.match(operation.path)
-    origin = "the network" if network else "a file that is not an asset of the model"
-    return f"needs {operation.path!r}: {origin}, which the container may not have"
+    origin = "the network" if _NETWORK.match(path) else "a file that is not an asset of the model"
+    return f"needs {path!r}: {origin}, which the container may not have"
 
 
 def _suggest_export(op: str) -> str:
     newest = [table.version for table in load_op_tables() if op in table]
     if newest:
-        return (
-            f"only TensorFlow {newest[-1]} has it, for which there is no image: export the model without "
-            "it, or name your own image (models.NAME.image)"
-        )
-    return (
-        "export the model without this custom operation, or name your own image that has it "
-        "(models.NAME.image)"
-    )
+        only = f"only TensorFlow {newest[-1]} has it, for which there is no image"
+        return f"{only}: export the model without it, or name your own image (models.NAME.image)"
+    without = "export the model without this custom operation"
+    return f"{without}, or name your own image that has it (models.NAME.image)"
 
 
 # Rule to its finder, and the remedy where no newer image takes the operation.

@@ -34,8 +34,6 @@ finding names a file, name it too:
 In a fix, "it" is the key that the finding names, and "those" are the values that it lists. A rule without a
 fix here has one in its finding. The image is that of TensorFlow 2.20 or earlier, unless a rule names one.
 """
-# An example is shown only where the rule's text does not name its key, and one line shows it.
-_LONGEST_EXAMPLE = 50
 _ADDRESS = re.compile(r"https://[^\s;,]+")
 _NOTES = re.compile(r"\s*\([^()]*\)|,? (?:read )?2\d{3}-\d\d(?:-\d\d)?")
 
@@ -52,8 +50,8 @@ def _describe_rule(rule: type[Rule]) -> str:
         remedy = rule.remedy.replace("{self.id}", rule.id)
         remedy = re.sub(r"\{(?:[\w.]+\.)?(\w+)\}", lambda match: match[1].upper(), remedy)
         parts.append(f"Fix: {remedy}.")
-    if example := _select_example(rule):
-        parts.append(f"Example: `{example}`.")
+    if rule.example:
+        parts.append(f"Example: `{rule.example}`.")
     if source := _NOTES.sub("", rule.read_source()):
         parts.append(f"[Source]({source})." if _ADDRESS.fullmatch(source) else f"Source: {source}.")
     return " ".join(parts)
@@ -63,19 +61,6 @@ def _name_severity(rule: type[Rule]) -> str:
     if rule.severity is Severity.WARNING:
         return "Warning"
     return "Error, acceptable" if rule.acknowledgeable else "Error"
-
-
-def _select_example(rule: type[Rule]) -> str:
-    """Return the example if it explains what the rule's text does not, or an empty string."""
-    key = rule.example.partition(" =")[0].rpartition(".")[2]
-    is_line = "\n" not in rule.example and not rule.example.startswith("#")
-    if (
-        is_line
-        and len(rule.example) <= _LONGEST_EXAMPLE
-        and key not in rule.read_reason() + rule.remedy
-    ):
-        return rule.example
-    return ""
 
 
 _PERMISSIONS_HEAD = """\

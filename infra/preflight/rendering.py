@@ -61,18 +61,16 @@ def list_open_questions(
 
     `with_rules` adds the rules that need the inputs.
     """
-    inputs: dict[str, dict[str, None]] = {}
-    environments: dict[str, dict[str, None]] = {}
-    rules: dict[str, dict[str, None]] = {}
+    open_findings: dict[str, list[tuple[str, Finding]]] = {}
     for name, findings in by_environment.items():
         for finding in findings:
             if finding.severity is Severity.NOT_CHECKED and not is_inconclusive(finding):
-                inputs.setdefault(finding.problem, {})[finding.remedy.removeprefix("give ")] = None
-                environments.setdefault(finding.problem, {})[name] = None
-                rules.setdefault(finding.problem, {})[finding.rule] = None
+                open_findings.setdefault(finding.problem, []).append((name, finding))
     texts = []
-    for question, needed in inputs.items():
-        where = f" in {', '.join(environments[question])}" if len(by_environment) > 1 else ""
-        named = f" [{', '.join(rules[question])}]" if with_rules else ""
-        texts.append(f"not checked{where}: {question}; give {' and '.join(needed)}{named}")
+    for question, rows in open_findings.items():
+        needed = " and ".join(dict.fromkeys(one.remedy.removeprefix("give ") for _, one in rows))
+        environments = ", ".join(dict.fromkeys(name for name, _ in rows))
+        where = f" in {environments}" if len(by_environment) > 1 else ""
+        rules = f" [{', '.join(dict.fromkeys(one.rule for _, one in rows))}]" if with_rules else ""
+        texts.append(f"not checked{where}: {question}; give {needed}{rules}")
     return texts

@@ -8,7 +8,7 @@ import pkgutil
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -38,9 +38,6 @@ class Candidate:
     loaded: Loaded
     environment: Environment
     """The environment, or the draft: the valid rest of a file with invalid keys."""
-    _graph_faults: dict[tuple[Path, str, bool], tuple[GraphFault, ...]] = field(
-        default_factory=dict
-    )
 
     def find_value(self, key: str) -> Any:
         """Return the file's value of a dotted key, or None for a table and for a missing key."""
@@ -55,6 +52,12 @@ class Candidate:
         stated = self.environment.production
         production = self.loaded.name.lower().startswith("prod") if stated is None else stated
         return production and not self.environment.kind.can_be_empty
+
+    @property
+    def model_names(self) -> list[str]:
+        """Return the names of the file's models, including those with a problem."""
+        written = self.loaded.source.values.get("models", {})
+        return sorted(written) if isinstance(written, dict) else []
 
     @cached_property
     def placements(self) -> tuple[Placement, ...]:
@@ -154,46 +157,38 @@ class Candidate:
         """Return the cached reader of folders' graphs. It raises `PackagingError`, OSError."""
         return functools.cache(partial(read_operations, cache=self.loaded.root / ".servable"))
 
-    def find_graph_faults(
-        self, folder: Path, table: OpTable, *, cpu: bool
-    ) -> tuple[GraphFault, ...]:
-        """Return the graph's faults under the TensorFlow of `table`, computed once."""
-        key = (folder, table.version, cpu)
-        if key not in self._graph_faults:
-            self._graph_faults[key] = tuple(
+    @cached_property
+    def find_graph_faults(self) -> Callable[[Path, OpTable, bool], tuple[GraphFault, ...]]:
+        """Return the cached finder of the faults of a folder's graph, with or without a GPU."""
+        return functools.cache(
+            lambda folder, table, cpu: tuple(
                 find_graph_faults(self.read_graph(folder), table, cpu=cpu)
             )
-        return self._graph_faults[key]
+        )
 
 
-# Words of a class's name that make an id: GpuIdle gives gpu-idle, but GPUIdle would give g-p-u-idle.
-NAME_OF_A_RULE = re.compile(r"(?!.*[A-Z]{3})([A-Z][a-z0-9]*)+")
 WHAT_THE_KEY_HOLDS: Final = object()
 
 Findings = Iterator[Finding]
 Parts = Iterable[tuple[Any, ...]]
 
 
-class RuleNameError(TypeError):
-    """A rule's name gives no id, or the id of a different rule."""
-
-
 class Rule(ABC):
     """One kind of mistake that would fail, or do harm, only minutes into a deployment.
 
-    The docstring gives the reason and the source. The id is the class's name: GpuIdle is
-    gpu-idle.
+    The docstring gives the reason and the source. The ID is the class's name in CamelCase:
+    GpuIdle is gpu-idle.
     """
 
     id: ClassVar[str] = ""
     severity: ClassVar[Severity] = Severity.ERROR
     acknowledgeable: ClassVar[bool] = False
-    """Whether `[acknowledge]` may accept a finding: every warning, and errors that AWS would not refuse."""
+    """Whether `[acknowledge]` may accept a finding: every warning, and errors that AWS wouldn't reject."""
     example: ClassVar[str] = ""
-    """Lines of an environment file that violate the rule; a comment if it needs files."""
+    """A line that violates the rule, for the reference; empty if its text names the key already."""
 
-    # The texts of the rule's findings, as far as they are always the same: templates of `str.format`
-    # for `self`, `key` and the values that are given to `finding`.
+    # The texts of the rule's findings, as far as they are always the same: templates of `str.format` for
+    # `self`, the parameters of `check_part`, and the values that are given to `build_finding`.
     key: ClassVar[str] = ""
     problem: ClassVar[str] = ""
     allowed: ClassVar[str] = ""
@@ -202,27 +197,20 @@ class Rule(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if NAME_OF_A_RULE.fullmatch(cls.__name__) is None:
-            raise RuleNameError(
-                f"{cls.__module__}.{cls.__name__}: a rule's id is derived from its class's name; write "
-                "the name in CamelCase, such as GpuIdle"
-            )
-        named = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
-        if vars(cls).get("id", named) != named:
-            raise RuleNameError(
-                f"{cls.__module__}.{cls.__name__}: the id of a rule is its class's name, {named!r}, and "
-                f"not {cls.id!r}; take id out, or rename the class"
-            )
-        cls.id = named
+        cls.id = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
         cls.acknowledgeable = cls.acknowledgeable or cls.severity is Severity.WARNING
 
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate
         self.loaded, self.environment = candidate.loaded, candidate.environment
+        self.part: dict[str, Any] = {}
+        """The arguments of `check_part` for the part of the file that is checked now, by name."""
 
     def check(self) -> Findings:
         """Yield a finding for every key that violates the rule."""
+        names = inspect.signature(self.check_part).parameters
         for part in self.list_parts():
+            self.part = dict(zip(names, part, strict=True))
             yield from self.check_part(*part)
 
     def list_parts(self) -> Parts:
@@ -247,10 +235,11 @@ class Rule(ABC):
         """Build a finding of this rule. An omitted text is taken from the class.
 
         `given` is needed only if it differs from the key's value: chosen, counted, or one of a
-        list.
+        list. In a rule about a placement, a key that begins with no table of the file is a key of
+        the placement's table.
         """
-        key = self.key.format(**values) if key is None else key
-        values |= {"self": self, "key": key}
+        values = {**self.part, **values, "self": self}
+        key = self._resolve_key(self.key.format(**values) if key is None else key)
         if reads is None:
             reads = tuple(other.format(**values) for other in self.reads)
         return Finding(
@@ -263,8 +252,14 @@ class Rule(ABC):
             allowed=self.allowed.format(**values) if allowed is None else allowed,
             remedy=self.remedy.format(**values) if remedy is None else remedy,
             acknowledgeable=self.acknowledgeable,
-            reads=reads,
+            reads=tuple(map(self._resolve_key, reads)),
         )
+
+    def _resolve_key(self, key: str) -> str:
+        placement: Placement | None = self.part.get("placement")
+        if placement is None or key.partition(".")[0] in Environment.model_fields:
+            return key
+        return placement.build_key(key)
 
     def build_unchecked(self, key: str, needs: str, question: str) -> Finding:
         """Build the finding that an input is missing. `question` begins with "whether"."""
@@ -349,10 +344,9 @@ class ContainerRule(VariantRule):
 
 
 def discover_rules(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
-    """Return every rule of the modules in the package's folders, sorted by id.
+    """Return every rule of the modules in the package's folders, sorted by ID.
 
-    They are sorted so that the output doesn't depend on the file that contains a rule. Raises
-    RuleNameError.
+    Raises ValueError for two rules with one ID.
     """
     rules: dict[str, type[Rule]] = {}
     folder = importlib.import_module(package).__path__
@@ -367,16 +361,6 @@ def discover_rules(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
                 continue
             other = rules.setdefault(rule.id, rule)
             if other is not rule:
-                raise RuleNameError(
-                    f"{rule.id} is the id of two rules, in {other.__module__} and "
-                    f"{rule.__module__}; rename one of them"
-                )
+                modules = f"{other.__module__} and {rule.__module__}"
+                raise ValueError(f"two rules have the id {rule.id}, in {modules}; rename one")
     return tuple(rules[name] for name in sorted(rules))
-
-
-def build_artifact_example(*lines: str, size_gib: int | None = None, folder: str = "run-17") -> str:
-    """Return an example with an archive in S3 and a placeholder hash, followed by `lines`."""
-    size = "" if size_gib is None else f", size_gib = {size_gib}"
-    uri = f"s3://models/{folder}/model.tar.gz"
-    artifact = f'models.ranker.artifact = {{ uri = "{uri}", sha256 = "{"a" * 64}"{size} }}'
-    return "\n".join((artifact, *lines))

@@ -262,7 +262,7 @@ def list_update_lines(
     yield ("first share", shares, "sizing", why)
     at_once = f"up to {max(update.instances_at_once for update in updates)}"
     yield ("instances during an update", at_once, "sizing", f"{QUOTA}, its rollback included")
-    earliest = updates[0].earliest_alarm_minutes
+    earliest = updates[0].window_minutes
     bakes = f"{earliest} min into a bake of {rollout.bake_minutes} min"
     yield (
         "earliest rollback",

@@ -10,8 +10,7 @@ import pytest
 from infra.catalog.instances import (
     can_run_cuda,
     find_ami,
-    find_compute_capability,
-    find_oldest_cuda,
+    find_gpu_fact,
     load_instances,
 )
 
@@ -89,7 +88,8 @@ def test_a_retired_machine_has_what_aws_documents(
 
 def test_a_driver_carries_its_cuda_and_a_gpu_has_its_oldest() -> None:
     for gpu, oldest, capability in [("K80", None, 3.7), ("T4", None, 7.5), ("L40S", "11.8", 8.9)]:
-        assert (find_oldest_cuda(gpu), find_compute_capability(gpu)) == (oldest, capability)
+        facts = [find_gpu_fact(gpu, name) for name in ("oldest_cuda", "compute_capability")]
+        assert facts == [oldest, capability]
     for ami, cuda, yes in [
         ("al2-ami-sagemaker-inference-gpu-3-1", "12.4", True),
         ("al2-ami-sagemaker-inference-gpu-3-1", "12.9", True),

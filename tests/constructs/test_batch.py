@@ -11,8 +11,8 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 
 from infra.parameters.batch.job import find_batch_job
-from infra.preflight.batch.jobs import build_batch_example
 from servable.constructs import BatchSettings, BatchTransform, Model
+from tests.batches import build_batch_example
 from tests.conftest import RANKER, VALID, Environment, valid
 from tests.constructs.conftest import Synthesised, stack_of
 

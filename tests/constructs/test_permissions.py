@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.policy.permissions import PERMISSIONS, PLACES, Permission
-from infra.preflight.batch.jobs import build_batch_example
+from tests.batches import build_batch_example
 from tests.conftest import VALID
 from tests.constructs.conftest import Synthesised
 

@@ -9,8 +9,8 @@ import pytest
 from infra.constructs.endpoint.endpoint_logs import QUESTIONS
 from infra.constructs.monitoring.first_steps import FIRST_STEPS, LONGEST_DESCRIPTION
 from infra.parameters.loading import load
-from infra.preflight.batch.jobs import build_batch_example
 from servable.plan.synthesis import synthesise_endpoint
+from tests.batches import build_batch_example
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID, valid
 from tests.servable_local.aws.everything_on import EVERYTHING, QUEUED, watching

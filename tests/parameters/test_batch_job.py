@@ -7,7 +7,7 @@ import pytest
 from botocore.validate import ParamValidator
 
 from infra.parameters.batch.job import BatchJob, find_batch_job
-from infra.preflight.batch.jobs import build_batch_example
+from tests.batches import build_batch_example
 from tests.preflight.overlay import overlaid
 
 HANDLER = 'models.ranker.handler = "servable"\n'

@@ -3,8 +3,8 @@
 import pytest
 
 from infra.parameters.finding import Severity
-from infra.preflight.batch.jobs import build_batch_example
 from infra.preflight.check import check
+from tests.batches import build_batch_example
 from tests.conftest import VALID, Environment, valid
 
 ALONE = f"""{build_batch_example()}

@@ -67,7 +67,7 @@ def test_of_another_program_s_file_its_keys_are_not_said_one_by_one(
     assert said(environment, "version = 1\n[tool]\nx = 1\n") == [
         (
             "",
-            "none of its keys belongs in an environment file",
+            "it has no key of an environment file",
             "",
             "name the project's folder: `servable --project FOLDER COMMAND`",
         )

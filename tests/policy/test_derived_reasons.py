@@ -84,7 +84,7 @@ SEVERAL = ModelSizes(model_gib=1.0, has_code=True, multi_model=True)
             "c5.4xlarge",
             ModelSizes(model_gib=0.7, has_code=True, measured_worker_gib=1.6),
             15,  # 28.8 GiB but for four servers of 1 GiB
-            "1.6 GiB each: more do not fit beside the models",
+            "1.6 GiB each: more do not fit next to the models",
         ),
         (
             "gunicorn_workers",
@@ -98,7 +98,7 @@ SEVERAL = ModelSizes(model_gib=1.0, has_code=True, multi_model=True)
             "c5.4xlarge",
             ModelSizes(model_gib=20.0, has_code=True, measured_worker_gib=40.0),
             1,
-            "40 GiB each: more do not fit beside the models",
+            "40 GiB each: more do not fit next to the models",
         ),
         (
             "gunicorn_timeout_seconds",

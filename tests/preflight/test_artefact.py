@@ -93,20 +93,20 @@ HANDLER = "def handler(data, context):\n    return data.read(), 'text/plain'\n"
         (
             "model/code",
             "",
-            "model/code holds inference.py, which isn't packed: code has its own key",
-            'write code = "model/code" beside saved_model',
+            "model/code contains inference.py, which isn't packed: code has its own key",
+            'write code = "model/code" next to saved_model',
         ),
         (
             "model",
             "",
-            "model holds inference.py, which isn't packed: code has its own key",
-            'move it to model-code/, and write code = "model-code" beside saved_model',
+            "model contains inference.py, which isn't packed: code has its own key",
+            'move it to model-code/, and write code = "model-code" next to saved_model',
         ),
         (
             "model/1/code",
             'code = "code"',
-            "model/1/code holds inference.py inside the version, where the container never reads it",
-            'move it to code/, and write code = "code" beside saved_model',
+            "model/1/code contains inference.py inside the version, where the container never reads it",
+            'move it to code/, and write code = "code" next to saved_model',
         ),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_model_without_the_signature_that_requests_ask_for_is_a_warning(
             "models.ranker.saved_model",
             "version 1 has no signature serving_default, which requests without a signature name "
             "use; it has serving_special",
-            "a signature serving_default, or callers that name one",
+            "",
             'export with signatures={"serving_default": …}, or accept it',
         )
     ]

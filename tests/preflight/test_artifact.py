@@ -37,7 +37,7 @@ def test_a_model_has_one_source_and_code_beside_it_or_none(environment: Environm
         (
             "models.ranker.saved_model",
             "neither saved_model nor artifact is given",
-            "one of saved_model, artifact and multi_model",
+            "",
             "add saved_model with the model's folder",
         )
     ]
@@ -46,7 +46,7 @@ def test_a_model_has_one_source_and_code_beside_it_or_none(environment: Environm
         (
             "models.ranker.artifact",
             "saved_model and artifact exclude each other",
-            "one of saved_model, artifact and multi_model",
+            "",
             "remove one",
         )
     ]

@@ -7,8 +7,8 @@ import pytest
 from botocore.validate import ParamValidator
 
 from infra.parameters.batch.job import find_batch_job
-from infra.preflight.batch.jobs import build_batch_example
 from infra.preflight.check import check, select_errors
+from tests.batches import build_batch_example
 from tests.conftest import VALID, Environment, valid
 
 LINES, JSON, NPY = "application/jsonlines", "application/json", "application/x-npy"

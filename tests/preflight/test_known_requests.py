@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from infra.parameters.finding import Severity
-from infra.preflight.batch.jobs import build_batch_example
 from infra.preflight.check import check_all
 from model_packaging.saved_model.reading import WARM_UP
 from servable_tensors import tfrecord, wire
+from tests.batches import build_batch_example
 from tests.preflight.overlay import overlaid
 
 REQUEST = 'models.ranker.golden = { request = "golden/a.json" }\n'

@@ -29,7 +29,7 @@ def test_a_model_that_cannot_go_into_the_archive_says_why(environment: Environme
         (
             "models.ranker.also_serves",
             "there is no model 'scorer'",
-            "models of this file with saved_model, each named once",
+            "",
             "did you mean scorers?",
         )
     ]

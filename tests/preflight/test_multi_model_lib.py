@@ -39,7 +39,7 @@ def test_two_versions_of_a_package_are_refused(environment: Environment, code: P
         (
             "models.ranker.multi_model",
             "plain is 2.0 in the code of 'b', and 1.0 in that of 'a'; they share one process",
-            "one version of a package in all models of the endpoint",
+            "",
             "name one version in the requirements.txt of both, and run `servable package prod`",
         )
     ]

@@ -46,7 +46,7 @@ def test_two_versions_of_a_package_are_refused_in_one_endpoint_alone(
         (
             "models.ranker.multi_model",
             "plain is 2.0 in the code of 'two', and 1.0 in that of 'one'; they share one process",
-            "one version of a package in all models of the endpoint",
+            "",
             "name one version in the requirements.txt of both, and run `servable package prod`",
         )
     ]

@@ -1,7 +1,5 @@
 """The zone that a finding suggests for an unknown time zone has the same UTC offset, or none is suggested."""
 
-import random
-import string
 import zoneinfo
 from datetime import UTC, datetime, timedelta
 
@@ -26,16 +24,16 @@ def read_suggestion(name: str) -> str | None:
     ("name", "zone"),
     [
         ("Berlin", "Europe/Berlin"),
-        ("Europe/Berlinn", "Europe/Berlin"),
+        ("Europe/Berlinn", None),
         ("europe/berlin", "Europe/Berlin"),
-        ("America/London", "Europe/London"),
-        ("utc", "Etc/UTC"),
+        ("America/London", None),
+        ("utc", None),
         ("CEST", None),
         ("aest", None),
         ("BST", None),
         ("GMT+2", None),
         ("Asia/Bangalore", None),
-        ("Asia/Daka", None),  # Asia/Dhaka, or Africa/Dakar
+        ("Australia/East", None),
         ("", None),
     ],
 )
@@ -56,16 +54,3 @@ def test_no_abbreviation_gets_a_zone_with_another_offset() -> None:
             # Of met the zone MET itself is meant, with its summer time.
             is_same = suggestion is not None and suggestion.lower() == name.lower()
             assert suggestion is None or is_same or read_offsets(suggestion) <= offsets, name
-
-
-def test_a_misspelled_zone_gets_no_zone_with_another_offset() -> None:
-    chosen = random.Random(20261129)
-    suggested = 0
-    for zone in chosen.sample(sorted(load_time_zones()), 150):
-        at = chosen.randrange(len(zone))
-        letter = chosen.choice(string.ascii_lowercase)
-        for name in (zone[:at] + zone[at + 1 :], zone[:at] + letter + zone[at + 1 :]):
-            suggestion = None if name in load_time_zones() else read_suggestion(name)
-            suggested += suggestion is not None
-            assert suggestion is None or read_offsets(suggestion) == read_offsets(zone), name
-    assert suggested > 100

@@ -20,12 +20,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.finding import Finding, Severity
-from infra.preflight.batch.jobs import build_batch_example
 from servable.check import run as runs
 from servable.check.command import check
 from servable.check.run import find_run_failures
 from servable.serve.serve import PreparedVariant
 from servable_local.container.launch import LaunchError
+from tests.batches import build_batch_example
 from tests.conftest import valid
 from tests.findings import message
 from tests.preflight.overlay import overlaid

@@ -13,13 +13,13 @@ import pytest
 from botocore.stub import Stubber
 
 from infra.parameters.loading import ValidFile, load
-from infra.preflight.batch.jobs import build_batch_example
 from servable.cost.price_list import (
     PriceListError,
     build_price_rows,
     fetch_hosting_prices,
     refresh_prices,
 )
+from tests.batches import build_batch_example
 from tests.conftest import VALID, valid
 
 NAME, REGION = "ml.c5.xlarge", "eu-west-1"

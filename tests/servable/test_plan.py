@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import load
-from infra.preflight.batch.jobs import build_batch_example
 from servable.plan.command import plan
 from servable.plan.live import LiveState, TakenName
 from servable.plan.plan import DeployPlan, build_plan
+from tests.batches import build_batch_example
 from tests.checkouts import ROOT
 from tests.conftest import VALID, valid
 from tests.servable.test_check_against import SCALED, SECOND, git

@@ -17,7 +17,7 @@ from infra.policy.derived_settings import Choice, DerivedSettings, choose_settin
 from infra.policy.hosting import Hosting
 
 CSV, JSON_LINES = CONTENT_TYPES[".csv"], CONTENT_TYPES[".jsonl"]
-OF_LINES = (CSV, JSON_LINES, "application/jsons")
+JSON, OF_LINES = CONTENT_TYPES[".json"], (CSV, JSON_LINES, "application/jsons")
 # The container's timeouts outlast the job's, so that the job's ends the wait and not a killed worker.
 MARGIN_SECONDS = 30
 # Folder under the output of what `servable batch --limit` reads and writes.
@@ -38,11 +38,8 @@ def has_line_responses(model: ModelTable) -> bool | None:
     object for all lines. Servable's handler returns lines, but hooks may change that.
     Source: tensorflowServing.js of https://github.com/aws/deep-learning-containers (2026-11-22)
     """
-    if model.artifact is not None and model.handler is None:
-        return None
-    if model.code is None:
-        return model.handler == "servable"
-    return None
+    unknown = model.code is not None or (model.artifact is not None and model.handler is None)
+    return None if unknown else model.handler == "servable"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,60 +59,57 @@ class BatchJob:
 
     @property
     def accept(self) -> Choice[str]:
+        chosen = self.batch.content_type
+        reason = "as it was sent: filters and joins need one format for both"
         if self.placement.served.has_code is False:
-            chosen, reason = "application/json", "without a handler every answer is JSON"
-        else:
-            chosen, reason = (
-                self.batch.content_type,
-                "as it was sent: filters and joins need both alike",
-            )
+            chosen, reason = JSON, "without a handler every answer is JSON"
         return choose_setting("accept", self.batch.accept, chosen, reason)
 
     @property
     def split(self) -> Choice[str]:
-        lines = parse_media_type(self.batch.content_type) in OF_LINES
-        reason = "a line is a record" if lines else "an object is one request"
-        return choose_setting("split", self.batch.split, "line" if lines else "none", reason)
+        chosen, reason = "none", "an object is one request"
+        if parse_media_type(self.batch.content_type) in OF_LINES:
+            chosen, reason = "line", "a line is a record"
+        return choose_setting("split", self.batch.split, chosen, reason)
 
     @property
     def strategy(self) -> Choice[str | None]:
         """Return multi_record or single_record; the value is None if objects aren't split."""
-        chosen: str | None = None
-        reason = "an object is one request"
-        if self.split.value != "none":
-            lines, types = (
-                has_line_responses(self.placement.model),
-                (self.batch.content_type, self.accept.value),
+        chosen: str | None = "single_record"
+        lines, types = (
+            has_line_responses(self.placement.model),
+            (self.batch.content_type, self.accept.value),
+        )
+        if self.split.value == "none":
+            chosen, reason = None, "an object is one request"
+        elif lines and all(parse_media_type(each) in OF_LINES for each in types):
+            chosen, reason = "multi_record", "the handler answers each line with a line"
+        elif lines is None:
+            reason = (
+                "your code may answer many lines as one; multi_record is faster, if it does not"
             )
-            if lines and all(parse_media_type(each) in OF_LINES for each in types):
-                chosen, reason = "multi_record", "the handler answers each line with a line"
-            else:
-                chosen = "single_record"
-                reason = (
-                    "your code may answer many lines as one; multi_record is faster, if it does not"
-                    if lines is None
-                    else f"many lines have one answer as {self.accept.value}"
-                    + ("" if lines else " without a handler")
-                )
+        else:
+            without = "" if lines else " without a handler"
+            reason = f"many lines have one answer as {self.accept.value}{without}"
         return choose_setting("strategy", self.batch.strategy, chosen, reason)
 
     @property
     def assemble(self) -> Choice[str]:
-        line = self.split.value == "line"
-        reason = "a record of the input is a line" if line else "one answer is the whole result"
-        return choose_setting("assemble", self.batch.assemble, "line" if line else "none", reason)
+        chosen, reason = "none", "one answer is the whole result"
+        if self.split.value == "line":
+            chosen, reason = "line", "a record of the input is a line"
+        return choose_setting("assemble", self.batch.assemble, chosen, reason)
 
     @property
     def max_concurrent(self) -> Choice[int]:
         most = MOST_PAYLOAD_MB // (self.batch.payload_mb or 1)
+        number = self.placement.instance.vcpus
+        reason = f"one for each of {number} vCPUs"
         if self.measured_concurrency is not None:
             variant, number = self.measured_concurrency
             reason = f"measured on variants.{variant}"
         elif self.placement.workers:
             number, reason = self.placement.workers, "one for each Gunicorn worker"
-        else:
-            number = self.placement.instance.vcpus
-            reason = f"one for each of {number} vCPUs"
         if number > most:
             number, reason = most, f"{reason}; more would exceed {MOST_PAYLOAD_MB} MB under way"
         return choose_setting("max_concurrent", self.batch.max_concurrent, number, reason)
@@ -123,13 +117,10 @@ class BatchJob:
     @property
     def payload_mb(self) -> Choice[int]:
         most = max(1, MOST_PAYLOAD_MB // self.max_concurrent.value)
+        chosen, reason = DEFAULT_PAYLOAD_MB, "SageMaker's own default"
         if self.strategy.value == "multi_record":
-            chosen, reason = (
-                1,
-                "the time of 1 MB is that of its rows; a failed request is sent again whole",
-            )
-        else:
-            chosen, reason = DEFAULT_PAYLOAD_MB, "SageMaker's own default"
+            chosen = 1
+            reason = "the time of 1 MB is that of its rows; a failed request is sent again whole"
         record_mb = math.ceil((self.record_bytes or 0) / BYTES_PER_MB)
         if self.split.value != "none" and record_mb > chosen:
             chosen, reason = record_mb, f"a record of [traffic] has {self.record_bytes:,} bytes"
@@ -158,10 +149,9 @@ class BatchJob:
     @cached_property
     def derived_settings(self) -> DerivedSettings:
         """Return the container's settings: those of a variant, adapted to a batch job."""
-        seconds = self.batch.timeout_seconds + MARGIN_SECONDS
-        outlasts = (
-            f"outlasts the job's {self.batch.timeout_seconds} s, so that the job ends the wait"
-        )
+        timeout = self.batch.timeout_seconds
+        seconds = timeout + MARGIN_SECONDS
+        outlasts = f"outlasts the job's {timeout} s, so that the job ends the wait"
         chosen: dict[str, tuple[object, str]] = {
             choice.name: (choice.value, choice.reason) for choice in self.placement.derived.choices
         }
@@ -188,7 +178,7 @@ class BatchJob:
             return None, "off: there is one request at a time"
         # With SAGEMAKER_BATCH, which SageMaker sets, the image's queue takes 100,000,000 batches:
         # tfs_utils.py of https://github.com/aws/deep-learning-containers (2026-08)
-        return Batching(max_batch_size=rows), f"joins the {rows} records that are asked at a time"
+        return Batching(max_batch_size=rows), f"joins the {rows} records that are sent at a time"
 
     @property
     def settings(self) -> ContainerSettings:
@@ -205,12 +195,11 @@ class BatchJob:
 
     @property
     def output_prefix(self) -> str:
-        """Return the prefix of the names of the stack outputs about this batch.
+        """Return the prefix of the names of the batch's stack outputs, which Model and StateMachine follow.
 
-        Model and StateMachine follow the prefix. The batch nightly-scores has BatchNightlyScores.
+        The batch nightly-scores has BatchNightlyScores.
         """
-        words = (word[:1].upper() + word[1:] for word in self.name.split("-"))
-        return f"Batch{''.join(words)}"
+        return "Batch" + "".join(word[:1].upper() + word[1:] for word in self.name.split("-"))
 
     def build_request(
         self,
@@ -228,9 +217,8 @@ class BatchJob:
         API_TransformResources.html next to it (2026-11-28)
         """
         batch = self.batch
-        encrypts = (
-            not self.placement.instance.local_nvme_gb
-        )  # what has disks refuses a key: the same source
+        # By the same source, a type with local disks rejects a key.
+        encrypts = not self.placement.instance.local_nvme_gb
         request = {
             "TransformJobName": job_name,
             "ModelName": model_name,
@@ -291,32 +279,28 @@ _API_VALUES: Mapping[str | None, str] = {
 def find_batch_job(environment: Environment, name: str) -> BatchJob | None:
     """Return the batch on its instance type, or None if a rule reports its type or model."""
     batch, traffic = environment.batch[name], environment.traffic
-    # A job is no endpoint: what the file says of queues and of other variants is not about it.
+    # The file's queue and other variants don't apply to a job.
     alone = environment.model_copy(update={"variants": {name: batch.variant}, "asynchronous": None})
     placed = find_placement(alone, name)
     if placed is None:
         return None
     size, rows = traffic.request_bytes, traffic.rows_per_request
+    measured = {
+        other: max(1, int(variant.scaling.max_concurrency_per_instance))
+        for other, variant in environment.serving_variants.items()
+        if (variant.model, variant.instance_type) == (batch.model, batch.instance_type)
+        and variant.scaling
+        and variant.scaling.max_concurrency_per_instance
+    }
     return BatchJob(
         name=name,
         batch=batch,
         placement=replace(placed, table="batch"),
         record_bytes=None if size is None or rows is None else math.ceil(size / rows),
-        measured_concurrency=_find_measured_concurrency(environment, batch),
+        measured_concurrency=next(iter(measured.items()), None),
         volume_kms_key=environment.endpoint.volume_kms_key,
         tags=environment.tags,
     )
-
-
-def _find_measured_concurrency(
-    environment: Environment, batch: BatchSettings
-) -> tuple[str, int] | None:
-    for name, variant in environment.serving_variants.items():
-        measured = variant.scaling and variant.scaling.max_concurrency_per_instance
-        same = (variant.model, variant.instance_type) == (batch.model, batch.instance_type)
-        if same and measured:
-            return name, max(1, int(measured))
-    return None
 
 
 def list_batch_jobs(environment: Environment) -> tuple[BatchJob, ...]:

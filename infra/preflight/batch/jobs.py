@@ -1,7 +1,6 @@
 """Rules about a batch itself: its model, instance type, names, times and locations."""
 
 import contextlib
-import json
 import math
 
 from infra.catalog import images
@@ -21,21 +20,6 @@ MOST_NAME = 64
 _SAME_DRIVER = "al2-ami-sagemaker-inference-gpu-2"
 
 
-def build_batch_example(**keys: str | int | bool) -> str:
-    """Return the lines of a valid batch, with these keys added or replaced."""
-    valid = {
-        "model": "ranker",
-        "instance_type": "ml.c5.xlarge",
-        "input": "s3://tables/rows/",
-        "output": "s3://tables/scores/",
-        "content_type": "text/csv",
-    }
-    lines = (
-        f"batch.nightly.{key} = {json.dumps(value)}" for key, value in {**valid, **keys}.items()
-    )
-    return "\n".join(lines)
-
-
 class BatchTableRule(Rule):
     """A rule about each batch: `check_part` takes its name and its table."""
 
@@ -53,19 +37,14 @@ class BatchJobRule(Rule):
 class TransformModelUnknown(BatchTableRule):
     """The model of a batch must be defined in this file."""
 
-    example = build_batch_example(model="rankr")
     key = "batch.{name}.model"
+    problem = "there is no model {batch.model!r}"
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
-        written = self.loaded.source.values.get("models", {})
-        models = sorted(written) if isinstance(written, dict) else []
+        models = self.candidate.model_names
         if batch.model not in models:
-            yield self.build_finding(
-                problem=f"there is no model {batch.model!r}",
-                allowed=", ".join(models) or "none: the file has no [models.NAME]",
-                remedy=suggest_name(batch.model, models),
-                name=name,
-            )
+            allowed = ", ".join(models) or "none: the file has no [models.NAME]"
+            yield self.build_finding(allowed=allowed, remedy=suggest_name(batch.model, models))
 
 
 class TransformMultiModel(BatchTableRule):
@@ -74,17 +53,15 @@ class TransformMultiModel(BatchTableRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html (2026-11-28)
     """
 
-    example = "\n".join(('models.many.multi_model = ["ranker"]', build_batch_example(model="many")))
     key = "batch.{name}.model"
     problem = "{batch.model} has several models, but a job cannot select one"
-    allowed = "a model with saved_model or artifact"
     remedy = "write one batch for each model"
     reads = ("models.{batch.model}",)
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
         model = self.environment.models.get(batch.model)
         if model is not None and model.multi_model is not None:
-            yield self.build_finding(name=name, batch=batch)
+            yield self.build_finding()
 
 
 class TransformInstanceType(BatchTableRule):
@@ -93,20 +70,17 @@ class TransformInstanceType(BatchTableRule):
     Source: infra/catalog/limits.json, TransformInstanceType
     """
 
-    example = build_batch_example(instance_type="ml.c5.large")
     key = "batch.{name}.instance_type"
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
-        kinds = [
-            kind for kind in find_limit("TransformInstanceType")["enum"] if kind in load_instances()
-        ]
+        known = load_instances()
+        kinds = [kind for kind in find_limit("TransformInstanceType")["enum"] if kind in known]
         if batch.instance_type not in kinds:
-            where = "for endpoints only" if batch.instance_type in load_instances() else "unknown"
+            where = "for endpoints only" if batch.instance_type in known else "unknown"
             yield self.build_finding(
                 problem=f"{batch.instance_type!r} is {where}",
                 allowed=f"the {len(kinds)} types of batch transform, such as ml.c5.xlarge",
                 remedy=suggest_name(batch.instance_type, kinds),
-                name=name,
             )
 
 
@@ -118,20 +92,18 @@ class TransformGpuDriver(BatchJobRule):
     """
 
     severity = Severity.WARNING
-    example = build_batch_example(instance_type="ml.g5.xlarge")
     key = "batch.{job.name}.instance_type"
     problem = (
         "{job.batch.instance_type}: TensorFlow {job.placement.tensorflow}'s image has CUDA {cuda}, and the "
         "newest driver of transform jobs, 535, supports CUDA {newest}"
     )
-    allowed = "images with CUDA up to {newest}, or a type without a GPU"
     remedy = "try a job before you rely on it, or choose a type without a GPU"
     reads = ("models.{job.batch.model}.tensorflow",)
 
     def check_part(self, job: BatchJob) -> Findings:
         cuda, newest = images.infer_cuda(job.placement.tensorflow), find_driver_cuda(_SAME_DRIVER)
         if job.ami is not None and images.parse_version(cuda) > images.parse_version(newest):
-            yield self.build_finding(job=job, cuda=cuda, newest=newest)
+            yield self.build_finding(cuda=cuda, newest=newest)
 
 
 class TransformName(BatchTableRule):
@@ -140,7 +112,6 @@ class TransformName(BatchTableRule):
     Source: https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html (2026-11-28)
     """
 
-    example = build_batch_example().replace("nightly", "n" * 63)
     key = "batch.{name}"
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
@@ -151,26 +122,20 @@ class TransformName(BatchTableRule):
                 allowed=f"at most {MOST_NAME}",
                 remedy="shorten the name of the batch",
                 reads=("endpoint.name",),
-                name=name,
             )
-        plain = name.replace("-", "").lower()
-        for other in list(self.environment.batch)[: list(self.environment.batch).index(name)]:
+        plain, names = name.replace("-", "").lower(), list(self.environment.batch)
+        for other in names[: names.index(name)]:
             if other.replace("-", "").lower() == plain:
-                yield self.build_finding(
-                    problem=f"{name} and {other} would have the same stack output names",
-                    allowed="names that differ by more than hyphens and case",
-                    remedy="rename one",
-                    name=name,
-                )
+                problem = f"{name} and {other} would have the same stack output names"
+                yield self.build_finding(problem=problem, remedy="rename one")
 
 
 class TransformSchedule(BatchTableRule):
-    """EventBridge Scheduler refuses an invalid expression or time zone.
+    """EventBridge Scheduler rejects an invalid expression or time zone.
 
     Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html (2026-11-28)
     """
 
-    example = build_batch_example(schedule="cron(0 2 * * *)")
     key = "batch.{name}.schedule"
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
@@ -188,38 +153,30 @@ class TransformSchedule(BatchTableRule):
         try:
             compute_last_run(batch.schedule)
         except ScheduleError as wrong:
-            yield self.build_finding(
-                problem=f"{batch.schedule}: {wrong}",
-                allowed=wrong.allowed,
-                remedy="correct it",
-                name=name,
-            )
+            problem = f"{batch.schedule}: {wrong}"
+            yield self.build_finding(problem=problem, allowed=wrong.allowed, remedy="correct it")
 
 
 class TransformLate(BatchTableRule):
     """If late_minutes isn't below max_minutes, a late run raises no alarm of its own."""
 
     severity = Severity.WARNING
-    example = build_batch_example(late_minutes=60, max_minutes=60)
     key = "batch.{name}.late_minutes"
     problem = "late_minutes {batch.late_minutes}: a run ends after {batch.max_minutes} minutes"
-    allowed = "less than max_minutes"
     remedy = "lower it, or raise max_minutes"
     reads = ("batch.{name}.max_minutes",)
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
         if batch.late_minutes >= batch.max_minutes:
-            yield self.build_finding(name=name, batch=batch)
+            yield self.build_finding()
 
 
 class TransformOverlap(BatchTableRule):
     """A run that starts before the last one has ended repeats its work, and you pay for it twice."""
 
     severity = Severity.WARNING
-    example = build_batch_example(schedule="rate(1 minute)", max_minutes=60)
     key = "batch.{name}.schedule"
     problem = "{batch.schedule} starts up to {runs} runs within max_minutes {batch.max_minutes}"
-    allowed = "an interval of max_minutes or more"
     remedy = "start runs less often, or lower max_minutes"
     reads = ("batch.{name}.max_minutes",)
 
@@ -228,7 +185,7 @@ class TransformOverlap(BatchTableRule):
             seconds = parse_interval_seconds(batch.schedule) if batch.schedule else None
             if seconds is not None and seconds < 60 * batch.max_minutes:
                 runs = math.ceil(60 * batch.max_minutes / seconds)
-                yield self.build_finding(name=name, batch=batch, runs=f"{runs:,}")
+                yield self.build_finding(runs=f"{runs:,}")
 
 
 class TransformOutputInside(BatchTableRule):
@@ -238,28 +195,24 @@ class TransformOutputInside(BatchTableRule):
     (S3Prefix: all objects that match the key name prefix, 2026-11-28)
     """
 
-    example = build_batch_example(output="s3://tables/rows/scores/")
     key = "batch.{name}.output"
     problem = "{batch.output} is under the input {batch.input}"
-    allowed = "a prefix that does not begin with the input's"
     remedy = "choose another prefix, or end the input with a slash"
     reads = ("batch.{name}.input",)
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
         # Results lie below the output, whose slash at the end may be left out.
         if f"{batch.output.rstrip('/')}/".startswith(batch.input):
-            yield self.build_finding(name=name, batch=batch)
+            yield self.build_finding()
 
 
 class TransformOutputShared(BatchTableRule):
     """Results are named after their objects: with a shared output, the later batch overwrites."""
 
-    example = "\n".join((build_batch_example(), build_batch_example().replace("nightly", "weekly")))
     key = "batch.{name}.output"
     problem = (
-        "{batch.output} is also the output of {other}, and results of one name overwrite each other"
+        "{other} also writes to {batch.output}, and results with the same name overwrite each other"
     )
-    allowed = "a prefix of its own for each batch"
     remedy = "choose another prefix"
     reads = ("batch.{other}.output",)
 
@@ -268,32 +221,25 @@ class TransformOutputShared(BatchTableRule):
             if other == name:
                 return
             if before.output.rstrip("/") == batch.output.rstrip("/"):
-                yield self.build_finding(name=name, batch=batch, other=other)
+                yield self.build_finding(other=other)
 
 
 class TransformReadsResults(BatchTableRule):
     """A batch that reads another's results reads those that exist when it starts, also of trials."""
 
     severity = Severity.WARNING
-    example = "\n".join((
-        build_batch_example(),
-        build_batch_example(input="s3://tables/scores/", output="s3://tables/top/").replace(
-            "nightly", "weekly"
-        ),
-    ))  # fmt: skip
     key = "batch.{name}.input"
     problem = (
-        "{batch.input} holds the results of {other}: a run reads those that exist at its start, even from "
-        "`servable batch --limit` too"
+        "{batch.input} contains the results of {other}: a run reads those that exist at its start, also "
+        "those of `servable batch --limit`"
     )
-    allowed = "a prefix without another batch's output"
     remedy = "choose another prefix, or start it when {other} has completed, and try with another --output"
     reads = ("batch.{other}.output",)
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
         for other, writing in self.environment.batch.items():
             if other != name and f"{writing.output.rstrip('/')}/".startswith(batch.input):
-                yield self.build_finding(name=name, batch=batch, other=other)
+                yield self.build_finding(other=other)
 
 
 class TransformTimeout(BatchJobRule):
@@ -302,10 +248,6 @@ class TransformTimeout(BatchJobRule):
     Source: serve.py and tfs_utils.py of https://github.com/aws/deep-learning-containers (2026-11-22)
     """
 
-    # In the image NGINX waits 60 s, Gunicorn kills a worker that is busy for 30 s, and a request to
-    # the model server ends after the wait time.
-
-    example = "\n".join((build_batch_example(), "batch.nightly.container.wait_time_seconds = 60"))
     remedy = "remove it: Servable then chooses it"
 
     def check_part(self, job: BatchJob) -> Findings:

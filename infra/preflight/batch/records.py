@@ -6,7 +6,7 @@ from dataclasses import replace
 from infra.parameters.batch.job import BYTES_PER_MB, OF_LINES, BatchJob, parse_media_type
 from infra.parameters.batch.settings import MOST_PAYLOAD_MB, BatchSettings
 from infra.parameters.finding import Severity
-from infra.preflight.batch.jobs import BatchJobRule, BatchTableRule, build_batch_example
+from infra.preflight.batch.jobs import BatchJobRule, BatchTableRule
 from infra.preflight.model.known_requests import find_reader
 from infra.preflight.rule import Findings
 from model_packaging.requests.known_requests import TYPES_READ, Reader
@@ -37,7 +37,6 @@ class TransformPayload(BatchJobRule):
     (MaxPayloadInMB, 2026-11-28)
     """
 
-    example = build_batch_example(payload_mb=20, max_concurrent=8)
     key = "batch.{job.name}.payload_mb"
     problem = "payload_mb {payload} x max_concurrent {concurrent} are {product} MB"
     allowed = f"at most {MOST_PAYLOAD_MB}"
@@ -46,13 +45,10 @@ class TransformPayload(BatchJobRule):
 
     def check_part(self, job: BatchJob) -> Findings:
         payload, concurrent = job.payload_mb.value, job.max_concurrent.value
-        if payload * concurrent > MOST_PAYLOAD_MB:
+        product = payload * concurrent
+        if product > MOST_PAYLOAD_MB:
             yield self.build_finding(
-                job=job,
-                given=payload,
-                payload=payload,
-                concurrent=concurrent,
-                product=payload * concurrent,
+                given=payload, payload=payload, concurrent=concurrent, product=product
             )
 
 
@@ -64,20 +60,15 @@ class TransformRecordSize(BatchJobRule):
     """
 
     severity = Severity.WARNING
-    example = (
-        build_batch_example(payload_mb=1)
-        + "\ntraffic = { request_bytes = 6_000_000, rows_per_request = 2 }"
-    )
     key = "batch.{job.name}.payload_mb"
     problem = "payload_mb {payload}: a record of [traffic] has {job.record_bytes:,} bytes"
-    allowed = "its size in MB or more"
     remedy = "raise it, and lower max_concurrent where both are over 100 MB"
     reads = ("traffic.request_bytes", "traffic.rows_per_request")
 
     def check_part(self, job: BatchJob) -> Findings:
         payload = job.payload_mb.value
         if job.split.value != "none" and (job.record_bytes or 0) > payload * BYTES_PER_MB:
-            yield self.build_finding(job=job, given=payload, payload=payload)
+            yield self.build_finding(given=payload, payload=payload)
 
 
 class TransformContentType(BatchJobRule):
@@ -87,21 +78,16 @@ class TransformContentType(BatchJobRule):
     servable_tensors/codecs.py
     """
 
-    example = build_batch_example(content_type="image/jpeg")
     key = "batch.{job.name}.content_type"
     problem = "{read_by} answers {job.batch.content_type} with 415"
-    allowed = "{types}"
     remedy = "choose one of those, or add code that reads it (models.{job.batch.model}.code)"
     reads = ("models.{job.batch.model}",)
 
     def check_part(self, job: BatchJob) -> Findings:
         read_by, _ = find_reader(self.candidate, job.placement, job.batch.model)
-        if (
-            read_by in TYPES_READ
-            and parse_media_type(job.batch.content_type) not in TYPES_READ[read_by]
-        ):
-            types = ", ".join(TYPES_READ[read_by])
-            yield self.build_finding(job=job, read_by=read_by.value, types=types)
+        types = TYPES_READ.get(read_by)
+        if types is not None and parse_media_type(job.batch.content_type) not in types:
+            yield self.build_finding(read_by=read_by.value, allowed=", ".join(types))
 
 
 class TransformSplit(BatchJobRule):
@@ -111,19 +97,17 @@ class TransformSplit(BatchJobRule):
     (SplitType, 2026-11-28)
     """
 
-    example = build_batch_example(split="tfrecord")
     key = "batch.{job.name}.split"
-    problem = "split {split}: {job.batch.content_type} has no such records"
-    allowed = "{right}"
+    problem = "split {job.split.value}: {job.batch.content_type} has no such records"
     remedy = "remove it: Servable then chooses it"
     reads = ("batch.{job.name}.content_type",)
 
     def check_part(self, job: BatchJob) -> Findings:
         split, content_type = job.split.value, job.batch.content_type
-        binary = split == "line" and _is_binary(content_type)
-        if binary or (split in ("tfrecord", "recordio") and _is_text(content_type)):
-            right = "none, tfrecord, recordio" if binary else "none, line"
-            yield self.build_finding(job=job, split=split, right=right)
+        if split == "line" and _is_binary(content_type):
+            yield self.build_finding(allowed="none, tfrecord, recordio")
+        elif split in ("tfrecord", "recordio") and _is_text(content_type):
+            yield self.build_finding(allowed="none, line")
 
 
 class TransformStrategy(BatchJobRule):
@@ -133,16 +117,14 @@ class TransformStrategy(BatchJobRule):
     (BatchStrategy, 2026-11-28)
     """
 
-    example = build_batch_example(split="none", strategy="single_record")
     key = "batch.{job.name}.strategy"
     problem = "strategy {job.batch.strategy}: the objects are not split into records"
-    allowed = "no strategy, or a split"
     remedy = "remove it, or set split"
     reads = ("batch.{job.name}.split",)
 
     def check_part(self, job: BatchJob) -> Findings:
         if job.batch.strategy is not None and job.split.value == "none":
-            yield self.build_finding(job=job)
+            yield self.build_finding()
 
 
 class TransformLines(BatchJobRule):
@@ -152,19 +134,13 @@ class TransformLines(BatchJobRule):
     https://github.com/aws/sagemaker-tensorflow-serving-container/issues/154
     """
 
-    # The results are then no lines: one JSON document for each request, which is for one record
-    # unless multi_record is set (an error). Servable's handler answers each line with a line, in
-    # the form that `accept` names.
-
     severity = Severity.WARNING
     acknowledgeable = True
-    example = build_batch_example()
     key = "batch.{job.name}.model"
     problem = (
         "models.{job.batch.model} has no handler: a request is answered with one JSON document over several "
         "lines, {many}"
     )
-    allowed = "a handler, or objects that are not split"
     remedy = 'set models.{job.batch.model}.handler = "servable"'
     reads = ("models.{job.batch.model}", "batch.{job.name}.strategy")
 
@@ -173,10 +149,10 @@ class TransformLines(BatchJobRule):
         if read_by is not Reader.NGINX or (job.split.value, job.assemble.value) != ("line", "line"):
             return
         if job.strategy.value == "multi_record":
-            finding = self.build_finding(job=job, many="for all records in it")
+            finding = self.build_finding(many="for all records in it")
             yield replace(finding, severity=Severity.ERROR)
         else:
-            yield self.build_finding(job=job, many="for each record")
+            yield self.build_finding(many="for each record")
 
 
 class TransformJoin(BatchJobRule):
@@ -185,20 +161,14 @@ class TransformJoin(BatchJobRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/batch-transform-data-processing.html (2023-06)
     """
 
-    example = build_batch_example(join=True, accept="application/json")
     reads = ("batch.{job.name}.content_type", "batch.{job.name}.accept")
 
     def check_part(self, job: BatchJob) -> Findings:
         batch, sent, accept = job.batch, parse_media_type(job.batch.content_type), job.accept.value
-        processed = {
-            "join": batch.join,
-            "input_filter": batch.input_filter,
-            "output_filter": batch.output_filter,
-        }
-        used = next((name for name, value in processed.items() if value), None)
+        keys = ("join", "input_filter", "output_filter")
+        used = next((key for key in keys if getattr(batch, key)), None)
         if used is None:
             return
-        key = f"batch.{job.name}.{used}"
         read_by, _ = find_reader(self.candidate, job.placement, batch.model)
         lines = (job.split.value, job.assemble.value)
         if sent not in (*OF_LINES, JSON):
@@ -217,8 +187,8 @@ class TransformJoin(BatchJobRule):
             remedy = "set content_type to application/jsonlines, or strategy to single_record"
         else:
             return
-        allowed = "records and answers that are alike, in CSV, JSON or JSON lines, and line by line"
-        yield self.build_finding(key, problem, given=None, allowed=allowed, remedy=remedy, job=job)
+        key = f"batch.{job.name}.{used}"
+        yield self.build_finding(key, problem, given=None, remedy=remedy)
 
 
 # $, .name, *, ['a','b'], [0,2] and [1:3], one after the other.
@@ -235,13 +205,12 @@ class TransformFilter(BatchTableRule):
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataProcessing.html (2026-11-28)
     """
 
-    example = build_batch_example(input_filter="$[?(@.x>1)]")
+    remedy = "correct it"
+    reads = ("batch.{name}.content_type", "batch.{name}.join")
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
-        for key, path in (
-            ("input_filter", batch.input_filter),
-            ("output_filter", batch.output_filter),
-        ):
+        for key in ("input_filter", "output_filter"):
+            path = getattr(batch, key)
             if path is None:
                 continue
             if _JSON_PATH.fullmatch(path) is None:
@@ -251,17 +220,11 @@ class TransformFilter(BatchTableRule):
                 problem = f"{path}: a record of CSV has no names"
                 allowed = "columns by their numbers from 0, such as $[1:]"
             elif key == "output_filter" and "SageMakerOutput" in path and not batch.join:
-                problem, allowed = (
-                    f"{path}: without join there is no SageMakerOutput",
-                    "join = true",
-                )
+                problem = f"{path}: without join there is no SageMakerOutput"
+                allowed = "join = true"
             else:
                 continue
-            reads = (f"batch.{name}.content_type", f"batch.{name}.join")
-            remedy = "correct it"
-            yield self.build_finding(
-                f"batch.{name}.{key}", problem, allowed=allowed, remedy=remedy, reads=reads
-            )
+            yield self.build_finding(f"batch.{name}.{key}", problem, allowed=allowed)
 
 
 class TransformAssemble(BatchJobRule):
@@ -271,27 +234,20 @@ class TransformAssemble(BatchJobRule):
     (AssembleWith, 2026-11-28)
     """
 
-    example = build_batch_example(assemble="none")
-    key = "batch.{job.name}.{part}"
-
     def check_part(self, job: BatchJob) -> Findings:
+        accept = job.accept.value
         if job.split.value == "none":
             return
-        accept = job.accept.value
         if _is_binary(accept):
             yield self.build_finding(
-                problem=f"several answers of {accept} in one result cannot be told apart",
+                f"batch.{job.name}.accept",
+                f"several answers of {accept} in one result cannot be separated",
                 given=accept,
-                allowed="text/csv or application/jsonlines, or objects that are not split",
                 remedy='set accept to "application/jsonlines"',
-                job=job,
-                part="accept",
             )
         elif job.assemble.value == "none" and _is_text(accept):
             yield self.build_finding(
-                problem="assemble none: the last line of a request and the first of the next become one",
-                allowed="line",
+                f"batch.{job.name}.assemble",
+                "assemble none: the last line of a request and the first of the next become one",
                 remedy="remove it: Servable then chooses it",
-                job=job,
-                part="assemble",
             )

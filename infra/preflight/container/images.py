@@ -9,7 +9,7 @@ from itertools import chain
 
 from infra.catalog import images
 from infra.catalog.images import Image, parse_own_image
-from infra.catalog.instances import find_oldest_cuda
+from infra.catalog.instances import find_gpu_fact
 from infra.parameters.finding import Severity, find_nearest
 from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
@@ -46,45 +46,30 @@ class ImageUnknown(ModelRule):
             )
         elif model.image is not None:
             return  # your own, which AWS's registries need not have
-        elif version is None:
-            yield from self._check_region(name)
-        elif self.environment.region not in images.list_regions(version):
+        elif version is not None:
+            yield from self._check_region(version, key, "change region or tensorflow")
+        else:
+            variants = self.environment.serving_variants.values()
+            each = chain.from_iterable(
+                one.variants_per_type for one in variants if one.model == name
+            )
+            chosen = {find_newest_version(one) for one in map(find_variant_machine, each) if one}
+            remedy = "change the region, or set tensorflow to a version that it has"
+            for version in sorted(chosen):
+                yield from self._check_region(version, "region", remedy)
+
+    def _check_region(self, version: str, key: str, remedy: str) -> Findings:
+        """Yield a finding if the Region lacks the image. Suggest a Region if it is misspelled."""
+        region, having = self.environment.region, images.list_regions(version)
+        if region not in having:
+            known = {one for other in images.list_versions() for one in images.list_regions(other)}
+            close = None if region in known else find_nearest(region, having)
             yield self.build_finding(
                 key,
-                f"no image for TensorFlow {version} in {self.environment.region}",
-                allowed=", ".join(images.list_regions(version)),
-                remedy=_other_region(self.environment.region, version)
-                or "change region or tensorflow",
+                f"no image for TensorFlow {version} in {region}",
+                allowed=", ".join(having),
+                remedy=f'set region = "{close}"' if close else remedy,
             )
-
-    def _check_region(self, name: str) -> Findings:
-        """Yield a finding if the Region lacks the image that is chosen by default."""
-        variants = [
-            each for each in self.environment.serving_variants.values() if each.model == name
-        ]
-        on_types = chain.from_iterable(variant.variants_per_type for variant in variants)
-        for instance in filter(None, map(find_variant_machine, on_types)):
-            version = find_newest_version(instance)
-            if self.environment.region not in images.list_regions(version):
-                yield self.build_finding(
-                    "region",
-                    f"no image for TensorFlow {version} in {self.environment.region}",
-                    allowed=", ".join(images.list_regions(version)),
-                    remedy=_other_region(self.environment.region, version)
-                    or "change the region, or set tensorflow to a version that it has",
-                )
-                return
-
-
-def _other_region(region: str, version: str) -> str | None:
-    """Return the remedy for a region that is misspelt; None for one of AWS's."""
-    known = {
-        each
-        for each_version in images.list_versions()
-        for each in images.list_regions(each_version)
-    }
-    close = None if region in known else find_nearest(region, images.list_regions(version))
-    return close and f'set region = "{close}"'
 
 
 def _find_closest(version: str, versions: list[str]) -> str:
@@ -107,26 +92,26 @@ class ImageEnded(ContainerRule):
 
     severity = Severity.WARNING
     example = 'models.ranker.tensorflow = "2.19"'
+    reads = ("instance_type",)
 
     def check_part(self, placement: Placement) -> Findings:
         version, ended = placement.tensorflow, images.find_end_of_patch(placement.tensorflow)
-        if ended is not None and placement.model.image is None:
-            patched = [
-                other
-                for other in images.list_versions()
-                if other.count(".") == 1
-                and images.find_end_of_patch(other) is None
-                and can_run(other, placement.instance)
-            ]
-            yield self.build_finding(
-                f"models.{placement.variant.model}.tensorflow",
-                f"AWS stopped patching the image of TensorFlow {version} on {ended} or before",
-                allowed=", ".join(patched) or f"none runs on the {placement.instance.gpu}",
-                remedy=f"set tensorflow to {patched[-1]}"
-                if patched
-                else f"choose {placement.instance.successor}",
-                reads=(placement.build_key("instance_type"),),
-            )
+        if ended is None or placement.model.image is not None:
+            return
+        patched = [
+            other
+            for other in images.list_versions()
+            if other.count(".") == 1
+            and images.find_end_of_patch(other) is None
+            and can_run(other, placement.instance)
+        ]
+        successor = f"choose {placement.instance.successor}"
+        yield self.build_finding(
+            f"models.{placement.variant.model}.tensorflow",
+            f"AWS stopped patching the image of TensorFlow {version} on {ended} or before",
+            allowed=", ".join(patched) or f"none runs on the {placement.instance.gpu}",
+            remedy=f"set tensorflow to {patched[-1]}" if patched else successor,
+        )
 
 
 class ImageGpuTooOld(EachVariantRule):
@@ -135,10 +120,6 @@ class ImageGpuTooOld(EachVariantRule):
     The model would load and its first operation fail.
     Source: infra/catalog/gpus.json, infra/catalog/image_facts.json, infra/catalog/inference_amis.json
     """
-
-    example = """\
-models.ranker.tensorflow = "2.20"
-variants.primary.instance_type = "ml.p2.xlarge\""""
 
     def check_part(self, name: str, variant: Variant) -> Findings:
         model = self.environment.models.get(variant.model)
@@ -152,7 +133,6 @@ variants.primary.instance_type = "ml.p2.xlarge\""""
                     f"the image of TensorFlow {model.tensorflow} (CUDA "
                     f"{images.find_cuda(model.tensorflow) or 'not documented'}) does not run on the "
                     f"{instance.gpu} of {instance.name} in variant {name}",
-                    allowed=f"{newest} (CUDA {images.find_cuda(newest)})",
                     remedy=f"set tensorflow to {newest}, or choose {instance.successor}",
                 )
 
@@ -163,39 +143,35 @@ class ImageCudaTooOld(ContainerRule):
     Source: infra/catalog/gpus.json, infra/catalog/image_facts.json; for your own image its tag (cu112)
     """
 
-    # Within a CUDA generation kernels are compiled when the container starts, which takes minutes,
-    # and cuDNN and cuBLAS may fail (a warning). An older generation does not support the GPU (an
-    # error).
-
     acknowledgeable = True
-    example = """\
-models.ranker.tensorflow = "2.3"
-variants.primary.instance_type = "ml.g5.xlarge\""""
+    problem = (
+        "the image's CUDA {cuda} has no kernels for the {placement.instance.gpu} of "
+        "{placement.instance.name}"
+    )
+    allowed = "CUDA {oldest} or newer, which TensorFlow {newest} has"
     remedy = "choose an image with a newer CUDA, or an older instance type"
+    reads = ("instance_type",)
 
     def check_part(self, placement: Placement) -> Findings:
-        instance, key = placement.instance, f"models.{placement.variant.model}"
-        oldest = find_oldest_cuda(instance.gpu or "")
-        own = parse_own_image(placement.model.image or "")
+        oldest, key = find_gpu_fact(placement.instance.gpu, "oldest_cuda"), "tensorflow"
         cuda: str | None = images.infer_cuda(placement.tensorflow)
         if placement.model.image is not None:
-            stated = re.search(r"(?<![a-z0-9])cu(?:da)?(\d\d)\.?(\d)", own.tag) if own else None
-            cuda = f"{stated[1]}.{stated[2]}" if stated else None
-        if (
-            oldest is None
-            or cuda is None
-            or images.parse_version(cuda) >= images.parse_version(oldest)
-        ):
+            own = parse_own_image(placement.model.image)
+            stated = re.search(r"(?<![a-z0-9])cu(?:da)?(\d\d)\.?(\d)", own.tag if own else "")
+            cuda, key = f"{stated[1]}.{stated[2]}" if stated else None, "image"
+        if oldest is None or cuda is None:
             return
-        finding = self.build_finding(
-            f"{key}.tensorflow" if own is None else f"{key}.image",
-            f"the image's CUDA {cuda} has no kernels for the {instance.gpu} of {instance.name}",
-            given=cuda,
-            allowed=f"CUDA {oldest} or newer, which TensorFlow {find_newest_version(instance)} has",
-            reads=(placement.build_key("instance_type"),),
-        )
-        older = images.parse_version(cuda)[0] < images.parse_version(oldest)[0]
-        yield finding if older else replace(finding, severity=Severity.WARNING)
+        has, needs = images.parse_version(cuda), images.parse_version(oldest)
+        if has < needs:
+            finding = self.build_finding(
+                f"models.{placement.variant.model}.{key}",
+                given=cuda,
+                cuda=cuda,
+                oldest=oldest,
+                newest=find_newest_version(placement.instance),
+            )
+            # In one CUDA generation kernels are compiled at the start, which takes minutes.
+            yield finding if has[0] < needs[0] else replace(finding, severity=Severity.WARNING)
 
 
 OF_SERVING = "tensorflow-inference"
@@ -243,27 +219,23 @@ class ImageOwnRegion(OwnImageRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (Image)
     """
 
-    example = 'models.ranker.image = "111111111111.dkr.ecr.us-east-1.amazonaws.com/serving:v3"'
     reads = ("region",)
 
     def check_part(self, key: str, address: str, image: Image | None) -> Findings:
         if image is not None and image.region != self.environment.region:
-            yield self.build_finding(
-                key,
-                f"the image is in {image.region}, the endpoint in {self.environment.region}",
-                allowed=f"an image in {self.environment.region}",
-                remedy=f"replicate the repository to {self.environment.region} and write that address",
-            )
+            here = self.environment.region
+            problem = f"the image is in {image.region}, the endpoint in {here}"
+            remedy = f"replicate the repository to {here} and write that address"
+            yield self.build_finding(key, problem, remedy=remedy)
 
 
 class ImageOwnKind(OwnImageRule):
-    """AWS's registries also hold images for training and for EC2, which do not work in an endpoint.
+    """AWS's registries also contain images for training and for EC2, which do not work in an endpoint.
 
     Source: https://github.com/aws/deep-learning-containers/blob/master/available_images.md (2026-11-22)
     """
 
     acknowledgeable = True
-    example = "# models.ranker.image = an image for training, from AWS's registry"
     remedy = "write such an address, or remove image: AWS's image is then chosen"
     reads = ("region",)
 
@@ -298,9 +270,13 @@ class ImageOwnVersion(VariantRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-models.ranker.tensorflow = "2.20"
-models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-serving:2.19.0-cpu\""""
+    key = "models.{placement.variant.model}.tensorflow"
+    problem = (
+        "the image's tag {image.tag} says TensorFlow {stated}, but settings and code are chosen and checked "
+        "for {placement.tensorflow}"
+    )
+    remedy = 'set tensorflow = "{stated}", or choose another image'
+    reads = ("models.{placement.variant.model}.image",)
 
     def check_part(self, placement: Placement) -> Findings:
         image = parse_own_image(placement.model.image or "")
@@ -309,15 +285,7 @@ models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-s
             return
         other = images.parse_version(number[0]) != images.parse_version(placement.tensorflow)
         if other and number[0] in images.list_versions():
-            yield self.build_finding(
-                f"models.{placement.variant.model}.tensorflow",
-                f"the image's tag {image.tag} says TensorFlow {number[0]}, but settings and code are "
-                f"chosen and checked for {placement.tensorflow}",
-                given=placement.tensorflow,
-                allowed=number[0],
-                remedy=f'set tensorflow = "{number[0]}", or choose another image',
-                reads=(f"models.{placement.variant.model}.image",),
-            )
+            yield self.build_finding(given=placement.tensorflow, image=image, stated=number[0])
 
 
 class ImageOwnMovingTag(OwnImageRule):
@@ -327,8 +295,6 @@ class ImageOwnMovingTag(OwnImageRule):
     """
 
     severity = Severity.WARNING
-    example = 'models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:latest"'
-    allowed = "a digest, or a tag that never moves"
     remedy = "write @sha256:… or a tag with a version"
 
     def check_part(self, key: str, address: str, image: Image | None) -> Findings:
@@ -344,20 +310,14 @@ class ImageDevice(VariantRule):
     """
 
     acknowledgeable = True
-    example = """\
-models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:v3-gpu"
-variants.primary.instance_type = "ml.c5.xlarge\""""
+    key = "instance_type"
     remedy = "change the image or the instance type"
+    reads = ("models.{placement.variant.model}.image",)
 
     def check_part(self, placement: Placement) -> Findings:
-        image = parse_own_image(placement.model.image or "")
+        image, instance = parse_own_image(placement.model.image or ""), placement.instance
         devices = sorted(_split_words(image) & {"cpu", "gpu"}) if image else []
-        if len(devices) == 1 and devices[0] != placement.instance.device:
-            yield self.build_finding(
-                placement.build_key("instance_type"),
-                f"the image is built for a {devices[0].upper()} by its name, but {placement.instance.name} "
-                f"is a {placement.instance.device.upper()} type",
-                given=placement.instance.name,
-                allowed=f"a {devices[0].upper()} type",
-                reads=(f"models.{placement.variant.model}.image",),
-            )
+        if len(devices) == 1 and devices[0] != instance.device:
+            problem = f"the image is built for a {devices[0].upper()} by its name, but {instance.name} is a "
+            problem += f"{instance.device.upper()} type"
+            yield self.build_finding(problem=problem, given=instance.name)

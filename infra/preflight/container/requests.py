@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from infra.catalog import images
+from infra.parameters.batch.job import OF_LINES, parse_media_type
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.parameters.rollout import CONTENT_TYPES
 from infra.parameters.table import ProjectPath
 from infra.policy.container import Batching
 from infra.preflight.rendering import format_count
@@ -28,28 +28,22 @@ class BodyRule(Rule):
     def check_part(self) -> Findings:
         key, kind = self.key, self.environment.kind
         name = key.removeprefix("traffic.")
-        given, allowed, guide = (
-            self.candidate.find_value(key),
-            getattr(kind, name),
-            kind.guide_bytes,
-        )
+        given, allowed = self.candidate.find_value(key), getattr(kind, name)
+        remedy = "send fewer rows at once, or bytes instead of JSON"
         if given is None:
             question = "whether requests and responses are within SageMaker's size limits"
             yield self.build_unchecked(key, key, question)
-        elif allowed < given <= guide:
+        elif allowed < given <= kind.guide_bytes:
             yield self.build_finding(
-                key,
-                f"{name} {given:,} exceeds the limit in the API model of InvokeEndpoint",
-                allowed=f"at most {allowed:,}; AWS's hosting FAQ says {guide:,}",
-                remedy="send fewer rows at once, or bytes instead of JSON; or try one such request against "
-                "your endpoint, and acknowledge this finding if it succeeds",
+                problem=f"{name} {given:,} exceeds the limit in the API model of InvokeEndpoint",
+                allowed=f"at most {allowed:,}; AWS's hosting FAQ says {kind.guide_bytes:,}",
+                remedy=f"{remedy}; or try one such request against your endpoint, and acknowledge this "
+                "finding if it succeeds",
             )
         elif given > allowed:
+            problem = f"{name} {given:,} is more than an endpoint of this kind carries"
             finding = self.build_finding(
-                key,
-                f"{name} {given:,} is more than an endpoint of this kind carries",
-                allowed=f"at most {allowed:,}",
-                remedy="send fewer rows at once, or bytes instead of JSON",
+                problem=problem, allowed=f"at most {allowed:,}", remedy=remedy
             )
             yield replace(finding, acknowledgeable=False)
 
@@ -88,10 +82,8 @@ class CaptureOfNothing(Rule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html
     """
 
-    example = "capture = { requests = false, answers = false }"
     key = "capture.requests"
     problem = "neither requests nor answers are captured"
-    allowed = "one of them, or both"
     remedy = "set requests or answers to true, or remove [capture]"
     reads = ("capture.answers",)
 
@@ -101,8 +93,7 @@ class CaptureOfNothing(Rule):
             yield self.build_finding(given=[capture.requests, capture.answers])
 
 
-CONVERTED = (CONTENT_TYPES[".csv"], CONTENT_TYPES[".jsonl"], "application/jsons")
-# 29 MB for 200 KB of CSV, with njs's command line; see the rule's source.
+# 29 MB for 200 KB of CSV with njs 0.9.9, which the Dockerfile of 2.20 pins; older images weren't measured.
 MEMORY_BYTES_PER_BYTE = 145
 # The size whose conversion takes 36 MB of memory per request.
 SMALL_BYTES = 250_000
@@ -110,21 +101,14 @@ BYTES_PER_MB = 10**6
 
 
 class ConversionCost(VariantRule):
-    """Without a handler NGINX converts CSV and JSON lines with a regular expression for each position.
+    """Without a handler NGINX converts CSV and JSON lines, and each byte takes 145 bytes of memory then.
 
-    Each byte takes about 145 bytes of memory while it is converted. JSON is not converted.
+    JSON is not converted.
     Source: tensorflowServing.js and the Dockerfile in scripts/docker/tensorflow/inference of
     https://github.com/aws/deep-learning-containers, read 2026-11-22
     """
 
-    # Each byte takes about 145 bytes of memory while it is converted: 200 KB of CSV took 29 MB with
-    # njs 0.9.9, which the Dockerfile of 2.20 pins with NGINX 1.30.3; the time was not measured. An
-    # image of your own with njs 0.7.9 takes 4 KB and up to 5 microseconds a byte: 864 MB for the
-    # same body. JSON is not converted. Images before 2.20 were not measured.
-
     severity = Severity.WARNING
-    example = """\
-traffic = { request_bytes = 400_000, content_types = ["text/csv"] }"""
     allowed = f"at most {SMALL_BYTES:,} bytes, or a handler"
 
     def check_part(self, placement: Placement) -> Findings:
@@ -134,9 +118,8 @@ traffic = { request_bytes = 400_000, content_types = ["text/csv"] }"""
             return
         model = f"models.{placement.variant.model}"
         for key, sent_as, size in self._list_sent(placement):
-            # Parameters and case are ignored.
-            content_type = (sent_as or "").partition(";")[0].strip().lower()
-            if content_type not in CONVERTED:
+            content_type = parse_media_type(sent_as or "")
+            if content_type not in OF_LINES:
                 continue
             if size is None:
                 question = f"whether NGINX can convert {content_type}"
@@ -160,13 +143,9 @@ traffic = { request_bytes = 400_000, content_types = ["text/csv"] }"""
         for below, golden in placement.model.golden_requests.items():
             key = f"models.{placement.variant.model}.{below}.request"
             yield key, golden.request_content_type, self._measure_size(golden.request)
-        if rollout is not None and rollout.golden_requests is not None:
-            sent = rollout.golden_requests
-            yield (
-                "rollout.golden_requests.body",
-                sent.request_content_type,
-                self._measure_size(sent.body),
-            )
+        if rollout is not None and (sent := rollout.golden_requests) is not None:
+            size = self._measure_size(sent.body)
+            yield "rollout.golden_requests.body", sent.request_content_type, size
 
     def _measure_size(self, file: ProjectPath) -> int:
         """Return a golden request's size in bytes; 0 if unreadable, which other rules report."""
@@ -194,30 +173,26 @@ class BatchBelowRequest(BatchRule):
     Source: observed with the code of image 2.20; the tuning article's 500-row requests need 500
     """
 
-    example = """\
-traffic.rows_per_request = 500
-variants.primary.container.batching = { max_batch_size = 64 }"""
+    key = "container.batching.max_batch_size"
+    problem = (
+        "max_batch_size {batching.max_batch_size} rejects requests of {rows} rows "
+        "(traffic.rows_per_request)"
+    )
     remedy = "raise it, or send fewer rows at once"
     reads = ("traffic.rows_per_request",)
 
     def check_part(self, placement: Placement, batching: Batching) -> Findings:
         rows = self.environment.traffic.rows_per_request
-        key = placement.build_key("container.batching.max_batch_size")
         if batching.max_batch_size == 0:
             # Observed with the code of image 2.20: it starts.
             problem = "max_batch_size 0: every request is answered with 400"
-            finding = self.build_finding(key, problem, allowed="1 or more", remedy="raise it")
+            finding = self.build_finding(problem=problem, remedy="raise it")
             yield replace(finding, severity=Severity.WARNING)
         elif rows is None:
             question = "whether a request fits in a batch"
-            yield self.build_unchecked(key, "traffic.rows_per_request", question)
+            yield self.build_unchecked(self.key, "traffic.rows_per_request", question)
         elif batching.max_batch_size < rows:
-            yield self.build_finding(
-                key,
-                f"max_batch_size {batching.max_batch_size} refuses requests of {rows} rows "
-                "(traffic.rows_per_request)",
-                allowed=f"{rows} or more",
-            )
+            yield self.build_finding(rows=rows)
 
 
 class BatchTimeoutAboveAlarm(BatchRule):
@@ -226,21 +201,19 @@ class BatchTimeoutAboveAlarm(BatchRule):
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     """
 
-    example = """\
-alarms.p99_latency_ms = 50
-variants.primary.container.batching = { timeout_micros = 60000 }"""
+    key = "container.batching.timeout_micros"
+    problem = (
+        "timeout_micros {batching.timeout_micros} is as long as the alarm's threshold, p99_latency_ms "
+        "{alarm_ms:g}"
+    )
+    allowed = "less than {most:g}"
     remedy = "lower it, or raise alarms.p99_latency_ms"
     reads = ("alarms.p99_latency_ms",)
 
     def check_part(self, placement: Placement, batching: Batching) -> Findings:
         alarm_ms = self.environment.alarms.p99_latency_ms
         if alarm_ms is not None and batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
-            yield self.build_finding(
-                placement.build_key("container.batching.timeout_micros"),
-                f"timeout_micros {batching.timeout_micros} is as long as the alarm's threshold, "
-                f"p99_latency_ms {alarm_ms:g}",
-                allowed=f"less than {alarm_ms * MICROS_PER_MS:g}",
-            )
+            yield self.build_finding(alarm_ms=alarm_ms, most=alarm_ms * MICROS_PER_MS)
 
 
 class BatchQueueShort(BatchRule):
@@ -251,22 +224,20 @@ class BatchQueueShort(BatchRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-models.ranker.code = "code"
-variants.primary.container.gunicorn_workers = 16
-variants.primary.container.batching = { max_enqueued_batches = 4 }"""
+    key = "container.batching.max_enqueued_batches"
+    problem = "{queues} of {queue} cannot hold the requests of {workers}"
+    allowed = "{least} or more"
     remedy = "raise it, or remove it"
+    reads = ("container.gunicorn_workers",)
 
     def check_part(self, placement: Placement, batching: Batching) -> Findings:
-        queue = batching.max_enqueued_batches
-        if queue is not None and queue * placement.processes < placement.workers:
-            least = -(-placement.workers // placement.processes)
+        queue, processes = batching.max_enqueued_batches, placement.processes
+        if queue is not None and queue * processes < placement.workers:
             yield self.build_finding(
-                placement.build_key("container.batching.max_enqueued_batches"),
-                f"{format_count(placement.processes, 'queue')} of {queue} hold less than "
-                f"{format_count(placement.workers, 'worker')}",
-                allowed=f"{least} or more",
-                reads=(placement.build_key("container.gunicorn_workers"),),
+                queues=format_count(processes, "queue"),
+                queue=queue,
+                workers=format_count(placement.workers, "worker"),
+                least=-(-placement.workers // processes),
             )
 
 
@@ -277,12 +248,7 @@ class BatchFixedShape(BatchRule):
     ("For batched calls", and SplitOutputTensors in batching_session.cc; 9d981c5, 2026-11-22)
     """
 
-    # A value without dimensions is then answered with 400, an output that does not grow with its
-    # batch fails, and a fixed first dimension no longer matches as soon as two requests are merged.
-
     acknowledgeable = True
-    example = "# container.batching for a model exported with the input shape [1, 224, 224, 3]"
-    allowed = "an unknown first dimension (None, -1) in every input and output"
     remedy = "export the model with unknown first dimensions, or remove batching"
 
     def check_part(self, placement: Placement, batching: Batching) -> Findings:
@@ -293,7 +259,7 @@ class BatchFixedShape(BatchRule):
                     if why is None:
                         continue
                     finding = self.build_finding(
-                        placement.build_key("container.batching"),
+                        "container.batching",
                         f"{name}, version {folder.name}: requests of the signature {signature} cannot "
                         f"be merged: {why}",
                         reads=(f"models.{name}.saved_model",),

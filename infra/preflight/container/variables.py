@@ -31,6 +31,8 @@ def _build_environment(placement: Placement) -> dict[str, str]:
 class VariableRule(Rule):
     """A rule about each of the file's own environment variables."""
 
+    key = "environment.{name}"
+
     def list_parts(self) -> Parts:
         for placement in self.candidate.containers:
             for name, value in placement.variant.environment.items():
@@ -43,18 +45,17 @@ class VariablesTooMany(ContainerRule):
     Source: infra/catalog/limits.json, EnvironmentMap
     """
 
-    example = "# 101 keys in variants.primary.environment"
     remedy = "put some into a file in the code folder"
 
     def check_part(self, placement: Placement) -> Findings:
         count, allowed = len(_build_environment(placement)), find_maximum("EnvironmentMap")
         if count > allowed:
-            own = allowed - (count - len(placement.variant.environment))
+            own = len(placement.variant.environment)
             yield self.build_finding(
-                placement.build_key("environment"),
-                f"{len(placement.variant.environment)} variables and those of the container make {count}",
+                "environment",
+                f"{own} variables and those of the container make {count}",
                 given=count,
-                allowed=f"at most {allowed} in all, {own} of your own",
+                allowed=f"at most {allowed} in all, {allowed - count + own} of your own",
             )
 
 
@@ -64,17 +65,13 @@ class VariableTooLong(VariableRule):
     Source: infra/catalog/limits.json, EnvironmentValue
     """
 
-    example = "# a value of 1025 characters in variants.primary.environment"
     remedy = "put it into a file in the code folder"
 
     def check_part(self, placement: Placement, name: str, value: str) -> Findings:
         allowed = find_maximum("EnvironmentValue")
         if len(value) > allowed:
-            yield self.build_finding(
-                placement.build_key(f"environment.{name}"),
-                f"{name} has {len(value)} characters",
-                allowed=f"at most {allowed}",
-            )
+            problem = f"{name} has {len(value)} characters"
+            yield self.build_finding(problem=problem, allowed=f"at most {allowed}")
 
 
 class VariablesTooLarge(ContainerRule):
@@ -84,20 +81,15 @@ class VariablesTooLarge(ContainerRule):
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
     """
 
-    example = "# 33 values of 1,000 characters in variants.primary.environment"
     allowed = f"at most {MOST_BYTES:,}"
     remedy = "put some into a file in the code folder"
 
     def check_part(self, placement: Placement) -> Findings:
-        size = sum(
-            len(f"{name}{value}".encode()) for name, value in _build_environment(placement).items()
-        )
+        variables = _build_environment(placement).items()
+        size = sum(len(f"{name}{value}".encode()) for name, value in variables)
         if size > MOST_BYTES:
-            yield self.build_finding(
-                placement.build_key("environment"),
-                f"names and values have {size:,} bytes together, the container's included",
-                given=size,
-            )
+            problem = f"names and values have {size:,} bytes together, the container's included"
+            yield self.build_finding("environment", problem, given=size)
 
 
 class VariableHoldsSecret(VariableRule):
@@ -108,27 +100,16 @@ class VariableHoldsSecret(VariableRule):
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeModel.html (Environment)
     """
 
-    # Recognized by content are private keys, tokens of AWS, GitHub, Slack and others, and passwords
-    # in URLs; by its name (a warning) what ends in PASSWORD, API_KEY and the like. Names of where a
-    # secret is kept are none.
-
     acknowledgeable = True
-    example = (
-        'variants.primary.environment.DATABASE_URL = "postgresql://scorer:k7Rw2@db.internal/users"'
-    )
-    allowed = "the name or the ARN of a secret in AWS Secrets Manager"
-    remedy = "put the secret there, and read it when the code is imported"
+    remedy = "put it into AWS Secrets Manager, and read it when the code is imported"
 
     def check_part(self, placement: Placement, name: str, value: str) -> Findings:
         looks_like = find_secret(f"{name}={value}".encode())
-        if looks_like is None and not is_named_secret(name, value):
-            return
-        finding = self.build_finding(
-            placement.build_key(f"environment.{name}"),
-            f"{name} looks like {looks_like or 'a secret, by its name'}: it would be in the template",
-            given=None,
-        )
-        yield finding if looks_like else replace(finding, severity=Severity.WARNING)
+        if looks_like or is_named_secret(name, value):
+            kind = looks_like or "a secret, by its name"
+            problem = f"{name} looks like {kind}: it would be in the template"
+            finding = self.build_finding(problem=problem, given=None)
+            yield finding if looks_like else replace(finding, severity=Severity.WARNING)
 
 
 class VariableInert(VariableRule):
@@ -141,17 +122,12 @@ class VariableInert(VariableRule):
 
     severity = Severity.WARNING
     example = f'variants.primary.environment.{OLD_ONEDNN_SWITCH} = "1"'
-    allowed = "variables that the image reads"
     remedy = "remove it"
+    reads = ("models.{placement.variant.model}.tensorflow",)
 
     def check_part(self, placement: Placement, name: str, value: str) -> Findings:
-        reason = explain_inert_variable(name, value, tensorflow=placement.tensorflow)
-        if reason is not None:
-            yield self.build_finding(
-                placement.build_key(f"environment.{name}"),
-                f"{name} = {value!r} has no effect: {reason}",
-                reads=(f"models.{placement.variant.model}.tensorflow",),
-            )
+        if reason := explain_inert_variable(name, value, tensorflow=placement.tensorflow):
+            yield self.build_finding(problem=f"{name} = {value!r} has no effect: {reason}")
 
 
 class VariableUnsupported(VariableRule):
@@ -161,13 +137,9 @@ class VariableUnsupported(VariableRule):
     """
 
     acknowledgeable = True
-    example = 'variants.primary.environment.SAGEMAKER_BATCH = "true"'
+    problem = "{name} = {value!r} changes what the container serves"
     remedy = "remove it"
 
     def check_part(self, placement: Placement, name: str, value: str) -> Findings:
         if name in UNSUPPORTED:
-            yield self.build_finding(
-                placement.build_key(f"environment.{name}"),
-                f"{name} = {value!r} changes what the container serves",
-                allowed=UNSUPPORTED[name],
-            )
+            yield self.build_finding(allowed=UNSUPPORTED[name])

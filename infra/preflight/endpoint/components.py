@@ -8,13 +8,12 @@ from collections import Counter
 from dataclasses import replace
 
 from infra.catalog.instances import load_instances
-from infra.parameters.finding import Severity
+from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.parameters.variant import OF_COMPONENTS, Variant
 from infra.policy.sizing import (
     MIB_PER_GIB,
     compute_copy_room,
-    compute_memory,
     count_instances_for_copies,
 )
 from infra.preflight.rendering import format_count
@@ -41,32 +40,24 @@ class ComponentExcluded(ComponentRule):
     (several containers, 2026); botocore 1.44.5 (2026-11)
     """
 
-    # An asynchronous request cannot; a serverless variant has no instances; a model of several is
-    # refused as a component. That samples, copies for a shadow, weights or guarded updates work
-    # with components is documented nowhere.
-
-    example = """\
-variants.primary.sleep_after_minutes = 15
-capture = { sample_percent = 10 }"""
-    allowed = "only without sleep_after_minutes and components"
-
     def check_part(self, name: str, variant: Variant) -> Findings:
+        environment, models = self.environment, self.environment.models
         key, own = f"variants.{name}", "components" if variant.components else "sleep_after_minutes"
-        count = len(self.environment.variants)
-        excluded = {
+        count = len(environment.variants)
+        excluded: dict[str, tuple[object, str]] = {
             "variants": (count > 1, format_count(count, "variant")),
-            f"{key}.serverless": (variant.serverless is not None, "serverless"),
+            f"{key}.serverless": (variant.serverless, "serverless"),
             f"{key}.shadow": (variant.shadow, "shadow"),
-            f"{key}.instance_pools": (variant.instance_pools is not None, "instance_pools"),
-            f"{key}.core_dumps": (variant.core_dumps is not None, "core_dumps"),
-            "capture": (self.environment.capture is not None, "data capture"),
-            "asynchronous": (self.environment.asynchronous is not None, "queue"),
-            "rollout": (self.environment.rollout is not None, "guarded update"),
+            f"{key}.instance_pools": (variant.instance_pools, "instance_pools"),
+            f"{key}.core_dumps": (variant.core_dumps, "core_dumps"),
+            "capture": (environment.capture, "data capture"),
+            "asynchronous": (environment.asynchronous, "queue"),
+            "rollout": (environment.rollout, "guarded update"),
         }
-        for served in self.environment.serving_variants.values():
-            model = self.environment.models.get(served.model)
-            many = model is not None and model.multi_model is not None
-            excluded[f"models.{served.model}.multi_model"] = many, "multi_model"
+        for name_of_model in {served.model for served in environment.serving_variants.values()}:
+            model = models.get(name_of_model)
+            many = model is not None and model.multi_model
+            excluded[f"models.{name_of_model}.multi_model"] = many, "multi_model"
         for other, (present, what) in excluded.items():
             if present:
                 yield self.build_finding(
@@ -84,22 +75,17 @@ class ComponentKeys(ComponentRule):
     Source: infra/parameters/variant.py
     """
 
-    example = 'variants.primary.components.copies = { model = "ranker" }'
+    key = "variants.{name}.{field}"
+    problem = "{field} of variant {name} has no effect: it has components"
+    allowed = "{own} in [variants.{name}.components.NAME]"
     remedy = 'move it into the components that need it, or remove it (in a base file: model = "")'
+    reads = ("variants.{name}.components",)
 
     def check_part(self, name: str, variant: Variant) -> Findings:
-        if not variant.components:
-            return
-        for key in (*OF_COMPONENTS, "copy_memory_mib"):
-            if getattr(variant, key) != Variant.model_fields[key].default:
-                own = "memory_mib" if key == "copy_memory_mib" else key
-                yield self.build_finding(
-                    f"variants.{name}.{key}",
-                    f"{key} of variant {name} has no effect: it has components",
-                    given=None,
-                    allowed=f"{own} in [variants.{name}.components.NAME]",
-                    reads=(f"variants.{name}.components",),
-                )
+        for field in (*OF_COMPONENTS, "copy_memory_mib") if variant.components else ():
+            if getattr(variant, field) != Variant.model_fields[field].default:
+                own = "memory_mib" if field == "copy_memory_mib" else field
+                yield self.build_finding(given=None, field=field, own=own)
 
 
 class ComponentName(ComponentRule):
@@ -108,14 +94,9 @@ class ComponentName(ComponentRule):
     Source: botocore 1.44.5 (InferenceComponentName)
     """
 
-    example = f"""\
-endpoint.name = "{"e" * 60}"
-variants.primary.sleep_after_minutes = 15"""
-
     def check_part(self, name: str, variant: Variant) -> Findings:
-        twice = Counter(
-            each for other in self.environment.variants.values() for each in other.components
-        )
+        variants = self.environment.variants
+        twice = Counter(each for other in variants.values() for each in other.components)
         for each in variant.components or (name,):
             component = f"{self.environment.endpoint.name}-{each}"
             if len(component) > LONGEST_NAME:
@@ -126,14 +107,10 @@ variants.primary.sleep_after_minutes = 15"""
                     remedy="shorten one of the two names",
                     reads=(f"variants.{name}",),
                 )
-            if each in variant.components and (
-                each in self.environment.variants or twice[each] > 1
-            ):
+            if each in variant.components and (each in variants or twice[each] > 1):
                 yield self.build_finding(
                     f"variants.{name}.components.{each}",
                     f"{each} is also the name of a variant, or of another component",
-                    given=None,
-                    allowed="a name of its own",
                     remedy="rename it",
                     reads=("variants",),
                 )
@@ -146,77 +123,58 @@ class ComponentBounds(EachVariantRule):
     (2026-11-23)
     """
 
-    example = """\
-variants.primary.sleep_after_minutes = 15
-variants.primary.min_instances = 2"""
+    key = "{table}.{bound}"
+    reads = ("{table}.{partner}",)
 
     def check_part(self, name: str, variant: Variant) -> Findings:
-        key = f"variants.{name}"
+        table, least = f"variants.{name}", variant.min_instances
         asleep = variant.sleep_after_minutes is not None
-        if asleep and variant.min_instances and "min_instances" in variant.model_fields_set:
-            yield self.build_finding(
-                f"{key}.min_instances",
-                f"min_instances {variant.min_instances}: the variant sleeps, and then has no instances",
-                allowed="no min_instances with sleep_after_minutes",
-                remedy="remove one of them; at_least in a schedule keeps instances for some hours",
-                reads=(f"{key}.sleep_after_minutes",),
-            )
+        if asleep and least and "min_instances" in variant.model_fields_set:
+            problem = f"min_instances {least}: the variant sleeps, and then has no instances"
+            remedy = "remove one of them; at_least in a schedule keeps instances for some hours"
+            yield self._report(table, "min_instances", problem, remedy)
         if not variant.has_copies and variant.copy_memory_mib is not None:
-            yield self.build_finding(
-                f"{key}.copy_memory_mib",
-                f"copy_memory_mib {variant.copy_memory_mib} has no effect: the variant does not sleep",
-                allowed="only with sleep_after_minutes",
-                remedy="remove it",
-                reads=(f"{key}.sleep_after_minutes",),
-            )
+            problem = f"copy_memory_mib {variant.copy_memory_mib} has no effect: the variant does not sleep"
+            yield self._report(table, "copy_memory_mib", problem, "remove it")
         awake = [each for each, own in variant.components.items() if not own.sleep_after_minutes]
-        if awake and variant.min_instances == 0:
-            yield self.build_finding(
-                f"{key}.min_instances",
-                f"min_instances 0 is never reached: {', '.join(awake)} never sleeps",
-                allowed="1 or more, or sleep_after_minutes in every component",
-                remedy="remove it",
-                reads=tuple(f"{key}.components.{each}" for each in awake),
-            )
+        if awake and least == 0:
+            problem = f"min_instances 0 is never reached: {', '.join(awake)} never sleeps"
+            yield self._report(table, "min_instances", problem, "remove it", "components")
         for each in variant.components:
-            yield from self._check_copies(f"{key}.components.{each}", variant.for_component(each))
+            yield from self._check_copies(f"{table}.components.{each}", variant.for_component(each))
 
-    def _check_copies(self, key: str, narrowed: Variant) -> Findings:
-        own = narrowed.components[key.rpartition(".")[2]]
+    def _check_copies(self, table: str, narrowed: Variant) -> Findings:
+        own = narrowed.components[table.rpartition(".")[2]]
         least, most = narrowed.capacity
         stated = "min_copies" in own.model_fields_set
         if own.sleep_after_minutes and stated and own.min_copies:
-            yield self.build_finding(
-                f"{key}.min_copies",
-                f"min_copies {own.min_copies}: the component sleeps, and then has no copies",
-                allowed="0, or no min_copies, with sleep_after_minutes",
-                remedy="remove one of them; at_least in a schedule keeps copies for some hours",
-                reads=(f"{key}.sleep_after_minutes",),
-            )
+            problem = f"min_copies {own.min_copies}: the component sleeps, and then has no copies"
+            remedy = "remove one of them; at_least in a schedule keeps copies for some hours"
+            yield self._report(table, "min_copies", problem, remedy)
         elif own.min_copies == 0 and not own.sleep_after_minutes:
-            yield self.build_finding(
-                f"{key}.min_copies",
-                "min_copies 0: nothing stops the last copy or starts the first one",
-                allowed="1 or more; 0 with sleep_after_minutes",
-                remedy="raise it, or add sleep_after_minutes = 15",
-                reads=(f"{key}.sleep_after_minutes",),
-            )
+            problem = "min_copies 0: nothing stops the last copy or starts the first one"
+            remedy = "raise it, or add sleep_after_minutes = 15"
+            yield self._report(table, "min_copies", problem, remedy)
         if least > most:
-            yield self.build_finding(
-                f"{key}.min_copies",
-                f"min_copies {least} is above max_copies {most}",
-                allowed=f"1 to {most}",
-                remedy="lower min_copies or raise max_copies",
-                reads=(f"{key}.max_copies",),
-            )
+            problem = f"min_copies {least} is above max_copies {most}"
+            remedy = "lower min_copies or raise max_copies"
+            yield self._report(table, "min_copies", problem, remedy, "max_copies")
         elif most > max(1, least) and narrowed.scaling is None:
-            yield self.build_finding(
-                f"{key}.max_copies",
-                f"max_copies {most} is never reached: nothing scales",
-                allowed=f"{max(1, least)}, or a table [{key}.scaling]",
-                remedy="add the table with max_rps_per_instance, or remove max_copies",
-                reads=(f"{key}.scaling",),
-            )
+            problem = f"max_copies {most} is never reached: nothing scales"
+            remedy = "add the table with max_rps_per_instance, or remove max_copies"
+            yield self._report(table, "max_copies", problem, remedy, "scaling")
+
+    def _report(
+        self,
+        table: str,
+        bound: str,
+        problem: str,
+        remedy: str,
+        partner: str = "sleep_after_minutes",
+    ) -> Finding:
+        return self.build_finding(
+            problem=problem, remedy=remedy, table=table, bound=bound, partner=partner
+        )
 
 
 class ComponentInstanceType(ComponentRule):
@@ -227,9 +185,6 @@ class ComponentInstanceType(ComponentRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.instance_type = "ml.m5.xlarge"
-variants.primary.sleep_after_minutes = 15"""
     key = "variants.{name}.instance_type"
     problem = "{variant.instance_type}: AWS's SDK rejects inference components on this family"
     allowed = "ml.c5, ml.c6i, ml.m6i, ml.g5 and others: not ml.m5, ml.m5d, ml.c5d, ml.p2"
@@ -238,7 +193,7 @@ variants.primary.sleep_after_minutes = 15"""
 
     def check_part(self, name: str, variant: Variant) -> Findings:
         if (variant.instance_type or "").startswith(("ml.m5.", "ml.m5d.", "ml.c5d.", "ml.p2.")):
-            yield self.build_finding(name=name, variant=variant)
+            yield self.build_finding()
 
 
 class ComponentMemory(VariantRule):
@@ -249,36 +204,34 @@ class ComponentMemory(VariantRule):
     """
 
     acknowledgeable = True
-    example = """\
-variants.primary.sleep_after_minutes = 15
-variants.primary.copy_memory_mib = 128"""
+    key = "{chosen.name}"
+    problem = (
+        "{chosen.name} {chosen.value}: model servers and workers need {least} MiB, and "
+        "{placement.instance.name} has room for {most}"
+    )
+    reads = ("instance_type", "models.{placement.variant.model}")
 
     def check_part(self, placement: Placement) -> Findings:
         chosen = placement.copy_memory_mib
         if not placement.variant.has_copies or placement.variant.serverless is not None:
             return
-        if placement.served.server_gib is None:
+        need = placement.memory_need
+        if need is None:
             yield from self.report_unknown_size(placement)
             return
-        need = compute_memory(
-            placement.instance,
-            placement.served,
-            processes=placement.processes,
-            workers=placement.workers,
-        )
-        least = int((need.servers_gib + need.workers_gib) * MIB_PER_GIB) if need else 0
+        least = int((need.servers_gib + need.workers_gib) * MIB_PER_GIB)
         most = int(compute_copy_room(placement.whole_instance)[2])
         if not least <= chosen.value <= most:
+            remedy = "lower tfs_processes or gunicorn_workers, or choose a larger type"
+            if chosen.origin == "file":
+                remedy = "remove it: the required memory is reserved"
             yield self.build_finding(
-                placement.build_key(chosen.name),
-                f"{chosen.name} {chosen.value}: model servers and workers need {least} MiB, and "
-                f"{placement.instance.name} has room for {most}",
                 given=chosen.value,
                 allowed=f"{least} to {most}" if least <= most else f"at most {most}",
-                remedy="remove it: the required memory is reserved"
-                if chosen.origin == "file"
-                else "lower tfs_processes or gunicorn_workers, or choose a larger type",
-                reads=(placement.build_key("instance_type"), f"models.{placement.variant.model}"),
+                remedy=remedy,
+                chosen=chosen,
+                least=least,
+                most=most,
             )
 
 
@@ -289,54 +242,42 @@ class ComponentsFit(ComponentRule):
     resources"); botocore 1.44.5 (InferenceComponentComputeResourceRequirements)
     """
 
-    # Copies are taken to be placed largest first, each on the first instance with room. Of an
-    # instance's memory a tenth is the system's; less was seen to be schedulable.
-
     acknowledgeable = True
-    example = """\
-variants.primary.model = ""
-variants.primary.components.copies = { model = "ranker", cpus = 3, min_copies = 2 }"""
 
     def check_part(self, name: str, variant: Variant) -> Findings:
         whole = load_instances().get(variant.instance_type or "")
         placed = [each for each in self.candidate.placements if each.name in variant.components]
         if whole is None or not placed:
             return
-        room = compute_copy_room(whole)
+        room, limit = compute_copy_room(whole), variant.instance_limit
         for each in placed:
             for asked, most in ((each.copy_cpus, whole.vcpus), (each.copy_gpus, whole.gpus)):
                 if asked.value > most:
                     yield self.build_finding(
                         each.build_key(asked.name),
                         f"{asked.name} {asked.value:g}: {whole.name} has {most}",
-                        allowed=f"at most {most}",
                         remedy="lower it, or choose a larger type",
                         reads=(f"variants.{name}.instance_type",),
                     )
-        for bound, (when, severity) in enumerate(
-            (("at the start", Severity.ERROR), ("at max_copies", Severity.WARNING))
-        ):
+        for bound, when in enumerate(("at the start", "at max_copies")):
             needs = [
                 (each.copy_cpus.value, each.copy_gpus.value, each.copy_memory_mib.value)
                 for each in placed
                 for _ in range(max(1, each.variant.capacity[bound]))
             ]
             needed = count_instances_for_copies(needs, room)
-            if needed is not None and needed > variant.instance_limit:
-                yield replace(
-                    self.build_finding(
-                        f"variants.{name}.max_instances",
-                        f"max_instances {variant.instance_limit}: {len(needs)} copies {when} need {needed} "
-                        f"of {whole.name}, which has {whole.vcpus} vCPUs, "
-                        f"{format_count(whole.gpus, 'GPU')} and "
-                        f"{room[2]:.0f} MiB for copies",
-                        given=variant.instance_limit,
-                        allowed=f"{needed} or more",
-                        remedy="raise it, lower what copies reserve, or choose a larger type",
-                        reads=(f"variants.{name}.components", f"variants.{name}.instance_type"),
-                    ),
-                    severity=severity,
+            if needed is not None and needed > limit:
+                finding = self.build_finding(
+                    f"variants.{name}.max_instances",
+                    f"max_instances {limit}: {len(needs)} copies {when} need {needed} of {whole.name}, which "
+                    f"has {whole.vcpus} vCPUs, {format_count(whole.gpus, 'GPU')} and {room[2]:.0f} MiB for "
+                    "copies",
+                    given=limit,
+                    allowed=f"{needed} or more",
+                    remedy="raise it, lower what copies reserve, or choose a larger type",
+                    reads=(f"variants.{name}.components", f"variants.{name}.instance_type"),
                 )
+                yield replace(finding, severity=Severity.WARNING) if bound else finding
                 return
 
 
@@ -347,13 +288,8 @@ class ComponentGpusIdle(ComponentRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.model = ""
-variants.primary.instance_type = "ml.g5.xlarge"
-variants.primary.components.copies = { model = "ranker", gpus = 0 }"""
     key = "variants.{name}.instance_type"
     problem = "no component reserves a GPU of {variant.instance_type}"
-    allowed = "gpus = 1 or more in a component, or a type without GPUs"
     remedy = (
         "give gpus in [variants.{name}.components.NAME]: GPUs are divided only if each "
         "component gets one"
@@ -362,12 +298,9 @@ variants.primary.components.copies = { model = "ranker", gpus = 0 }"""
 
     def check_part(self, name: str, variant: Variant) -> Findings:
         placed = [each for each in self.candidate.placements if each.name in variant.components]
-        if (
-            placed
-            and placed[0].whole_instance.gpus
-            and not any(each.copy_gpus.value for each in placed)
-        ):
-            yield self.build_finding(name=name, variant=variant)
+        reserved = any(each.copy_gpus.value for each in placed)
+        if placed and placed[0].whole_instance.gpus and not reserved:
+            yield self.build_finding()
 
 
 class ComponentRepeated(ComponentRule):
@@ -377,11 +310,6 @@ class ComponentRepeated(ComponentRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.model = ""
-variants.primary.components.first = { model = "ranker" }
-variants.primary.components.second = { model = "ranker" }"""
-    allowed = "each model once"
     remedy = (
         "remove one and raise max_copies of the other, or accept it if their settings must differ"
     )

@@ -5,6 +5,7 @@ zero: docs/variants.md says so, and it isn't a finding.
 """
 
 from infra.parameters.finding import Severity
+from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import (
@@ -19,7 +20,6 @@ from infra.preflight.rule import (
     Rule,
     VariantRule,
     VariantTableRule,
-    build_artifact_example,
 )
 
 
@@ -36,14 +36,8 @@ class AsynchronousMultiModel(AsynchronousRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html
     """
 
-    example = """\
-asynchronous = {}
-models.one.saved_model = "model"
-models.many.multi_model = ["one"]
-variants.primary.model = "many\""""
     key = "variants.{name}.model"
     problem = "{variant.model} has several models, but an asynchronous request cannot select one"
-    allowed = "a model with saved_model or artifact"
     remedy = "choose another model, or remove [asynchronous]"
     reads = ("asynchronous",)
 
@@ -62,14 +56,10 @@ class AsynchronousSeveral(AsynchronousRule):
     """
 
     acknowledgeable = True
-    example = """\
-asynchronous = {}
-variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     key = "asynchronous"
     problem = (
         "{count} variants share one queue, and its length is known only for the whole endpoint"
     )
-    allowed = "one variant"
     remedy = "write a separate environment for each variant"
     reads = ("variants",)
 
@@ -87,21 +77,17 @@ class AsynchronousCapture(AsynchronousRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-asynchronous = {}
-capture = { sample_percent = 10 }"""
     key = "capture.sample_percent"
     problem = (
-        "sample_percent {environment.capture.sample_percent}: [asynchronous] already keeps every "
+        "sample_percent {self.environment.capture.sample_percent}: [asynchronous] already keeps every "
         "request and answer"
     )
-    allowed = "no [capture]"
     remedy = "remove [capture]"
     reads = ("asynchronous",)
 
     def check_part(self) -> Findings:
         if self.environment.capture is not None:
-            yield self.build_finding(environment=self.environment)
+            yield self.build_finding()
 
 
 OF_INSTANCES = (
@@ -131,20 +117,15 @@ class ServerlessInstanceKeys(ServerlessRule):
     (ServerlessConfig: instead of an instance-based configuration)
     """
 
-    example = """\
-variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
-variants.primary.min_instances = 2"""
+    key = "variants.{name}.{field}"
+    problem = "{field} {value}: a serverless variant has no instances"
     remedy = "remove it, or remove serverless"
+    reads = ("variants.{name}.serverless",)
 
     def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
-        for key in OF_INSTANCES:
-            if key in variant.model_fields_set:
-                yield self.build_finding(
-                    f"variants.{name}.{key}",
-                    f"{key} {getattr(variant, key)}: a serverless variant has no instances",
-                    allowed=f"no {key}",
-                    reads=(f"variants.{name}.serverless",),
-                )
+        for field in OF_INSTANCES:
+            if field in variant.model_fields_set:
+                yield self.build_finding(field=field, value=getattr(variant, field))
 
 
 class ServerlessExcluded(ServerlessRule):
@@ -158,40 +139,33 @@ class ServerlessExcluded(ServerlessRule):
     (guardrails only apply to asynchronous and real-time endpoints)
     """
 
-    example = """\
-variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
-capture = { sample_percent = 10 }"""
-    allowed = "only with an instance_type"
     remedy = "remove it, or remove serverless"
+    reads = ("variants.{name}.serverless",)
 
     def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
-        model, model_key = self.environment.models.get(variant.model), f"models.{variant.model}"
-        isolation = self.environment.security.network_isolation
-        count = len(self.environment.variants)
-        isolated = model is not None and model.network_isolation
-        many = model is not None and model.multi_model is not None
-        unpacked = model is not None and model.compression == "none"
+        environment, key = self.environment, f"models.{variant.model}"
+        model = environment.models.get(variant.model) or ModelTable()
+        count = len(environment.variants)
         excluded = {
-            "variants": (count > 1, format_count(count, "variant")),
-            "network": (bool(self.environment.network.subnets), "VPC"),
-            "security.network_isolation": (isolation, "network isolation"),
-            f"{model_key}.network_isolation": (isolated, "network isolation"),
-            f"{model_key}.multi_model": (many, "multi_model"),
-            f"{model_key}.compression": (unpacked, 'compression = "none"'),
-            "capture": (self.environment.capture is not None, "data capture"),
-            "asynchronous": (self.environment.asynchronous is not None, "queue"),
-            "rollout": (self.environment.rollout is not None, "guarded update"),
+            "network": (environment.network.subnets, "a VPC"),
+            "security.network_isolation": (
+                environment.security.network_isolation,
+                "network isolation",
+            ),
+            f"{key}.network_isolation": (model.network_isolation, "network isolation"),
+            f"{key}.multi_model": (model.multi_model, "multi_model"),
+            f"{key}.compression": (model.compression == "none", 'compression = "none"'),
+            "capture": (environment.capture, "data capture"),
+            "asynchronous": (environment.asynchronous, "a queue"),
+            "rollout": (environment.rollout, "guarded updates"),
         }
-        for key, (present, what) in excluded.items():
+        if count > 1:
+            alone = f"{format_count(count, 'variant')}, and {name} is serverless: it must be the only one"
+            yield self.build_finding("variants", alone)
+        for other, (present, what) in excluded.items():
             if present:
-                yield self.build_finding(
-                    key,
-                    f"a serverless endpoint ({name}) takes no {what}"
-                    if key != "variants"
-                    else f"{what}, and {name} is serverless: it must be the only one",
-                    given=None,
-                    reads=(f"variants.{name}.serverless",),
-                )
+                problem = f"a serverless endpoint ({name}) does not support {what}"
+                yield self.build_finding(other, problem, given=None)
 
 
 class ServerlessProvisioned(ServerlessRule):
@@ -201,9 +175,6 @@ class ServerlessProvisioned(ServerlessRule):
     (ProvisionedConcurrency)
     """
 
-    example = """\
-variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisioned_concurrency = 6 }"""
-
     def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         key = f"variants.{name}.serverless"
         least, most = serverless.provisioned_concurrency, serverless.max_provisioned_concurrency
@@ -211,18 +182,14 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisio
             yield self.build_finding(
                 f"{key}.max_provisioned_concurrency",
                 f"max_provisioned_concurrency {most} with provisioned_concurrency {least or 'left out'}",
-                allowed="provisioned_concurrency or more",
                 remedy="set provisioned_concurrency at or below it, or remove it",
             )
         bounds = {"provisioned_concurrency": least, "max_provisioned_concurrency": most}
         for word, given in bounds.items():
             if given is not None and given > serverless.max_concurrency:
-                yield self.build_finding(
-                    f"{key}.{word}",
-                    f"{word} {given} is above max_concurrency {serverless.max_concurrency}",
-                    allowed=f"1 to {serverless.max_concurrency}",
-                    remedy=f"lower it, or raise {key}.max_concurrency",
-                )
+                problem = f"{word} {given} is above max_concurrency {serverless.max_concurrency}"
+                remedy = f"lower it, or raise {key}.max_concurrency"
+                yield self.build_finding(f"{key}.{word}", problem, remedy=remedy)
 
 
 class ServerlessStart(VariantRule):
@@ -233,11 +200,9 @@ class ServerlessStart(VariantRule):
     """
 
     acknowledgeable = True
-    example = build_artifact_example(
-        "variants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }", size_gib=10
-    )
     allowed = f"at most {SERVERLESS_START_SECONDS} s"
     remedy = "make the model smaller, or choose an instance_type"
+    reads = ("models.{placement.variant.model}",)
 
     def check_part(self, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
@@ -247,12 +212,11 @@ class ServerlessStart(VariantRule):
         if fetch is None or load is None:
             yield from self.report_unknown_size(placement)
         elif fetch + load > SERVERLESS_START_SECONDS:
-            yield self.build_finding(
-                placement.machine_key,
-                f"on {placement.instance.name} a start takes about {fetch + load:.0f} s to download and "
-                "load the model",
-                reads=(f"models.{placement.variant.model}",),
+            seconds, machine = fetch + load, placement.instance.name
+            problem = (
+                f"on {machine} a start takes about {seconds:.0f} s to download and load the model"
             )
+            yield self.build_finding(placement.machine_key, problem)
 
 
 # Minutes that a target tracking policy looks back before it removes a copy, as its alarms were seen.
@@ -274,9 +238,6 @@ class SleepRegion(SleepRule):
     """
 
     acknowledgeable = True
-    example = """\
-region = "eu-west-3"
-variants.primary.sleep_after_minutes = 15"""
     key = "region"
     problem = (
         "in {self.environment.region} AWS rejects a minimum of zero instances (variant {name})"
@@ -287,7 +248,7 @@ variants.primary.sleep_after_minutes = 15"""
 
     def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
         if self.environment.region.startswith(("eu-west-3", "us-gov-", "us-iso", "cn-")):
-            yield self.build_finding(name=name)
+            yield self.build_finding()
 
 
 class SleepTracking(SleepRule):
@@ -297,12 +258,8 @@ class SleepTracking(SleepRule):
     (2024-12-03)
     """
 
-    example = """\
-variants.primary.sleep_after_minutes = 60
-variants.primary.scaling = { max_rps_per_instance = 100 }"""
     key = "variants.{name}.sleep_after_minutes"
     problem = "sleep_after_minutes {minutes}: target tracking removes the last copy after 15"
-    allowed = f"1 to {TRACKING_MINUTES} with max_rps_per_instance or max_concurrency_per_instance"
     remedy = "lower it, or remove the target from the scaling table"
     reads = ("variants.{name}.scaling",)
 
@@ -310,7 +267,7 @@ variants.primary.scaling = { max_rps_per_instance = 100 }"""
         table = variant.scaling
         tracked = table and (table.max_rps_per_instance or table.max_concurrency_per_instance)
         if tracked and minutes > TRACKING_MINUTES:
-            yield self.build_finding(name=name, minutes=minutes)
+            yield self.build_finding()
 
 
 class SleepUnwatched(Rule):
@@ -319,14 +276,10 @@ class SleepUnwatched(Rule):
     Source: docs/variants.md
     """
 
-    example = """\
-variants.primary.sleep_after_minutes = 15
-alarms.no_traffic_minutes = 30"""
     key = "alarms.no_traffic_minutes"
     problem = (
         "no_traffic_minutes {minutes}: {name} sleeps without traffic, and the alarm would fire"
     )
-    allowed = "no no_traffic_minutes with sleep_after_minutes"
     remedy = "remove one of them"
     reads = ("variants.{name}.sleep_after_minutes",)
 
@@ -345,15 +298,11 @@ class SleepProduction(SleepRule):
     """
 
     acknowledgeable = True
-    example = """\
-production = true
-variants.primary.sleep_after_minutes = 15"""
     key = "variants.{name}.sleep_after_minutes"
     problem = "sleep_after_minutes {minutes}: requests in production fail for minutes"
-    allowed = "only where production = false"
     remedy = "remove it; if callers can wait, acknowledge it"
     reads = ("production",)
 
     def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
         if self.candidate.is_production:
-            yield self.build_finding(name=name, minutes=minutes)
+            yield self.build_finding()

@@ -13,12 +13,8 @@ class AlarmAboveCaller(Rule):
     """
 
     severity = Severity.WARNING
-    example = """\
-alarms.p99_latency_ms = 2000
-traffic.caller_timeout_ms = 1000"""
     key = "alarms.{name}"
     problem = "{name} {alarm:g} is not below the callers' timeout of {caller:g} ms"
-    allowed = "less than {caller:g}"
     remedy = "lower it to your latency objective"
     reads = ("traffic.caller_timeout_ms",)
 
@@ -38,16 +34,14 @@ class AlarmsAddressTwice(Rule):
     """A topic has one subscription for each address; a second one would make the synthesis fail."""
 
     example = 'alarms.notify = ["a@example.com", "a@example.com"]'
-    allowed = "each address once"
+    problem = "{address} is listed more than once"
     remedy = "remove the others"
 
     def check_part(self) -> Findings:
-        lists = {"notify": self.environment.alarms.notify, "page": self.environment.alarms.page}
-        for key, addresses in lists.items():
+        for key in ("notify", "page"):
+            addresses = getattr(self.environment.alarms, key)
             for address in sorted(each for each in set(addresses) if addresses.count(each) > 1):
-                yield self.build_finding(
-                    f"alarms.{key}", f"{address} is listed more than once", given=address
-                )
+                yield self.build_finding(f"alarms.{key}", given=address, address=address)
 
 
 class AlarmsRunbookUnreachable(Rule):
@@ -57,14 +51,9 @@ class AlarmsRunbookUnreachable(Rule):
     """
 
     severity = Severity.WARNING
-    example = """\
-production = true
-variants.primary.min_instances = 2
-alarms.notify = ["oncall@example.com"]"""
     key = "alarms.runbook"
     problem = "{runbook} cannot be opened from an alarm's e-mail, and this is production"
-    allowed = "an https address"
-    remedy = "write the address of the page where your copy of docs/runbook.md is read"
+    remedy = "write the https address of the page where your copy of docs/runbook.md is read"
     reads = ("production", "alarms.notify", "alarms.page")
 
     def check_part(self) -> Findings:
@@ -93,21 +82,17 @@ class AlarmsWebhook(Rule):
     """
 
     severity = Severity.WARNING
-    example = 'alarms.notify = ["https://hooks.slack.com/services/T0/B0/x"]'
     problem = (
         "{host} is a chat webhook, which never confirms an SNS subscription: nobody is notified"
     )
-    allowed = "e-mail addresses, and https URLs that confirm subscriptions of SNS"
     remedy = (
         "write the channel's e-mail address, or subscribe Amazon Q Developer in chat to the topic"
     )
 
     def check_part(self) -> Findings:
-        lists = {"notify": self.environment.alarms.notify, "page": self.environment.alarms.page}
-        for key, addresses in lists.items():
-            for address in filter(_WEBHOOKS.match, addresses):
-                # The path is the webhook's password.
-                host = address.split("/")[2]
+        for key in ("notify", "page"):
+            for address in filter(_WEBHOOKS.match, getattr(self.environment.alarms, key)):
+                host = address.split("/")[2]  # the path is the webhook's password
                 yield self.build_finding(f"alarms.{key}", given=host, host=host)
 
 
@@ -124,26 +109,18 @@ class MetricsTooRare(Rule):
     (MetricPublishFrequencyInSeconds, read 2026-11-22)
     """
 
-    # With enhanced_metrics this also concerns requests, errors and latency, without it only CPU,
-    # memory, disk and GPU.
-
     severity = Severity.WARNING
     example = "metrics.publish_seconds = 120"
+    key = "metrics.publish_seconds"
+    problem = "with a value every {seconds} s, {effect}an alarm fires minutes later"
     allowed = f"10, 30 or {PERIOD_SECONDS}"
     remedy = "lower it"
     reads = ("metrics.enhanced_metrics",)
 
     def check_part(self) -> Findings:
-        seconds = self.environment.metrics.publish_seconds
-        requests = self.environment.metrics.find_intervals(self.environment.kind).requests_seconds
-        tracked = requests > PERIOD_SECONDS and any(
-            scaling.max_rps_per_instance is not None
-            for scaling in self.environment.scaling_tables.values()
-        )
-        if seconds > PERIOD_SECONDS:
-            yield self.build_finding(
-                "metrics.publish_seconds",
-                f"with a value every {seconds} s, "
-                + ("target tracking sees minutes without one, and " if tracked else "")
-                + "an alarm fires minutes later",
-            )
+        metrics, tables = self.environment.metrics, self.environment.scaling_tables.values()
+        requests = metrics.find_intervals(self.environment.kind).requests_seconds
+        tracked = requests > PERIOD_SECONDS and any(one.max_rps_per_instance for one in tables)
+        if metrics.publish_seconds > PERIOD_SECONDS:
+            effect = "target tracking sees minutes without one, and " if tracked else ""
+            yield self.build_finding(seconds=metrics.publish_seconds, effect=effect)

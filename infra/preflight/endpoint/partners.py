@@ -1,6 +1,6 @@
 """Rules about keys that need something else: a key of the same file, a path, or a type that is used."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from infra.catalog.limits import find_documented_limit
@@ -27,51 +27,12 @@ class _Partner(NamedTuple):
 
     needs: str
     """The partner, as the file writes it."""
-    holds: Callable[[Environment], bool]
+    is_there: object
+    """Whether the file has it, by its truth value."""
     otherwise: str = "has no effect here"
 
 
-def _build_strategy_partner(name: str) -> _Partner:
-    def is_chosen(environment: Environment) -> bool:
-        return environment.rollout is None or environment.rollout.strategy == name
-
-    return _Partner(f'rollout.strategy = "{name}"', is_chosen)
-
-
-def _build_metric_partner(metric: str) -> _Partner:
-    needs = f"an endpoint that publishes {metric}, which this kind does not"
-    return _Partner(needs, lambda environment: environment.kind.has_metric(metric))
-
-
-def _build_target_partner(name: str, keys: tuple[str, ...]) -> _Partner:
-    def has_target(environment: Environment) -> bool:
-        scaling = environment.variants_by_table[name].scaling
-        return scaling is None or any(getattr(scaling, key) for key in keys)
-
-    return _Partner(f"{', '.join(keys[:-1])} or {keys[-1]}", has_target)
-
-
-def _build_schedule_partner(name: str) -> _Partner:
-    return _Partner("schedule", lambda environment: environment.batch[name].schedule is not None)
-
-
-_ONE_AT_A_TIME = _Partner(
-    "several workers or threads, or gunicorn_worker_class = gevent",
-    lambda _: False,
-    "makes each request wait for a batch of its own: one worker sends one at a time",
-)
-_QUEUE = _Partner("[asynchronous]", lambda environment: environment.kind.queued)
-_MAXIMUM = _Partner(
-    "[variants.NAME.scaling], and max_instances above min_instances",
-    lambda environment: any(
-        variant.is_scaled and variant.capacity[1] > variant.capacity[0]
-        for variant in environment.serving_variants.values()
-    ),
-)
-_ENDPOINT = _Partner(
-    "[variants.NAME]: without any there is no endpoint",
-    lambda environment: bool(environment.variants),
-)
+_STRATEGIES = tuple((key, strategy) for strategy, key in SHARE.items())
 # What only an endpoint has a use for, and the keys of [alarms] that batches have one for too.
 _OF_ENDPOINTS = (
     "rollout", "capture", "asynchronous", "replay", "metrics", "endpoint.callers",
@@ -82,45 +43,69 @@ _OF_BATCHES = ("notify", "topic_kms_key", "runbook")
 
 def _list_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
     """Yield (key, its partner). A key has as many rows as partners."""
-    environment, instances = candidate.environment, candidate.instances
-    for name in environment.batch:
-        yield f"batch.{name}.timezone", _build_schedule_partner(name)
+    environment, kind = candidate.environment, candidate.environment.kind
+    for name, batch in environment.batch.items():
+        yield f"batch.{name}.timezone", _Partner("schedule", batch.schedule)
     if not environment.variants:
         alarms_of_endpoints = (key for key in Alarms.model_fields if key not in _OF_BATCHES)
         for key in (*_OF_ENDPOINTS, *(f"alarms.{name}" for name in alarms_of_endpoints)):
-            yield key, _ENDPOINT
+            yield key, _Partner("[variants.NAME]: without any there is no endpoint", False)
         return
+    for key, strategy in (*_STRATEGIES, ("rollback_batch_percent", "rolling")):
+        is_chosen = environment.rollout is None or environment.rollout.strategy == strategy
+        yield f"rollout.{key}", _Partner(f'rollout.strategy = "{strategy}"', is_chosen)
     # A type that is not known, which another rule reports, may have a GPU.
+    instances = candidate.instances.values()
     unknown = len(instances) < len(candidate.instance_keys)
-    gpus = unknown or any(instance.gpus for _, instance in instances.values())
-    for strategy, key in SHARE.items():
-        yield f"rollout.{key}", _build_strategy_partner(strategy)
-    yield "rollout.rollback_batch_percent", _build_strategy_partner("rolling")
-    for alarms in WATCHED.values():
-        for _, metric, _, key in alarms.values():
-            if metric.startswith("GPU") and environment.kind.has_metric(metric):
-                yield f"alarms.{key}", _Partner("an instance type with a GPU", lambda _: gpus)
-            else:
-                yield f"alarms.{key}", _build_metric_partner(metric)
-    yield "alarms.no_traffic_minutes", _build_metric_partner("Invocations")
-    yield "alarms.oldest_request_minutes", _QUEUE
-    yield "alarms.async_failures_per_minute", _QUEUE
-    yield "alarms.at_max_minutes", _MAXIMUM
-    for name, variant in environment.variants_by_table.items():
-        key = f"variants.{name}"
-        yield f"{key}.scaling.safety_factor", _build_target_partner(name, TARGETS[:3])
-        for cooldown in ("scale_out_cooldown_seconds", "scale_in_cooldown_seconds"):
-            yield f"{key}.scaling.{cooldown}", _build_target_partner(name, (*TARGETS, "steps"))
-        if variant.scaling is not None and variant.scaling.hold:
-            test = _Partner(
-                "production = false, an incident, or the first of two deploys",
-                lambda _: not candidate.is_production,
-                "is true, so that nothing scales in production",
-            )
-            yield f"{key}.scaling.hold", test
+    gpus = unknown or any(instance.gpus for _, instance in instances)
+    metrics = {key: metric for alarms in WATCHED.values() for _, metric, _, key in alarms.values()}
+    for key, metric in {**metrics, "no_traffic_minutes": "Invocations"}.items():
+        needs, is_published = (
+            f"an endpoint that publishes {metric}, which this kind does not",
+            kind.has_metric(metric),
+        )
+        yield f"alarms.{key}", _Partner(needs, is_published)
+        if metric.startswith("GPU") and is_published:
+            yield f"alarms.{key}", _Partner("an instance type with a GPU", gpus)
+    for key in ("oldest_request_minutes", "async_failures_per_minute"):
+        yield f"alarms.{key}", _Partner("[asynchronous]", kind.queued)
+    scales = any(
+        variant.is_scaled and variant.capacity[1] > variant.capacity[0]
+        for variant in environment.serving_variants.values()
+    )
+    maximum = "[variants.NAME.scaling], and max_instances above min_instances"
+    yield "alarms.at_max_minutes", _Partner(maximum, scales)
+    yield from _list_scaling_partners(candidate)
     for placement in candidate.placements:
         if _is_sequential(placement):
-            yield placement.build_key("container.batching"), _ONE_AT_A_TIME
+            yield (
+                placement.build_key("container.batching"),
+                _Partner(
+                    "several workers or threads, or gunicorn_worker_class = gevent",
+                    False,
+                    "makes each request wait for a batch of its own: one worker sends one at a time",
+                ),
+            )
+
+
+def _list_scaling_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
+    for name, variant in candidate.environment.variants_by_table.items():
+        key, scaling = f"variants.{name}.scaling", variant.scaling
+        if scaling is None:
+            continue
+        steps = (*TARGETS, "steps")
+        for field, targets in (
+            ("safety_factor", TARGETS[:3]),
+            ("scale_out_cooldown_seconds", steps),
+            ("scale_in_cooldown_seconds", steps),
+        ):
+            needs = f"{', '.join(targets[:-1])} or {targets[-1]}"
+            has_target = any(getattr(scaling, target) for target in targets)
+            yield f"{key}.{field}", _Partner(needs, has_target)
+        if scaling.hold:
+            needs = "production = false, an incident, or the first of two deploys"
+            harm = "is true, so that nothing scales in production"
+            yield f"{key}.hold", _Partner(needs, not candidate.is_production, harm)
 
 
 def _is_sequential(placement: Placement) -> bool:
@@ -140,24 +125,20 @@ class KeyWithoutPartner(Rule):
     """
 
     severity = Severity.WARNING
-    example = """\
-alarms.p99_latency_ms = 100
-rollout = { strategy = "canary", step_percent = 20 }"""
     remedy = "remove it, or set what it needs"
 
     def check_part(self) -> Findings:
         for key, partner in _list_partners(self.candidate):
             path = tuple(key.split("."))
             own = self.loaded.source.origins.get(path) == self.loaded.file
-            if own and not partner.holds(self.environment):
+            if own and not partner.is_there:
                 given: Any = self.candidate.find_value(key)
-                given = None if given is True or not isinstance(given, int | float) else given
+                is_number = isinstance(given, int | float) and given is not True
+                shown = f"{path[-1]} {given:g}" if is_number else path[-1]
                 yield self.build_finding(
                     key,
-                    " ".join(
-                        [path[-1], *([] if given is None else [f"{given:g}"]), partner.otherwise]
-                    ),
-                    given=given,
+                    f"{shown} {partner.otherwise}",
+                    given=given if is_number else None,
                     allowed=f"only with {partner.needs}",
                 )
 
@@ -186,17 +167,9 @@ def _list_orders(
         if batching is not None and not environment.kind.queued:
             answer_ms = MS_PER_SECOND * int(find_documented_limit("answer_seconds"))
             most = MICROS_PER_MS * min(traffic.caller_timeout_ms or answer_ms, answer_ms)
-            waits, late = (
-                "the microseconds that a caller waits,",
-                "a lone request is answered too late",
-            )
-            yield (
-                f"{key}.container.batching.timeout_micros",
-                batching.timeout_micros,
-                waits,
-                most,
-                late,
-            )
+            field, late = "container.batching.timeout_micros", "a lone request is answered too late"
+            waits = "the microseconds that a caller waits,"
+            yield f"{key}.{field}", batching.timeout_micros, waits, most, late
         if scaling is None:
             continue
         for bound, seconds, hours, effect in _COOLDOWNS:
@@ -242,14 +215,7 @@ class KeysCrossed(Rule):
     https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     """
 
-    # A higher percentile is never below a lower one. A target that the peak does not reach is often
-    # a rate for a minute. A batch may not wait longer than the caller. A schedule that only lowers
-    # a bound lowers it for ever.
-
     severity = Severity.WARNING
-    example = """\
-alarms.p50_latency_ms = 200
-alarms.p99_latency_ms = 100"""
     remedy = "correct one of them"
 
     def check_part(self) -> Findings:
@@ -265,26 +231,18 @@ alarms.p99_latency_ms = 100"""
                 )
 
 
-_WEB = ("https://", "http://")
-
-
 class PriceUnused(Rule):
     """A price for a type that no variant and no batch runs on is never used; it is often misspelled."""
 
     severity = Severity.WARNING
-    example = 'prices.instance_usd_per_hour = { "ml.c5.xlage" = 0.2 }'
     key = "prices.instance_usd_per_hour"
     remedy = "correct the type, or remove its price"
 
     def check_part(self) -> Findings:
-        environment = self.environment
-        stated = environment.prices.instance_usd_per_hour
-        used = {
-            instance
-            for variant in environment.variants.values()
-            for instance in variant.instance_types
-        } | {batch.instance_type for batch in environment.batch.values()}
-        for instance in sorted(stated.keys() - used):
+        variants, batches = self.environment.variants.values(), self.environment.batch.values()
+        used = {kind for variant in variants for kind in variant.instance_types}
+        used |= {batch.instance_type for batch in batches}
+        for instance in sorted(self.environment.prices.instance_usd_per_hour.keys() - used):
             # What a base file states for several environments is used by some of them.
             path = (*self.key.split("."), instance)
             if self.loaded.source.origins.get(path) == self.loaded.file:
@@ -300,28 +258,25 @@ class PathMissing(Rule):
 
     severity = Severity.WARNING
     example = 'alarms.runbook = "docs/nowhere.md"'
+    problem = "there is no file or folder {path}"
     remedy = "correct the path, or write the file"
 
     def check_part(self) -> Findings:
-        for key, path, allowed in self._list_paths():
+        for key, path in self._list_paths():
             if not (self.loaded.root / path).exists():
                 remedy = suggest_path(path, self.loaded.root) or self.remedy
-                problem = f"there is no file or folder {path}"
-                yield self.build_finding(key, problem, given=path, allowed=allowed, remedy=remedy)
+                yield self.build_finding(key, given=path, remedy=remedy, path=path)
 
-    def _list_paths(self) -> Iterator[tuple[str, str, str]]:
-        """Yield key, path, and allowed values for each path that the file states."""
-        environment = self.environment
+    def _list_paths(self) -> Iterator[tuple[str, str]]:
+        """Yield key and path for each path that the file states."""
+        environment, day = self.environment, self.environment.traffic.day
         runbook, captured = environment.alarms.runbook, environment.replay.captured
-        stated = self.loaded.source.origins.get(("alarms", "runbook")) is not None
-        if stated and not runbook.startswith(_WEB):
-            yield "alarms.runbook", runbook, "an https address, or a path in the project"
+        stated = ("alarms", "runbook") in self.loaded.source.origins
+        if stated and not runbook.startswith(("https://", "http://")):
+            yield "alarms.runbook", runbook
         if captured is not None and not captured.startswith("s3://"):
-            allowed = "s3://BUCKET/PREFIX, or a file or folder of the project"
-            yield "replay.captured", captured, allowed
-        # With a scaling table scaling-behind-traffic reads the day, and says what is wrong with it.
-        day = environment.traffic.day
-        if day is not None and not any(
-            one.scaling for one in environment.variants_by_table.values()
-        ):
-            yield "traffic.day", str(day), "a file of minute,requests in the project"
+            yield "replay.captured", captured
+        # With a scaling table scaling-behind-traffic reads the day, and reports what is wrong with it.
+        scales = any(one.scaling for one in environment.variants_by_table.values())
+        if day is not None and not scales:
+            yield "traffic.day", str(day)

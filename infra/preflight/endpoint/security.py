@@ -1,6 +1,7 @@
 """Rules about required ids, KMS keys, callers, roles and the VPC."""
 
 from infra.parameters.finding import Severity
+from infra.policy.execution_policy import find_partition
 from infra.policy.hosting import can_use_volume_key
 from infra.preflight.rule import Findings, Parts, Rule
 
@@ -11,9 +12,6 @@ class SecurityIdsMissing(Rule):
     Source: docs/security.md
     """
 
-    example = 'security.require = ["network", "keys"]'
-    allowed = "all of them, or a shorter security.require"
-
     def check_part(self) -> Findings:
         require, network = self.environment.security.require, self.environment.network
         given: dict[str, list[str]] = {}
@@ -22,11 +20,8 @@ class SecurityIdsMissing(Rule):
             given["network.security_groups"] = network.security_groups
         if "keys" in require:
             given |= self.environment.kms_keys
-            types = [
-                kind
-                for variant in self.environment.variants.values()
-                for kind in variant.instance_types
-            ]
+            variants = self.environment.variants.values()
+            types = [kind for variant in variants for kind in variant.instance_types]
             if not can_use_volume_key(types):
                 del given["endpoint.volume_kms_key"]
         missing = [key for key, ids in given.items() if not ids]
@@ -55,18 +50,13 @@ class KeyOfAnotherRegion(KeyArnRule):
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html (2026-11-22)
     """
 
-    example = 'endpoint.log_kms_key = "arn:aws:kms:us-east-1:111111111111:key/logs"'
+    problem = "{arn} is not in region {self.environment.region}"
     remedy = "use a key of that region, or the multi-Region key's replica there"
     reads = ("region",)
 
     def check_part(self, key: str, arn: str) -> Findings:
         if arn.split(":")[3] != self.environment.region:
-            yield self.build_finding(
-                key,
-                f"{arn} is not in region {self.environment.region}",
-                given=arn,
-                allowed=f"keys in {self.environment.region}",
-            )
+            yield self.build_finding(key, given=arn)
 
 
 class KeyOfAnotherAccount(KeyArnRule):
@@ -77,20 +67,17 @@ class KeyOfAnotherAccount(KeyArnRule):
     """
 
     severity = Severity.WARNING
-    acknowledgeable = True
-    example = 'endpoint.log_kms_key = "arn:aws:kms:eu-west-1:222222222222:key/logs"'
+    problem = (
+        "{arn} is a key of account {account}: its policy there must allow what docs/reference/permissions.md "
+        "lists"
+    )
+    remedy = "use a key of {self.environment.account}, or accept this if the policy allows it"
     reads = ("account",)
 
     def check_part(self, key: str, arn: str) -> Findings:
         account = arn.split(":")[4]
         if account != self.environment.account:
-            yield self.build_finding(
-                key,
-                f"{arn} is a key of account {account}: its policy there must allow what "
-                "docs/reference/permissions.md lists",
-                allowed=f"keys of {self.environment.account}",
-                remedy=f"use a key of {self.environment.account}, or accept this if the policy allows it",
-            )
+            yield self.build_finding(key, account=account)
 
 
 class CallersOfAnotherAccount(Rule):
@@ -100,25 +87,15 @@ class CallersOfAnotherAccount(Rule):
     (resource-based policies: not supported for endpoints)
     """
 
-    example = 'endpoint.callers = ["arn:aws:iam::222222222222:role/web"]'
     key = "endpoint.callers"
-    problem = "{caller} is not in account {environment.account}"
-    allowed = "roles of {environment.account}"
+    problem = "{caller} is not in account {self.environment.account}"
     remedy = "create a role here that the other account's role may assume, and name it"
     reads = ("account",)
 
     def check_part(self) -> Findings:
         for caller in self.environment.endpoint.callers:
             if caller.split(":")[4] != self.environment.account:
-                yield self.build_finding(given=caller, caller=caller, environment=self.environment)
-
-
-def _find_partition(region: str) -> str:
-    """Return the AWS partition that the ARNs of a Region name."""
-    for prefix, name in (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"), ("eusc-", "aws-eusc")):
-        if region.startswith(prefix):
-            return name
-    return "aws"
+                yield self.build_finding(given=caller, caller=caller)
 
 
 class RoleOfAnotherAccount(Rule):
@@ -128,11 +105,12 @@ class RoleOfAnotherAccount(Rule):
     https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html (2026-11-22)
     """
 
-    example = 'endpoint.execution_role = "arn:aws:iam::222222222222:role/serving"'
     remedy = "use one of that account, or remove the key"
     reads = ("account",)
 
     def check_part(self) -> Findings:
+        region, account = self.environment.region, self.environment.account
+        partition = find_partition(region)
         given = {
             "endpoint.execution_role": self.environment.endpoint.execution_role,
             "security.permissions_boundary": self.environment.security.permissions_boundary,
@@ -140,19 +118,12 @@ class RoleOfAnotherAccount(Rule):
         for name, model in self.environment.models.items():
             given[f"models.{name}.execution_role"] = model.execution_role
         for key, arn in given.items():
-            if arn is not None and arn.split(":")[1] != _find_partition(self.environment.region):
-                problem = f"{arn} is in a different partition than {self.environment.region}"
-                allowed = f"arn:{_find_partition(self.environment.region)}:…"
-                yield self.build_finding(
-                    key, problem, given=arn, allowed=allowed, reads=("region",)
-                )
-            elif arn is not None and arn.split(":")[4] not in (self.environment.account, "aws"):
-                yield self.build_finding(
-                    key,
-                    f"{arn} is not in account {self.environment.account}",
-                    given=arn,
-                    allowed=f"ARNs of {self.environment.account}",
-                )
+            if arn is not None and arn.split(":")[1] != partition:
+                problem = f"{arn} is in a different partition than {region}"
+                allowed = f"arn:{partition}:…"
+                yield self.build_finding(key, problem, allowed=allowed, reads=("region",))
+            elif arn is not None and arn.split(":")[4] not in (account, "aws"):
+                yield self.build_finding(key, f"{arn} is not in account {account}")
 
 
 class NetworkHalf(Rule):
@@ -161,10 +132,8 @@ class NetworkHalf(Rule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_VpcConfig.html
     """
 
-    example = 'network.subnets = ["subnet-0a1b2c3d"]'
     key = "network.{missing}"
     problem = "{other} are given and {missing} are not"
-    allowed = "both, or neither"
     remedy = "add {missing}, or take {other} out"
     reads = ("network.{other}",)
 
@@ -182,19 +151,12 @@ class NetworkOneSubnet(Rule):
     """
 
     severity = Severity.WARNING
-    example = """\
-production = true
-variants.primary.min_instances = 2
-network = { subnets = ["subnet-0a1b2c3d"], security_groups = ["sg-0a1b2c3d"] }"""
-    allowed = "two or more, in as many zones"
+    key = "network.subnets"
+    problem = "{subnet} is the only subnet in production: one subnet is in one availability zone"
     remedy = "add a subnet in another zone, or set production = false if nobody depends on it"
     reads = ("production",)
 
     def check_part(self) -> Findings:
         subnets = set(self.environment.network.subnets)
         if len(subnets) == 1 and self.candidate.is_production:
-            yield self.build_finding(
-                "network.subnets",
-                f"{min(subnets)} is the only subnet in production: one subnet is in one availability zone",
-                given=min(subnets),
-            )
+            yield self.build_finding(given=min(subnets), subnet=min(subnets))

@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Sequence
 
-from infra.parameters.finding import Finding, suggest_name
+from infra.parameters.finding import suggest_name
 from infra.parameters.variant import Variant
 from infra.preflight.rule import EachVariantRule, Findings, Parts, Rule
 
@@ -15,12 +15,8 @@ MACHINES = ("instance_type", "instance_pools", "serverless")
 class VariantModelUnknown(Rule):
     """A variant's model must be defined in this file."""
 
-    example = 'variants.primary.model = "rankr"'
-
     def check_part(self) -> Findings:
-        # Read from the file and not from the draft, where a model with a problem is missing.
-        written = self.loaded.source.values.get("models", {})
-        models = sorted(written) if isinstance(written, dict) else []
+        models = self.candidate.model_names
         for name, variant in self.environment.variants_by_table.items():
             if variant.model not in models:
                 missing = "neither model nor components is given: nothing to serve"
@@ -38,26 +34,19 @@ class VariantMachine(EachVariantRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     """
 
-    example = "variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }"
-
     def check_part(self, name: str, variant: Variant) -> Findings:
-        key = f"variants.{name}.instance_type"
         given = [machine for machine in MACHINES if getattr(variant, machine) is not None]
         if not given:
             yield self.build_finding(
-                key,
+                f"variants.{name}.instance_type",
                 "one of instance_type, instance_pools and serverless is required",
-                allowed="one of the three",
                 remedy=f'add instance_type = "ml.c5.xlarge" to [variants.{name}]',
                 reads=tuple(f"variants.{name}.{machine}" for machine in MACHINES),
             )
         elif len(given) > 1:
+            problem, remedy = f"{' and '.join(given)} are given", f"take {' or '.join(given)} out"
             yield self.build_finding(
-                f"variants.{name}.{given[0]}",
-                f"{' and '.join(given)} are given",
-                given=None,
-                allowed="one of the three",
-                remedy=f"take {' or '.join(given)} out",
+                f"variants.{name}.{given[0]}", problem, given=None, remedy=remedy
             )
 
 
@@ -71,30 +60,23 @@ class NoVariant(Rule):
 
     def check_part(self) -> Findings:
         production, written = self.environment.production_variants, self.loaded.source.values
-        if not any(written.get(table) for table in ("variants", "batch")):
+        count = len(self.environment.variants)
+        if not (written.get("variants") or written.get("batch")):
+            problem = "there is neither a variant nor a batch to deploy"
+            remedy = "add [variants.primary] with model and instance_type"
+            yield self.build_finding("variants", problem, remedy=remedy)
+        elif count > MOST_VARIANTS:
             yield self.build_finding(
                 "variants",
-                "there is neither a variant nor a batch to deploy",
-                given=None,
-                allowed="1 to 10 tables [variants.NAME], or tables [batch.NAME], or both",
-                remedy="add [variants.primary] with model and instance_type",
-            )
-        elif len(self.environment.variants) > MOST_VARIANTS:
-            yield self.build_finding(
-                "variants",
-                f"{len(self.environment.variants)} variants are too many",
-                given=len(self.environment.variants),
+                f"{count} variants are too many",
+                given=count,
                 allowed=f"1 to {MOST_VARIANTS} tables [variants.NAME]",
                 remedy="remove some, or move them to another environment",
             )
         elif production and not any(variant.weight for variant in production.values()):
-            yield self.build_finding(
-                f"variants.{next(iter(production))}.weight",
-                "every variant has weight 0: no variant would get traffic",
-                given=0,
-                allowed="at least one above 0",
-                remedy="give one a weight",
-            )
+            key, problem = f"variants.{next(iter(production))}.weight", "every variant has weight 0"
+            problem += ": no variant would get traffic"
+            yield self.build_finding(key, problem, remedy="give one a weight")
 
 
 class EndpointNameShared(Rule):
@@ -104,27 +86,25 @@ class EndpointNameShared(Rule):
     (EndpointName: unique within an AWS Region in your AWS account)
     """
 
-    example = "# two files with the same endpoint.name, account and region"
-    allowed = "a name that no other environment of that account and region has"
+    key = "endpoint.name"
+    problem = (
+        "{self.environment.endpoint.name} is also the endpoint of {others}, in the same account and "
+        "region"
+    )
     remedy = "rename one of them"
     reads = ("account", "region")
 
     def check_part(self) -> Findings:
         if self.loaded.sharing:
-            name = self.environment.endpoint.name
-            yield self.build_finding(
-                "endpoint.name",
-                f"{name} is also the endpoint of {', '.join(self.loaded.sharing)}, in the same account and "
-                "region",
-            )
+            yield self.build_finding(others=", ".join(self.loaded.sharing))
 
 
 class ShadowRule(Rule):
-    """A rule about shadow variants."""
+    """A rule about shadow variants: `check_part` takes the first one's name and all names."""
 
     def list_parts(self) -> Parts:
         shadows = [name for name, variant in self.environment.variants.items() if variant.shadow]
-        return [(shadows,)] if shadows else []
+        return [(shadows[0], shadows)] if shadows else []
 
 
 class ShadowPair(ShadowRule):
@@ -134,20 +114,16 @@ class ShadowPair(ShadowRule):
     (ShadowProductionVariants: one variant for each of both)
     """
 
-    example = "variants.primary.shadow = true"
-    allowed = "one of each"
-    remedy = "remove the others"
+    key = "variants.{shadow}.shadow"
+    problem = "there are {count} shadow and {others} production variants (shadow = true in {names})"
+    remedy = "keep one of each"
     reads = ("variants",)
 
-    def check_part(self, shadows: Sequence[str]) -> Findings:
-        production = self.environment.production_variants
-        if (len(shadows), len(production)) != (1, 1):
-            yield self.build_finding(
-                f"variants.{shadows[0]}.shadow",
-                f"there are {len(shadows)} shadow and {len(production)} production variants (shadow = true "
-                f"in {', '.join(shadows)})",
-                given=None,
-            )
+    def check_part(self, shadow: str, shadows: Sequence[str]) -> Findings:
+        count, others = len(shadows), len(self.environment.production_variants)
+        if (count, others) != (1, 1):
+            names = ", ".join(shadows)
+            yield self.build_finding(given=None, count=count, others=others, names=names)
 
 
 class ShadowExcluded(ShadowRule):
@@ -156,27 +132,18 @@ class ShadowExcluded(ShadowRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html
     """
 
-    example = """\
-asynchronous = {}
-variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true }"""
-    allowed = "a shadow variant of a real-time endpoint with one model"
+    problem = "{what} cannot be combined with the shadow variant {shadow}"
+    remedy = "remove it, or variants.{shadow}"
+    reads = ("variants.{shadow}.shadow",)
 
-    def check_part(self, shadows: Sequence[str]) -> Findings:
-        excluded = {}
+    def check_part(self, shadow: str, shadows: Sequence[str]) -> Findings:
         if self.environment.asynchronous is not None:
-            excluded["asynchronous"] = "[asynchronous]"
+            yield self.build_finding("asynchronous", what="[asynchronous]")
         for name, variant in self.environment.variants.items():
             model = self.environment.models.get(variant.model)
             if model is not None and model.multi_model is not None:
-                excluded[f"variants.{name}.model"] = f"multi_model of variant {name}"
-        for key, what in excluded.items():
-            yield self.build_finding(
-                key,
-                f"{what} cannot be combined with the shadow variant {shadows[0]}",
-                given=None,
-                remedy=f"remove it, or variants.{shadows[0]}",
-                reads=(f"variants.{shadows[0]}.shadow",),
-            )
+                what = f"multi_model of variant {name}"
+                yield self.build_finding(f"variants.{name}.model", given=None, what=what)
 
 
 class ShadowWeight(ShadowRule):
@@ -186,21 +153,18 @@ class ShadowWeight(ShadowRule):
     requests is replicated); docs/decisions/0019 (how weights say it)
     """
 
-    example = """\
-variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
+    key = "variants.{name}.weight"
+    problem = "the shadow's weight {weight:g} is above that of its production variant, {most:g}"
+    allowed = "above 0, at most {most:g}"
     remedy = "lower it; with equal weights every request is copied"
 
-    def check_part(self, shadows: Sequence[str]) -> Findings:
+    def check_part(self, shadow: str, shadows: Sequence[str]) -> Findings:
         production = self.environment.production_variants.values()
         most = max((variant.weight for variant in production), default=None)
         for name in shadows:
-            given = self.environment.variants[name].weight
-            if most is not None and not 0 < given <= most:
-                yield self.build_finding(
-                    f"variants.{name}.weight",
-                    f"the shadow's weight {given:g} is above that of its production variant, {most:g}",
-                    allowed=f"above 0, at most {most:g}",
-                )
+            weight = self.environment.variants[name].weight
+            if most is not None and not 0 < weight <= most:
+                yield self.build_finding(name=name, weight=weight, most=most)
 
 
 MOST_TAGS = 50
@@ -214,36 +178,31 @@ class TagRefused(Rule):
     https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html (2026-11-22)
     """
 
-    example = 'tags = { "aws:owner" = "ranking" }'
+    key = "tags.{tag}"
+    allowed = "letters, digits, spaces and _ . : / = + - @; keys that do not begin with aws:"
 
     def check_part(self) -> Findings:
-        count = len(self.environment.tags)
-        if count > MOST_TAGS:
+        tags = self.environment.tags
+        if len(tags) > MOST_TAGS:
+            problem, allowed = f"{len(tags)} tags are too many", f"at most {MOST_TAGS}"
             yield self.build_finding(
-                "tags",
-                f"{count} tags are too many",
-                given=count,
-                allowed=f"at most {MOST_TAGS}",
-                remedy="remove some",
+                "tags", problem, given=len(tags), allowed=allowed, remedy="remove some"
             )
         seen: set[str] = set()
-        for key, value in self.environment.tags.items():
+        for tag, value in tags.items():
             characters = {
                 repr(character)
-                for character in key + value
+                for character in tag + value
                 if character not in "_.:/=+-@" and unicodedata.category(character)[0] not in "LNZ"
             }
+            faults = {}
             if characters:
-                holds = f"{key} = {value!r} holds {', '.join(sorted(characters))}"
-                yield self._build_tag_finding(key, holds, "change it")
-            if key.lower().startswith("aws:"):
-                yield self._build_tag_finding(key, f"{key} begins with aws:", "rename it")
-            if key.lower() in seen:
-                yield self._build_tag_finding(
-                    key, f"{key} exists already with different capitalization", "remove one"
-                )
-            seen.add(key.lower())
-
-    def _build_tag_finding(self, key: str, problem: str, remedy: str) -> Finding:
-        allowed = "letters, digits, spaces and _ . : / = + - @; keys that do not begin with aws:"
-        return self.build_finding(f"tags.{key}", problem, given=key, allowed=allowed, remedy=remedy)
+                listed = ", ".join(sorted(characters))
+                faults["change it"] = f"{tag} = {value!r} contains {listed}"
+            if tag.lower().startswith("aws:"):
+                faults["rename it"] = f"{tag} begins with aws:"
+            if tag.lower() in seen:
+                faults["remove one"] = f"{tag} exists already with different capitalization"
+            for remedy, fault in faults.items():
+                yield self.build_finding(problem=fault, given=tag, remedy=remedy, tag=tag)
+            seen.add(tag.lower())

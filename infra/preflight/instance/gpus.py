@@ -17,12 +17,11 @@ from infra.policy.hosting import find_driver
 from infra.policy.sizing import (
     WEIGHTS_SHARE,
     compute_gpu_share,
-    compute_margin,
     compute_process_gib,
     count_processes_per_gpu,
 )
 from infra.preflight.rendering import format_count
-from infra.preflight.rule import Findings, Parts, Rule, VariantRule, build_artifact_example
+from infra.preflight.rule import Findings, Parts, Rule, VariantRule
 
 # Using less than half of the GPU memory is assumed to be unintended.
 LEAST_USED_SHARE = 0.5
@@ -43,22 +42,17 @@ class GpuIdle(GpuRule):
     """
 
     acknowledgeable = True
-    example = """\
-variants.primary.instance_type = "ml.g4dn.12xlarge"
-variants.primary.container.tfs_processes = 1"""
+    key = "container.tfs_processes"
+    problem = (
+        "tfs_processes {placement.processes} uses {placement.processes} of the {placement.gpus} GPUs of "
+        "{placement.instance.name}"
+    )
+    reads = ("instance_type",)
 
     def check_part(self, placement: Placement) -> Findings:
-        gpus, processes = placement.gpus, placement.processes
-        if processes < gpus:
-            yield self.build_finding(
-                placement.build_key("container.tfs_processes"),
-                f"tfs_processes {processes} uses {processes} of the {gpus} GPUs of "
-                f"{placement.instance.name}",
-                given=processes,
-                allowed=f"{gpus}, or a multiple of it",
-                remedy=f"set {gpus}, or choose a type with fewer GPUs",
-                reads=(placement.build_key("instance_type"),),
-            )
+        if placement.processes < placement.gpus:
+            remedy = f"set {placement.gpus}, or choose a type with fewer GPUs"
+            yield self.build_finding(given=placement.processes, remedy=remedy)
 
 
 class GpuUneven(GpuRule):
@@ -69,23 +63,19 @@ class GpuUneven(GpuRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.instance_type = "ml.g4dn.12xlarge"
-variants.primary.container.tfs_processes = 6"""
+    key = "container.tfs_processes"
+    problem = (
+        "tfs_processes {placement.processes} is not a multiple of the {placement.gpus} GPUs of "
+        "{placement.instance.name}"
+    )
     remedy = "set one of those"
+    reads = ("instance_type",)
 
     def check_part(self, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
-        if processes > gpus and processes % gpus:
-            below = processes - processes % gpus
-            yield self.build_finding(
-                placement.build_key("container.tfs_processes"),
-                f"tfs_processes {processes} is not a multiple of the {gpus} GPUs of "
-                f"{placement.instance.name}",
-                given=processes,
-                allowed=f"{below} or {below + gpus}",
-                reads=(placement.build_key("instance_type"),),
-            )
+        below = processes - processes % gpus
+        if processes > below > 0:
+            yield self.build_finding(given=processes, allowed=f"{below} or {below + gpus}")
 
 
 class GpuShare(GpuRule):
@@ -95,30 +85,19 @@ class GpuShare(GpuRule):
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
-    # With the image's default margin, four processes on four GPUs use a fifth of each.
-
     severity = Severity.WARNING
-    example = """\
-variants.primary.instance_type = "ml.g4dn.12xlarge"
-variants.primary.container.gpu_memory_margin = 0.2"""
+    key = "container.gpu_memory_margin"
+    problem = "with gpu_memory_margin {margin:g} the processes of one GPU use {used:.0%} of it"
     remedy = "remove it: Servable then chooses it"
+    reads = ("container.tfs_processes", "instance_type")
 
     def check_part(self, placement: Placement) -> Findings:
-        margin = placement.variant.container.gpu_memory_margin
-        share = None if margin is None else compute_gpu_share(placement.processes, margin)
-        if margin is None or share is None:
-            return
-        used = share * count_processes_per_gpu(placement.instance, placement.processes)
-        if not LEAST_USED_SHARE <= used <= 1:
-            yield self.build_finding(
-                placement.build_key("container.gpu_memory_margin"),
-                f"with gpu_memory_margin {margin:g} the processes of one GPU use {used:.0%} of it",
-                allowed=f"{compute_margin(placement.instance, placement.processes):g} uses 80 %",
-                reads=(
-                    placement.build_key("container.tfs_processes"),
-                    placement.build_key("instance_type"),
-                ),
-            )
+        margin, processes = placement.variant.container.gpu_memory_margin, placement.processes
+        share = None if margin is None else compute_gpu_share(processes, margin)
+        if share is not None:
+            used = share * count_processes_per_gpu(placement.instance, processes)
+            if not LEAST_USED_SHARE <= used <= 1:
+                yield self.build_finding(margin=margin, used=used)
 
 
 class GpuMemory(GpuRule):
@@ -129,32 +108,35 @@ class GpuMemory(GpuRule):
     """
 
     acknowledgeable = True
-    example = build_artifact_example(
-        'variants.primary.instance_type = "ml.g4dn.12xlarge"', size_gib=20
+    key = "instance_type"
+    problem = (
+        "every process of {instance.name} loads {model_gib:.1f} GiB of models into its GPU, which has room "
+        "for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, {processes} on {gpus})"
     )
     remedy = "split the models, or choose a type with larger GPUs, such as ml.g6e"
+    reads = ("models.{placement.variant.model}", "container")
 
     def check_part(self, placement: Placement) -> Findings:
         instance, model_gib = placement.instance, placement.served.model_gib
+        count, margin = placement.processes, placement.settings.gpu_memory_margin
         if model_gib is None:
             yield from self.report_unknown_size(placement)
             return
-        margin = placement.settings.gpu_memory_margin
-        room = WEIGHTS_SHARE * compute_process_gib(instance, placement.processes, margin)
+        room = WEIGHTS_SHARE * compute_process_gib(instance, count, margin)
         if model_gib > room and (margin or 0) < 1:  # from 1 on GpuShare reports the margin
-            processes = f"{placement.processes} process{'es' if placement.processes > 1 else ''}"
             yield self.build_finding(
-                placement.build_key("instance_type"),
-                f"every process of {instance.name} loads {model_gib:.1f} GiB of models into its "
-                f"GPU, which has room for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
-                f"{processes} on {format_count(instance.gpus, 'GPU')})",
-                allowed=f"models of at most {room:.1f} GiB",
-                reads=(f"models.{placement.variant.model}", placement.build_key("container")),
+                instance=instance,
+                model_gib=model_gib,
+                room=room,
+                processes=f"{count} process{'es' if count > 1 else ''}",
+                gpus=format_count(instance.gpus, "GPU"),
             )
 
 
 class AmiRule(Rule):
     """A rule about variants for which the file names an inference AMI."""
+
+    key = "inference_ami"
 
     def list_parts(self) -> Parts:
         for placement in self.candidate.placements:
@@ -168,18 +150,13 @@ class AmiUnknown(AmiRule):
     Source: infra/catalog/limits.json, ProductionVariantInferenceAmiVersion
     """
 
-    example = """\
-variants.primary.instance_type = "ml.g5.xlarge"
-variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
+    problem = "{ami!r} is not an inference AMI for GPUs"
 
     def check_part(self, placement: Placement, ami: str) -> Findings:
-        if ami not in list_amis():
-            yield self.build_finding(
-                placement.build_key("inference_ami"),
-                f"{ami!r} is not an inference AMI for GPUs",
-                allowed=", ".join(list_amis()),
-                remedy=f"remove it: Servable then chooses it; {suggest_name(ami, list_amis())}",
-            )
+        known = list_amis()
+        if ami not in known:
+            remedy = f"remove it: Servable then chooses it; {suggest_name(ami, known)}"
+            yield self.build_finding(allowed=", ".join(known), remedy=remedy)
 
 
 class AmiWithoutGpu(AmiRule):
@@ -189,17 +166,13 @@ class AmiWithoutGpu(AmiRule):
     (InferenceAmiVersion)
     """
 
-    example = 'variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2"'
-    allowed = "no inference_ami"
+    problem = "{ami}: {placement.instance.name} has no GPU"
     remedy = "remove it"
+    reads = ("instance_type",)
 
     def check_part(self, placement: Placement, ami: str) -> Findings:
         if ami in list_amis() and not placement.instance.gpus:
-            yield self.build_finding(
-                placement.build_key("inference_ami"),
-                f"{ami}: {placement.instance.name} has no GPU",
-                reads=(placement.build_key("instance_type"),),
-            )
+            yield self.build_finding()
 
 
 class AmiCuda(AmiRule):
@@ -210,36 +183,26 @@ class AmiCuda(AmiRule):
     image_facts.json
     """
 
-    # Two cases are a warning: an older driver that mounts the image's CUDA compatibility libraries,
-    # which AWS does not test with that image; and the AMI of CUDA 13 with an image of CUDA 12,
-    # which did not start in AWS's own tests.
-
-    example = """\
-variants.primary.instance_type = "ml.g5.xlarge"
-variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2-1\""""
     remedy = "remove it: Servable then chooses one for the image"
+    reads = ("models.{placement.variant.model}.tensorflow",)
 
     def check_part(self, placement: Placement, ami: str) -> Findings:
-        cuda, chosen = (
-            images.find_cuda(placement.tensorflow),
-            find_driver(placement.tensorflow, placement.instance),
-        )
-        if ami not in list_amis() or cuda is None or chosen in (ami, None):
+        tensorflow, cuda = placement.tensorflow, images.find_cuda(placement.tensorflow)
+        chosen = find_driver(tensorflow, placement.instance)
+        if ami not in list_amis() or cuda is None or chosen in (ami, None) or placement.model.image:
             return
-        image = f"the image of TensorFlow {placement.tensorflow}"
-        older = images.parse_version(find_driver_cuda(ami)) < images.parse_version(cuda)
-        if placement.model.image is not None or not (older or has_failed_tests(ami, cuda)):
+        image, driver = f"the image of TensorFlow {tensorflow}", find_driver_cuda(ami)
+        if images.parse_version(driver) < images.parse_version(cuda):
+            problem = f"the driver of {ami} supports CUDA {driver}, but {image} needs {cuda}"
+        elif has_failed_tests(ami, cuda):
+            problem = (
+                f"{image} has CUDA {cuda}, and such images did not start on {ami} in AWS's tests"
+            )
+        else:
             return
-        finding = self.build_finding(
-            placement.build_key("inference_ami"),
-            f"the driver of {ami} supports CUDA {find_driver_cuda(ami)}, but {image} needs {cuda}"
-            if older
-            else f"{image} has CUDA {cuda}, and such images did not start on {ami} in AWS's tests",
-            allowed=str(chosen),
-            reads=(f"models.{placement.variant.model}.tensorflow",),
-        )
-        warns = can_run_cuda(ami, cuda)
-        yield replace(finding, severity=Severity.WARNING) if warns else finding
+        # A driver that mounts the image's CUDA compatibility libraries may run it; AWS tests neither case.
+        finding = self.build_finding(problem=problem)
+        yield replace(finding, severity=Severity.WARNING) if can_run_cuda(ami, cuda) else finding
 
 
 class AmiFamily(AmiRule):
@@ -248,18 +211,11 @@ class AmiFamily(AmiRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html (2026-11-22)
     """
 
-    example = """\
-variants.primary.instance_type = "ml.p5e.48xlarge"
-variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
+    problem = "{ami} is not for the {placement.instance.gpu} of {placement.instance.name}"
     remedy = "remove it: Servable then chooses an AMI if one fits"
+    reads = ("instance_type",)
 
     def check_part(self, placement: Placement, ami: str) -> Findings:
         instance = placement.instance
-        if ami not in list_amis() or not instance.gpus or is_listed_for(ami, instance.family):
-            return
-        yield self.build_finding(
-            placement.build_key("inference_ami"),
-            f"{ami} is not for the {instance.gpu} of {instance.name}",
-            allowed=f"ml.{', ml.'.join(list_families(ami))}",
-            reads=(placement.build_key("instance_type"),),
-        )
+        if ami in list_amis() and instance.gpus and not is_listed_for(ami, instance.family):
+            yield self.build_finding(allowed=f"ml.{', ml.'.join(list_families(ami))}")

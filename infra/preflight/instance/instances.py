@@ -19,7 +19,7 @@ from infra.parameters.finding import Severity, find_nearest
 from infra.parameters.placement import Placement, list_variant_placements
 from infra.parameters.variant import InstancePool, Variant
 from infra.policy.hosting import find_shared_driver
-from infra.policy.sizing import compute_disk_gib, compute_memory, compute_volume_gib
+from infra.policy.sizing import compute_disk_gib, compute_volume_gib
 from infra.preflight.rendering import format_count
 from infra.preflight.rule import (
     ContainerRule,
@@ -28,7 +28,6 @@ from infra.preflight.rule import (
     Rule,
     VariantRule,
     VariantTableRule,
-    build_artifact_example,
 )
 
 
@@ -41,19 +40,18 @@ class InstanceUnknown(Rule):
     example = 'variants.primary.instance_type = "ml.c5.4xlrge"'
 
     def check_part(self) -> Findings:
+        known, excluded = load_instances(), load_table("instances")["excluded"]
         for key, (_, given) in self.candidate.instance_keys.items():
-            if given in load_instances():
+            if given in known:
                 continue
-            close = find_nearest(given, load_instances())
-            excluded: dict[str, str] = load_table("instances")["excluded"]
-            family = given.removeprefix("ml.")
-            reasons = [why for prefix, why in excluded.items() if family.startswith(prefix)]
-            reason = f"not usable here: {reasons[0]}" if reasons else "unknown"
+            close, family = find_nearest(given, known), given.removeprefix("ml.")
+            reason = next((why for one, why in excluded.items() if family.startswith(one)), None)
+            why = f"not usable here: {reason}" if reason else "unknown"
             yield self.build_finding(
                 key,
-                f"{given!r} is {reason}",
-                allowed=f"the {len(load_instances())} types that Servable knows, such as ml.c5.xlarge",
-                remedy=f"did you mean {close}?" if close and not reasons else "choose another",
+                f"{given!r} is {why}",
+                allowed=f"the {len(known)} types that Servable knows, such as ml.c5.xlarge",
+                remedy=f"did you mean {close}?" if close and not reason else "choose another",
             )
 
 
@@ -64,18 +62,13 @@ class InstanceRetired(InstanceRule):
     """
 
     acknowledgeable = True
-    example = """\
-models.ranker.tensorflow = "2.20"
-variants.primary.instance_type = "ml.p3.2xlarge\""""
+    problem = "{instance.name} is retired: no region lists a price for it"
 
     def check_part(self, key: str, name: str, instance: Instance) -> Findings:
         if instance.successor:
-            yield self.build_finding(
-                key,
-                f"{instance.name} is retired: no region lists a price for it",
-                allowed=f"{instance.successor}, its successor",
-                remedy=f'change it, or add {self.id} = "the reason" to [acknowledge]',
-            )
+            change = f"change it to its successor {instance.successor}"
+            remedy = f'{change}, or add {self.id} = "the reason" to [acknowledge]'
+            yield self.build_finding(key, remedy=remedy)
 
 
 class InstanceNotInRegion(InstanceRule):
@@ -85,35 +78,27 @@ class InstanceNotInRegion(InstanceRule):
     """
 
     acknowledgeable = True
-    example = """\
-region = "eu-west-3"
-variants.primary.instance_type = "ml.g5.xlarge\""""
+    problem = "{self.environment.region} does not have {instance.name}"
     remedy = "choose one of those, or another region"
     reads = ("region",)
 
     def check_part(self, key: str, name: str, instance: Instance) -> Findings:
-        region = self.environment.region
+        region, having = self.environment.region, find_regions(instance.name)
         if instance.successor:
             return  # InstanceRetired reports it
         if region not in list_regions():
             question = "whether the Region offers the instance type"
             yield self.build_unchecked(key, f"a region of infra/catalog: {region}", question)
-        elif region not in find_regions(instance.name):
+        elif region not in having:
             size = instance.name.split(".")[-1]
-            offered = filter(None, map(load_instances().get, types_offered(region)))
             usable = [
                 other.name
-                for other in offered
+                for other in filter(None, map(load_instances().get, types_offered(region)))
                 if other.name.endswith(f".{size}")
-                and other.device == instance.device
-                and other.architecture == instance.architecture
+                and (other.device, other.architecture) == (instance.device, instance.architecture)
             ]
-            elsewhere = ", ".join(find_regions(instance.name)) or "no region"
-            yield self.build_finding(
-                key,
-                f"{region} does not have {instance.name}",
-                allowed=", ".join(usable) or f"{elsewhere} has it",
-            )
+            elsewhere = f"{', '.join(having) or 'no region'} has it"
+            yield self.build_finding(key, allowed=", ".join(usable) or elsewhere)
 
 
 class RegionWithoutEndpoints(Rule):
@@ -122,19 +107,14 @@ class RegionWithoutEndpoints(Rule):
     Source: infra/catalog/availability.json, from CloudFormation's own schemas of each region
     """
 
-    # AWS's price list has hosting in these regions too, so that an endpoint made otherwise may
-    # exist there.
-
     acknowledgeable = True
-    example = 'region = "me-central-1"'
     key = "region"
-    problem = "CloudFormation has no AWS::SageMaker::Endpoint in {environment.region}"
-    allowed = "other regions, such as eu-west-1"
+    problem = "CloudFormation has no AWS::SageMaker::Endpoint in {self.environment.region}"
     remedy = "choose another region, or try one endpoint there and acknowledge this finding"
 
     def check_part(self) -> Findings:
         if self.environment.region in list_regions_without_endpoints():
-            yield self.build_finding(environment=self.environment)
+            yield self.build_finding()
 
 
 class InstanceArchitecture(InstanceRule):
@@ -144,6 +124,7 @@ class InstanceArchitecture(InstanceRule):
     """
 
     example = 'variants.primary.instance_type = "ml.c6g.xlarge"'
+    problem = "{instance.name} is {instance.architecture}; the image is built for x86_64"
     allowed = "x86_64 types, such as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6"
     remedy = "choose one of those"
 
@@ -151,19 +132,14 @@ class InstanceArchitecture(InstanceRule):
         model = self.environment.models.get(self.environment.variants[name].model)
         own = model is not None and model.image is not None
         if instance.architecture != "x86_64" and not own:
-            yield self.build_finding(
-                key,
-                f"{instance.name} is {instance.architecture}; the image is built for x86_64",
-            )
-
-
-_PAIR = 'variants.primary.instance_pools = [{{ instance_type = "{}" }}, {{ instance_type = "{}" }}]'
+            yield self.build_finding(key)
 
 
 class PoolsRule(VariantTableRule):
     """A rule about variants with instance_pools."""
 
     table = "instance_pools"
+    key = "variants.{name}.instance_pools"
 
 
 class InstancePoolsRepeated(PoolsRule):
@@ -172,19 +148,14 @@ class InstancePoolsRepeated(PoolsRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html (2026-11-22)
     """
 
-    example = _PAIR.format("ml.c5.xlarge", "ml.c5.xlarge")
-    allowed = "each instance type once"
+    problem = "{twice} is listed more than once"
     remedy = "remove the repetition, or name another type"
 
     def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         types = variant.instance_types
         twice = [kind for kind in dict.fromkeys(types) if types.count(kind) > 1]
         if twice:
-            yield self.build_finding(
-                f"variants.{name}.instance_pools",
-                f"{', '.join(twice)} is listed more than once",
-                given=None,
-            )
+            yield self.build_finding(given=None, twice=", ".join(twice))
 
 
 class InstancePoolsDriver(PoolsRule):
@@ -194,23 +165,19 @@ class InstancePoolsDriver(PoolsRule):
     (InferenceAmiVersion, InstancePools); infra/catalog/inference_amis.json
     """
 
-    example = _PAIR.format("ml.g5.xlarge", "ml.c5.xlarge")
+    problem = "no inference AMI supports all of {types}"
     allowed = "only CPU types, or GPU types that one AMI supports, such as ml.g5 and ml.g6"
     remedy = "move the others to a separate variant"
+    reads = ("models.{variant.model}",)
 
     def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         if variant.inference_ami is not None:
-            return  # ami-family, ami-cuda and ami-without-gpu look at each type
+            return  # ami-family, ami-cuda and ami-without-gpu check each type
         placed = list_variant_placements(self.environment, name)
         try:
             find_shared_driver([(each.tensorflow, each.instance) for each in placed])
         except KeyError:
-            yield self.build_finding(
-                f"variants.{name}.instance_pools",
-                f"no inference AMI supports all of {', '.join(variant.instance_types)}",
-                given=None,
-                reads=(f"models.{variant.model}",),
-            )
+            yield self.build_finding(given=None, types=", ".join(variant.instance_types))
 
 
 class InstancePoolsUneven(PoolsRule):
@@ -221,10 +188,12 @@ class InstancePoolsUneven(PoolsRule):
     """
 
     severity = Severity.WARNING
-    acknowledgeable = True
-    example = f"""\
-{_PAIR.format("ml.c5.xlarge", "ml.c5.4xlarge")}
-variants.primary.scaling.max_rps_per_instance = 100"""
+    problem = "scaling treats instances of different sizes as equal: {types}"
+    remedy = (
+        "choose types of one size, or scale by the smallest type's measured rate and accept this; a policy "
+        "on metric math that weighs the types is not built here: add it in CDK"
+    )
+    reads = ("variants.{name}.scaling",)
 
     def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         sizes, shown = set(), []
@@ -233,15 +202,7 @@ variants.primary.scaling.max_rps_per_instance = 100"""
             sizes.add((instance.vcpus, instance.gpus))
             shown.append(f"{instance.name} ({instance.vcpus} vCPUs{gpus})")
         if len(sizes) > 1 and variant.is_scaled:
-            yield self.build_finding(
-                f"variants.{name}.instance_pools",
-                f"scaling treats instances of different sizes as equal: {', '.join(shown)}",
-                given=None,
-                allowed="types of one size",
-                remedy="choose such types, or scale by the smallest type's measured rate and accept this; "
-                "a policy on metric math that weighs the types is not built here: add it in CDK",
-                reads=(f"variants.{name}.scaling",),
-            )
+            yield self.build_finding(given=None, types=", ".join(shown))
 
 
 class Memory(ContainerRule):
@@ -252,31 +213,28 @@ class Memory(ContainerRule):
     """
 
     acknowledgeable = True
-    example = """\
-models.ranker.server_memory_gib = 3
-variants.primary.container.tfs_processes = 4"""
+    problem = (
+        "{instance.name}: {servers} ({need.servers_gib:.1f} GiB), {workers} ({need.workers_gib:.1f}) and the "
+        "system ({need.system_gib:.1f}) need {need.total_gib:.1f} of {instance.memory_gib:g} GiB"
+    )
+    reads = ("models.{placement.variant.model}", "container")
 
     def check_part(self, placement: Placement) -> Findings:
-        instance, model = placement.instance, f"models.{placement.variant.model}"
+        instance, need = placement.instance, placement.memory_need
         if placement.variant.component:
-            return  # component-memory looks at the instance, of which this is a part
-        need = compute_memory(
-            instance, placement.served, processes=placement.processes, workers=placement.workers
-        )
+            return  # component-memory checks the instance, of which this is a part
         if need is None:
             yield from self.report_unknown_size(placement)
         elif need.total_gib > instance.memory_gib:
             yield self.build_finding(
                 placement.machine_key,
-                f"{instance.name}: {format_count(placement.processes, 'model server')} "
-                f"({need.servers_gib:.1f} GiB), "
-                f"{format_count(placement.workers, 'worker')} ({need.workers_gib:.1f}) and the system "
-                f"({need.system_gib:.1f}) need {need.total_gib:.1f} of {instance.memory_gib:g} GiB",
                 given=instance.name,
-                allowed=f"at most {instance.memory_gib:g} GiB",
                 remedy="lower tfs_processes or gunicorn_workers, choose a larger type, or measure "
-                f"{model}.server_memory_gib and worker_memory_mib",
-                reads=(model, placement.build_key("container")),
+                f"models.{placement.variant.model}.server_memory_gib and worker_memory_mib",
+                instance=instance,
+                need=need,
+                servers=format_count(placement.processes, "model server"),
+                workers=format_count(placement.workers, "worker"),
             )
 
 
@@ -287,21 +245,17 @@ class StorageVolumeOnNvme(VariantRule):
     (VolumeSizeInGB)
     """
 
-    example = """\
-variants.primary.instance_type = "ml.g4dn.xlarge"
-variants.primary.volume_gb = 100"""
-    allowed = "no volume_gb"
+    key = "volume_gb"
+    problem = (
+        "volume_gb {placement.variant.volume_gb}: {placement.instance.name} has "
+        "{placement.instance.local_nvme_gb} GB of local NVMe and takes no volume"
+    )
     remedy = "remove it, or choose a type without local NVMe"
+    reads = ("instance_type",)
 
     def check_part(self, placement: Placement) -> Findings:
-        given, instance = placement.variant.volume_gb, placement.instance
-        if given is not None and instance.local_nvme_gb:
-            yield self.build_finding(
-                placement.build_key("volume_gb"),
-                f"volume_gb {given}: {instance.name} has {instance.local_nvme_gb} GB of local NVMe and "
-                "takes no volume",
-                reads=(placement.build_key("instance_type"),),
-            )
+        if placement.variant.volume_gb is not None and placement.instance.local_nvme_gb:
+            yield self.build_finding()
 
 
 class StorageKeyOnNvme(VariantRule):
@@ -312,59 +266,50 @@ class StorageKeyOnNvme(VariantRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.instance_type = "ml.g4dn.xlarge"
-endpoint.volume_kms_key = "alias/serving\""""
-    allowed = "no volume_kms_key with such a type"
+    key = "endpoint.volume_kms_key"
+    problem = (
+        "{self.environment.endpoint.volume_kms_key}: {placement.instance.name} of variant {placement.name} "
+        "has local NVMe, which the key does not encrypt"
+    )
     remedy = "remove it: the hardware encrypts it"
+    reads = ("instance_type",)
 
     def check_part(self, placement: Placement) -> Findings:
         key = self.environment.endpoint.volume_kms_key
         if key is not None and placement.instance.local_nvme_gb:
-            yield self.build_finding(
-                "endpoint.volume_kms_key",
-                f"{key}: {placement.instance.name} of variant {placement.name} has local NVMe, which "
-                "the key does not encrypt",
-                reads=(placement.build_key("instance_type"),),
-            )
+            yield self.build_finding()
 
 
 class StorageTooSmall(VariantRule):
-    """The disk must hold the archive and its unpacked files; if it is full, the instance never starts.
+    """The disk must fit the archive and its unpacked files; if it is full, the instance never starts.
 
     Source: docs/decisions/0011; infra/catalog/documented_limits.json (default volume)
     """
 
     acknowledgeable = True
-    example = build_artifact_example(
-        'variants.primary.instance_type = "ml.m5.4xlarge"', size_gib=20
-    )
+    reads = ("instance_type", "models.{placement.variant.model}")
 
     def check_part(self, placement: Placement) -> Findings:
-        needed = compute_disk_gib(placement.served)
+        needed, given = compute_disk_gib(placement.served), placement.variant.volume_gb
+        instance = placement.instance
         if needed is None:
             yield from self.report_unknown_size(placement)
             return
-        room = compute_volume_gib(placement.instance, placement.volume_gb)
-        given = placement.variant.volume_gb
+        room = compute_volume_gib(instance, placement.volume_gb)
         if needed > room:
             size = "" if given is None else f"volume_gb {given}: "
             enough_gb = int(needed * 2**30 / 1e9) + 1
-            fixed = placement.variant.serverless is not None
+            key, remedy = "volume_gb", f"set volume_gb = {enough_gb}"
+            if placement.variant.serverless is not None:
+                key = placement.machine_key
+                remedy = "choose an instance_type: a serverless container's disk does not grow"
+            elif instance.local_nvme_gb:
+                remedy = "choose a type with more local NVMe"
             yield self.build_finding(
-                placement.machine_key if fixed else placement.build_key("volume_gb"),
-                f"{size}archive and files need {needed:.1f} GiB, but the disk of "
-                f"{placement.instance.name} has {room:.1f}",
+                key,
+                f"{size}archive and files need {needed:.1f} GiB, but the disk of {instance.name} has "
+                f"{room:.1f}",
                 given=given,
                 allowed=f"{enough_gb} GB or more",
-                remedy=_suggest_larger(placement, enough_gb),
-                reads=(placement.build_key("instance_type"), f"models.{placement.variant.model}"),
+                remedy=remedy,
             )
-
-
-def _suggest_larger(placement: Placement, volume_gb: int) -> str:
-    if placement.variant.serverless is not None:
-        return "choose an instance_type: a serverless container's disk does not grow"
-    if placement.instance.local_nvme_gb:
-        return "choose a type with more local NVMe"
-    return f"set volume_gb = {volume_gb}"

@@ -18,8 +18,6 @@ from infra.parameters.sources import format_path
 from infra.parameters.variant import find_variant_machine
 from infra.policy.container import build_variables
 from infra.policy.hosting import find_newest_version
-from infra.policy.sizing import SERVERLESS_START_SECONDS
-from infra.policy.update import SECONDS_PER_MINUTE
 from infra.preflight.rule import Findings, ModelRule, Parts, Rule
 from model_packaging import dependencies
 from model_packaging.beside import WHEELS
@@ -33,7 +31,7 @@ from model_packaging.tree import list_tree
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html (2026-11-24)
 ANSWER_SECONDS = 60
-# Clients of AWS's services; requests and urllib also ask the model server beside the code.
+# Clients of AWS's services; requests and urllib also ask the model server next to the code.
 _CLIENTS = frozenset({"aiobotocore", "boto3", "botocore", "s3fs", "sagemaker"})
 
 
@@ -71,19 +69,13 @@ class Code(CodeFolderRule):
     https://github.com/aws/deep-learning-containers (read 2026-11-24)
     """
 
-    # The rule reads the code and never runs it: the image's Python syntax, handlers and their
-    # answers, every import, undefined names, files that hide the container's modules, and paths,
-    # ports and variables that the container does not have. Imports are not checked for an image of
-    # your own.
-
     acknowledgeable = True
-    example = "# inference.py with import tensorflow"
 
     def check_part(self, name: str, folder: Path) -> Findings:
-        variants = find_running_variants(self.environment, name)
+        variants, key = find_running_variants(self.environment, name), f"models.{name}.code"
         given = [
-            v.environment.keys() | build_variables(v.container, default_model=None)
-            for v in variants
+            variant.environment.keys() | build_variables(variant.container, default_model=None)
+            for variant in variants
         ]
         for version in _list_versions(self.environment, name):
             image = find_modules(version)
@@ -95,7 +87,6 @@ class Code(CodeFolderRule):
                 seconds=find_response_limit(self.environment),
             ):
                 place = f"{fault.file.relative_to(self.loaded.root)}:{fault.line}"
-                key = f"models.{name}.code"
                 if fault.severity == "not checked":
                     needs = f"AWS's image, whose modules are known: {place} {fault.problem}"
                     question = "whether the image has what the code imports"
@@ -112,16 +103,23 @@ class HandlerModules(ModelRule):
     Source: infra/catalog/image_facts.json (modules)
     """
 
-    example = """\
-models.ranker.handler = "servable"
-models.ranker.tensorflow = "2.19\""""
+    key = "models.{name}.tensorflow"
+    problem = (
+        "Servable's handler needs {modules}, which the image of TensorFlow {version} does not have"
+    )
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
-        folder = self.candidate.code_folders.get(name)
+        folder, newest = self.candidate.code_folders.get(name), images.list_versions()[-1]
+        remedy = (
+            f"set tensorflow to {newest}, whose image has all of them, or write the packages into "
+            f"requirements.txt of the folder models.{name}.code, and run "
+            f"`servable package {self.loaded.name}`"
+        )
         if model.handler is None and not (folder and needs_our_handler(folder)):
             return
         if model.code and model.handler:
             folder = model.code.path  # also with nothing but requirements.txt
+        code = CodeFolder(folder) if folder is not None and folder.is_dir() else None
         for version in _list_versions(self.environment, name):
             image = find_modules(version)
             if image is None:
@@ -129,36 +127,25 @@ models.ranker.tensorflow = "2.19\""""
                 question = "whether the image has what the handler imports"
                 yield self.build_unchecked(f"models.{name}.image", needs, question)
                 continue
-            missing = find_needed_modules() - image.modules
-            if folder is not None and folder.is_dir():
-                code = CodeFolder(folder)
-                missing -= {
-                    module
-                    for module in missing
-                    if code.has_vendored_module(module) or code.has_requirement_for(module)
-                }
-            if missing:
-                yield self.build_finding(
-                    f"models.{name}.tensorflow",
-                    f"Servable's handler needs {', '.join(sorted(missing))}, which the image of "
-                    f"TensorFlow {version} does not have",
-                    allowed=f"{images.list_versions()[-1]}, whose image has all of them",
-                    remedy="set that version, or write the packages into requirements.txt of the "
-                    f"folder models.{name}.code, and run `servable package {self.loaded.name}`",
-                )
+            modules = ", ".join(
+                module
+                for module in sorted(find_needed_modules() - image.modules)
+                if not code
+                or not (code.has_vendored_module(module) or code.has_requirement_for(module))
+            )
+            if modules:
+                yield self.build_finding(remedy=remedy, modules=modules, version=version)
 
 
 class CodeNotVendored(CodeFolderRule):
     """Publishing uses the lock file and the wheels on this computer, and never the network."""
-
-    example = "# code/requirements.txt without a requirements.lock"
 
     def check_part(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
         if model.install != "vendored":
             return
         versions = _list_versions(self.environment, name)
-        # Two variants on images with two Python versions cannot share one lock: one is refused.
+        # Two variants on images with two Python versions cannot share one lock: one is rejected.
         pythons = {images.find_python(version) for version in versions} or {None}
         try:
             for python in sorted(pythons, key=str):
@@ -179,30 +166,25 @@ class CodeInstalledAtStart(CodeFolderRule):
     """
 
     severity = Severity.WARNING
-    example = '# code/requirements.txt and models.ranker.install = "at start"'
     key = "models.{name}.install"
     problem = (
         "every container installs requirements.txt with pip before it answers: scaling is "
         "slower, and fails without the internet or when a package is gone"
     )
-    allowed = "vendored"
     remedy = 'set install = "vendored" and run `servable package {self.loaded.name}`'
 
     def check_part(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
         if model.install == "at start" and dependencies.has_requirements(folder):
-            finding = self.build_finding(name=name)
+            finding = self.build_finding()
             running = find_running_variants(self.environment, name)
             if any(variant.serverless is not None for variant in running):
-                minutes = SERVERLESS_START_SECONDS / SECONDS_PER_MINUTE
-                limit = (
-                    f"on Serverless Inference, pip and the model's load share {minutes:.0f} minutes"
-                )
+                limit = "on Serverless Inference, pip and the model's load share 3 minutes"
                 finding = replace(finding, problem=f"{finding.problem}; {limit}")
             yield finding
             if (folder / "lib").is_dir():
                 problem = f"{model.code}/lib exists, so the image never installs requirements.txt"
-                yield self.build_finding(f"models.{name}.code", problem, allowed="one of both")
+                yield self.build_finding(f"models.{name}.code", problem)
 
 
 class CodeFailsAtStart(CodeFolderRule):
@@ -212,17 +194,13 @@ class CodeFailsAtStart(CodeFolderRule):
     working folder), and serve.py of 2.20 and before, which runs pip in another folder than code/
     """
 
-    example = '# code/requirements.txt with ./wheels/a.whl, and models.ranker.install = "at start"'
-
     def check_part(self, name: str, folder: Path) -> Findings:
         if self.environment.models[name].install != "at start":
             return
         with contextlib.suppress(OSError):  # the rule Code reports it
             for file, line, problem, remedy in requirements_file.find_start_faults(folder):
-                place = f"{format_path(file, self.loaded.root)}:{line}"
-                yield self.build_finding(
-                    f"models.{name}.code", f"{place}: {problem}", remedy=remedy
-                )
+                problem = f"{format_path(file, self.loaded.root)}:{line}: {problem}"
+                yield self.build_finding(f"models.{name}.code", problem, remedy=remedy)
 
 
 class IsolationInstalls(ModelRule):
@@ -231,20 +209,15 @@ class IsolationInstalls(ModelRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html
     """
 
-    example = """\
-models.ranker.code = "code"
-models.ranker.install = "at start"
-models.ranker.network_isolation = true"""
     key = "models.{name}.install"
     problem = 'install = "at start" needs the internet, which network_isolation blocks'
-    allowed = "vendored"
     remedy = 'set install = "vendored", or remove network_isolation'
     reads = ("models.{name}.network_isolation",)
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         isolated = model.network_isolation or self.environment.security.network_isolation
         if isolated and model.code and model.install == "at start":
-            yield self.build_finding(name=name)
+            yield self.build_finding()
 
 
 class IsolationCalls(CodeFolderRule):
@@ -254,10 +227,8 @@ class IsolationCalls(CodeFolderRule):
     """
 
     severity = Severity.WARNING
-    example = "# inference.py with import boto3, and models.ranker.network_isolation = true"
     key = "models.{name}.code"
     problem = "{place} imports {module}, whose calls network_isolation blocks"
-    allowed = "code that needs no network"
     remedy = "pack what it reads, or remove network_isolation"
     reads = ("models.{name}.network_isolation", "security.network_isolation")
 
@@ -271,7 +242,7 @@ class IsolationCalls(CodeFolderRule):
                     module = found.module.partition(".")[0]
                     if module in _CLIENTS and not found.level:
                         place = f"{file.relative_to(self.loaded.root)}:{found.line}"
-                        yield self.build_finding(name=name, place=place, module=module)
+                        yield self.build_finding(place=place, module=module)
 
 
 class CodeHoldsSecrets(ModelRule):
@@ -283,7 +254,6 @@ class CodeHoldsSecrets(ModelRule):
     """
 
     acknowledgeable = True
-    example = "# code/.env"
     key = "models.{name}.code"
     problem = (
         "{file}: looks like {secret.looks_like}, and would be packed: anyone who may read "
@@ -303,8 +273,7 @@ class CodeHoldsSecrets(ModelRule):
             return  # the rule Artefact reports it
         for secret in secrets:
             file = f"{model.code.rstrip('/')}/{secret.path.relative_to(model.code.path).as_posix()}"
-            finding = self.build_finding(file=file, name=name, secret=secret)
-            yield replace(finding, subject=file)
+            yield replace(self.build_finding(file=file, secret=secret), subject=file)
 
 
 class MultiModelPackages(ModelRule):
@@ -314,34 +283,29 @@ class MultiModelPackages(ModelRule):
     model's code/lib to sys.path), https://github.com/aws/deep-learning-containers
     """
 
-    # The order depends on the requests, so that the same model may answer differently on two
-    # instances.
-
     acknowledgeable = True
-    example = "# multi_model of two models whose requirements.lock files name two versions"
-    allowed = "one version of a package in all models of the endpoint"
+    key = "models.{name}.multi_model"
+    problem = (
+        "{package} is {version} in the code of {member!r}, and {others_version} in that of {other!r}; they "
+        "share one process"
+    )
+    remedy = "name one version in the requirements.txt of both, and run `servable package {self.loaded.name}`"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         first: dict[str, tuple[str, str]] = {}
         for member in model.multi_model or ():
-            for package, version in self._find_versions(member).items():
-                other, others_version = first.setdefault(package, (member, version))
-                if version != others_version:
-                    yield self.build_finding(
-                        f"models.{name}.multi_model",
-                        f"{package} is {version} in the code of {member!r}, and "
-                        f"{others_version} in that of {other!r}; they share one process",
-                        given=member,
-                        remedy=f"name one version in the requirements.txt of both, and run "
-                        f"`servable package {self.loaded.name}`",
-                    )
-
-    def _find_versions(self, member: str) -> dict[str, str]:
-        """Return the locked package versions of the model's code; none for an unknown model."""
-        folder = self.candidate.code_folders.get(member)
-        if folder is None or self.environment.models[member].install != "vendored":
-            return {}
-        try:
-            return list_vendored_versions(folder)
-        except PackagingError:
-            return {}  # CodeNotVendored reports an invalid lock
+            folder = self.candidate.code_folders.get(member)
+            if folder is None or self.environment.models[member].install != "vendored":
+                continue
+            with contextlib.suppress(PackagingError):  # CodeNotVendored reports an invalid lock
+                for package, version in list_vendored_versions(folder).items():
+                    other, others_version = first.setdefault(package, (member, version))
+                    if version != others_version:
+                        yield self.build_finding(
+                            given=member,
+                            package=package,
+                            version=version,
+                            member=member,
+                            other=other,
+                            others_version=others_version,
+                        )

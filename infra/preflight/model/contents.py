@@ -34,12 +34,7 @@ class ModelVariables(ModelRule):
     tensorflow/core/kernels/save_restore_tensor.cc (2026-11-24)
     """
 
-    # The rule compares names, data types and shapes with what the graph restores, and the checksum
-    # of each tensor with its bytes, in models of up to 8 MiB of variables.
-
-    example = "# variables/ of one export beside the saved_model.pb of another"
     key = "models.{name}.saved_model"
-    allowed = "the files of one export"
     remedy = "export the SavedModel again, or copy all of its files again"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
@@ -67,9 +62,7 @@ class ModelVariables(ModelRule):
             if problems:
                 more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
                 shown = format_path(folder / "variables", self.loaded.root)
-                yield self.build_finding(
-                    problem=f"{shown}: {problems[0]}{more}", given=model.saved_model, name=name
-                )
+                yield self.build_finding(problem=f"{shown}: {problems[0]}{more}")
 
 
 class ModelVocabulary(ModelRule):
@@ -78,12 +71,7 @@ class ModelVocabulary(ModelRule):
     Source: tensorflow/core/kernels/lookup_util.cc and lookup_table_op.h (2026-11-24), tried with 2.21
     """
 
-    # The rule reads the text files from which the graph fills tables, up to the first line that
-    # TensorFlow would refuse.
-
-    example = "# assets/vocabulary.txt with a word twice"
     key = "models.{name}.saved_model"
-    allowed = "one line for each key, none of them empty"
     remedy = "correct the file, and export the SavedModel again"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
@@ -103,11 +91,7 @@ class ModelVocabulary(ModelRule):
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
             for file, fault in faults.items():
-                yield self.build_finding(
-                    problem=f"{format_path(file, self.loaded.root)}: {fault}",
-                    given=model.saved_model,
-                    name=name,
-                )
+                yield self.build_finding(problem=f"{format_path(file, self.loaded.root)}: {fault}")
 
 
 class ModelUnfilled(ModelRule):
@@ -117,12 +101,7 @@ class ModelUnfilled(ModelRule):
     TensorFlow 2.21 to 20 such models
     """
 
-    # The rule follows the graph from the outputs of each signature back, through functions, and
-    # compares what is read with what restoring and initialization write. It also reports
-    # placeholders that no input feeds, and devices of other computers.
-
     acknowledgeable = True
-    example = "# a Keras 3 model written by tf.saved_model.save instead of model.export"
     key = "models.{name}.saved_model"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
@@ -137,12 +116,8 @@ class ModelUnfilled(ModelRule):
             shown = format_path(folder, self.loaded.root)
             for found in unfilled or ():
                 problem, remedy = describe_unfilled(found)
-                yield self.build_finding(
-                    problem=f"{shown}/saved_model.pb: {problem}",
-                    given=model.saved_model,
-                    remedy=remedy,
-                    name=name,
-                )
+                problem = f"{shown}/saved_model.pb: {problem}"
+                yield self.build_finding(problem=problem, remedy=remedy)
 
 
 class VersionZero(VariantRule):
@@ -152,28 +127,19 @@ class VersionZero(VariantRule):
     (it strips all leading zeros; read 2026-11-24); observed with the code of image 2.20
     """
 
-    # Since 2.20 it is a version as any other.
-
-    example = "# the version folder model/0 with TensorFlow 2.19"
-    allowed = "versions from 1 on, or TensorFlow 2.20"
+    key = "models.{name}.saved_model"
+    problem = "the image of TensorFlow {placement.tensorflow} does not start with version 0"
     remedy = "rename the folder to 1, or set tensorflow to 2.20"
+    reads = ("models.{placement.variant.model}.tensorflow",)
 
     def check_part(self, placement: Placement) -> Findings:
-        if (
-            images.has_feature("rewritten_code", placement.tensorflow)
-            or placement.model.image is not None
-        ):
-            return
+        new = images.has_feature("rewritten_code", placement.tensorflow)
         for name in self.candidate.list_served_models(placement):
-            model = self.environment.models[name]
+            version = self.environment.models[name].version
             folders = self.candidate.find_version_folders(name)
-            stated = [model.version] if model.version is not None else []
-            if 0 in (stated or [int(folder.name) for folder in folders]):
-                yield self.build_finding(
-                    f"models.{name}.saved_model",
-                    f"the image of TensorFlow {placement.tensorflow} does not start with version 0",
-                    reads=(f"models.{placement.variant.model}.tensorflow",),
-                )
+            versions = [int(folder.name) for folder in folders] if version is None else [version]
+            if 0 in versions and not new and placement.model.image is None:
+                yield self.build_finding(name=name)
 
 
 class GraphRule(Rule):
@@ -192,21 +158,18 @@ class GraphRule(Rule):
                     yield name, placement
 
     def check_part(self, name: str, placement: Placement) -> Findings:
-        key, cpu = f"models.{name}.saved_model", not placement.instance.gpus
-        folders, table = (
-            self.candidate.find_version_folders(name),
-            find_op_table(placement.tensorflow),
-        )
-        if not folders:
-            return
-        if table is None:
+        key, table = f"models.{name}.saved_model", find_op_table(placement.tensorflow)
+        folders = self.candidate.find_version_folders(name)
+        if folders and table is None:
             older = f"the operations of {placement.tensorflow} are not known"
             question = "whether the image runs the model's operations"
             yield self.build_unchecked(key, f"a TensorFlow from 2.12 on: {older}", question)
-            return
         for folder in folders:
+            if table is None:
+                return
             try:
-                faults = self.candidate.find_graph_faults(folder, table, cpu=cpu)
+                cpu = not placement.instance.gpus
+                faults = self.candidate.find_graph_faults(folder, table, cpu)
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
             shown = format_path(folder, self.loaded.root)
@@ -229,19 +192,12 @@ class ModelGraphVersion(GraphRule):
     each image reads are in infra/catalog/op_versions.json
     """
 
-    example = "# a graph whose versions say min_consumer 99999"
-
 
 class ModelOpUnknown(GraphRule):
     """TensorFlow Serving does not load a graph with an operation that is not linked into it.
 
     Source: tensorflow_serving/model_servers/BUILD, read 2026-11-22, and infra/catalog/op_versions.json
     """
-
-    # Functions that the graph does not call are not checked. Operations of tensorflow_text and
-    # decision forests are linked.
-
-    example = "# a model with tf.image.decode_jxl (TensorFlow 2.21), or with a custom operation"
 
 
 class ModelOpRemoved(GraphRule):
@@ -250,16 +206,12 @@ class ModelOpRemoved(GraphRule):
     Source: tensorflow/core/framework/op_def_util.cc (CheckOpDeprecation), read 2026-11-22
     """
 
-    example = "# TensorArrayV2 in a graph of version 26 of GraphDef or newer"
-
 
 class ModelOpAttribute(GraphRule):
     """TensorFlow rejects an attribute that is missing, of the wrong kind, or has a forbidden value.
 
     Source: tensorflow/core/framework/node_def_util.cc (ValidateNodeDef), read 2026-11-22
     """
-
-    example = "# a MatMul without its T"
 
 
 class ModelOpAttributeIgnored(GraphRule):
@@ -269,10 +221,7 @@ class ModelOpAttributeIgnored(GraphRule):
     ignored"), read 2026-11-22
     """
 
-    # An attribute with its default value changes nothing, and is not reported.
-
     severity = Severity.WARNING
-    example = "# an operation with an attribute that only a newer TensorFlow knows, other than its default"
 
 
 class ModelStablehloVersion(GraphRule):
@@ -282,11 +231,6 @@ class ModelStablehloVersion(GraphRule):
     op_versions.json), and https://github.com/openxla/stablehlo/blob/main/docs/compatibility.md
     """
 
-    # There are three: of XlaCallModule, of the bytecode, and of each operation. A module that was
-    # only written by a newer StableHLO is not reported, because it runs.
-
-    example = "# a model of jax2tf in an image of TensorFlow 2.14"
-
 
 class ModelPlatform(GraphRule):
     """A module of jax2tf runs only on the platforms for which it was exported.
@@ -295,11 +239,6 @@ class ModelPlatform(GraphRule):
     serialized JAX modules are platform specific"), read 2026-11-22; tests/exports/models/jax-cuda, tried
     """
 
-    # Left to itself, jax2tf exports for the one platform of the process that exports: CPU on a
-    # laptop, CUDA on a computer with a GPU, also where Keras 3 on JAX calls it.
-
-    example = "# a model of jax2tf exported on a computer with a GPU, on ml.c5.xlarge"
-
 
 class ModelNeedsPython(GraphRule):
     """The body of tf.py_function and tf.numpy_function stays in the process that exported the model.
@@ -307,16 +246,12 @@ class ModelNeedsPython(GraphRule):
     Source: https://www.tensorflow.org/api_docs/python/tf/py_function, read 2026-11-22
     """
 
-    example = "# a model that calls tf.numpy_function"
-
 
 class ModelOpWithoutKernel(GraphRule):
     """On an instance type without a GPU, an operation needs a CPU kernel for its data types.
 
     Source: kernels that the wheels of tensorflow-cpu register (infra/catalog/ops.jsonl)
     """
-
-    example = "# CudnnRNNV3 on ml.c5.xlarge"
 
 
 class ModelChannelsFirst(GraphRule):
@@ -327,7 +262,6 @@ class ModelChannelsFirst(GraphRule):
     """
 
     severity = Severity.WARNING
-    example = '# a Conv2D with data_format "NCHW" on ml.c5.xlarge'
 
     def check_part(self, name: str, placement: Placement) -> Findings:
         if is_upstream(placement.tensorflow) and not placement.settings.onednn:
@@ -341,7 +275,4 @@ class ModelReadsOutside(GraphRule):
     Source: https://www.tensorflow.org/guide/saved_model, assets, read 2026-11-22
     """
 
-    # Assets of the model are in the archive, so tables that are filled from them are not reported.
-
     severity = Severity.WARNING
-    example = '# a model that calls tf.io.read_file("/home/me/vocabulary.txt")'

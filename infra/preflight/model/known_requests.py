@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.catalog import images
+from infra.parameters.batch.job import parse_media_type
 from infra.parameters.finding import Finding, Severity, suggest_name, suggest_path
 from infra.parameters.model import Golden
 from infra.parameters.placement import Placement
@@ -33,21 +34,10 @@ Target = tuple[Placement, str]
 class KnownRequestRule(Rule):
     """A rule about a file with a request or a response."""
 
-    def find_file(self, file: ProjectPath) -> Path | None:
-        """Return the path of the file, or None if the file doesn't exist."""
-        try:
-            return file.path if file.path.is_file() else None
-        except OSError:
-            return None
-
     def build_missing_file(self, key: str, file: str) -> Finding:
-        return self.build_finding(
-            key,
-            f"there is no file {file}",
-            allowed="a file with one request, by its path in the project",
-            remedy=suggest_path(file, self.loaded.root)
-            or "write one there; `servable init` writes golden/NAME/request.json",
-        )
+        init = "write one there; `servable init` writes golden/NAME/request.json"
+        remedy = suggest_path(file, self.loaded.root) or init
+        return self.build_finding(key, f"there is no file {file}", remedy=remedy)
 
     def check_request(
         self, key: str, file: ProjectPath, sent_as: str, targets: Iterable[Target]
@@ -56,21 +46,25 @@ class KnownRequestRule(Rule):
         for placement, model in targets:
             try:
                 if validate_request(self.candidate, placement, model, file, sent_as) is None:
-                    yield self.build_unchecked(
-                        key,
-                        "--run: code may change the request, so only a run can tell",
-                        f"whether the model accepts {file}",
-                    )
+                    needs = "--run: code may change the request, so only a run can tell"
+                    yield self.build_unchecked(key, needs, f"whether the model accepts {file}")
             except OSError:
                 continue  # a missing file is reported already
             except RequestValueError as bad:
                 yield self.build_finding(
                     key,
                     f"{file}: the request {bad}",
-                    given=file,
                     remedy="correct the request, or the table of the model or the variant",
                     reads=(placement.build_key("container"), f"models.{model}"),
                 )
+
+
+def find_file(file: ProjectPath) -> Path | None:
+    """Return the path of the file, or None if the file doesn't exist."""
+    try:
+        return file.path if file.path.is_file() else None
+    except OSError:
+        return None
 
 
 class GoldenRule(KnownRequestRule):
@@ -83,7 +77,7 @@ class GoldenRule(KnownRequestRule):
 
 
 class GoldenRequest(GoldenRule):
-    """A golden request that the model refuses would fail `servable verify` only after the deployment.
+    """A golden request that the model rejects would fail `servable verify` only after the deployment.
 
     If code may change the request, the rule checks only that the file exists, and that a .json file is
     JSON.
@@ -91,16 +85,11 @@ class GoldenRequest(GoldenRule):
     image's public source, https://github.com/aws/deep-learning-containers (read 2026-11-22)
     """
 
-    # The rule reads it as the container would: JSON by rows and columns, JSON lines, CSV, .npy and
-    # protobuf are checked against the signature and max_batch_size. If code may change the request,
-    # the rule checks only that the file exists, and that a .json file is JSON.
-
     acknowledgeable = True
-    example = 'models.ranker.golden.request = "golden/nowhere.json"'
 
     def check_part(self, name: str, table: str, golden: Golden) -> Findings:
         key, targets = f"{table}.request", _find_targets(self.candidate, name)
-        if self.find_file(golden.request) is None:
+        if find_file(golden.request) is None:
             yield self.build_missing_file(key, golden.request)
         yield from self.check_request(key, golden.request, golden.request_content_type, targets)
 
@@ -111,10 +100,7 @@ class GoldenAnswer(GoldenRule):
     Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-22)
     """
 
-    # `servable check --run` and `servable verify` compare its numbers.
-
     acknowledgeable = True
-    example = "# golden.answer with another number of rows than golden.request"
     remedy = "write the model's answer to the file with `servable invoke --output`"
     reads = ("models.{name}",)
 
@@ -122,7 +108,7 @@ class GoldenAnswer(GoldenRule):
         key, answer = f"{table}.answer", golden.answer
         if answer is None:
             return
-        file = self.find_file(answer)
+        file, sent_as = find_file(answer), golden.request_content_type
         if file is None:
             question = f"whether {answer} has the format of the model's outputs"
             needs = f"{answer}, which `servable invoke --output` writes"
@@ -130,33 +116,25 @@ class GoldenAnswer(GoldenRule):
             return
         for placement, _ in _find_targets(self.candidate, name):
             try:
-                request = validate_request(
-                    self.candidate, placement, name, golden.request, golden.request_content_type
-                )
+                sent = validate_request(self.candidate, placement, name, golden.request, sent_as)
             except (OSError, RequestValueError):
                 continue  # the rule GoldenRequest reports it
             try:
-                if request is not None:
-                    check_response(file.read_bytes(), request)
+                if sent is not None:
+                    check_response(file.read_bytes(), sent)
             except RequestValueError as bad:
-                yield self.build_finding(
-                    key, f"{answer}: the answer {bad}", given=answer, name=name
-                )
+                yield self.build_finding(key, f"{answer}: the answer {bad}")
 
 
 class RowsAboveShape(Rule):
-    """A model whose first dimension is fixed refuses requests with more rows, unless code splits them.
+    """A model whose first dimension is fixed rejects requests with more rows, unless code splits them.
 
     Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-29)
     """
 
     acknowledgeable = True
-    example = (
-        "# traffic.rows_per_request = 8 for a model exported with the input shape [1, 224, 224, 3]"
-    )
     key = "traffic.rows_per_request"
     problem = "requests of {rows} rows: {name}, version {version}, takes {most} at a time"
-    allowed = "{most}"
     remedy = "export the model with an unknown first dimension, or send {most} at a time"
     reads = ("models.{name}.saved_model",)
 
@@ -172,12 +150,8 @@ class RowsAboveShape(Rule):
         }
         for name in sorted(names):
             for folder, info in self.candidate.read_saved_models(name):
-                shapes = [
-                    tensor.shape
-                    for signature, tensors in info.signatures.items()
-                    if signature == DEFAULT_SIGNATURE
-                    for tensor in tensors.inputs.values()
-                ]
+                signature = info.signatures.get(DEFAULT_SIGNATURE)
+                shapes = [tensor.shape for tensor in signature.inputs.values()] if signature else []
                 fixed = [shape[0] for shape in shapes if shape and shape[0] is not None]
                 if fixed and len(fixed) == len(shapes) and max(fixed) < rows:
                     version = folder.name
@@ -191,11 +165,11 @@ class ContentTypeRefused(Rule):
     (read 2026-11-22), observed with the code of 2.20; servable_tensors/codecs.py
     """
 
-    # Code of your own may read any.
-
     severity = Severity.WARNING
     example = 'traffic.content_types = ["image/jpeg"]'
     key = "traffic.content_types"
+    problem = "{read_by} ({model}) answers {content_type} with 415"
+    remedy = "send one of those, or add code that reads it (models.{model}.code, preprocess in transforms.py)"
     reads = ("models.{model}",)
 
     def check_part(self) -> Findings:
@@ -204,17 +178,15 @@ class ContentTypeRefused(Rule):
                 if model not in self.environment.models:
                     continue
                 read_by, _ = find_reader(self.candidate, placement, model)
+                types = TYPES_READ.get(read_by)
                 for content_type in self.environment.traffic.content_types:
-                    # Parameters and case are ignored.
-                    plain = content_type.partition(";")[0].strip().lower()
-                    if read_by in TYPES_READ and plain not in TYPES_READ[read_by]:
+                    if types is not None and parse_media_type(content_type) not in types:
                         yield self.build_finding(
-                            problem=f"{read_by.value} ({model}) answers {content_type} with 415",
                             given=content_type,
-                            allowed=", ".join(TYPES_READ[read_by]),
-                            remedy="send one of those, or add code that reads it "
-                            f"(models.{model}.code, preprocess in transforms.py)",
+                            allowed=", ".join(types),
+                            read_by=read_by.value,
                             model=model,
+                            content_type=content_type,
                         )
 
 
@@ -292,31 +264,26 @@ class ReplayOutputUnknown(Rule):
     Names are those of the SavedModels' signatures, and `output` for answers without names.
     """
 
-    # Names are those of the SavedModels' signatures, and `output` for answers without names. If
-    # code may write the answer, its outputs are not known beforehand.
-
     acknowledgeable = True
     example = "replay.outputs.porb.relative = 0.001"
 
     def check_part(self) -> Findings:
-        if not self.environment.replay.outputs:
-            return
-        outputs = self._list_outputs()
-        for name in self.environment.replay.outputs:
-            if _WITHOUT_NAME.fullmatch(name) or (outputs is not None and name in outputs):
-                continue
+        stated = [
+            one for one in self.environment.replay.outputs if not _WITHOUT_NAME.fullmatch(one)
+        ]
+        outputs = self._list_outputs() if stated else None
+        for name in stated:
             key = f"replay.outputs.{name}"
             if outputs is None:
                 needs = "a saved_model without code, whose outputs are known"
                 yield self.build_unchecked(key, needs, f"whether a model has the output {name!r}")
-            else:
+            elif name not in outputs:
                 yield self.build_finding(
                     key,
                     f"no model of the file has an output {name!r}",
                     given=name,
                     allowed=", ".join(sorted(outputs)),
-                    remedy=suggest_name(name, outputs)
-                    or "write the output's name, or remove the table",
+                    remedy=suggest_name(name, outputs),
                     reads=tuple(f"models.{model}" for model in self.environment.models),
                 )
 

@@ -10,7 +10,7 @@ from infra.packing import build_servable
 from infra.parameters.finding import Finding, Severity, suggest_name, suggest_path
 from infra.parameters.model import ModelTable
 from infra.parameters.sources import format_path
-from infra.preflight.rule import Findings, ModelRule, build_artifact_example
+from infra.preflight.rule import Findings, ModelRule
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
 from model_packaging.requests.known_requests import (
@@ -32,96 +32,81 @@ PACKING = ("code", "handler", "version", "also_serves", "warm_up", "compression"
 class ModelSource(ModelRule):
     """A model has one source: packed here, an archive in S3, or several models. Only packing takes code."""
 
-    example = build_artifact_example('models.ranker.saved_model = "model"')
-
     def check_part(self, name: str, _: ModelTable) -> Findings:
-        key = f"models.{name}"
+        table = f"models.{name}"
         # Read from the file and not from the draft, where a source with a problem is missing.
         written = self.loaded.source.values.get("models", {}).get(name, {})
         sources = [source for source in SOURCES if source in written]
-        if len(sources) != 1:
-            excluded = " and ".join(sources) + " exclude each other"
+        if not sources:
             yield self.build_finding(
-                f"{key}.{sources[1] if sources else SOURCES[0]}",
-                excluded if sources else "neither saved_model nor artifact is given",
-                given=sources,
-                allowed="one of saved_model, artifact and multi_model",
-                remedy="remove one" if sources else "add saved_model with the model's folder",
+                f"{table}.{SOURCES[0]}",
+                "neither saved_model nor artifact is given",
+                remedy="add saved_model with the model's folder",
+            )
+        elif len(sources) > 1:
+            problem = " and ".join(sources) + " exclude each other"
+            yield self.build_finding(
+                f"{table}.{sources[1]}", problem, given=sources, remedy="remove one"
             )
         elif sources != ["saved_model"]:
             for packing in (part for part in PACKING if part in written):
-                yield self._report_inert_key(f"{key}.{packing}", sources[0], written)
-
-    def _report_inert_key(self, key: str, source: str, written: dict[str, object]) -> Finding:
-        packing = key.rpartition(".")[2]
-        reason = "multi_model: each of its models has keys of its own"
-        remedy = "write it into the table of the model it is for, or remove it"
-        if source == "artifact":
-            reason, remedy = "an artifact, which is packed already", "remove it"
-            if packing == "code":
-                remedy = "pack it into the artifact as code/, or remove it"
-        problem = f"{packing} has no effect with {reason}"
-        return self.build_finding(key, problem, given=written[packing], remedy=remedy)
+                problem = f"{packing} has no effect with multi_model: each of its models has keys of its own"
+                remedy = "write it into the table of the model it is for, or remove it"
+                if sources == ["artifact"]:
+                    problem = f"{packing} has no effect with an artifact, which is packed already"
+                    remedy = "pack it into the artifact as code/, or remove it"
+                    remedy = remedy if packing == "code" else "remove it"
+                key, given = f"{table}.{packing}", written[packing]
+                yield self.build_finding(key, problem, given=given, remedy=remedy)
 
 
 class ModelsTogether(ModelRule):
     """Models that share an archive or a prefix must be packed here and share one code folder."""
 
     example = 'models.ranker.also_serves = ["scorer"]'
-    allowed = "models of this file with saved_model, each named once"
+    key = "models.{name}.{list_key}"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
-        for key in ("also_serves", "multi_model"):
-            others = getattr(model, key) or []
+        for list_key in ("also_serves", "multi_model"):
+            others = getattr(model, list_key) or []
             for number, other in enumerate(others):
                 again = other == name or other in others[:number]
-                wrong = self._find_problem(other, again, name, key)
-                if wrong is not None:
+                if wrong := self._find_problem(other, again, name, list_key):
                     problem, remedy = wrong
                     yield self.build_finding(
-                        f"models.{name}.{key}", problem, given=other, remedy=remedy
+                        problem=problem, given=other, remedy=remedy, list_key=list_key
                     )
 
     def _find_problem(self, other: str, again: bool, name: str, key: str) -> tuple[str, str] | None:
-        model = self.environment.models.get(other)
+        models = self.environment.models
+        model = models.get(other)
         if model is None:
-            return f"there is no model {other!r}", suggest_name(
-                other, sorted(self.environment.models)
-            )
+            return f"there is no model {other!r}", suggest_name(other, sorted(models))
         if again:
             return f"{other!r} is listed already", "remove it"
         if model.saved_model is None:
             return f"{other!r} has no saved_model to pack", "give it one, or remove it"
-        code = self.environment.models[name].code
-        if key == "also_serves" and model.code not in (None, code):
+        if key == "also_serves" and model.code not in (None, models[name].code):
             problem = f"{other!r} has its own code, but an archive has only one code folder"
             return problem, f"name the same folder in both, or take models.{other}.code out"
         if key == "multi_model" and model.compression == "none":
-            return (
-                f"{other!r} has compression none, but these models must be archives",
-                "take that out",
-            )
+            problem = f"{other!r} has compression none, but these models must be archives"
+            return problem, "take that out"
         return None
 
 
 class ArtifactMovingKey(ModelRule):
     """Under a key like latest/ the object may be overwritten while the file still has the old hash."""
 
-    # Instances that scaling adds would then serve another model than the running ones.
-
     severity = Severity.WARNING
-    example = build_artifact_example(folder="latest")
-    allowed = "a key that is written once, such as run-17/model.tar.gz"
-    remedy = "copy the archive to a unique key, and write that key"
+    key = "models.{name}.artifact.uri"
+    problem = "the key contains {moving!r}: the object is likely to be overwritten"
+    remedy = "copy the archive to a unique key, such as run-17/model.tar.gz, and write that key"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         parts = model.artifact.uri.lower().split("/")[3:-1] if model.artifact else []
-        moving = [part for part in parts if part in MOVING]
-        if model.artifact and moving:
-            yield self.build_finding(
-                f"models.{name}.artifact.uri",
-                f"the key contains {moving[0]!r}: the object is likely to be overwritten",
-            )
+        if moving := [part for part in parts if part in MOVING]:
+            yield self.build_finding(moving=moving[0])
 
 
 # What the container, or Servable's handler, reads in code/; and where people put it.
@@ -174,18 +159,14 @@ class Artefact(PackedModelRule):
 
 
 class CodeInsideModel(PackedModelRule):
-    """Code beside or inside the versions is dropped, or packed where the container never reads it.
+    """Code next to or inside the versions is dropped, or packed where the container never reads it.
 
     Source: https://sagemaker.readthedocs.io/en/stable/frameworks/tensorflow/deploying_tensorflow_serving.html
     ("code/inference.py"), and serve.py of https://github.com/aws/deep-learning-containers, which reads
     /opt/ml/model/code alone (2026-11-24)
     """
 
-    # AWS's own archives have code/ beside the versions. Here it is a key of its own, so that models
-    # may share it and hooks may get Servable's handler.
-
     acknowledgeable = True
-    example = "# model/code/inference.py beside model/1/"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         if model.saved_model is None:
@@ -199,17 +180,18 @@ class CodeInsideModel(PackedModelRule):
                 continue
             shown = format_path(place, self.loaded.root)
             inside = bool(model.version) or any(place.is_relative_to(one) for one in versions)
-            problem = f"{shown} holds {files}, which isn't packed: code has its own key"
-            remedy = f'write code = "{shown}" beside saved_model'
+            effect = ", which isn't packed: code has its own key"
             if inside:
-                problem = (
-                    f"{shown} holds {files} inside the version, where the container never reads it"
-                )
+                effect = " inside the version, where the container never reads it"
+            remedy = f'write code = "{shown}" next to saved_model'
             if inside or given or place == folder:
                 moved = given or f"{model.saved_model.rstrip('/')}-code"
-                remedy = f'move it to {moved}/, and write code = "{moved}" beside saved_model'
+                remedy = f'move it to {moved}/, and write code = "{moved}" next to saved_model'
             finding = self.build_finding(
-                f"models.{name}.saved_model", problem, given=None, remedy=remedy
+                f"models.{name}.saved_model",
+                f"{shown} contains {files}{effect}",
+                given=None,
+                remedy=remedy,
             )
             yield replace(finding, subject=shown)
 
@@ -222,12 +204,6 @@ class SavedModel(PackedModelRule):
     Source: tensorflow_serving/servables/tensorflow/saved_model_warmup.cc and bundle_factory_util.cc in
     https://github.com/tensorflow/serving (9d981c5, 2026-11-22)
     """
-
-    # The rule reads graph, signatures, variables and warm-up records without TensorFlow. One
-    # warm-up record that fails makes the whole model fail. Records go through server-side batching
-    # too, so that one with more rows than max_batch_size keeps the container from starting.
-
-    example = "# a truncated saved_model.pb"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         for folder in self.candidate.find_version_folders(name):
@@ -248,27 +224,22 @@ class SignatureDefaultMissing(PackedModelRule):
     """
 
     severity = Severity.WARNING
-    example = "# a SavedModel with the signature score alone"
-    allowed = f"a signature {DEFAULT_SIGNATURE}, or callers that name one"
+    key = "models.{name}.saved_model"
+    problem = (
+        f"version {{version}} has no signature {DEFAULT_SIGNATURE}, which requests without a signature name "
+        "use; it has {signatures}"
+    )
 
     def check_part(self, name: str, _: ModelTable) -> Findings:
         for folder, info in self.candidate.read_saved_models(name):
             if DEFAULT_SIGNATURE not in info.signatures:
-                yield self.build_finding(
-                    f"models.{name}.saved_model",
-                    f"version {folder.name} has no signature {DEFAULT_SIGNATURE}, which requests "
-                    f"without a signature name use; it has {', '.join(info.signatures)}",
-                    remedy=f'export with signatures={{"{DEFAULT_SIGNATURE}": …}}, or accept it',
-                )
+                remedy = f'export with signatures={{"{DEFAULT_SIGNATURE}": …}}, or accept it'
+                names = ", ".join(info.signatures)
+                yield self.build_finding(remedy=remedy, version=folder.name, signatures=names)
 
 
 class WarmUp(PackedModelRule):
     """Golden requests become warm-up records, which the model must be able to answer."""
-
-    # A record that fails, for example with more rows than max_batch_size, keeps the container from
-    # starting.
-
-    example = "# a request in models.ranker.warm_up that the signature does not take"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         key = f"models.{name}.warm_up"

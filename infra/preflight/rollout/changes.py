@@ -10,11 +10,8 @@ from infra.parameters.loading import (
     build_hold_overrides,
 )
 from infra.parameters.variant import Variant
-from infra.policy.update import DeployedVariant, find_refused_update
+from infra.policy.update import find_refused_update
 from infra.preflight.rule import Findings, Rule
-
-AGAINST = "--against REF, the revision that is deployed"
-ALLOWED = "what one update can do"
 
 
 class ChangeRule(Rule):
@@ -32,8 +29,9 @@ class ChangeRule(Rule):
 
     def check_part(self) -> Findings:
         if self.loaded.against is None:
+            needs = "--against REF, the revision that is deployed"
             question = "whether SageMaker accepts the change to the deployed endpoint"
-            yield self.build_unchecked(self.key, AGAINST, question)
+            yield self.build_unchecked(self.key, needs, question)
         else:
             yield from self.compare()
 
@@ -46,37 +44,31 @@ class RefusedChange(ChangeRule):
         if before is None or before.endpoint.name != self.environment.endpoint.name:
             return  # another endpoint is created
         row = find_refused_update(self.id)
-        for problem in row.problems(
-            build_endpoint_state(before), build_endpoint_state(self.environment)
-        ).values():
-            yield self.build_finding(
-                self.key,
-                f"against {self.loaded.against}: {problem}",
-                allowed=ALLOWED,
-                remedy=row.format_remedy(self.loaded.name),
-            )
+        states = build_endpoint_state(before), build_endpoint_state(self.environment)
+        remedy = row.format_remedy(self.loaded.name)
+        for problem in row.problems(*states).values():
+            problem = f"against {self.loaded.against}: {problem}"
+            yield self.build_finding(problem=problem, remedy=remedy)
 
 
 class ChangeAsyncRemoved(RefusedChange):
-    """SageMaker refuses to remove asynchronous inference from an endpoint.
+    """SageMaker doesn't remove asynchronous inference from an endpoint.
 
     Source: https://github.com/aws/sagemaker-python-sdk/pull/3124 (read 2026-11-22: SageMaker's own
     message; no page of the guide states it)
     """
 
     key = "asynchronous"
-    example = "# --against a revision with [asynchronous]"
 
 
 class ChangeInstancesToServerless(RefusedChange):
-    """SageMaker refuses to turn an endpoint on instances into a serverless one.
+    """SageMaker doesn't turn an endpoint on instances into a serverless one.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-update.html
     (read 2026-11-22)
     """
 
     key = "variants"
-    example = "# --against a revision with instance_type instead of serverless"
 
 
 class ChangeVariantsUnderRollout(RefusedChange):
@@ -87,7 +79,6 @@ class ChangeVariantsUnderRollout(RefusedChange):
     """
 
     key = "variants"
-    example = "# [rollout], and --against a revision whose variants have other names"
 
 
 class ChangeServerlessToInstances(ChangeRule):
@@ -99,19 +90,17 @@ class ChangeServerlessToInstances(ChangeRule):
 
     severity = Severity.WARNING
     key = "variants"
-    example = "# --against a revision with serverless instead of instance_type"
-    allowed = "serverless, as before"
+    problem = (
+        "it is serverless in {self.loaded.against}: SageMaker makes the change to instances, but rejects "
+        "the change back, even to restore the old file"
+    )
     remedy = "keep serverless, or first try instances in another environment"
 
     def compare(self) -> Findings:
         for name, variant in self.environment.variants.items():
             old = self.loaded.deployed.get(name)
             if old and old.instance_type is None and variant.instance_types:
-                yield self.build_finding(
-                    f"variants.{name}.{_select_machine_key(variant)}",
-                    f"it is serverless in {self.loaded.against}: SageMaker makes the change to instances, "
-                    "but rejects the change back, even to restore the old file",
-                )
+                yield self.build_finding(f"variants.{name}.{_select_machine_key(variant)}")
 
 
 def _select_machine_key(variant: Variant) -> str:
@@ -126,7 +115,6 @@ class ChangeTypeWhileScaled(ChangeRule):
     """
 
     key = "variants"
-    example = "# --against a revision with another instance_type and [variants.primary.scaling]"
 
     def compare(self) -> Findings:
         for name, variant in self.environment.variants.items():
@@ -135,43 +123,37 @@ class ChangeTypeWhileScaled(ChangeRule):
                 continue  # serverless: change-instances-to-serverless
             new = build_deployed_variants(self.environment)[name]
             if old and old.scales and old.type_summary != new.type_summary:
+                hold = f"variants.{name}.scaling.hold = true"
+                remedy = f"first deploy the old file with {hold}, then this one"
+                if bool(old.pools) == bool(
+                    new.pools
+                ):  # otherwise no option takes the key out of the file
+                    options = " ".join(
+                        f"-c {shlex.quote(f'{self.loaded.name}.{key}={value}')}"
+                        for key, value in build_hold_overrides({name: old}).items()
+                    )
+                    remedy = f"first deploy with {options}, then without"
                 yield self.build_finding(
                     f"variants.{name}.{_select_machine_key(variant)}",
                     f"the variant is scaled in {self.loaded.against}: its instance type cannot change from "
                     f"{old.type_summary} to {new.type_summary} in one update",
-                    allowed=old.type_summary if old.instance_type else "serverless, as before",
-                    remedy=self._describe_first_deploy(name, old, new),
+                    remedy=remedy,
                 )
-
-    def _describe_first_deploy(self, name: str, old: DeployedVariant, new: DeployedVariant) -> str:
-        if bool(old.pools) != bool(new.pools):  # no option takes a key out of a file
-            return (
-                f"first deploy the old file with variants.{name}.scaling.hold = true, then this one"
-            )
-        options = [
-            f"-c {shlex.quote(f'{self.loaded.name}.{key}={value}')}"
-            for key, value in build_hold_overrides({name: old}).items()
-        ]
-        return f"first deploy with {' '.join(options)}, then without"
 
 
 class ChangeVariantRemovedWhileScaled(ChangeRule):
-    """SageMaker refuses to remove a variant while it is a scalable target.
+    """SageMaker rejects the removal of a variant while it is a scalable target.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
     """
 
     key = "variants"
-    example = "# --against a revision with another, scaled variant"
-    allowed = "every variant that is scaled now"
+    problem = (
+        "variant {name} of {self.loaded.against} is scaled: it cannot be removed in one update"
+    )
     remedy = "first deploy it with hold = true in [variants.{name}.scaling], then remove it"
 
     def compare(self) -> Findings:
         for name, old in self.loaded.deployed.items():
             if old.scales and name not in self.environment.variants:
-                yield self.build_finding(
-                    "variants",
-                    f"variant {name} of {self.loaded.against} is scaled: it cannot be removed in one update",
-                    given=name,
-                    name=name,
-                )
+                yield self.build_finding(given=name, name=name)

@@ -7,10 +7,9 @@ from infra.catalog.limits import find_maximum
 from infra.catalog.metrics import compute_minimum_samples
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.parameters.rollout import CONTENT_TYPES, MOST_ALARMS, SHARE, Rollout
-from infra.policy.sizing import estimate_start_seconds
+from infra.parameters.rollout import MOST_ALARMS, SHARE, Rollout
 from infra.policy.update import LONGEST
-from infra.preflight.model.known_requests import KnownRequestRule
+from infra.preflight.model.known_requests import KnownRequestRule, find_file
 from infra.preflight.rendering import format_count
 from infra.preflight.rule import Findings, Parts, Rule, VariantRule
 
@@ -30,22 +29,17 @@ class RolloutBakeTooShort(RolloutRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
     """
 
-    example = """\
-alarms.window_minutes = 10
-rollout = { strategy = "canary", bake_minutes = 10 }"""
     key = "rollout.bake_minutes"
     problem = (
         "bake_minutes {rollout.bake_minutes} ends before an alarm over window_minutes "
-        "{window} can fire"
+        "{self.environment.window_minutes} can fire"
     )
-    allowed = "more than {window}, at most 60"
     remedy = "raise bake_minutes, or lower alarms.window_minutes"
     reads = ("alarms.window_minutes",)
 
     def check_part(self, rollout: Rollout) -> Findings:
-        window = self.environment.window_minutes
-        if rollout.bake_minutes <= window:
-            yield self.build_finding(rollout=rollout, window=window)
+        if rollout.bake_minutes <= self.environment.window_minutes:
+            yield self.build_finding()
 
 
 class RolloutTooManyAlarms(RolloutRule):
@@ -54,19 +48,19 @@ class RolloutTooManyAlarms(RolloutRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
     """
 
-    example = "# [rollout] and six variants with alarms.p99_latency_ms"
+    key = "rollout.strategy"
+    problem = "{rollout.strategy}: {variants} variants with {alarms} each make {count}"
     allowed = f"at most {MOST_ALARMS}"
     remedy = "remove variants, or [rollout]"
 
     def check_part(self, rollout: Rollout) -> Findings:
         each = 1 if self.environment.alarms.p99_latency_ms is None else 2
-        count = each * len(self.environment.production_variants)
-        if count > MOST_ALARMS:
-            yield self.build_finding(
-                "rollout.strategy",
-                f"{rollout.strategy}: {len(self.environment.production_variants)} variants with "
-                f"{each} rollback alarm{'s' if each > 1 else ''} each make {count}",
-            )
+        variants, alarms = (
+            len(self.environment.production_variants),
+            format_count(each, "rollback alarm"),
+        )
+        if each * variants > MOST_ALARMS:
+            yield self.build_finding(variants=variants, alarms=alarms, count=each * variants)
 
 
 class RolloutAlarmLeftOut(RolloutRule):
@@ -75,28 +69,26 @@ class RolloutAlarmLeftOut(RolloutRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
     """
 
-    # 5xx and p99 of every variant come first, then golden requests, model_error_percent,
-    # error_4xx_percent.
-
     severity = Severity.WARNING
-    example = "# [rollout] and six variants with alarms.error_4xx_percent"
-    allowed = f"at most {MOST_ALARMS}"
+    key = "rollout.strategy"
+    problem = (
+        "{rollout.strategy}: {count} rollback alarms are configured; not among the first "
+        f"{MOST_ALARMS}: {{names}}"
+    )
     remedy = "set rollout.rollback_on_4xx = false, remove variants, or acknowledge this finding"
     reads = ("rollout.rollback_on_4xx", "alarms.error_4xx_percent", "alarms.model_error_percent")
 
     def check_part(self, rollout: Rollout) -> Findings:
-        variants = list(self.environment.production_variants)
+        environment = self.environment
         watched = rollout.list_rollback_alarms(
-            self.environment.alarms, variants=variants, kind=self.environment.kind
+            environment.alarms,
+            variants=list(environment.production_variants),
+            kind=environment.kind,
         )
         left_out = [name for name in watched[MOST_ALARMS:] if name[1] not in ("5xx", "latency")]
         if left_out:
-            yield self.build_finding(
-                "rollout.strategy",
-                f"{rollout.strategy}: {len(watched)} rollback alarms are configured; not among "
-                f"the first {MOST_ALARMS}: "
-                + ", ".join("-".join(filter(None, name)) for name in left_out),
-            )
+            names = ", ".join("-".join(filter(None, name)) for name in left_out)
+            yield self.build_finding(count=len(watched), names=names)
 
 
 class RolloutTooLong(VariantRule):
@@ -106,31 +98,31 @@ class RolloutTooLong(VariantRule):
     (MaximumExecutionTimeoutInSeconds)
     """
 
-    example = """\
-variants.primary.min_instances = 10
-rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
+    key = "rollout.bake_minutes"
+    problem = (
+        "with bakes of {minutes} minutes and {count} instances of {placement.name} an update takes "
+        "{hours:.1f} hours"
+    )
+    allowed = f"at most {find_maximum(LONGEST) // 3600} hours"
     remedy = "bake shorter, or in fewer steps"
+    reads = ("min_instances", "max_instances")
 
     def check_part(self, placement: Placement) -> Findings:
         rollout, variant = self.environment.rollout, placement.variant
         if rollout is None:
             return
-        estimated = estimate_start_seconds(placement.served, processes=placement.processes) or 0
+        # An unknown start counts 0: the bakes alone may be too long.
+        start = placement.start_seconds or 0
         possible = rollout.list_updates(
             least=variant.min_instances,
             most=variant.instance_limit,
             window_minutes=self.environment.window_minutes,
         )
-        start = variant.start_seconds or estimated  # unknown is 0: bakes may be too long alone
         lengths = [(update.estimate_seconds(start) or 0, update.instances) for update in possible]
         seconds, count = max(lengths, default=(0, 0))
         if seconds > find_maximum(LONGEST):
             yield self.build_finding(
-                "rollout.bake_minutes",
-                f"with bakes of {rollout.bake_minutes} minutes and {count} instances of "
-                f"{placement.name} an update takes {seconds / 3600:.1f} hours",
-                allowed=f"at most {find_maximum(LONGEST) // 3600} hours",
-                reads=(placement.build_key("min_instances"), placement.build_key("max_instances")),
+                minutes=rollout.bake_minutes, count=count, hours=seconds / 3600
             )
 
 
@@ -141,10 +133,6 @@ class RolloutShareBelowInstance(RolloutRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-alarms.p99_latency_ms = 100
-variants.primary.min_instances = 2
-rollout = { strategy = "canary", canary_percent = 10 }"""
     remedy = "raise it, or min_instances"
 
     def check_part(self, rollout: Rollout) -> Findings:
@@ -152,13 +140,13 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
         for name, variant in self.environment.variants.items():
             count = max(1, variant.min_instances)
             if percent * count < 100:
-                least = math.ceil(100 / count)
+                least, enough = math.ceil(100 / count), math.ceil(100 / percent)
                 allowed = "all_at_once" if least > 50 else "50" if least == 50 else f"{least} to 50"
                 yield self.build_finding(
                     f"rollout.{SHARE[rollout.strategy]}",
                     f"{percent} % of {name}'s {format_count(count, 'instance')} is less than "
                     f"one: the first share is 1 of {count}, {100 / count:.0f} %",
-                    allowed=f"{allowed}, or {math.ceil(100 / percent)} instances",
+                    allowed=f"{allowed}, or {enough} instances",
                     reads=(f"variants.{name}.min_instances",),
                 )
 
@@ -169,37 +157,31 @@ class RolloutBakeUnseen(RolloutRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html
     """
 
-    # The bake proves nothing if it sees too few requests for one failure to reach the error alarm's
-    # percent.
-
     severity = Severity.WARNING
-    example = """\
-alarms.p99_latency_ms = 100
-traffic.quiet_rps = 0.1
-rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
+    key = "rollout.bake_minutes"
+    problem = (
+        "in {rollout.bake_minutes} minutes a share of {rollout.percent} % gets {seen:.0f} requests at "
+        "{quiet:g}/s; error_5xx_percent needs {needed:.0f}"
+    )
     remedy = "raise it or the share, deploy when there is traffic, or add [rollout.golden_requests]"
     reads = ("traffic.quiet_rps", "alarms.error_5xx_percent")
 
     def check_part(self, rollout: Rollout) -> Findings:
         quiet = self.environment.traffic.quiet_rps
-        if quiet is None and rollout.golden_requests is not None:
+        golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
+        if quiet is None and golden:
             quiet = 0.0  # golden requests alone must be enough, because there may be no callers
         if quiet is None:
             question = "whether an update gets enough requests to show errors"
             yield self.build_unchecked("rollout.bake_minutes", "traffic.quiet_rps", question)
             return
-        percent, needed = rollout.percent, 100 / self.environment.alarms.error_5xx_percent
-        golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
-        each_minute = (quiet * SECONDS_PER_MINUTE + golden) * percent / 100
+        needed = 100 / self.environment.alarms.error_5xx_percent
+        each_minute = (quiet * SECONDS_PER_MINUTE + golden) * rollout.percent / 100
         seen = each_minute * rollout.bake_minutes
         if seen < needed:
             minutes = math.ceil(needed / each_minute)
-            yield self.build_finding(
-                "rollout.bake_minutes",
-                f"in {rollout.bake_minutes} minutes a share of {percent} % gets {seen:.0f} requests at "
-                f"{quiet:g}/s; error_5xx_percent needs {needed:.0f}",
-                allowed=f"{minutes} to 60" if minutes <= 60 else "a larger share or more traffic",
-            )
+            allowed = f"{minutes} to 60" if minutes <= 60 else "a larger share or more traffic"
+            yield self.build_finding(allowed=allowed, seen=seen, quiet=quiet, needed=needed)
 
 
 class RolloutP99Unseen(VariantRule):
@@ -209,46 +191,41 @@ class RolloutP99Unseen(VariantRule):
     (2026-11-22)
     """
 
-    # CloudWatch calls p99 significant from 1,000 samples in the alarm's window on. With fewer, the
-    # alarm is evaluated all the same, and may roll back a good update or let a slow one pass.
-
     severity = Severity.WARNING
-    example = """\
-alarms.p99_latency_ms = 100
-traffic.quiet_rps = 5
-rollout = { strategy = "canary", canary_percent = 10 }"""
+    key = "alarms.p99_latency_ms"
+    problem = (
+        "an update's first share, {share:.0f} % of the traffic, gets {seen:,.0f} requests on "
+        "{placement.name} in {window} at {quiet:g}/s, but p99 is significant only from {needed:,} on"
+    )
+    remedy = (
+        "raise the share or alarms.window_minutes, deploy when there is traffic, or acknowledge this "
+        "finding"
+    )
+    reads = ("traffic.quiet_rps", "alarms.window_minutes")
 
     def check_part(self, placement: Placement) -> Findings:
-        rollout, variant = self.environment.rollout, placement.variant
-        alarms = self.environment.alarms
-        if rollout is None or alarms.p99_latency_ms is None or variant.shadow or not variant.weight:
+        environment, variant = self.environment, placement.variant
+        rollout, quiet = environment.rollout, environment.traffic.quiet_rps
+        if rollout is None or environment.alarms.p99_latency_ms is None:
             return
-        quiet = self.environment.traffic.quiet_rps
+        if variant.shadow or not variant.weight:
+            return
         if quiet is None:
             question = "whether an update gets enough requests to measure its p99"
-            yield self.build_unchecked("alarms.p99_latency_ms", "traffic.quiet_rps", question)
+            yield self.build_unchecked(self.key, "traffic.quiet_rps", question)
             return
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         # The fewest instances run in the quietest hour; the first share is a whole number of them.
-        count = max(1, variant.min_instances)
-        window, share = (
-            self.environment.window_minutes,
-            self.environment.compute_share(placement.name),
-        )
+        count, window = max(1, variant.min_instances), environment.window_minutes
         (smallest,) = rollout.list_updates(least=count, most=count, window_minutes=window)
-        share = smallest.first_share_percent / 100 * (1 if share is None else share)
-        each_minute = (quiet * SECONDS_PER_MINUTE + golden) * share
-        seen, needed = each_minute * window, compute_minimum_samples("p99")
+        of_variant = environment.compute_share(placement.name)
+        percent = smallest.first_share_percent * (1 if of_variant is None else of_variant)
+        seen = (quiet * SECONDS_PER_MINUTE + golden) * percent / 100 * window
+        needed = compute_minimum_samples("p99")
         if seen < needed:
+            minutes = format_count(window, "minute")
             yield self.build_finding(
-                "alarms.p99_latency_ms",
-                f"an update's first share, {100 * share:.0f} % of the traffic, gets {seen:,.0f} requests "
-                f"on {placement.name} in {format_count(window, 'minute')} at {quiet:g}/s, but p99 "
-                f"is significant only from {needed:,} on",
-                allowed=f"{needed:,} requests or more in alarms.window_minutes",
-                remedy="raise the share or alarms.window_minutes, deploy when there is traffic, or "
-                "acknowledge this finding",
-                reads=("traffic.quiet_rps", "alarms.window_minutes"),
+                share=percent, seen=seen, window=minutes, quiet=quiet, needed=needed
             )
 
 
@@ -258,14 +235,9 @@ class RolloutRollingVariants(RolloutRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-rolling.html
     """
 
-    example = """\
-alarms.p99_latency_ms = 100
-rollout.strategy = "rolling"
-variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     key = "rollout.strategy"
     problem = "a rolling update is not possible with {count} variants"
-    allowed = "all_at_once, canary, linear; rolling with one variant"
-    remedy = "choose one of those"
+    remedy = "choose all_at_once, canary, or linear, or keep one variant"
 
     def check_part(self, rollout: Rollout) -> Findings:
         count = len(self.environment.variants)
@@ -283,7 +255,6 @@ class RolloutLatencyUnwatched(RolloutRule):
     example = 'rollout.strategy = "all_at_once"'
     key = "alarms.p99_latency_ms"
     problem = "an update is rolled back for 5xx answers, but never for slow ones"
-    allowed = "milliseconds, up to 60000"
     remedy = "set alarms.p99_latency_ms to your objective"
     reads = ("rollout",)
 
@@ -292,62 +263,44 @@ class RolloutLatencyUnwatched(RolloutRule):
             yield self.build_finding()
 
 
-# The target's Input holds the request in base64, and has at most 8192 characters in all.
+# The target's Input contains the request in base64, and has at most 8192 characters in all.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html (Input)
 MOST_BYTES = 4096
-KEY = "rollout.golden_requests.body"
 
 
 class RolloutGoldenRequest(KnownRequestRule):
-    """The template holds the request, which EventBridge passes to the function that sends it.
+    """The template contains the request, which EventBridge passes to the function that sends it.
 
     Source: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html
     """
 
-    # A request that the new fleet refuses would roll every update back; it is checked as
-    # golden-request checks its own.
-
-    example = """\
-alarms.p99_latency_ms = 100
-rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json" } }"""
+    key = "rollout.golden_requests.body"
 
     def check_part(self) -> Findings:
         golden = self.environment.rollout.golden_requests if self.environment.rollout else None
         if golden is None:
             return
+        table, sent_as = "rollout.golden_requests", golden.request_content_type
         if self.environment.kind.queued:
-            yield self.build_finding(
-                "rollout.golden_requests",
-                "an asynchronous endpoint takes requests only from S3, but golden requests wait for "
-                "their answers",
-                allowed="real-time and serverless endpoints",
-                remedy="take [rollout.golden_requests] out",
-                reads=("asynchronous",),
-            )
-        file = self.find_file(golden.body)
+            problem = "an asynchronous endpoint takes requests only from S3, but golden requests wait for "
+            problem += "their answers"
+            remedy, reads = f"take [{table}] out", ("asynchronous",)
+            yield self.build_finding(table, problem, remedy=remedy, reads=reads)
+        file = find_file(golden.body)
         if file is None:
-            yield self.build_missing_file(KEY, golden.body)
+            yield self.build_missing_file(self.key, golden.body)
         elif (size := file.stat().st_size) > MOST_BYTES:
-            yield self.build_finding(
-                KEY,
-                f"{golden.body} has {size} bytes",
-                allowed=f"at most {MOST_BYTES}",
-                remedy="send fewer rows",
-            )
+            problem, allowed = f"{golden.body} has {size} bytes", f"at most {MOST_BYTES}"
+            yield self.build_finding(problem=problem, allowed=allowed, remedy="send fewer rows")
             return
-        if golden.request_content_type is None:
-            yield self.build_finding(
-                "rollout.golden_requests.content_type",
-                f"the content type of {golden.body} cannot be derived from its extension",
-                given=golden.body,
-                allowed=f"a name that ends in {', '.join(CONTENT_TYPES)}, or content_type",
-                remedy="set content_type",
-            )
+        if sent_as is None:
+            problem = f"the content type of {golden.body} cannot be derived from its extension"
+            yield self.build_finding(f"{table}.content_type", problem, remedy="set content_type")
             return
         targets = [
             (placement, placement.variant.model)
             for placement in self.candidate.placements
             if not placement.variant.shadow and placement.model.multi_model is None
         ]
-        for finding in self.check_request(KEY, golden.body, golden.request_content_type, targets):
+        for finding in self.check_request(self.key, golden.body, sent_as, targets):
             yield replace(finding, acknowledgeable=True)

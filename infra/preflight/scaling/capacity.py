@@ -17,28 +17,22 @@ class CapacityMinAboveMax(EachVariantRule):
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html
     """
 
-    example = """\
-variants.primary.min_instances = 3
-variants.primary.max_instances = 2"""
     key = "variants.{name}.min_instances"
     problem = "min_instances {variant.min_instances} is above max_instances {variant.max_instances}"
-    allowed = "1 to {variant.max_instances}"
     remedy = (
         "set max_instances = {variant.min_instances}, or min_instances = {variant.instance_limit}"
     )
 
     def check_part(self, name: str, variant: Variant) -> Findings:
         if variant.min_instances > variant.instance_limit:
-            yield self.build_finding(name=name, variant=variant)
+            yield self.build_finding()
 
 
 class CapacityNothingScales(EachVariantRule):
     """Without a [scaling] table the instances stay at the minimum, or at one that a request starts."""
 
-    example = "variants.primary.max_instances = 4"
     key = "variants.{name}.max_instances"
     problem = "max_instances {variant.max_instances} is never reached: nothing scales"
-    allowed = "{least}, or a table [variants.{name}.scaling]"
     remedy = "add the table with max_rps_per_instance, or remove max_instances"
     reads = ("variants.{name}.scaling",)
 
@@ -46,7 +40,7 @@ class CapacityNothingScales(EachVariantRule):
         fixed = variant.scaling is None and not variant.components
         least = 1 if variant.can_sleep else variant.min_instances
         if fixed and variant.instance_limit > least:
-            yield self.build_finding(name=name, variant=variant, least=least)
+            yield self.build_finding(least=least)
 
 
 class CapacityInitialInstances(EachVariantRule):
@@ -57,26 +51,20 @@ class CapacityInitialInstances(EachVariantRule):
     """
 
     example = "variants.primary.initial_instances = 2"
+    key = "variants.{name}.initial_instances"
 
     def check_part(self, name: str, variant: Variant) -> Findings:
-        initial = variant.initial_instances
-        if initial is None:
-            return
-        key, most = f"variants.{name}.initial_instances", variant.instance_limit
+        initial, most = variant.initial_instances, variant.instance_limit
         fixed = variant.scaling is None and not variant.has_copies
-        if fixed or variant.serverless is not None:
+        if initial is not None and (fixed or variant.serverless is not None):
             yield self.build_finding(
-                key,
-                f"initial_instances {initial} has no effect: the variant does not scale",
-                allowed=f"only with [variants.{name}.scaling] and instance_type",
+                problem=f"initial_instances {initial} has no effect: the variant does not scale",
                 remedy="remove it: min_instances instances run",
                 reads=(f"variants.{name}.scaling",),
             )
-        elif initial > most:
+        elif initial is not None and initial > most:
             yield self.build_finding(
-                key,
-                f"initial_instances {initial} is above max_instances {most}",
-                allowed=f"1 to {most}",
+                problem=f"initial_instances {initial} is above max_instances {most}",
                 remedy="lower it or raise max_instances",
                 reads=(f"variants.{name}.max_instances",),
             )
@@ -89,14 +77,14 @@ class CapacityMixedScaling(Rule):
     (RetainAllVariantProperties)
     """
 
-    # With scaling it must keep them. A second variant that does not scale then keeps its number
-    # too, whatever the file says.
-
     severity = Severity.WARNING
-    example = """\
-variants.primary.scaling.max_rps_per_instance = 100
-variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
-    allowed = "a [scaling] table for every variant, or for none"
+    key = "variants.{name}.min_instances"
+    problem = (
+        "{name} with min_instances {least} does not scale but {scaled} does: an update keeps the live number "
+        "of instances of both, so a change of min_instances here has no effect"
+    )
+    remedy = "add [variants.{name}.scaling] with max_instances = min_instances"
+    reads = ("variants.{name}.scaling",)
 
     def check_part(self) -> Findings:
         variants = self.environment.variants
@@ -105,14 +93,8 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
             return  # a serverless endpoint has no number of instances
         for name, variant in variants.items():
             if variant.scaling is None:
-                yield self.build_finding(
-                    f"variants.{name}.min_instances",
-                    f"{name} with min_instances {variant.min_instances} does not scale but {scaled[0]} "
-                    f"does: an update keeps the live number of instances of both, so a change of "
-                    "min_instances here has no effect",
-                    remedy=f"add [variants.{name}.scaling] with max_instances = min_instances",
-                    reads=(f"variants.{name}.scaling",),
-                )
+                least = variant.min_instances
+                yield self.build_finding(name=name, least=least, scaled=scaled[0])
 
 
 class CapacityZero(EachVariantRule):
@@ -144,33 +126,41 @@ class CapacityTraffic(EachVariantRule):
     """
 
     acknowledgeable = True
-    example = """\
-traffic.peak_rps = 1000
-variants.primary.max_instances = 4
-variants.primary.scaling.max_rps_per_instance = 100"""
+    key = "variants.{name}.max_instances"
+    problem = (
+        "max_instances {variant.instance_limit} cannot serve {rps:g} requests/s at {rate:g} x {safety:g} "
+        "each"
+    )
+    allowed = "{needed} or more"
     remedy = "raise it, or lower traffic.peak_rps"
+    reads = ("traffic.peak_rps", "variants.{name}.scaling")
 
     def check_part(self, name: str, variant: Variant) -> Findings:
         peak, scaling = self.environment.traffic.peak_rps, variant.scaling
-        share, key = self.environment.compute_share(name), f"variants.{name}.max_instances"
+        share, most = self.environment.compute_share(name), variant.instance_limit
         rate = scaling.max_rps_per_instance if scaling else None
         if scaling is None or rate is None or scaling.hold or share is None:
             return
         if peak is None:
-            question = "whether max_instances is enough for the peak"
+            key, question = (
+                f"variants.{name}.max_instances",
+                "whether max_instances is enough for the peak",
+            )
             yield self.build_unchecked(key, "traffic.peak_rps", question)
             return
         rps, safety = peak * share, scaling.safety_factor
         needed = count_instances(rps, max_rps_per_instance=rate, safety_factor=safety)
-        if needed > variant.instance_limit:
-            yield self.build_finding(
-                key,
-                f"max_instances {variant.instance_limit} cannot serve {rps:g} requests/s at "
-                f"{rate:g} x {safety:g} each",
-                given=variant.instance_limit,
-                allowed=f"{needed} or more",
-                reads=("traffic.peak_rps", f"variants.{name}.scaling"),
+        if needed > most:
+            finding = self.build_finding(
+                given=most, rps=rps, rate=rate, safety=safety, needed=needed
             )
+            if variant.max_instances is None:
+                missing = "max_instances is missing, and defaults to min_instances: "
+                remedy = (
+                    f"add max_instances = {needed} to [variants.{name}], or lower traffic.peak_rps"
+                )
+                finding = replace(finding, problem=missing + finding.problem, remedy=remedy)
+            yield finding
 
 
 class CapacityBurstableScaled(InstanceRule):
@@ -179,17 +169,12 @@ class CapacityBurstableScaled(InstanceRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html
     """
 
-    example = """\
-variants.primary.instance_type = "ml.t2.medium"
-variants.primary.scaling.max_rps_per_instance = 10"""
-    allowed = "types that are not burstable, such as ml.c5.large"
-    remedy = "choose one of those, or take [variants.{name}.scaling] out"
+    problem = "{instance.name} is burstable and cannot be scaled"
+    remedy = "choose a type that is not burstable, such as ml.c5.large, or take [variants.{name}.scaling] out"
 
     def check_part(self, key: str, name: str, instance: Instance) -> Findings:
         if instance.burstable and self.environment.variants[name].is_scaled:
-            yield self.build_finding(
-                key, f"{instance.name} is burstable and cannot be scaled", name=name
-            )
+            yield self.build_finding(key)
 
 
 class CapacitySingle(Rule):
@@ -200,12 +185,8 @@ class CapacitySingle(Rule):
     """
 
     severity = Severity.WARNING
-    example = """\
-production = true
-variants.primary.min_instances = 1"""
     key = "variants.{name}.min_instances"
     problem = "with min_instances 1 in production no request is answered while it is replaced"
-    allowed = "2 or more, which run in two availability zones"
     remedy = "set 2, or production = false if nobody depends on it"
     reads = ("production",)
 
@@ -224,17 +205,7 @@ class ScalingBehindTraffic(VariantRule):
     instance), docs/decisions/0052-a-day-rehearsed.md
     """
 
-    # The day of [traffic], profile or day, is rehearsed as `servable rehearse` does it. A minute
-    # breaks the objective in which an instance gets more than max_rps_per_instance: latencies play
-    # no part.
-
     severity = Severity.WARNING
-    example = """\
-traffic.profile = "spike"
-traffic.peak_rps = 400
-traffic.quiet_rps = 20
-variants.primary.max_instances = 8
-variants.primary.scaling.max_rps_per_instance = 100"""
 
     def check_part(self, placement: Placement) -> Findings:
         traffic, scaling = self.environment.traffic, placement.variant.scaling

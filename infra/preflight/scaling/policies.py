@@ -6,8 +6,8 @@ from collections import Counter
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
+from infra.parameters.scaling_properties import choose_cooldowns
 from infra.parameters.variant import Variant
-from infra.policy.derived_settings import compute_cooldowns
 from infra.policy.hosting import KINDS
 from infra.preflight.rule import Findings, VariantRule, VariantTableRule
 
@@ -47,25 +47,17 @@ class ScalingOneWay(ScalingRule):
     """
 
     severity = Severity.WARNING
-    example = "variants.primary.scaling.steps = [{ above_rps = 100, change = 2 }]"
     key = "variants.{name}.scaling.steps"
+    problem = "no step {missing} instances"
     remedy = "add the other step, a target, or a schedule"
 
     def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         others = (*self.environment.kind.scales_on, *ANY_KIND)
         acts = any(getattr(scaling, key) for key in others if key != "steps")
-        if not scaling.steps or acts or scaling.hold or variant.sleep_after_minutes is not None:
-            return
         above = {step.above_rps is not None for step in scaling.steps}
-        if len(above) == 1:
-            missing = "below_rps" if above.pop() else "above_rps"
-            kept = "removes instances" if missing == "below_rps" else "adds instances"
-            yield self.build_finding(
-                name=name,
-                problem=f"no step {kept}",
-                given=None,
-                allowed=f"a step with {missing} too",
-            )
+        sleeps = variant.sleep_after_minutes is not None
+        if len(above) == 1 and not (acts or scaling.hold or sleeps):
+            yield self.build_finding(given=None, missing="removes" if above.pop() else "adds")
 
 
 class ScalingMetricUnpublished(ScalingRule):
@@ -76,25 +68,22 @@ class ScalingMetricUnpublished(ScalingRule):
     lists are exhaustive)
     """
 
-    example = """\
-asynchronous = {}
-variants.primary.scaling.max_rps_per_instance = 100"""
     remedy = "use one of those"
+    reads = ("asynchronous", "variants.{name}.serverless")
 
     def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         kind, allowed = self.environment.kind, self.environment.kind.scales_on
-        others = {key for other in KINDS for key in other.scales_on} - set(allowed)
-        for key in sorted(others):
+        for key in sorted({key for other in KINDS for key in other.scales_on} - set(allowed)):
             given = getattr(scaling, key)
+            problem = f"{key}: {kind} endpoints do not publish the requests of one instance"
+            if given and not isinstance(given, list):
+                problem = f"{key} {given:g}: {kind} endpoints do not publish its metric"
             if given:
                 yield self.build_finding(
                     f"variants.{name}.scaling.{key}",
-                    f"{key} {given:g}: {kind} endpoints do not publish its metric"
-                    if not isinstance(given, list)
-                    else f"{key}: {kind} endpoints do not publish the requests of one instance",
-                    given=given if not isinstance(given, list) else None,
+                    problem,
+                    given=None if isinstance(given, list) else given,
                     allowed=", ".join((*allowed, *ANY_KIND)),
-                    reads=("asynchronous", f"variants.{name}.serverless"),
                 )
 
 
@@ -104,7 +93,7 @@ class ScalingStep(ScalingRule):
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
     """
 
-    example = "variants.primary.scaling.steps = [{ above_rps = 100, change = -1 }]"
+    key = "variants.{name}.scaling.steps"
 
     def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         for step in scaling.steps:
@@ -114,8 +103,7 @@ class ScalingStep(ScalingRule):
             upward = step.change > 0
             if len(bounds) != 1 or upward == (step.above_rps is None) or not step.change:
                 yield self.build_finding(
-                    f"variants.{name}.scaling.steps",
-                    f"a step of {step.change} with {bound}",
+                    problem=f"a step of {step.change} with {bound}",
                     given=step.change,
                     allowed="above_rps with a positive change, or below_rps with a negative one",
                     remedy="change it",
@@ -123,13 +111,8 @@ class ScalingStep(ScalingRule):
         for word in ("above_rps", "below_rps"):
             counts = Counter(getattr(step, word) for step in scaling.steps)
             for given in sorted(rps for rps, count in counts.items() if rps and count > 1):
-                yield self.build_finding(
-                    f"variants.{name}.scaling.steps",
-                    f"two steps have {word} {given:g}",
-                    given=given,
-                    allowed="each bound once",
-                    remedy="remove one",
-                )
+                problem = f"two steps have {word} {given:g}"
+                yield self.build_finding(problem=problem, given=given, remedy="remove one")
 
 
 class ScalingStepsCross(ScalingRule):
@@ -139,13 +122,7 @@ class ScalingStepsCross(ScalingRule):
     (2026-11-22)
     """
 
-    # A larger excess that adds fewer instances than a smaller one comes too late. If instances are
-    # removed below a rate at which others are added, the number of instances goes up and down
-    # without end.
-
     severity = Severity.WARNING
-    example = """\
-variants.primary.scaling.steps = [{ above_rps = 50, change = 2 }, { below_rps = 80, change = -1 }]"""
     key = "variants.{name}.scaling.steps"
     remedy = "correct the bounds, or the changes"
 
@@ -155,19 +132,14 @@ variants.primary.scaling.steps = [{ above_rps = 50, change = 2 }, { below_rps = 
         for word, steps in (("above_rps", up), ("below_rps", down)):
             for (rate, change), (further, other) in itertools.pairwise(steps):
                 if other < change:
-                    yield self.build_finding(
-                        problem=f"{word} {rate:g} changes by {change}, but {word} {further:g} by {other}",
-                        given=other,
-                        allowed="changes that do not fall from one bound to the next",
-                        name=name,
+                    problem = (
+                        f"{word} {rate:g} changes by {change}, but {word} {further:g} by {other}"
                     )
+                    yield self.build_finding(problem=problem, given=other)
         if up and down and up[0][0] <= down[-1][0]:
-            yield self.build_finding(
-                problem=f"above_rps {up[0][0]:g} adds instances that below_rps {down[-1][0]:g} removes",
-                given=up[0][0],
-                allowed=f"above_rps above {down[-1][0]:g}",
-                name=name,
-            )
+            lowest, highest = up[0][0], down[-1][0]
+            problem = f"above_rps {lowest:g} adds instances that below_rps {highest:g} removes"
+            yield self.build_finding(problem=problem, given=lowest)
 
 
 class ScalingWithoutProvisioned(ScalingRule):
@@ -176,9 +148,6 @@ class ScalingWithoutProvisioned(ScalingRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
     """
 
-    example = """\
-variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
-variants.primary.scaling.provisioned_use_percent = 70"""
     key = "variants.{name}.serverless.provisioned_concurrency"
     problem = "[scaling] changes provisioned concurrency, but none is provisioned"
     allowed = "1 to {serverless.max_concurrency}"
@@ -188,7 +157,7 @@ variants.primary.scaling.provisioned_use_percent = 70"""
     def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         serverless = variant.serverless
         if serverless is not None and serverless.provisioned_concurrency is None:
-            yield self.build_finding(name=name, serverless=serverless)
+            yield self.build_finding(serverless=serverless)
 
 
 class ScalingCooldownShort(VariantRule):
@@ -199,28 +168,25 @@ class ScalingCooldownShort(VariantRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.scaling.max_rps_per_instance = 100
-variants.primary.scaling.scale_out_cooldown_seconds = 60"""
+    key = "scaling.scale_out_cooldown_seconds"
+    problem = (
+        "scale_out_cooldown_seconds {stated} is too short: a new instance answers after about "
+        "{start:.0f} s"
+    )
     remedy = "raise it"
+    reads = ("models.{placement.variant.model}", "container")
 
     def check_part(self, placement: Placement) -> Findings:
-        scaling = placement.variant.scaling
-        given = scaling.scale_out_cooldown_seconds if scaling else None
+        scaling, start = placement.variant.scaling, placement.start_seconds
+        stated = scaling.scale_out_cooldown_seconds if scaling else None
         # The default is derived from the start time; serverless containers start differently.
-        if given is None or placement.variant.serverless is not None:
+        if stated is None or placement.variant.serverless is not None:
             return
-        key = placement.build_key("scaling.scale_out_cooldown_seconds")
-        start = placement.start_seconds
         if start is None:
             yield from self.report_unknown_size(placement)
-        elif given < start:
+        elif stated < start:
             yield self.build_finding(
-                key,
-                f"scale_out_cooldown_seconds {given} is too short: a new instance answers after about "
-                f"{start:.0f} s",
-                allowed=f"{int(start) + 1} or more",
-                reads=(f"models.{placement.variant.model}", placement.build_key("container")),
+                allowed=f"{int(start) + 1} or more", stated=stated, start=start
             )
 
 
@@ -232,25 +198,16 @@ class ScalingInFaster(VariantRule):
     """
 
     severity = Severity.WARNING
-    example = """\
-variants.primary.scaling.max_rps_per_instance = 100
-variants.primary.scaling.scale_in_cooldown_seconds = 60"""
+    key = "scaling.scale_in_cooldown_seconds"
+    problem = "scale_in_cooldown_seconds {back} is shorter than scale_out_cooldown_seconds {out}"
+    allowed = "{out} or more"
     remedy = "raise it"
+    reads = ("scaling.scale_out_cooldown_seconds",)
 
     def check_part(self, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
-        back = scaling.scale_in_cooldown_seconds if scaling else None
-        if scaling is None or back is None:
+        if scaling is None or scaling.scale_in_cooldown_seconds is None:
             return
-        out = compute_cooldowns(
-            out_seconds=scaling.scale_out_cooldown_seconds,
-            in_seconds=back,
-            start_seconds=placement.start_seconds,
-        ).out_seconds
-        if back < out:
-            yield self.build_finding(
-                placement.build_key("scaling.scale_in_cooldown_seconds"),
-                f"scale_in_cooldown_seconds {back} is shorter than scale_out_cooldown_seconds {out}",
-                allowed=f"{out} or more",
-                reads=(placement.build_key("scaling.scale_out_cooldown_seconds"),),
-            )
+        chosen = choose_cooldowns(scaling, placement.start_seconds)
+        if chosen.in_seconds < chosen.out_seconds:
+            yield self.build_finding(back=chosen.in_seconds, out=chosen.out_seconds)

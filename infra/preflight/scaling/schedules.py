@@ -1,20 +1,16 @@
 """Rules about scheduled actions: their time, time zone and range."""
 
 import contextlib
-import difflib
 import functools
 import itertools
 import re
 import zoneinfo
-from datetime import datetime, timedelta
 
-from infra.parameters.finding import Severity, find_nearest
+from infra.parameters.finding import Severity
 from infra.parameters.scaling import Scaling, Scheduled
 from infra.parameters.variant import Variant
 from infra.preflight.rule import Findings, Parts, Rule, VariantTableRule
 from servable_scaling.schedule import ScheduleError, compute_last_run, has_common_minute
-
-_LONGEST_ABBREVIATION = 5
 
 
 class ScheduledRule(Rule):
@@ -32,32 +28,31 @@ class ScalingSchedule(ScheduledRule):
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
     """
 
-    # If only one bound is given, the other is what the variant or another action has set before.
-
-    example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
-
     def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         least, most = action.at_least, action.at_most
         lowest, highest = _compute_range(variant)
         low = lowest if least is None else least
         high = highest if most is None else most
         if least is None and most is None:
-            yield self.build_finding(
-                key,
-                f"{action.at} changes nothing: neither at_least nor at_most is given",
-                given=action.at,
-                allowed="one of them, or both",
-                remedy="add one",
-            )
+            problem = f"{action.at} changes nothing: neither at_least nor at_most is given"
+            yield self.build_finding(key, problem, given=action.at, remedy="add one")
         elif low > high:
             stated = None not in (least, most)
-            note = "" if stated else "; the bound that is not given is the variant's"
+            note, remedy = "", "lower at_least, or raise at_most"
+            table, is_plain = key.removesuffix(".scaling.schedule"), variant.component is None
+            if (
+                most is None
+                and is_plain
+                and not variant.serverless
+                and variant.max_instances is None
+            ):
+                note = "; max_instances is missing, and defaults to min_instances"
+                remedy = f"add max_instances = {low} to [{table}], or give at_most"
+            elif not stated:
+                note = "; the bound that is not given is the variant's"
+            problem = f"at_least {low} is above at_most {high} ({action.at}){note}"
             yield self.build_finding(
-                key,
-                f"at_least {low} is above at_most {high} ({action.at}){note}",
-                given=most if least is None else least,
-                allowed=f"at_least 0 to {high}",
-                remedy="lower at_least, or raise at_most",
+                key, problem, given=most if least is None else least, remedy=remedy
             )
         elif least == 0 and not (self.environment.kind.can_be_empty or variant.can_sleep):
             yield self.build_finding(
@@ -87,9 +82,6 @@ class ScalingScheduleExpression(ScheduledRule):
     https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html (2026-11-22)
     """
 
-    # A day that no month has (30 February) is accepted, and never comes.
-
-    example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * MON-FRI)", at_least = 2 }]'
     remedy = "correct the expression"
 
     def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
@@ -109,21 +101,10 @@ class ScalingScheduleTogether(VariantTableRule):
     (2026-11-22)
     """
 
-    # Actions that set different bounds, or the same to the same value, do not contradict each
-    # other.
-
     severity = Severity.WARNING
-    example = """\
-variants.primary.max_instances = 4
-variants.primary.scaling.max_rps_per_instance = 100
-variants.primary.scaling.schedule = [
-  { at = "cron(0 7 * * ? *)", at_least = 2 },
-  { at = "cron(0 7 ? * MON *)", at_least = 4 },
-]"""
     table = "scaling"
     key = "variants.{name}.scaling.schedule"
     problem = "{first.at} and {second.at} run in the same minute, and set different bounds"
-    allowed = "one action in a minute"
     remedy = "merge them, or move one to another minute or day"
 
     def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
@@ -137,7 +118,7 @@ variants.primary.scaling.schedule = [
             with contextlib.suppress(ScheduleError):  # ScalingScheduleExpression reports it
                 zone = first.timezone == second.timezone
                 if differ and zone and has_common_minute(first.at, second.at):
-                    yield self.build_finding(given=second.at, name=name, first=first, second=second)
+                    yield self.build_finding(given=second.at, first=first, second=second)
 
 
 class ScalingSchedulePast(ScheduledRule):
@@ -147,11 +128,7 @@ class ScalingSchedulePast(ScheduledRule):
     https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22)
     """
 
-    # `servable check` compares with the clock. Synth reads no clock, so it cannot report this.
-
     severity = Severity.WARNING
-    example = "# at(2025-12-24T18:00:00), in 2026"
-    allowed = "a time in the future"
     remedy = "take the action out, or give it a new time"
 
     def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
@@ -178,34 +155,13 @@ def load_time_zones() -> frozenset[str]:
 
 
 def suggest_time_zone(name: str) -> str:
-    """Return the remedy for an unknown time zone.
-
-    It names a zone if all zones with a similar name have one offset. An abbreviation (CEST) gets
-    no suggestion: it may mean several offsets, and each lasts half a year.
-    """
-    zones: dict[str, list[str]] = {}
-    for zone in sorted(load_time_zones()):
-        zones.setdefault(zone.rpartition("/")[2].lower(), []).append(zone)
-    city = name.rpartition("/")[2].lower()
-    is_abbreviation = "/" not in name and len(name) <= _LONGEST_ABBREVIATION
-    if re.search("[0-9]", name):
-        close = []  # Etc/GMT+2 is two hours west of Greenwich, but people write GMT+2 for the east
-    elif city in zones:
-        close = [city]
-    elif is_abbreviation:
-        close = []
-    else:
-        close = difflib.get_close_matches(city, zones, n=len(zones), cutoff=0.8)
-    found = [zone for one in close for zone in zones[one]]
-    if found and len({_read_offsets(zone) for zone in found}) == 1:
-        return f"did you mean {find_nearest(name, found) or found[0]}?"
+    """Return the remedy for an unknown time zone: a zone, if only one has the name or is of that city."""
+    written, zones = name.lower(), load_time_zones()
+    found = [one for one in zones if written in (one.lower(), one.rpartition("/")[2].lower())]
+    # Etc/GMT+2 is two hours west of Greenwich, but people write GMT+2 for the east.
+    if len(found) == 1 and not re.search("[0-9]", name):
+        return f"did you mean {found[0]}?"
     return "write the IANA name of a place with that time"
-
-
-def _read_offsets(zone: str) -> tuple[timedelta | None, ...]:
-    """Return the UTC offsets of a zone in every month of a year."""
-    where = zoneinfo.ZoneInfo(zone)
-    return tuple(datetime(2026, month, 1, tzinfo=where).utcoffset() for month in range(1, 13))
 
 
 class ScalingTimezone(ScheduledRule):
@@ -215,8 +171,6 @@ class ScalingTimezone(ScheduledRule):
     (Timezone)
     """
 
-    example = """\
-variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
     allowed = "names such as Europe/Berlin, America/New_York, UTC"
 
     def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:

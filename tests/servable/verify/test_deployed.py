@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from infra.parameters.loading import ValidFile, load
-from infra.preflight.batch.jobs import build_batch_example
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify import command
 from servable.verify.deployed import DeployedStack, read_stack
 from servable.verify.difference import KEEP, Difference
+from tests.batches import build_batch_example
 from tests.conftest import VALID, valid
 from tests.servable.verify.answering import NUMBER, REGION, AnsweringAccount
 

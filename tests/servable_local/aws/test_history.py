@@ -16,13 +16,13 @@ from infra.packing import compute_packed_key
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, ValidFile, load
 from infra.parameters.placement import list_placements
-from infra.preflight.batch.jobs import build_batch_example
 from infra.recording import OUTPUT
 from model_packaging.refusal import PackagingError
 from servable.history import command, restoring
 from servable.history.deployments import Deployment, list_deployments
 from servable.history.restoring import replace_file, restore_deployment
 from servable.project import account as operations_account
+from tests.batches import build_batch_example
 from tests.conftest import VALID, valid
 from tests.servable_local.aws.local_account import Account
 

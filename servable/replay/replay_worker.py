@@ -199,18 +199,18 @@ class ReplayWorker:
                 # Sleep even if it is late, so that sent requests can receive their responses.
                 gevent.sleep(max(0.0, due - time.perf_counter()))
                 if self._under_way >= MOST_UNDER_WAY:
-                    said = _describe_missing_response(
+                    missing = _describe_missing_response(
                         f"not sent: {MOST_UNDER_WAY} requests were under way"
                     )
-                    self._write_responses(request["number"], 0.0, [said] * len(self._targets))
+                    self._write_responses(request["number"], 0.0, [missing] * len(self._targets))
                     continue
             # Wait for a parent that reads too slowly; requests sent late have a lag.
             self._wait_while(lambda: self._unread >= _MOST_WAITING)
             self._under_way += 1
             gevent.spawn(self._invoke_targets, request, content, due)
 
-    def _wait_while(self, holds: Callable[[], bool]) -> None:
-        while holds():
+    def _wait_while(self, condition: Callable[[], bool]) -> None:
+        while condition():
             self._free.clear()
             self._free.wait()
 
@@ -219,23 +219,23 @@ class ReplayWorker:
         lag_ms = 1000 * (time.perf_counter() - due)
         number = request["number"]
         count = len(self._targets)
-        said: list[dict[str, Any]] = [{}] * count
+        answers: list[dict[str, Any]] = [{}] * count
         bodies = [b""] * count
         # The targets take turns at being first.
         for turn in range(count):
             which = (number + turn) % count
             try:
-                said[which], bodies[which] = self._targets[which].invoke(body)
+                answers[which], bodies[which] = self._targets[which].invoke(body)
             except Exception as error:  # such as expired credentials
-                said[which] = _describe_missing_response(f"not sent: {error}")
+                answers[which] = _describe_missing_response(f"not sent: {error}")
         if self._callers is not None:
-            slowest = max(answer["ms"] or 0.0 for answer in said)
-            failed = any(answer["error"] or answer["status"] >= 500 for answer in said)
+            slowest = max(answer["ms"] or 0.0 for answer in answers)
+            failed = any(answer["error"] or answer["status"] >= 500 for answer in answers)
             self._callers.record_response(slowest, failed=failed)
         self._under_way -= 1
         self._unread += 1
         self._free.set()
-        self._write_responses(number, lag_ms, said, *bodies)
+        self._write_responses(number, lag_ms, answers, *bodies)
         self._unread -= 1
         self._free.set()
 

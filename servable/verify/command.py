@@ -118,7 +118,7 @@ def compare_stacks(
     answers = bool(loaded.environment.variants)
     report = Report(environment=loaded.name, invoke=invoke and answers)
     if not answers:
-        report.notes.append("there is no endpoint: nothing answers a golden request")
+        report.notes.append("there is no endpoint, so that no golden request is sent")
     for synthesised_stack in stacks:
         live = read_stack(account, synthesised_stack.name)
         if live is None:

@@ -102,7 +102,7 @@ class ExpressedScaling:
         predefined = fields.take("PredefinedMetricSpecification") or {}
         custom = fields.take("CustomizedMetricSpecification") or {}
         metric = predefined.get("PredefinedMetricType")
-        key, unit = _PREDEFINED.get(metric, ("", 1.0))
+        key, unit = _PREDEFINED.get(str(metric), ("", 1.0))
         if _is_backlog(custom):
             key, unit = "max_backlog_per_instance", 1
         if not key or key in self._keys:

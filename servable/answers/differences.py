@@ -21,7 +21,7 @@ from servable_tensors.tensors import Array
 
 MISSING = "missing"
 """The problem of an output that only the expected answer has."""
-# Masks, as -1e9 in logits, say nothing of the others' exactness: judged by themselves.
+# Masks, such as -1e9 in logits, are compared by themselves: they don't limit the precision of other numbers.
 _MASK = 1e8
 
 
@@ -55,7 +55,7 @@ class ArrayDifference:
     labels: int = 0
     """Changed strings, integers and truth values."""
     top: Mapping[int, int] = field(default_factory=dict)
-    """k -> rows whose k highest scores are others, among those that differ."""
+    """k -> rows whose k highest scores are at different positions, among those that differ."""
     severity: float = 0.0
     """The largest difference in tolerances; infinite for everything but numbers."""
 

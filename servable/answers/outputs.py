@@ -18,7 +18,7 @@ from servable_tensors.predict_messages import find_places
 from servable_tensors.records import parse_media_type
 from servable_tensors.tensors import BFLOAT16, Array
 
-# The name of what is compared where a body cannot be read: all of its bytes, as one string.
+# The name of the output of an unreadable body: all of its bytes, as one string.
 WHOLE_BODY = "body"
 UNKNOWN = ("", "application/octet-stream")
 # An object of more keys has data in them, as users; an answer has no more paths.
@@ -32,11 +32,11 @@ class AnswerOutputs:
 
     arrays: Mapping[str, Array]
     rows: int
-    """Elements of the batch dimension; 1 where the outputs have none in common."""
+    """Elements of the batch dimension; 1 if the outputs have none in common."""
     typed: bool
-    """Whether the form carries types; JSON and CSV do not."""
+    """Whether the format has types; JSON and CSV don't."""
     bfloat16: frozenset[str] = frozenset()
-    """AnswerOutputs of this type, which arrays hold as float32."""
+    """Outputs of this type, whose arrays are float32."""
 
     def count_rows(self, name: str) -> int:
         """Return the number of rows by which an output is compared.

@@ -57,7 +57,7 @@ class CapturedRequest:
     """A captured request, with its response if that was captured, too."""
 
     event_id: str
-    """SageMaker's eventId, a UUID; in a recording of ours too."""
+    """SageMaker's eventId, a UUID; recordings of `servable serve` have one, too."""
     time: float
     """Seconds since 1970, UTC: SageMaker's inferenceTime, often whole seconds."""
     content_type: str
@@ -70,7 +70,7 @@ class CapturedRequest:
     variant: str | None = None
     """The variant that answered: from the capture file's path (endpoint/variant/yyyy/mm/dd/hh/)."""
     target_model: str | None = None
-    """The model of a multi-model endpoint; known only in recordings of ours."""
+    """The model of a multi-model endpoint; only recordings of `servable serve` state it."""
     answer: RecordedAnswer | None = None
     """None: only Input was captured."""
     inference_id: str | None = None
@@ -90,7 +90,7 @@ OCTETS = "application/octet-stream"
 # Headers are visible ASCII, 1,024 characters at most: a line break would begin another header or request.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
 _HEADER = re.compile(r"[\x20-\x7e]{0,1024}")
-# Until then datetime holds a moment in any zone; before 1970 nothing was captured.
+# The last time that datetime represents in every zone; before 1970 nothing was captured.
 _LATEST = datetime.datetime(9999, 1, 1, tzinfo=datetime.UTC).timestamp()
 _MOST_LATENCY_MS = 86_400_000
 _FOLDERS = re.compile(r"(?:([^/]+)/)?([^/]+)/\d{4}/\d\d/\d\d/\d\d/[^/]+$")
@@ -138,7 +138,9 @@ def parse_request(record: Any, *, file: str, number: int) -> CapturedRequest:
 
 def _parse_request(record: Any, file: str, number: int) -> CapturedRequest:
     if isinstance(record, list) and record and "prefix" in record[0]:
-        raise CaptureLineError("it is a manifest of a batch transform job, which holds no requests")
+        raise CaptureLineError(
+            "it is a manifest of a batch transform job, which contains no requests"
+        )
     data, metadata = record["captureData"], record["eventMetadata"]
     if "endpointInput" not in data and "endpointOutput" in data:
         raise AnswerAloneError("it has an answer and no request: capture Input too")
@@ -149,7 +151,7 @@ def _parse_request(record: Any, file: str, number: int) -> CapturedRequest:
     custom = ",".join(attributes) if isinstance(attributes, list) else attributes
     accept = _read_header("accept", metadata)
     if "accept" not in metadata and answer is not None:
-        # What the caller may have asked for: the type of the answer, unless it is an error's page.
+        # What the caller may have requested: the response's type, unless it is an error page.
         accept = parse_media_type(answer.content_type)
         accept = None if accept in (OCTETS, "text/html") else accept
     event_id, inference_id = (

@@ -1,8 +1,9 @@
 """`servable golden ENV --from-captured PLACE`: write a few captured requests as golden requests.
 
-Covered are: every content type, form, signature, set of inputs, shape without its rows and type of each
-input; the fewest and the most rows, the largest body, and of each input the least and the greatest number
-and the shortest and the longest string, NaN and infinities. One pass, and memory for the candidates alone.
+They cover every content type, JSON format, signature, set of inputs, and shape and type of an input
+(without its rows); the fewest and the most rows; the largest body; and each input's least and greatest
+number, shortest and longest string, NaN, and infinities. The requests are read once, and only candidates
+stay in memory.
 """
 
 import contextlib
@@ -10,7 +11,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,10 @@ from servable_tensors.codecs import CODECS, JSON, PROTOBUF
 from servable_tensors.records import parse_media_type
 from servable_tensors.tensors import Array
 
-# Requests of clients that vary without end (names, shapes) are not all of interest.
+# Clients may send endlessly many names and shapes.
 MOST_KINDS = 200
 _MOST_INPUTS = 50
-# Keys of the two forms of TensorFlow Serving's JSON, and those of their answers.
+# Keys of the two request formats of TensorFlow Serving's JSON -> keys of their responses.
 _FORMS = {"instances": "predictions", "inputs": "outputs"}
 
 Facet = tuple[str, ...]
@@ -80,7 +80,7 @@ class GoldenSelection:
         rest = set(self._candidates)
         selected: list[tuple[CapturedRequest, list[Facet]]] = []
         while rest and len(selected) < most:
-            # The smaller body first where several cover as much.
+            # Of several that cover as much, the smallest body comes first.
             event = min(
                 covers, key=lambda name: (-len(covers[name] & rest), len(several[name].body), name)
             )
@@ -147,7 +147,7 @@ def _read_request(request: CapturedRequest, media: str) -> tuple[str, str, dict[
         try:
             inputs = CODECS[PROTOBUF].read_inputs(body)
             signature = wire.PredictRequest.FromString(body).model_spec.signature_name
-        except Exception:  # protobuf's have no common class, and a body of any form has facets
+        except Exception:  # protobuf's errors have no common class
             inputs = {}
         sizes = {array.shape[:1] for array in inputs.values()}
         ((rows, *_),) = sizes if len(sizes) == 1 and () not in sizes else ((1,),)
@@ -183,7 +183,7 @@ def explain_unsuitable(request: CapturedRequest) -> str | None:
     """
     media = parse_media_type(request.content_type)
     if request.answer is None or request.answer.has_failed:
-        return "without an answer that succeeded"
+        return "without a successful answer"
     if media not in _EXTENSIONS:
         return f"of content type {media}"
     if request.custom_attributes or request.target_model:
@@ -193,53 +193,37 @@ def explain_unsuitable(request: CapturedRequest) -> str | None:
     if parse_media_type(request.answer.content_type) not in (usual, media):
         return (
             f"answered in {parse_media_type(request.answer.content_type)}, which its Accept "
-            "header asked for"
+            "header requested"
         )
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class GoldenFiles:
-    """The files of a golden request to be written: its table and the content of its two files."""
-
-    table: Golden
-    request: bytes
-    answer: bytes
-
-    def write(self, root: Path) -> None:
-        """Write both files below the project folder. Raises OSError."""
-        assert self.table.answer is not None  # made with one
-        for name, content in ((self.table.request, self.request), (self.table.answer, self.answer)):
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(root / name, content)
-
-
-def build_golden_files(
+def build_golden_tables(
     requests: Sequence[CapturedRequest], model: str, tolerance: float
-) -> list[GoldenFiles]:
-    """Return the files captured-N and captured-N-answer for suitable requests.
+) -> list[Golden]:
+    """Return a table for each request, with the files captured-N and captured-N-answer.
 
-    A request is suitable if `explain_unsuitable` returns None for it.
+    `requests`: those for which `explain_unsuitable` returns None.
     """
-    files = []
+    tables = []
     for number, request in enumerate(requests, start=1):
-        assert request.answer is not None  # why_not has looked
+        assert request.answer is not None  # `explain_unsuitable` has checked it
         stem = f"golden/{model}/captured-{number}"
+        extension = _EXTENSIONS[parse_media_type(request.content_type)]
         answered = _EXTENSIONS.get(parse_media_type(request.answer.content_type), ".bin")
-        files.append(
-            GoldenFiles(
-                table=Golden(
-                    request=ProjectPath(
-                        f"{stem}{_EXTENSIONS[parse_media_type(request.content_type)]}"
-                    ),
-                    answer=ProjectPath(f"{stem}-answer{answered}"),
-                    tolerance=tolerance,
-                ),
-                request=request.body,
-                answer=request.answer.body,
-            )
-        )
-    return files
+        answer = ProjectPath(f"{stem}-answer{answered}")
+        request_file = ProjectPath(f"{stem}{extension}")
+        tables.append(Golden(request=request_file, answer=answer, tolerance=tolerance))
+    return tables
+
+
+def write_golden_files(root: Path, table: Golden, request: CapturedRequest) -> None:
+    """Write the two files of a golden request below the project folder. Raises OSError."""
+    assert table.answer is not None
+    assert request.answer is not None
+    for name, content in ((table.request, request.body), (table.answer, request.answer.body)):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(root / name, content)
 
 
 def set_golden_tables(text: str, model: str, tables: Sequence[Golden]) -> str:
@@ -251,7 +235,7 @@ def set_golden_tables(text: str, model: str, tables: Sequence[Golden]) -> str:
     several = tomlkit.aot()
     for table in tables:
         several.append(tomlkit.item(table.model_dump()))
-    if tables:  # tomlkit writes an empty line between them, and none before the table that follows
+    if tables:  # tomlkit writes no empty line between the last one and the table that follows
         several[-1].add(tomlkit.nl())
     models = document.setdefault("models", tomlkit.table(is_super_table=True))
     models.setdefault(model, tomlkit.table(is_super_table=True))["also_golden"] = several
@@ -259,7 +243,7 @@ def set_golden_tables(text: str, model: str, tables: Sequence[Golden]) -> str:
 
 
 MOST = 12
-# Above what float32 differs by between instance types: Golden.tolerance.
+# Above the differences of float32 between instance types: Golden.tolerance.
 _LEAST_TOLERANCE = 1e-4
 
 
@@ -329,19 +313,19 @@ def golden(
     limits = loaded.environment.replay
     relative = [output.relative or 0.0 for output in limits.outputs.values()]
     tolerance = max(_LEAST_TOLERANCE, limits.by_type.float32, *relative)
-    several = build_golden_files([request for request, _ in chosen], model, tolerance)
+    tables = build_golden_tables([request for request, _ in chosen], model, tolerance)
     file = files / f"{loaded.name}.toml"
     before = file.read_text(encoding="utf-8")
-    after = set_golden_tables(before, model, [golden_file.table for golden_file in several])
+    after = set_golden_tables(before, model, tables)
     if write:
-        for golden_file in several:
-            golden_file.write(loaded.root)
+        for table, (request, _) in zip(tables, chosen, strict=True):
+            write_golden_files(loaded.root, table, request)
         write_file(file, after)
-    _print_selection(chosen, [golden_file.table.request for golden_file in several], as_json)
+    _print_selection(chosen, [table.request for table in tables], as_json)
     if not as_json:
         click.echo(format_diff(loaded.file, before, after), nl=False)
         done = "written" if write else "not written; --write writes them"
-        click.echo(f"{len(several)} golden request{'s' * (len(several) != 1)}: {done}")
+        click.echo(f"{len(tables)} golden request{'s' * (len(tables) != 1)}: {done}")
     return 0
 
 

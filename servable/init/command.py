@@ -5,6 +5,7 @@
 """
 
 import json
+from collections.abc import Iterable
 from contextlib import ExitStack
 from datetime import date, timedelta
 from importlib.util import find_spec
@@ -52,7 +53,7 @@ TIMEOUT_SECONDS = 3
 # A pull request is usually open for a week; each further day costs a day of instances.
 PREVIEW_DAYS = 7
 LONGEST_SHAPE = 200  # characters
-# Where the shell has none: those of AWS's examples, which the local AWS has too.
+# Used if the shell has none: those of AWS's examples, which the local AWS uses, too.
 ACCOUNT, REGION = "123456789012", "us-east-1"
 
 
@@ -113,8 +114,8 @@ def init(
             raise click.UsageError(
                 "--from-endpoint, --from-config and --from-model exclude SAVED_MODEL, --from, and --copy"
             )
-        live["request"] = request
-        return _write_from_live(live, name, account, region, folder, as_json=as_json)
+        live |= {"request": request, "environment": name}
+        return _write_from_live(live, account, region, folder, as_json=as_json)
     if source is not None:
         if saved_model or account or region or copy or request:
             raise click.UsageError(
@@ -131,15 +132,15 @@ def init(
     root = find_project_folder()
     root, files = (root, root / FOLDER) if folder == FOLDER else find_project(folder)
     where = region or _find_region() or REGION
-    options = {"name": name, "region": where, "request": request}
+    account = account or _find_account(where)
     code = 1
     with ExitStack() as removed_on_failure:
         try:
             if copy:
                 saved_model = copy_model(saved_model, root, removed_on_failure)
-            code = _write_first(
-                root, files, saved_model, account or _find_account(where), options, as_json
-            )
+            names: Any = {"name": name, "account": account or ACCOUNT, "region": where}
+            start = plan_start(root, files, saved_model, **names, request=request)
+            code = _write_first(start, root, files, account, as_json)
         except PackagingError as wrong:
             click.echo(f"servable init: {wrong}", err=True)
         if code == 0:
@@ -147,64 +148,52 @@ def init(
     return code
 
 
+def _reject(problems: Iterable[str]) -> int:
+    click.echo("\n".join([*problems, "nothing was written"]), err=True)
+    return 1
+
+
 def _write_from_live(
-    live: dict[str, Any],
-    name: str | None,
-    account: str | None,
-    region: str | None,
-    folder: str,
-    *,
-    as_json: bool,
+    live: dict[str, Any], account: str | None, region: str | None, folder: str, *, as_json: bool
 ) -> int:
-    kinds = [kind for kind in ("endpoint", "config", "model") if live[f"from_{kind}"]]
-    if len(kinds) != 1:
+    """Write the environment of a deployed endpoint, configuration, or model.
+
+    `live`: the options of the source by their names, with `request` and `environment`.
+    """
+    names = {kind: live.pop(f"from_{kind}") for kind in ("endpoint", "config", "model")}
+    given = [(kind, name) for kind, name in names.items() if name]
+    if len(given) != 1:
         raise click.UsageError("give one of --from-endpoint, --from-config and --from-model")
-    if live["request"] and kinds != ["endpoint"]:
+    ((kind, name),) = given
+    if live["request"] and kind != "endpoint":
         raise click.UsageError("--request is sent to a live endpoint: give --from-endpoint")
     if find_spec("boto3") is None:
         raise MissingExtraError("servable init --from-endpoint", "boto3", "aws")
     from servable.init.from_live import LiveSource, write_live_environment  # these need boto3
 
-    where = region or _find_region() or (REGION if live["local"] else None)
+    local = live["local"]
+    where = region or _find_region() or (REGION if local else None)
     if where is None:
         raise click.UsageError("no region is configured; pass --region, or set AWS_REGION")
-    number = account or (ACCOUNT if live["local"] else _find_account(where))
+    number = account or (ACCOUNT if local else _find_account(where))
     if number is None:
         problem = (
             "servable init: AWS does not accept this shell's credentials; run `servable doctor`"
         )
         raise click.ClickException(problem)
-    source = LiveSource(
-        kind=kinds[0],
-        name=live[f"from_{kinds[0]}"],
-        environment=name,
-        endpoint_name=live["endpoint_name"],
-        request=live["request"],
-        local=live["local"],
-        account=number,
-        region=where,
-    )
+    source = LiveSource(kind=kind, name=name, account=number, region=where, **live)
     return write_live_environment(source, folder, as_json=as_json)
 
 
-def _write_first(
-    root: Path,
-    files: Path,
-    saved_model: Path,
-    account: str | None,
-    options: dict[str, Any],
-    as_json: bool,
-) -> int:
+def _write_first(first: Start, root: Path, files: Path, account: str | None, as_json: bool) -> int:
     """Write the first environment of a SavedModel, and return the exit code.
 
-    Raises `PackagingError`; nothing is written then.
+    `account`: that of the shell's credentials; None: there are none.
     """
-    first = plan_start(root, files, saved_model, account=account or ACCOUNT, **options)
     findings = predict_findings(root, files, first.name, first.files)
     faults = [finding for finding in select_errors(findings) if finding.rule != MENDED_BY_PACKING]
     if refused := [*find_conflicts(root, first.files), *map(str, faults)]:
-        click.echo("\n".join([*refused, "nothing was written"]), err=True)
-        return 1
+        return _reject(refused)
     enable_ctrl_c()
     first = add_first_response(first, root, files, lambda text: click.echo(text, err=True))
     findings = predict_findings(root, files, first.name, first.files)
@@ -223,7 +212,7 @@ def _write_first(
         }
         click.echo(json.dumps(output, indent=2, default=str))
     else:
-        _print_start(first, account, first.region)
+        _print_start(first, account)
         for finding in findings:
             click.echo(str(finding), err=True)
     return 0
@@ -234,8 +223,7 @@ def _write_missing_files(as_json: bool) -> int:
     root = find_project_folder()
     files = find_missing_files(root, derive_service_name(root))
     if problems := find_conflicts(root, files):
-        click.echo("\n".join([*problems, "nothing was written"]), err=True)
-        return 1
+        return _reject(problems)
     write_all(root, files)
     if as_json:
         click.echo(json.dumps({"files": list(files), "notes": list_notes(root)}, indent=2))
@@ -264,10 +252,9 @@ def _write_preview(source: str, name: str | None, days: int, folder: str, as_jso
     file = (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
     text = _render_preview(loaded, name, endpoint, expires)
     findings = predict_findings(root, files, name, {file: text})
-    if wrong_ones := select_errors(findings):
-        print_lines(wrong_ones)
-        click.echo("nothing was written", err=True)
-        return 1
+    if faults := select_errors(findings):
+        print_lines(faults)
+        return _reject([])
     write_all(root, {file: text})
     if as_json:
         output = {
@@ -280,15 +267,14 @@ def _write_preview(source: str, name: str | None, days: int, folder: str, as_jso
         click.echo(json.dumps(output, indent=2, default=str))
     else:
         click.echo(f"{file}: written; endpoint {endpoint}, until {expires}")
-        click.echo(
-            f"next: `{find_cdk_command()} deploy '{name}/*'`; in the end `{find_cdk_command()} "
-            f"destroy '{name}/*'`"
-        )
+        cdk = find_cdk_command()
+        click.echo(f"next: `{cdk} deploy '{name}/*'`; in the end `{cdk} destroy '{name}/*'`")
     return 0
 
 
 def _render_preview(loaded: ValidFile, name: str, endpoint_name: str, expires: date) -> str:
     environment = loaded.environment
+    production = environment.production or loaded.name.startswith("prod")
     quiet = [key for key in ("notify", "page") if getattr(environment.alarms, key)]
     first = (loaded.root / loaded.file).read_text(encoding="utf-8-sig").partition("\n")[0]
     lines = [
@@ -296,11 +282,7 @@ def _render_preview(loaded: ValidFile, name: str, endpoint_name: str, expires: d
         f"# A preview of {loaded.name}, until {expires}. When it is over: `cdk destroy '{name}/*'`,",
         "# and delete this file. The tag is for people and cleanup jobs; nothing expires by itself.",
         f'extends = "{loaded.name}"',
-        *(
-            ["production = false"]
-            if environment.production or loaded.name.startswith("prod")
-            else []
-        ),
+        *(["production = false"] if production else []),
         "",
         "[endpoint]",
         f'name = "{endpoint_name}"',
@@ -353,7 +335,7 @@ def _find_account(region: str) -> str | None:
         return None
 
 
-def _print_start(first: Start, account: str | None, where: str) -> None:
+def _print_start(first: Start, account: str | None) -> None:
     signature = first.info.signatures[first.signature]
     for kind, tensors in (("in ", signature.inputs), ("out", signature.outputs)):
         for key, spec in tensors.items():
@@ -372,11 +354,11 @@ def _print_start(first: Start, account: str | None, where: str) -> None:
     click.echo(f"next: `servable check {name}`, `servable serve {name}`, then")
     if PINS in first.project:
         click.echo("  npm ci && export PATH=$PWD/node_modules/.bin:$PATH    # the CDK CLI")
+    program = "cdk" if PINS in first.project else find_cdk_command()
     if account is None:
         note = "no credentials found: the file has the local AWS's account"
         click.echo(f'  eval "$(servable local up {name})"    # {note}')
-    program = "cdk" if PINS in first.project else find_cdk_command()
-    if account is not None:
-        click.echo(f"  {program} bootstrap aws://{account}/{where}    # once")
+    else:
+        click.echo(f"  {program} bootstrap aws://{account}/{first.region}    # once")
     click.echo(f"  {program} deploy '{name}/*'")
     click.echo(f"  servable verify {name}")

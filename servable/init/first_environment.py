@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,9 +58,9 @@ class Start:
     model: str
     saved_model: str
     code: str | None
-    """Folder of the code that lies beside the versions."""
+    """Folder of the code next to the versions."""
     has_handler: bool
-    """Whether that folder has a handler of its own."""
+    """Whether that folder has its own handler."""
     version: int | None
     """Version to write into the file, if the folder is a single SavedModel."""
     info: SavedModelInfo
@@ -69,18 +69,18 @@ class Start:
     instance: Instance
     reasons: dict[str, str]
     body: str | None
-    """The golden request, or what may become it; None if there is none."""
+    """The golden request, or a candidate for it; None if there is none."""
     invented: bool
-    """Whether its values are invented, and not given with the model or by the caller."""
+    """Whether its values are invented, rather than given with the model or by the caller."""
     ending: str
-    """How the name of the request's file ends: .json, or as the caller's file."""
+    """Suffix of the request's file: .json, or that of the caller's file."""
     project: dict[str, str]
     """Files of a project that the folder lacks: path -> text."""
     extends: bool
     """Whether the environment extends environments/base.toml, which then defines no model."""
     notes: list[str]
     answer: str | None = None
-    """What the model answered to the golden request, here."""
+    """The model's response to the golden request, on this computer."""
     warms_up: bool = False
     """Whether the container started with the golden request as its warm-up request."""
 
@@ -108,7 +108,7 @@ def plan_start(
     name: str | None,
     account: str,
     region: str,
-    request: Path | None = None,
+    request: Path | None,
 ) -> Start:
     """Read the SavedModel, and choose the instance type and settings. Writes nothing.
 
@@ -116,25 +116,22 @@ def plan_start(
     `request`: the caller's, which becomes the golden request. Raises `PackagingError`.
     """
     model = derive_model_name(saved_model)
-    mlflow, saved_model = saved_model, find_saved_model(saved_model) or saved_model
-    held, version = find_version(saved_model)
-    info = read(held)
+    given, saved_model = saved_model, find_saved_model(saved_model) or saved_model
+    version_folder, version = find_version(saved_model)
+    info = read(version_folder)
     file = choose_environment_file(folder, name or model)
     project = find_missing_files(root, derive_service_name(root))
     files = [path for path in saved_model.rglob("*") if path.is_file()]
     size_gib = sum(path.stat().st_size for path in files) / BYTES_PER_GIB
-    machine, why = _choose_cheapest_instance(size_gib, region)
+    instance, why = _choose_cheapest_instance(size_gib, region)
     names = info.signatures
     signature = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in names else min(names)
-    notes = [REQUIREMENTS] if mlflow != saved_model else []
-    example = read_input_example(mlflow, signature) if request is None else _read_request(request)
+    notes = [REQUIREMENTS] if given != saved_model else []
+    example = read_input_example(given, signature) if request is None else _read_request(request)
     body = example or build_golden_request(signature, names[signature], notes)
-    shown, code = _find_relative_path(root, saved_model), find_code(saved_model)
-    if signature != DEFAULT_SIGNATURE:
-        notes.append(
-            f"the model has no {DEFAULT_SIGNATURE}; requests must name a signature: {', '.join(names)}"
-        )
-    notes += _list_folder_notes(shown, None if code is None else _find_relative_path(root, code))
+    shown, code_folder = _find_relative_path(root, saved_model), find_code(saved_model)
+    code = None if code_folder is None else _find_relative_path(root, code_folder)
+    notes += _list_notes(names, shown, code)
     return Start(
         name=file.stem,
         file=_find_relative_path(root, file),
@@ -142,13 +139,13 @@ def plan_start(
         region=region,
         model=model,
         saved_model=shown,
-        code=None if code is None else _find_relative_path(root, code),
-        has_handler=code is not None and (code / "inference.py").is_file(),
+        code=code,
+        has_handler=code_folder is not None and (code_folder / "inference.py").is_file(),
         version=version,
         info=info,
         signature=signature,
         size_gib=size_gib,
-        instance=machine,
+        instance=instance,
         reasons={
             "instance_type": why,
             "tensorflow": f"the newest image; the model was written by {info.tensorflow_version or '?'}",
@@ -162,8 +159,10 @@ def plan_start(
     )
 
 
-def _list_folder_notes(saved_model: str, code: str | None) -> Iterator[str]:
-    """Yield notes about the folders of the model and of its code."""
+def _list_notes(signatures: Collection[str], saved_model: str, code: str | None) -> Iterator[str]:
+    if DEFAULT_SIGNATURE not in signatures:
+        allowed = ", ".join(signatures)
+        yield f"the model has no {DEFAULT_SIGNATURE}; requests must name a signature: {allowed}"
     if Path(saved_model).is_absolute():
         yield (
             f"{saved_model} is outside the project: other people and pipelines do not have it; "
@@ -206,15 +205,14 @@ def predict_findings(
 
     `files`: path in the project -> text. Nothing is written into the project.
     """
+    findings = []
     with stage_environment(root, folder, name, files) as (loaded, places):
-        return [
-            replace(
-                finding,
-                file=_restore_paths(finding.file, places),
-                problem=_restore_paths(finding.problem, places),
-            )
-            for finding in check(loaded)
-        ]
+        for finding in check(loaded):
+            file, problem = finding.file, finding.problem
+            for temporary, path in places.items():
+                file, problem = (text.replace(temporary, path) for text in (file, problem))
+            findings.append(replace(finding, file=file, problem=problem))
+    return findings
 
 
 @contextmanager
@@ -247,12 +245,6 @@ def stage_environment(
         yield next(one for one in load(root, inside) if one.name == name), places
 
 
-def _restore_paths(text: str, places: Mapping[str, str]) -> str:
-    for temporary, path in places.items():
-        text = text.replace(temporary, path)
-    return text
-
-
 def _find_relative_path(root: Path, path: Path) -> str:
     """Return a path relative to the project if it lies there, also through a link.
 
@@ -273,38 +265,29 @@ def _choose_cheapest_instance(size_gib: float, region: str) -> tuple[Instance, s
     fitting = []
     for instance in load_instances().values():
         row = find_price(instance.name, region)
-        if (
-            instance.gpus
-            or instance.burstable
-            or instance.successor
-            or instance.architecture != "x86_64"
-        ):
-            continue
-        if row is None or region not in find_regions(instance.name):
-            continue
-        chosen = derive_settings(
-            ContainerSettings(),
-            instance=instance,
-            served=served,
-            tensorflow=find_newest_version(instance),
+        suits = instance.architecture == "x86_64" and not (
+            instance.gpus or instance.burstable or instance.successor
         )
-        processes, workers = chosen.settings.tfs_processes, chosen.settings.gunicorn_workers
-        used = compute_memory(instance, served, processes=processes or 1, workers=workers or 1)
+        if not suits or row is None or region not in find_regions(instance.name):
+            continue
+        version = find_newest_version(instance)
+        settings = derive_settings(
+            ContainerSettings(), instance=instance, served=served, tensorflow=version
+        ).settings
+        processes, workers = settings.tfs_processes or 1, settings.gunicorn_workers or 1
+        used = compute_memory(instance, served, processes=processes, workers=workers)
         if used is not None and used.total_gib <= MEMORY_SHARE * instance.memory_gib:
-            fitting.append(
-                (row.usd_per_hour, instance.vcpus, instance.name, used.total_gib, row.as_of)
+            why = (
+                f"the cheapest CPU instance type ({row.usd_per_hour:g} $/h of {row.as_of}) that holds the "
+                f"model with room: {used.total_gib:.1f} of {instance.memory_gib:g} GiB; "
+                f"{instance.vcpus} vCPUs. Measure before production: `servable tune`"
             )
+            fitting.append((row.usd_per_hour, instance.vcpus, instance.name, why))
     if not fitting:
-        problem = f"no CPU instance of the catalog in {region} holds {size_gib:.1f} GiB"
-        raise PackagingError(
-            Path("init"), problem, "serve it on GPUs, or split it into several models"
-        )
-    usd, vcpus, name, needed, as_of = min(fitting)
-    why = (
-        f"the cheapest CPU instance type ({usd:g} $/h of {as_of}) that holds the model "
-        f"with room: {needed:.1f} of {load_instances()[name].memory_gib:g} GiB; "
-        f"{vcpus} vCPUs. Measure before production: `servable tune`"
-    )
+        problem = f"no CPU instance of the catalog in {region} has memory for {size_gib:.1f} GiB"
+        remedy = "serve it on GPUs, or split it into several models"
+        raise PackagingError(Path("init"), problem, remedy)
+    _, _, name, why = min(fitting)
     return load_instances()[name], why
 
 

@@ -36,22 +36,24 @@ def add_first_response(
         )
     if problem is not None:
         return _leave_out_request(start, problem, rejected=False)
-    # They need boto3, NumPy, and psutil, which the base doesn't install.
+    # These need boto3, NumPy, and psutil, which the base doesn't install.
     from servable.answers.differences import find_differences
     from servable.check.run import post_body, read_reason
     from servable.project.provided import LaunchError
     from servable.serve.serve import FAILED_RECORD, prepare_variant, serve_locally
 
-    # Code of its own may take another form than the model, which warm-up requests go to directly.
+    # Its own code may take another format than the model, which warm-up requests go to directly.
     trial = replace(start, answer="", warms_up=start.code is None and start.ending == ".json")
     report("sending the first request to the model in the local container")
     with (
         tempfile.TemporaryDirectory(prefix="servable-init-") as temporary,
         stage_environment(root, folder, start.name, trial.files) as (loaded, _),
     ):
-        assert isinstance(loaded, ValidFile)  # `foreseen` has found no error
+        assert isinstance(loaded, ValidFile)  # `predict_findings` has found no error
         try:
-            served = replace(prepare_variant(loaded), warm_up={})  # the reason as it is
+            served = replace(
+                prepare_variant(loaded), warm_up={}
+            )  # its failure would hide the reason
             with serve_locally(served, port=0, log=Path(temporary, "log")) as process:
                 url = f"{process.url}/invocations"
                 sent = start.body.encode(), ENDINGS[start.ending]

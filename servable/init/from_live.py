@@ -21,8 +21,8 @@ from servable.console.lines import build_byte_progress
 from servable.console.terminal import escape_name
 from servable.init.adoption.expressed import Expressed, convert_live_endpoint
 from servable.init.adoption.live_fields import NotCarried
-from servable.init.adoption.live_picture import (
-    LivePicture,
+from servable.init.adoption.live_snapshot import (
+    LiveSnapshot,
     find_container,
     is_capturing,
     read_live_snapshot,
@@ -54,13 +54,13 @@ class LiveSource:
     """A deployed endpoint, configuration, or model, and the names to use in its file."""
 
     kind: str
-    """endpoint, config or model."""
+    """endpoint, config, or model."""
     name: str
     environment: str | None
     """Name of the environment; None: the source's."""
     endpoint_name: str | None
     request: Path | None
-    """Body to send to the live endpoint; None: nothing is sent."""
+    """Body to send to the deployed endpoint; None: nothing is sent."""
     local: bool
     account: str
     region: str
@@ -79,8 +79,8 @@ def write_live_environment(source: LiveSource, folder: str, *, as_json: bool) ->
         account.check_credentials()
         name = source.environment or derive_model_name(Path(source.name))
         file = choose_environment_file(files, name)
-        picture = read_live_snapshot(account, source.kind, source.name)
-        result = convert_live_endpoint(picture, endpoint_name=source.endpoint_name)
+        snapshot = read_live_snapshot(account, source.kind, source.name)
+        result = convert_live_endpoint(snapshot, endpoint_name=source.endpoint_name)
         golden = (
             _record_golden_request(source, account, root, name, result) if source.request else {}
         )
@@ -101,7 +101,7 @@ def write_live_environment(source: LiveSource, folder: str, *, as_json: bool) ->
     findings = predict_findings(root, files, name, written)
     write_all(root, written)
     faults = [finding for finding in select_errors(findings) if finding.rule != MENDED_BY_PACKING]
-    following = list_next_steps(source, picture, name, cli=PINS in written)
+    following = list_next_steps(source, snapshot, name, cli=PINS in written)
     if as_json:
         output = {
             "environment": name,
@@ -164,32 +164,32 @@ def _record_golden_request(
     return files
 
 
-def list_next_steps(source: LiveSource, picture: LivePicture, name: str, *, cli: bool) -> list[str]:
-    """Return the commands that turn the file into an endpoint that works like the deployed one.
+def list_next_steps(
+    source: LiveSource, snapshot: LiveSnapshot, name: str, *, cli: bool
+) -> list[str]:
+    """Return the commands that compare the file with the deployed endpoint, and deploy it.
 
     `cli`: the file that pins the CDK CLI was just written, and the CLI isn't installed.
     """
     local = " --local" if source.local else ""
     steps = [f"servable check {name}"]
-    deploy = [
-        *(["npm ci && export PATH=$PWD/node_modules/.bin:$PATH    # the CDK CLI"] if cli else []),
-        f"cdk bootstrap aws://{picture.account}/{picture.region}    # once for an account and region",
+    if source.kind == "endpoint":
+        steps.append(f"servable plan {name} --adopt {source.name}{local}")
+        # Captured requests of a multi-model endpoint don't name their model.
+        modes = [find_container(model).get("Mode") for model in snapshot.models.values()]
+        if is_capturing(snapshot.config) and "MultiModel" not in modes:
+            captured = snapshot.config["DataCaptureConfig"]["DestinationS3Uri"].rstrip("/")
+            place = f"{captured}/{source.name}"
+            steps.append(f"servable replay {name} --captured {place} --gate{local}")
+            steps.append(f"servable golden {name} --from-captured {place} --write{local}")
+    if cli:
+        steps.append("npm ci && export PATH=$PWD/node_modules/.bin:$PATH    # the CDK CLI")
+    return [
+        *steps,
+        f"cdk bootstrap aws://{snapshot.account}/{snapshot.region}    # once for an account and region",
         f"cdk deploy '{name}/*'",
         f"servable verify {name}{local}",
     ]
-    if source.kind != "endpoint":
-        return [*steps, *deploy]
-    steps.append(f"servable plan {name} --adopt {source.name}{local}")
-    captured = picture.config.get("DataCaptureConfig", {})
-    # Samples of a multi-model endpoint do not say which model was asked.
-    several = any(
-        find_container(model).get("Mode") == "MultiModel" for model in picture.models.values()
-    )
-    if is_capturing(picture.config) and not several:
-        place = f"{captured['DestinationS3Uri'].rstrip('/')}/{source.name}"
-        steps.append(f"servable replay {name} --captured {place} --gate{local}")
-        steps.append(f"servable golden {name} --from-captured {place} --write{local}")
-    return [*steps, *deploy]
 
 
 def _print_result(
@@ -199,10 +199,8 @@ def _print_result(
         click.echo(f"{file}: written")
     for folder, uri in result.sources.items():
         click.echo(f"{folder}: fetched from {uri}")
-    for effect, heading in EFFECTS.items():
-        rows = [row for row in result.not_carried if row.effect == effect]
-        if rows:
-            click.echo(f"\n{heading}:")
+    for heading, rows in _group_by_effect(result.not_carried):
+        click.echo(f"\n{heading}:")
         for row in rows:
             click.echo(f"  {row}")
     print_lines(findings)
@@ -216,7 +214,13 @@ EFFECTS = {
     "changed": "Different from live",
     "none": "Alike in effect, or kept outside the file",
 }
-_COLUMNS = 100
+
+
+def _group_by_effect(rows: Sequence[NotCarried]) -> Iterator[tuple[str, list[NotCarried]]]:
+    """Yield (heading, rows) for each effect that occurs."""
+    for effect, heading in EFFECTS.items():
+        if found := [row for row in rows if row.effect == effect]:
+            yield heading, found
 
 
 def render_environment(expressed: Expressed, *, source: str) -> str:
@@ -224,49 +228,28 @@ def render_environment(expressed: Expressed, *, source: str) -> str:
 
     `source`: what it was written from, for example "endpoint ranker".
     """
-    document = tomlkit.document()
-    for line in (
-        ":schema ./schema.json",
-        f" Written by `servable init` from {escape_name(source)}. What it does not cover is listed last.",
-        " schema.json has every key; `servable check --explain` shows what is chosen for the rest.",
-    ):
-        document.add(
-            tomlkit.comment(line.removeprefix(" ")) if line[0] == " " else _build_raw_comment(line)
-        )
-    for key, value in expressed.tables.items():
-        document.add(key, tomlkit.item(_order_values(value)))
-    return (
-        tomlkit.dumps(document).rstrip()
-        + "\n\n"
-        + "\n".join(_format_comments(expressed.not_carried))
-        + "\n"
-    )
-
-
-def _build_raw_comment(line: str) -> Any:
-    comment = tomlkit.comment(line)
-    comment.trivia.comment = f"#{line}"
-    return comment
+    lines = [
+        "#:schema ./schema.json",
+        f"# Written by `servable init` from {escape_name(source)}. What it does not cover is listed last.",
+        "# schema.json has every key; `servable check --explain` shows what is chosen for the rest.",
+        tomlkit.dumps(_order_values(expressed.tables)).rstrip(),
+        "",
+    ]
+    for heading, rows in _group_by_effect(expressed.not_carried):
+        lines.append(f"# {heading}:")
+        for row in rows:
+            text = escape_name(str(row).replace("\n", " "))  # the name may contain any character
+            lines += textwrap.wrap(text, 100, initial_indent="# - ", subsequent_indent="#   ",
+                                   break_long_words=False, break_on_hyphens=False)  # fmt: skip
+    return "\n".join(lines) + "\n"
 
 
 def _order_values(value: Any) -> Any:
-    """Return a table with plain values first: in TOML, they can't follow a table."""
+    """Return a table with plain values first; in TOML, they can't follow a table."""
     if not isinstance(value, dict):
         return value
     ordered = {key: _order_values(inner) for key, inner in value.items()}
     return dict(sorted(ordered.items(), key=lambda item: isinstance(item[1], dict)))
-
-
-def _format_comments(not_carried: Sequence[NotCarried]) -> Iterator[str]:
-    for effect, heading in EFFECTS.items():
-        rows = [row for row in not_carried if row.effect == effect]
-        if rows:
-            yield f"# {heading}:"
-        for row in rows:
-            text = escape_name(str(row).replace("\n", " "))  # a live name may hold any character
-            yield from textwrap.wrap(
-                text, _COLUMNS, initial_indent="# - ", subsequent_indent="#   ",
-                break_long_words=False, break_on_hyphens=False)  # fmt: skip
 
 
 def fetch(sources: Mapping[str, str], account: Account, target: Path) -> None:
@@ -281,41 +264,38 @@ def fetch(sources: Mapping[str, str], account: Account, target: Path) -> None:
             if uri.endswith(".tar.gz"):
                 with tempfile.TemporaryDirectory(prefix="servable-archive-") as temporary:
                     archive = Path(temporary, "model.tar.gz")
-                    _download(account, uri, {"": archive})
+                    _download(account, uri, archive)
                     unpack(archive, target / folder)
             else:
-                _download(account, uri, dict(_list_files_below(account, uri, target / folder)))
+                _download(account, uri, target / folder)
         except AwsError as wrong:
             remedy = "check your credentials (s3:ListBucket, s3:GetObject, kms:Decrypt of its key)"
             raise PackagingError(Path(uri), f"cannot be read: {wrong}", remedy) from None
         except (ArchiveError, OSError) as wrong:
-            raise PackagingError(Path(uri), f"cannot be fetched: {wrong}", "make room, or pack it "
-                                 "again") from None  # fmt: skip
+            remedy = "make room, or pack it again"
+            raise PackagingError(Path(uri), f"cannot be fetched: {wrong}", remedy) from None
 
 
-def _list_files_below(account: Account, uri: str, folder: Path) -> Iterator[tuple[str, Path]]:
+def _download(account: Account, uri: str, target: Path) -> None:
+    """Download an archive to the file `target`, or the objects below a prefix into that folder."""
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    files, total = {}, 0
     for each in account.iterate_items(
         "s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix
     ):
         name = each["Key"].removeprefix(prefix)
         path = PurePosixPath(name)
-        if name and not name.endswith("/") and not path.is_absolute() and ".." not in path.parts:
-            yield name, folder / path
-
-
-def _download(account: Account, uri: str, files: Mapping[str, Path]) -> None:
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
+        inside = not (name.endswith("/") or path.is_absolute() or ".." in path.parts)
+        if bool(name) != uri.endswith(".tar.gz") and inside:
+            files[each["Key"]] = target / name
+            total += each["Size"]
     s3 = account.client("s3")
     with build_byte_progress() as bar:
-        sizes = {
-            name: s3.head_object(Bucket=bucket, Key=key + name)["ContentLength"] for name in files
-        }
-        task = bar.add_task(f"download {uri}", total=sum(sizes.values()))
-        for name, file in files.items():
+        task = bar.add_task(f"download {uri}", total=total)
+        for key, file in files.items():
             file.parent.mkdir(parents=True, exist_ok=True)
             s3.download_file(
-                bucket, key + name, str(file), Callback=lambda count: bar.advance(task, count)
+                bucket, key, str(file), Callback=lambda count: bar.advance(task, count)
             )
 
 

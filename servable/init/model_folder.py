@@ -6,13 +6,10 @@ serving_input_example.json, and tf2model/ (a tf.Module) or data/model.keras (a K
 isn't a SavedModel; data/model is one if `keras_model_kwargs` requested the format tf.
 """
 
-import base64
+import itertools
 import json
-import math
 import re
 import shutil
-import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -42,17 +39,17 @@ def find_saved_model(folder: Path) -> Path | None:
         return found[0]
     if found:
         names = ", ".join(each.relative_to(folder).as_posix() for each in found)
-        raise PackagingError(
-            folder, f"holds several SavedModels: {names}", "give the folder of one"
-        )
-    keras = sorted(folder.rglob("*.keras"))
+        problem = f"contains several SavedModels: {names}"
+        raise PackagingError(folder, problem, "give the folder of one")
+    keras = min(folder.rglob("*.keras"), default=None)
     remedy = "log a tf.Module, or a Keras model that was exported"
-    if keras:
-        inside = keras[0].as_posix()
-        remedy = (
-            f"export it: `keras.saving.load_model({inside!r}).export('exported')`, and give that"
-        )
+    if keras is not None:
+        remedy = f"{_format_export(keras.as_posix())}, and give that"
     raise PackagingError(folder, "is an MLflow folder without a SavedModel", remedy)
+
+
+def _format_export(file: str) -> str:
+    return f"export it: `keras.saving.load_model({file!r}).export('exported')`"
 
 
 def read_input_example(folder: Path, signature: str) -> str | None:
@@ -67,12 +64,8 @@ def read_input_example(folder: Path, signature: str) -> str | None:
         body = json.loads((folder / "serving_input_example.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if (
-        not isinstance(body, dict)
-        or len(body.keys() & {"inputs", "instances"}) != 1
-        or len(body) > 1
-    ):
-        return None  # a table of pandas, or parameters, which TensorFlow Serving does not take
+    if not isinstance(body, dict) or body.keys() not in ({"inputs"}, {"instances"}):
+        return None  # a table of pandas, or parameters, which TensorFlow Serving doesn't accept
     named = {} if signature == DEFAULT_SIGNATURE else {"signature_name": signature}
     return json.dumps({**named, **body}, separators=(",", ":")) + "\n"
 
@@ -84,9 +77,9 @@ def find_version(saved_model: Path) -> tuple[Path, int | None]:
     """
     if saved_model.is_file():
         remedy = (
-            "give the folder that holds it"
+            "give the folder that contains it"
             if saved_model.name == "saved_model.pb"
-            else f"export it: `keras.saving.load_model({saved_model.name!r}).export('exported')`"
+            else _format_export(saved_model.name)
         )
         raise PackagingError(saved_model, "is a file; a SavedModel is a folder", remedy)
     if (saved_model / "saved_model.pb").is_file():
@@ -113,13 +106,15 @@ def copy_model(saved_model: Path, root: Path, removed_on_failure: ExitStack) -> 
         target.parent.mkdir()
         removed_on_failure.callback(target.parent.rmdir)
     removed_on_failure.callback(shutil.rmtree, target, ignore_errors=True)
-    held, version = find_version(find_saved_model(saved_model) or saved_model)
-    code = find_code(saved_model)
-    if version is None or find_saved_model(saved_model):  # a folder of versions, or of MLflow
+    mlflow = find_saved_model(saved_model)
+    folder, version = find_version(mlflow or saved_model)
+    if version is None or mlflow:  # a folder of versions, or of MLflow
         shutil.copytree(saved_model, target)
         return target
-    copied = target / (held.resolve().name if held.resolve().name.isdigit() else "1")
-    shutil.copytree(held, copied)
+    name = folder.resolve().name
+    copied = target / (name if name.isdigit() else "1")
+    shutil.copytree(folder, copied)
+    code = find_code(saved_model)
     if code is not None and not (copied / "code").is_dir():
         shutil.copytree(code, target / "code")
     return copied
@@ -140,6 +135,9 @@ def derive_model_name(saved_model: Path) -> str:
 LARGEST_REQUEST_BYTES = 5_000_000
 # Sizes used where the signature leaves them open.
 ROWS, OTHER_SIZE = 1, 8
+# A PNG of one gray 8 x 8 image, for inputs whose names end in _bytes. Such inputs usually take images.
+# Source: https://www.tensorflow.org/tfx/serving/api_rest#encoding_binary_values (2026-11-29)
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAD0lEQVR4nGNowAEYhpYEAILzYAGc7g8kAAAAAElFTkSuQmCC"
 
 
 def build_golden_request(name: str, signature: SignatureInfo, notes: list[str]) -> str | None:
@@ -154,22 +152,18 @@ def build_golden_request(name: str, signature: SignatureInfo, notes: list[str]) 
             "golden request was written"
         )
         return None
-    if any(tensor.dtype in ("resource", "variant") for tensor in signature.inputs.values()):
+    tensors = signature.inputs.items()
+    if any(tensor.dtype in ("resource", "variant") for _, tensor in tensors):
         notes.append(
             f"signature {name} takes a type that JSON cannot express: no golden request was written"
         )
         return None
-    sizes = {key: _choose_sizes(spec) for key, spec in signature.inputs.items()}
+    sizes = {key: _choose_sizes(spec) for key, spec in tensors}
     text = ""
     # Before anything is built: a shape of a few bytes may stand for 2^63 values.
-    least = sum(
-        _estimate_least_bytes(sizes[key], spec.dtype) for key, spec in signature.inputs.items()
-    )
-    if (
-        least <= LARGEST_REQUEST_BYTES
-        and max(map(len, sizes.values()), default=0) <= MOST_DIMENSIONS
-    ):
-        tensors = signature.inputs.items()
+    least = sum(_estimate_least_bytes(sizes[key], spec.dtype) for key, spec in tensors)
+    dimensions = max(map(len, sizes.values()), default=0)
+    if least <= LARGEST_REQUEST_BYTES and dimensions <= MOST_DIMENSIONS:
         body["inputs"] = {key: _build_tensor(spec, sizes[key], key, notes) for key, spec in tensors}
         text = json.dumps(body, separators=(",", ":")) + "\n"
     if not 0 < len(text) <= LARGEST_REQUEST_BYTES:
@@ -198,7 +192,7 @@ def _estimate_least_bytes(sizes: list[int], dtype: str) -> int:
         lists, values = lists + values, values * size
         if lists + values > LARGEST_REQUEST_BYTES:
             break
-    return 2 * lists + values * len(json.dumps(next(_generate_values(dtype, 1))) + ",")
+    return 2 * lists + values * len(json.dumps(next(_generate_values(dtype))) + ",")
 
 
 def _build_tensor(spec: TensorInfo, sizes: list[int], key: str, notes: list[str]) -> Any:
@@ -207,33 +201,14 @@ def _build_tensor(spec: TensorInfo, sizes: list[int], key: str, notes: list[str]
         notes.append(
             f"{key}: its shape {list(shape)} has unknown dimensions; the request has {sizes}"
         )
-    values = list(_generate_values(spec.dtype, math.prod(sizes)))
     if spec.dtype in ("string", "bytes") and key.endswith("_bytes"):
-        values = [{"b64": base64.b64encode(_build_png()).decode()}] * len(values)
-    return _nest(values, sizes)
+        return _nest(itertools.repeat({"b64": PNG}), sizes)
+    return _nest(_generate_values(spec.dtype), sizes)
 
 
-def _build_png() -> bytes:
-    """Return a PNG of one gray 8 x 8 image, for inputs whose names end in _bytes.
-
-    Such inputs usually take images. Source:
-    https://www.tensorflow.org/tfx/serving/api_rest#encoding_binary_values (2026-11-29) and
-    https://www.w3.org/TR/png-3/#4Concepts.FormatChunks (2026-11-29)
-    """
-
-    def build_chunk(kind: bytes, content: bytes) -> bytes:
-        check = zlib.crc32(kind + content)
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", check)
-
-    header = struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)  # 8 bits each of red, green, and blue
-    rows = zlib.compress((b"\0" + b"\x80" * 24) * 8)
-    parts = build_chunk(b"IHDR", header) + build_chunk(b"IDAT", rows) + build_chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + parts
-
-
-def _generate_values(dtype: str, count: int) -> Iterator[Any]:
+def _generate_values(dtype: str) -> Iterator[Any]:
     """Yield small values that are the same in every run and not all equal."""
-    for at in range(count):
+    for at in itertools.count():
         if dtype in ("string", "bytes"):
             yield f"text {at}"
         elif dtype == "bool":
@@ -244,8 +219,5 @@ def _generate_values(dtype: str, count: int) -> Iterator[Any]:
             yield at * 37 % 100 / 100
 
 
-def _nest(flat: list[Any], sizes: list[int]) -> Any:
-    if len(sizes) < 2:
-        return flat if sizes else flat[0]
-    step = len(flat) // sizes[0] if sizes[0] else 0
-    return [_nest(flat[at * step : (at + 1) * step], sizes[1:]) for at in range(sizes[0])]
+def _nest(values: Iterator[Any], sizes: list[int]) -> Any:
+    return [_nest(values, sizes[1:]) for _ in range(sizes[0])] if sizes else next(values)

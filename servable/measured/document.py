@@ -102,7 +102,7 @@ def format_cell(cell: Cell) -> tuple[str, float | None]:
 # Okabe and Ito, Color Universal Design, 2008.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#666666"
 OF_RUNS = (BLUE, ORANGE)
-# 1200 pixels wide; words are large beside it, for a telephone shows it half as wide.
+# 1200 pixels wide, with large text, because a phone shows it half as wide.
 WIDE, DOTS_PER_INCH = 8.0, 150
 # As people write them: 75,000 and not 7.5e+04.
 NUMBERS = "{x:,.10g}"
@@ -132,7 +132,7 @@ def format_axes(
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     if legend and axes.get_legend_handles_labels()[0]:
-        # Below the picture: it never covers a point.
+        # Below the chart, where it covers no point.
         below = -0.2 if x else -0.08
         axes.legend(
             loc="upper left", bbox_to_anchor=(0.0, below), fontsize=9.5, ncols=2, frameon=False

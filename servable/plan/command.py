@@ -15,7 +15,7 @@ from infra.preflight.check import check, select_errors
 from model_packaging.refusal import PackagingError
 from servable.check.explain import Said, list_update_lines
 from servable.console.findings import echo_styled, print_findings
-from servable.init.adoption.live_picture import LivePicture, read_live_snapshot
+from servable.init.adoption.live_snapshot import LiveSnapshot, read_live_snapshot
 from servable.init.adoption.live_template import build_live_template, explain_harmless_change
 from servable.plan.live import LiveState, read_live_state
 from servable.plan.plan import (
@@ -227,21 +227,21 @@ def print_adoption_plan(loaded: ValidFile, name: str, *, local: bool, as_json: b
     """
     account = open_account(loaded.environment, local=local)
     account.check_credentials()
-    picture = read_live_snapshot(account, "endpoint", name, archives=False)
+    snapshot = read_live_snapshot(account, "endpoint", name, archives=False)
     after = synthesise_endpoint(loaded)
     effects = [
-        (change, explain_harmless_change(change.what, change.before, change.after, picture))
-        for change in list_changes(build_live_template(picture, after), after)
+        (change, explain_harmless_change(change.what, change.before, change.after, snapshot))
+        for change in list_changes(build_live_template(snapshot, after), after)
     ]
     different = [change for change, why in effects if why is None and not _is_added(change)]
     if as_json:
         rows = [asdict(change) | {"same_in_effect": why} for change, why in effects]
         output = {"environment": loaded.name, "adopts": name, "changes": rows,
-                  "not_read": dict(picture.unread)}  # fmt: skip
+                  "not_read": dict(snapshot.unread)}  # fmt: skip
         click.echo(json.dumps(output, indent=2))
     else:
-        _print_adoption(loaded, name, picture, effects)
-    return int(bool(different or picture.unread))
+        _print_adoption(loaded, name, snapshot, effects)
+    return int(bool(different or snapshot.unread))
 
 
 def _is_added(change: TemplateChange) -> bool:
@@ -253,14 +253,14 @@ def _is_added(change: TemplateChange) -> bool:
 def _print_adoption(
     loaded: ValidFile,
     name: str,
-    picture: LivePicture,
+    snapshot: LiveSnapshot,
     effects: list[tuple[TemplateChange, str | None]],
 ) -> None:
     groups: tuple[tuple[str, list[str]], ...] = (
         ("changes", [str(c) for c, why in effects if why is None and not _is_added(c)]),
         ("adds", [str(c) for c, why in effects if why is None and _is_added(c)]),
         ("alike in effect", [f"{c}: {why}" for c, why in effects if why is not None]),
-        ("could not be read", [f"{what}: {why}" for what, why in picture.unread.items()]),
+        ("could not be read", [f"{what}: {why}" for what, why in snapshot.unread.items()]),
     )
     changed = len(groups[0][1])
     words = f"{changed} changes" if changed != 1 else "1 change"

@@ -53,11 +53,9 @@ from servable_scaling.rehearsal.traffic import (
 )
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
-# Minutes are kept so long. https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
+# CloudWatch keeps minutes for 15 days. https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
 # (2026-11-22)
 KEPT_DAYS = 15
-# What a line raises that is no captured request.
-_FOREIGN = (CaptureLineError, KeyError, TypeError)
 
 
 def read_captured(
@@ -124,7 +122,7 @@ def _read_times(
             try:
                 seconds = parse_seconds(parse_record(line)["eventMetadata"]["inferenceTime"])
                 yield datetime.fromtimestamp(seconds, UTC), of is not None
-            except _FOREIGN:
+            except (CaptureLineError, KeyError, TypeError):  # not a captured request
                 skipped.add(file.name, number, "no captured request with its inferenceTime")
 
 
@@ -145,12 +143,18 @@ def read_invocations(
             f"{first:%Y-%m-%d} and later"
         )
     counts: dict[int, float] = {}
+    queries = []
+    for number, variant in enumerate(variants):
+        dimensions = {"EndpointName": endpoint, "VariantName": variant}
+        metric = {
+            "Namespace": "AWS/SageMaker",
+            "MetricName": "Invocations",
+            "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions.items()],
+        }
+        stat = {"Metric": metric, "Period": 60, "Stat": "Sum"}
+        queries.append({"Id": f"v{number}", "MetricStat": stat})
     pages = cloudwatch.get_paginator("get_metric_data").paginate(
-        MetricDataQueries=[
-            _build_query(number, endpoint, name) for number, name in enumerate(variants)
-        ],
-        StartTime=midnight,
-        EndTime=midnight + DAY,
+        MetricDataQueries=queries, StartTime=midnight, EndTime=midnight + DAY
     )
     for page in pages:
         for result in page["MetricDataResults"]:
@@ -163,16 +167,6 @@ def read_invocations(
             "traffic, or the account and region of the endpoint"
         )
     return fill_minutes(counts)
-
-
-def _build_query(number: int, endpoint: str, variant: str) -> dict[str, Any]:
-    dimensions = {"EndpointName": endpoint, "VariantName": variant}
-    metric = {
-        "Namespace": "AWS/SageMaker",
-        "MetricName": "Invocations",
-        "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions.items()],
-    }
-    return {"Id": f"v{number}", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Sum"}}
 
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -220,13 +214,12 @@ def _read_captured(loaded: ValidFile, placed: Placement, place: str, *, local: b
     environment = loaded.environment
 
     def connect_s3() -> Any:
-        # Only here: it needs boto3, of the extra [aws].
-        from servable.project.account import open_account
+        from servable.project.account import open_account  # it needs boto3, of the extra [aws]
 
         return open_account(environment, local=local, endpoint_url=None).client("s3")
 
     known, skipped = environment.capture, SkippedLines()
-    # A shadow variant's requests are the endpoint's, and of a variant without weight nothing is known.
+    # A shadow variant receives all requests; the share of a variant without a weight is unknown.
     share = (None if placed.variant.shadow else environment.compute_share(placed.name)) or 1.0
     found = read_captured(
         open_place(place, connect_s3),
@@ -248,7 +241,7 @@ def _read_cloudwatch(loaded: ValidFile, date: str, *, local: bool) -> list[float
         raise click.UsageError(
             f"--day {date} isn't a date; write YYYY-MM-DD, such as 2026-11-20"
         ) from None
-    # Only here: it needs boto3, of the extra [aws].
+    # These need boto3, of the extra [aws].
     from servable.project.account import AwsError, choose_remedy, open_account
 
     environment = loaded.environment

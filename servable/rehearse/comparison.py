@@ -39,11 +39,11 @@ from servable_scaling.rehearsal.traffic import generate_random_day
 
 # Random days of a comparison, the same for every policy.
 DAYS = 20
-# A policy passes a day with at most so many minutes outside: it breaks once in twenty times.
+# A policy passes a day with at most so many minutes outside, that is one minute in twenty days.
 HELD_MINUTES = 0.05
-# Policies that are judged on other days, until one of them passes.
+# The maximum number of policies that are checked on different days, until one of them passes.
 MOST_JUDGED = 5
-# Percent of the measured maximum, where --compare names no value. Our choice: AWS starts with 50 %.
+# Percent of the measured maximum, if --compare names no value. Our choice: AWS starts with 50 %.
 TARGETS = (40, 50, 60, 70, 80)
 FILE = "the file"
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -159,10 +159,13 @@ def list_policies(options: Sequence[str], placed: Placement) -> list[Policy]:
     for values in itertools.product(*chosen.values()):
         words, sets = [], {}
         for name, value in zip(chosen, values, strict=True):
-            words.append(f"{name} {value}{' %' * (name == 'target')}")
-            sets[_find_key(name, placed)] = (
-                value if name == "minimum" else f"{float(value) / 100:g}"
-            )
+            if name == "target":
+                words.append(f"target {value} %")
+                sets[placed.build_key("scaling.safety_factor")] = f"{float(value) / 100:g}"
+            else:
+                words.append(f"minimum {value}")
+                key = "min_copies" if placed.variant.component else "min_instances"
+                sets[placed.build_key(key)] = value
         policy = Policy(label=", ".join(words), sets=sets)
         policies.setdefault(policy.label, policy)
     return list(policies.values())
@@ -203,13 +206,6 @@ def _list_usual(placed: Placement) -> list[tuple[str, list[str]]]:
         return [("minimum", counts)]
     own = f"{100 * variant.scaling.safety_factor:g}"
     return [("target", list(dict.fromkeys([own, *map(str, TARGETS)]))), ("minimum", counts)]
-
-
-def _find_key(name: str, placed: Placement) -> str:
-    """Return the key of the environment file; for a component, the key that counts its copies."""
-    if name == "target":
-        return placed.build_key("scaling.safety_factor")
-    return placed.build_key("min_copies" if placed.variant.component else "min_instances")
 
 
 def plan_trials(
@@ -344,11 +340,11 @@ def _begin_process(parent_pid: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides when its processes end
     # The kernel ends this process when its parent has ended, however that ends.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent_pid:  # it ended before we asked
+    if os.getppid() != parent_pid:  # it ended before the call
         os._exit(1)
 
 
-# What one process has computed of an instance is the same for every day and policy.
+# A process computes an instance once for all days and policies.
 _MODELS: dict[InstanceModel, InstanceModel] = {}
 
 

@@ -131,15 +131,12 @@ def _format_waits(paced: PacedDay) -> str:
     day, sleep = paced.day, paced.scenario.sleep
     if sleep is None:
         return ""
-    longest, mean = (
-        compute_longest_wait_seconds(day.waits) / 60,
-        compute_mean_wait_seconds(day.waits) / 60,
-    )
+    mean = compute_mean_wait_seconds(day.waits) / 60
+    longest = compute_longest_wait_seconds(day.waits) / 60
     answered = sum(wait.callers for wait in day.waits)
     return (
-        f"; {day.waiting_callers:,.0f} callers find no copy: {answered:,.0f} wait {mean:.1f} min "
-        "on the average, at "
-        f"most {longest:.1f}, and {day.gave_up:,.0f} fail after {sleep.wake_seconds:g} s"
+        f"; {day.waiting_callers:,.0f} callers find no copy: {answered:,.0f} wait {mean:.1f} min on the "
+        f"average, at most {longest:.1f}, and {day.gave_up:,.0f} fail after {sleep.wake_seconds:g} s"
     )
 
 
@@ -172,7 +169,7 @@ def state_verdict(result: Rehearsal) -> str:
         f"{LARGEST:.0%} larger and {SHIFT_MINUTES} min earlier or later"
     )
     if result.verdict == "holds":
-        for_whom = "" if result.scenario.sleep is None else ", for all who need not wait"
+        for_whom = "" if result.scenario.sleep is None else ", for callers that find a copy"
         return f"holds: {objective} in all {len(day.minutes):,} minutes{for_whom}; {similar}"
     if result.verdict == "cannot be told":
         return f"cannot be told: {_explain_doubt(result, objective, similar)}"
@@ -202,7 +199,7 @@ def _explain_doubt(result: Rehearsal, objective: str, similar: str) -> str:
             "more room"
         )
     compared = "" if result.scenario.sleep else ", see --compare"
-    return f"the day itself holds {objective}, but {similar}; leave more room{compared}"
+    return f"the day itself meets the objective ({objective}), but {similar}; leave more room{compared}"
 
 
 SILENT_SECONDS = 3.0
@@ -280,15 +277,14 @@ def state_comparison_verdict(comparison: PolicyComparison) -> str:
     if comparison.best is None:
         nearest = min(comparison.compared, key=lambda result: (result.broken_minutes, result.cost))
         return (
-            f"none of them holds the objective on all of {days} days and as many others; the nearest is "
-            f"{nearest.trial.policy.label}, with {nearest.broken_minutes:,.1f} minutes a day "
-            "outside; try larger "
-            "minimums, a schedule, or a larger max_instances"
+            f"no policy meets the objective on all {days} days and on {days} others; the nearest is "
+            f"{nearest.trial.policy.label}, with {nearest.broken_minutes:,.1f} minutes a day outside; "
+            "try larger minimums, a schedule, or a larger max_instances"
         )
     label, advantage = comparison.best.trial.policy.label, comparison.advantage
     if advantage is None:
         return (
-            "the file's policy is the best of them; it stays: it holds the objective on these days and on "
+            "the file's policy is the best and stays: it meets the objective on these days and on "
             f"{days} others"
         )
     unit, form = ("$", ",.2f") if comparison.priced else ("hours", ",.1f")
@@ -304,7 +300,7 @@ def state_comparison_verdict(comparison: PolicyComparison) -> str:
 
 
 def find_comparison_verdict(comparison: PolicyComparison) -> Verdict:
-    """Return "holds" if a policy meets the objective on every day, else "does not hold"."""
+    """Return "holds" if a policy meets the objective on every day, otherwise "does not hold"."""
     return "does not hold" if comparison.best is None else "holds"
 
 

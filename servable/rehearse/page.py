@@ -1,15 +1,13 @@
 """Write the page of a rehearsed day: requests, instances, latency, alarms, scaling, policies."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from servable.measured import document
 from servable.measured.document import About, Picture, ReportTable, Row, Tab
-from servable.rehearse.comparison import PolicyComparison, PolicyProposal, PolicyResult
+from servable.rehearse.comparison import PolicyComparison, PolicyProposal
 from servable.rehearse.output import (
     HEADS,
     find_asleep,
@@ -31,7 +29,7 @@ from servable.rehearse.rehearsal import Rehearsal
 AROUND_MINUTES, LONGEST_MINUTES = 30, 60
 # The minimum width of a run of minutes, as a share of the chart.
 NARROWEST_SHARE = 0.006
-# Steps between two labeled times, in minutes, and the maximum of labels.
+# Steps between two labeled times, in minutes, and the maximum number of labels.
 TIME_STEPS, MOST_TIMES = (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440), 13
 
 
@@ -47,7 +45,7 @@ def write_page(
     # The page shows the verdict's word before the sentence.
     sentence = state_verdict(result).removeprefix(f"{result.verdict}: ")
     abouts = [About(f"The file's day: {sentence}", where, result.verdict)]
-    tabs = [_build_day_tab(result), _build_alarms_tab(result), _build_scaling_tab(result)]
+    tabs = _build_day_tabs(result)
     if comparison is not None and proposal is not None:
         sentence = f"Policies: {state_comparison_verdict(comparison)}"
         judged = "each policy with the slowest instances, on the same random days"
@@ -57,19 +55,29 @@ def write_page(
     return document.write(folder, tabs, title=title, abouts=abouts)
 
 
-def _build_day_tab(result: Rehearsal) -> Tab:
+def _build_day_tabs(result: Rehearsal) -> list[Tab]:
     hours = [Row(cells, "failed" if cells[-1] else "") for cells in list_rows(result)]
-    table = ReportTable("By the hour", HEADS, hours)
-    return Tab("day", "Day", _draw_pictures(result), list(list_conclusions(result))[:-1], [table])
-
-
-def _build_scaling_tab(result: Rehearsal) -> Tab:
+    pictures = _draw_pictures(result)
+    texts = list(list_conclusions(result))[:-1]
+    changes: list[tuple[str, ...]] = [
+        (alarm.at.strftime("%H:%M"), alarm.alarm, alarm.before, alarm.state)
+        for alarm in result.day.alarms
+    ]
+    for minute in result.day.woken:
+        changes.append((format_clock(minute), "the on-call engineer is woken", "", ""))
+    changes.sort(key=lambda cells: cells[0])
+    alarms = [Row(cells, "failed" if cells[-1] in ("ALARM", "") else "") for cells in changes]
     activities = [
         Row((activity.started.strftime("%H:%M"), activity.description, activity.cause))
         for activity in result.day.activities
     ]
-    table = ReportTable("What scaling did", ("at", "what", "why"), activities)
-    return Tab("scaling", "Scaling", tables=[table])
+    alarm_heads = ("at", "alarm", "before", "state")
+    return [
+        Tab("day", "Day", pictures, texts, [ReportTable("By the hour", HEADS, hours)]),
+        Tab("alarms", "Alarms", tables=[ReportTable("Alarms that changed", alarm_heads, alarms)]),
+        Tab("scaling", "Scaling",
+            tables=[ReportTable("What scaling did", ("at", "what", "why"), activities)]),
+    ]  # fmt: skip
 
 
 def _draw_pictures(result: Rehearsal) -> list[Picture]:
@@ -161,21 +169,8 @@ def _mark_minutes(axes: Axes, result: Rehearsal, narrowest: float, *, named: boo
         axes.axvline(minute, color=document.RED, linestyle=":", label=name)
 
 
-def _build_alarms_tab(result: Rehearsal) -> Tab:
-    changes: list[tuple[str, ...]] = [
-        (alarm.at.strftime("%H:%M"), alarm.alarm, alarm.before, alarm.state)
-        for alarm in result.day.alarms
-    ]
-    woken = [format_clock(at) for at in result.day.woken]
-    changes += [(at, "the on-call engineer is woken", "", "") for at in woken]
-    changes.sort(key=lambda cells: cells[0])
-    rows = [Row(cells, "failed" if cells[-1] in ("ALARM", "") else "") for cells in changes]
-    table = ReportTable("Alarms that changed", ("at", "alarm", "before", "state"), rows)
-    return Tab("alarms", "Alarms", tables=[table])
-
-
 def _build_comparison_tab(comparison: PolicyComparison, proposal: PolicyProposal) -> Tab:
-    """Build the tab that compares policies: cost against minutes outside of the objective."""
+    """Build the tab that compares policies by cost and minutes outside of the objective."""
     rows = []
     for policy in sort_by_cost(comparison):
         name, cost, broken, refused, mark = format_row(policy, comparison)
@@ -185,35 +180,10 @@ def _build_comparison_tab(comparison: PolicyComparison, proposal: PolicyProposal
             (refused, policy.rejected_share),
         )
         rows.append(Row((name, *numbers, mark), "chosen" if mark else ""))
-    png = _draw_policies(comparison)
     return Tab(
         "comparison",
         "Comparison",
-        [Picture("comparison", "cost of each policy against its minutes outside", png)],
-        list(list_comparison_conclusions(comparison))[:-1],
-        [ReportTable("Policies by cost", list_comparison_heads(comparison), rows)],
-        proposal.diff,
+        texts=list(list_comparison_conclusions(comparison))[:-1],
+        tables=[ReportTable("Policies by cost", list_comparison_heads(comparison), rows)],
+        diff=proposal.diff,
     )
-
-
-def _draw_policies(comparison: PolicyComparison) -> bytes:
-    figure = document.create_figure()
-    axes = figure.subplots()
-
-    def draw(policies: Sequence[PolicyResult], label: str, **look: Any) -> None:
-        costs, broken = [one.cost for one in policies], [one.broken_minutes for one in policies]
-        axes.plot(costs, broken, linestyle="", label=label if policies else None, **look)
-
-    draw(comparison.compared[1:], "compared", marker="o", color=document.GREY)
-    draw(comparison.compared[:1], "the file", marker="s", color=document.ORANGE, markersize=9)
-    if comparison.best is not None:
-        label = f"best: {comparison.best.trial.policy.label}"
-        ring = {"marker": "o", "markersize": 15, "fillstyle": "none"}
-        draw([comparison.best], label, color=document.BLUE, **ring)
-    title = f"Each policy on the same {len(comparison.compared[0].days)} random days"
-    x = f"{'$' if comparison.priced else 'instance hours'} a day"
-    document.format_axes(
-        axes, title=title, x=x, y="minutes a day outside of the objective", zero="xy"
-    )
-    axes.set_ylim(bottom=-0.07 * axes.get_ylim()[1])  # the ring around a zero is whole
-    return document.render_png(figure)

@@ -30,10 +30,10 @@ from servable_scaling.rehearsal.scenario import (
 from servable_scaling.rehearsal.traffic import generate_random_day
 
 LOADS = Path(".servable") / "load"
-# The article's retrieval model on ml.c5.9xlarge; it names a rate and no latency, which are a choice of ours.
-# The rate is of the table in examples/retrieval/README.md.
+# The article's retrieval model on ml.c5.9xlarge: the rate is in examples/retrieval/README.md; the article
+# states no latency, so that the latencies are our choice.
 EXAMPLE_RPS, EXAMPLE_P50_MS, EXAMPLE_P99_MS = 164.0, 20.0, 60.0
-# Days like the given one, each of another size. Our choice: the largest is larger than nineteen of twenty.
+# Days like the given one, each with a different size. Our choice: the largest exceeds nineteen of twenty.
 SIMILAR_DAYS = 12
 # Minutes a day on the average, with a margin to the one that a verdict allows.
 MOST_BROKEN_MINUTES = 0.5
@@ -41,7 +41,7 @@ MOST_BROKEN_MINUTES = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class PacedDay:
-    """The given day, rehearsed with one pace of starting instances."""
+    """The given day, rehearsed with one pace at which instances start."""
 
     pace: ScalingDelays
     scenario: Scenario
@@ -60,14 +60,16 @@ class Rehearsal:
     measured: MeasuredInstance
     paced: Sequence[PacedDay]
     unstated: Sequence[str]
-    """Keys without which the pace is a range."""
+    """Keys whose absence makes the pace a range."""
     similar: Sequence[float]
-    """Minutes outside of the objective on days like the given one, at the slowest pace; none where the given
-    day does not hold."""
+    """Minutes outside of the objective on days like the given one, at the slowest pace.
+
+    Empty if the given day fails.
+    """
     deployment_minutes: int | None
     usd_per_hour: float | None
     awake_hours: float | None = None
-    """Instance hours of the same day if the variant did not sleep; None where it does not."""
+    """Instance hours of the same day if the variant never scaled to zero; None if it never does."""
 
     @property
     def scenario(self) -> Scenario:
@@ -204,7 +206,7 @@ def rehearse_variant(
     try:
         for pace in several:
             planned = build_scenario(environment, placed, requests, instance, deploy_at, pace)
-            if paced:  # what one day has computed of an instance is the same for the others
+            if paced:  # compute the instance once for all paces
                 planned = replace(planned, model=paced[0].scenario.model)
             day = rehearse(planned if pace == slowest else planned.reduce_to_scaling())
             paced.append(PacedDay(pace=pace, scenario=planned, day=day))

@@ -30,7 +30,7 @@ from servable.captured.lines import (
 from servable.measured.precision import Latencies
 from servable.replay.index import CaptureIndex
 
-# The file of a run's folder that keeps requests and answers.
+# The file of requests and responses in a run's folder.
 ANSWERS = "answers.jsonl"
 _CHECK = b', "check": "%08x"}\n'
 _CHECK_BYTES = len(_CHECK % 0)
@@ -42,9 +42,9 @@ class AnswerPair:
 
     request: CapturedRequest
     answered: RecordedAnswer
-    """The answer of the replay's target."""
+    """The response of the replay's target."""
     other: RecordedAnswer | None = None
-    """The answer of the other target, with `--against`."""
+    """The response of the other target, with `--against`."""
     send_lag_ms: float = 0.0
     """Delay of the request behind its scheduled time; not part of either latency."""
 
@@ -106,27 +106,23 @@ class AnswerLog:
 
 def read_pairs(folder: Path) -> Iterator[AnswerPair]:
     """Yield a run's pairs so far, in their order, one at a time. Raises OSError."""
-    for record in _iterate_records(folder / ANSWERS):
-        kept = record["replayed"]
-        try:
-            request = parse_request(record, file=kept["file"], number=kept["line"])
-        except CaptureLineError:
-            continue  # an older version kept what no header may hold
-        yield AnswerPair(
-            request=request,
-            answered=_parse_response(kept["answered"]),
-            other=_parse_response(kept["other"]) if "other" in kept else None,
-            send_lag_ms=kept["sendLagMs"],
-        )
-
-
-def _iterate_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of the undamaged lines."""
-    with path.open("rb") as file:
+    with (folder / ANSWERS).open("rb") as file:
         for line in file:
             text = line[:-_CHECK_BYTES]
-            if line[-_CHECK_BYTES:] == _CHECK % zlib.crc32(text):
-                yield json.loads(line)
+            if line[-_CHECK_BYTES:] != _CHECK % zlib.crc32(text):
+                continue  # cut off or damaged
+            record = json.loads(line)
+            kept = record["replayed"]
+            try:
+                request = parse_request(record, file=kept["file"], number=kept["line"])
+            except CaptureLineError:
+                continue  # an older version kept what no header may contain
+            yield AnswerPair(
+                request=request,
+                answered=_parse_response(kept["answered"]),
+                other=_parse_response(kept["other"]) if "other" in kept else None,
+                send_lag_ms=kept["sendLagMs"],
+            )
 
 
 def _convert_response(answer: RecordedAnswer) -> dict[str, Any]:
@@ -167,8 +163,8 @@ class ReplaySummary:
         self.answered += 1
         answer, captured = pair.answered, pair.request.answer
         if answer.has_failed:
-            # What was refused then and is refused now is no failure. An endpoint says 424 for any refusal
-            # of its container: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
+            # A request that also failed when it was captured isn't a new failure. An endpoint returns 424
+            # for any error of its container: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
             if answer.error or captured is None or not captured.has_failed:
                 self.failures[answer.error or str(answer.status)] += 1
         elif answer.latency_ms is not None:

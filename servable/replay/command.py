@@ -38,7 +38,7 @@ from servable.project.provided import LaunchError
 from servable.project.revision import check_out_revision
 from servable.replay.answers import ANSWERS, ReplayResult
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.gate import ReplayVerdict, check_limits
+from servable.replay.compare.gate import check_limits
 from servable.replay.compare.output import build_json, format_lines, write_worst
 from servable.replay.index import CaptureIndex, list_capture_notes
 from servable.replay.places import PlaceError, format_skipped, open_place
@@ -94,7 +94,7 @@ def prepare_other_target(
 OPTIONS = (
     ENVIRONMENTS,
     SET,
-    # --- what is sent
+    # --- the requests
     click.option(
         "--captured",
         "place",
@@ -102,7 +102,7 @@ OPTIONS = (
         help="Captured requests: s3://BUCKET/PREFIX, a folder or a file of data capture (default: ENV's "
         "[replay] captured).",
     ),
-    # --- where to
+    # --- the targets
     click.option(
         "--target",
         type=click.Choice(("local", "deployed")),
@@ -166,7 +166,13 @@ def replay(what: str, folder: str, **values: Any) -> int:
     After Ctrl-C or a kill, the same command continues the run. Exits with code 1 if a request failed; with
     --gate, with code 1 if a limit is exceeded, and with code 3 if too little was compared for a verdict.
     """
-    options = _check_options(what, ReplayOptions(**values))
+    options = ReplayOptions(**values)
+    if options.local:
+        options = dataclasses.replace(options, target="deployed")
+    if is_url(what) and (options.variant or options.sets or options.target != "local"):
+        raise click.UsageError(
+            "--variant, --set, --target and --local apply to an environment, not to a URL"
+        )
     loaded = None if is_url(what) else load_endpoint_environment(what, folder, options.sets)[0]
     if (place := _choose_place(what, loaded, options)) is None:
         click.echo(f"gate: {what} has no [replay] captured in its file, so nothing is replayed")
@@ -179,20 +185,6 @@ def replay(what: str, folder: str, **values: Any) -> int:
         return 2
 
 
-def _check_options(what: str, options: ReplayOptions) -> ReplayOptions:
-    """Return the options with the target filled in.
-
-    Raises click.UsageError for options that can't be combined.
-    """
-    if options.local:
-        options = dataclasses.replace(options, target="deployed")
-    if is_url(what) and (options.variant or options.sets or options.target != "local"):
-        raise click.UsageError(
-            "--variant, --set, --target and --local apply to an environment, not to a URL"
-        )
-    return options
-
-
 def _choose_place(what: str, loaded: ValidFile | None, options: ReplayOptions) -> str | None:
     """Return the path or S3 URI of the requests, or None for a gate without one.
 
@@ -200,26 +192,21 @@ def _choose_place(what: str, loaded: ValidFile | None, options: ReplayOptions) -
     """
     if options.place:
         return options.place
-    stated = _find_limits(loaded).captured
-    if stated is not None and loaded is not None:
-        return stated if "://" in stated else str(loaded.root / stated)
-    if options.gate and loaded is not None:
-        return None
+    if loaded is not None:
+        stated = loaded.environment.replay.captured
+        if stated is not None:
+            return stated if "://" in stated else str(loaded.root / stated)
+        if options.gate:
+            return None
     raise click.UsageError(
         "no captured requests: pass --captured PLACE, or set captured in [replay] of ENV's file"
     )
 
 
-def _find_limits(loaded: ValidFile | None) -> Replay:
-    return Replay() if loaded is None else loaded.environment.replay
-
-
 def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: ReplayOptions) -> int:
     """Replay, compare, print, and write the page; return the exit code."""
-    limits = _find_limits(loaded)
-    outputs = _list_output_names(loaded, options.variant)
-    only = outputs[0] if len(outputs) == 1 else UNNAMED_OUTPUT
-    comparison = Comparison(limits, only_output=only)
+    limits = Replay() if loaded is None else loaded.environment.replay
+    comparison = Comparison(limits, only_output=_find_only_output(loaded, options.variant))
     result = _prepare_and_send(what, loaded, folder, options, comparison)
     comparison.finish()
     gate = check_limits(comparison, limits, result.index.line_counts) if options.gate else None
@@ -237,39 +224,36 @@ def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: Repla
     if gate is not None and not options.as_json:
         for line in (gate.outcome, *gate.lines):
             click.echo(f"gate: {line}")
+    from servable.replay.compare.page import write_page  # a second of imports
+
+    worst = write_worst([worst.pair.request for worst in comparison.worst_requests], result.folder)
     title = f"{what} against {options.against or 'captured answers'}"
-    _write_report(result.folder, comparison, gate, title=title, where=f"captured: {options.place}")
+    where = f"captured: {options.place}"
+    page = write_page(result.folder, comparison, title=title, where=where, gate=gate)
+    if worst is not None:
+        click.echo(f"{worst}: the requests that differ most; pass it to --captured", err=True)
+    click.echo(f"{page}: report with charts", err=True)
     return code
 
 
-def _list_output_names(loaded: ValidFile | None, variant: str | None) -> list[str]:
-    """Return the names of the model's outputs, or [] if the model isn't on this computer."""
+def _find_only_output(loaded: ValidFile | None, variant: str | None) -> str:
+    """Return the name of the model's only output.
+
+    Return `UNNAMED_OUTPUT` if the model has several, or isn't on this computer.
+    """
     if loaded is None:
-        return []
+        return UNNAMED_OUTPUT
     environment = loaded.environment
     placed = environment.serving_variants.get(variant or next(iter(environment.serving_variants)))
     model = environment.models.get(placed.model) if placed else None
     if placed is None or model is None or model.saved_model is None:
-        return []
+        return UNNAMED_OUTPUT
     try:
         newest = list(build_servable(placed.model, model).find_versions().values())[-1]
-        names = read(newest).signatures.get(DEFAULT_SIGNATURE)
-    except (PackagingError, OSError, IndexError):
-        return []  # serving the model reports what is wrong
-    return list(names.outputs) if names else []
-
-
-def _write_report(
-    folder: Path, comparison: Comparison, gate: ReplayVerdict | None, *, title: str, where: str
-) -> None:
-    """Write the page, and write the requests that differ most as a capture file."""
-    from servable.replay.compare.page import write_page  # a second of imports
-
-    worst = write_worst([worst.pair.request for worst in comparison.worst_requests], folder)
-    page = write_page(folder, comparison, title=title, where=where, gate=gate)
-    if worst is not None:
-        click.echo(f"{worst}: the requests that differ most; pass it to --captured", err=True)
-    click.echo(f"{page}: report with charts", err=True)
+        outputs = [*read(newest).signatures[DEFAULT_SIGNATURE].outputs]
+    except (PackagingError, OSError, LookupError):  # serving the model reports what is wrong
+        return UNNAMED_OUTPUT
+    return outputs[0] if len(outputs) == 1 else UNNAMED_OUTPUT
 
 
 def _prepare_and_send(

@@ -31,7 +31,7 @@ from servable.replay.places import (
 
 # An endpoint has ten: https://docs.aws.amazon.com/general/latest/gr/sagemaker.html (2026-11-22).
 _MOST_VARIANTS = 100
-# Several times a second, and next to no work.
+# A few reports a second, which cost almost nothing.
 _LINES_PER_REPORT = 2000
 Report = Callable[[int, int], None]
 """(bytes read, bytes in all)"""
@@ -93,10 +93,7 @@ class CaptureIndex:
 
     @property
     def line_counts(self) -> ReadLines:
-        """Return the counts of read and skipped lines, and the files that weren't read at all.
-
-        Only files of data capture count as unread files.
-        """
+        """Return the counts of lines, and the files of data capture that weren't read at all."""
         whole = (count.file for count in self.skip_counts if not count.lines)
         return ReadLines(
             read=self.lines_read,
@@ -125,8 +122,7 @@ class CaptureIndex:
             ) from None
 
     def __iter__(self) -> Iterator[CapturedRequest]:
-        for number in range(len(self)):
-            yield self.read_request(number)
+        return map(self.read_request, range(len(self)))
 
 
 def spread_times(times: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -143,7 +139,7 @@ def spread_times(times: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 _SHOWN_VARIANTS = 5
-# A shorter gap is one of the traffic, or of a deployment.
+# A shorter gap may be a lull in the traffic, or a deployment.
 _LEAST_GAP_SECONDS = 600.0
 
 

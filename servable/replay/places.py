@@ -18,7 +18,7 @@ from typing import Any
 
 from servable.console.terminal import escape_name
 
-# More files than a screen shows are in the run's folder.
+# The maximum number of messages about skipped lines.
 SHOWN = 10
 
 
@@ -47,7 +47,7 @@ class ReadLines:
 
     read: int = 0
     skipped: int = 0
-    """Lines among them that hold no request that can be replayed."""
+    """Lines among them without a request that can be replayed."""
     unread_files: tuple[str, ...] = ()
     """Files of data capture that were skipped as a whole."""
 
@@ -78,7 +78,7 @@ def format_skipped(skipped: Sequence[SkipCount]) -> list[str]:
 
 
 SUFFIX = ".jsonl"
-# Bodies are at most 6 MB, 8 MB in BASE64, in both directions; what is longer is no line of data capture.
+# Bodies are at most 6 MB, 8 MB in BASE64, in both directions; a longer line isn't one of data capture.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
 MOST_LINE_BYTES = 32_000_000
 _CHUNK_BYTES = 1 << 20
@@ -194,7 +194,7 @@ def _convert_read_errors(file: CaptureFile) -> Iterator[None]:
     except OSError as error:
         raise UnreadableFileError(f"{file.name}: cannot be read: {error.strerror}") from None
     except Exception as error:
-        # Where S3 is asked, it is imported; folders are read without it.
+        # S3 clients have imported it; local files are read without it.
         botocore = sys.modules.get("botocore.exceptions")
         if botocore is None or not isinstance(error, botocore.BotoCoreError | botocore.ClientError):
             raise

@@ -42,7 +42,7 @@ from servable.replay.frames import frame, read_frame
 # Maximum connections: below the usual limit of open files.
 MOST_UNDER_WAY = 4000
 
-# The first request is due after so long: some have come by then.
+# The delay of the first request, in which the first frames arrive.
 _START_SECONDS = 0.25
 _LOOK_SECONDS = 0.5
 _MOST_WAITING = 1024
@@ -140,7 +140,7 @@ class ReplayWorker:
         self._callers: Callers | None = None
         self._under_way = 0
         self._unread = 0
-        """Answers that wait for whoever started us to read them."""
+        """Responses that the parent process hasn't read yet."""
 
     def run(self) -> None:
         """Send all requests, and return when all have responses."""
@@ -181,7 +181,7 @@ class ReplayWorker:
                 self._room.wait()
             self._waiting_bytes += len(received[1])
             self._waiting.put(received)
-        os._exit(0)  # whoever started us is gone
+        os._exit(0)  # the parent process has ended
 
     def _send(self) -> None:
         start: float | None = None
@@ -196,21 +196,21 @@ class ReplayWorker:
                 due = time.perf_counter()
             else:
                 due = start + request["due"]
-                # Also when it is late: those who were sent must come to read their answers.
+                # Sleep even if it is late, so that sent requests can receive their responses.
                 gevent.sleep(max(0.0, due - time.perf_counter()))
                 if self._under_way >= MOST_UNDER_WAY:
-                    said = _describe_missing_response(
+                    missing = _describe_missing_response(
                         f"not sent: {MOST_UNDER_WAY} requests were under way"
                     )
-                    self._write_responses(request["number"], 0.0, [said] * len(self._targets))
+                    self._write_responses(request["number"], 0.0, [missing] * len(self._targets))
                     continue
-            # Who reads too slowly is waited for: what is then sent late says so.
+            # Wait for a parent that reads too slowly; requests sent late have a lag.
             self._wait_while(lambda: self._unread >= _MOST_WAITING)
             self._under_way += 1
             gevent.spawn(self._invoke_targets, request, content, due)
 
-    def _wait_while(self, holds: Callable[[], bool]) -> None:
-        while holds():
+    def _wait_while(self, condition: Callable[[], bool]) -> None:
+        while condition():
             self._free.clear()
             self._free.wait()
 
@@ -219,23 +219,23 @@ class ReplayWorker:
         lag_ms = 1000 * (time.perf_counter() - due)
         number = request["number"]
         count = len(self._targets)
-        said: list[dict[str, Any]] = [{}] * count
+        answers: list[dict[str, Any]] = [{}] * count
         bodies = [b""] * count
-        # In turns: the other target is the first one every second time.
+        # The targets take turns at being first.
         for turn in range(count):
             which = (number + turn) % count
             try:
-                said[which], bodies[which] = self._targets[which].invoke(body)
-            except Exception as error:  # as credentials that have expired
-                said[which] = _describe_missing_response(f"not sent: {error}")
+                answers[which], bodies[which] = self._targets[which].invoke(body)
+            except Exception as error:  # such as expired credentials
+                answers[which] = _describe_missing_response(f"not sent: {error}")
         if self._callers is not None:
-            slowest = max(answer["ms"] or 0.0 for answer in said)
-            failed = any(answer["error"] or answer["status"] >= 500 for answer in said)
+            slowest = max(answer["ms"] or 0.0 for answer in answers)
+            failed = any(answer["error"] or answer["status"] >= 500 for answer in answers)
             self._callers.record_response(slowest, failed=failed)
         self._under_way -= 1
         self._unread += 1
         self._free.set()
-        self._write_responses(number, lag_ms, said, *bodies)
+        self._write_responses(number, lag_ms, answers, *bodies)
         self._unread -= 1
         self._free.set()
 
@@ -258,7 +258,7 @@ def _describe_missing_response(error: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    # Ctrl-C goes to the whole group: who started us decides when we end.
+    # Ctrl-C goes to the whole group; the parent process decides when this one ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Each request that waits holds a connection.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -38,7 +38,6 @@ class ReplayPace:
     """The rate of requests: at their captured times, or as fast as the objective allows."""
 
     as_fast: bool = False
-    """Not at the captured moments: as many at once as p99 stays within the objective."""
     objective_ms: float | None = None
     """Limit of p99, with `as_fast`; None: a fixed number of requests at once."""
 
@@ -72,7 +71,7 @@ class ReplaySender:
             env=None if variables is None else dict(variables),
             process_group=0,  # Ctrl-C goes to this process, which ends the other
         )
-        assert self._process.stdin is not None  # asked for as pipes
+        assert self._process.stdin is not None  # they are pipes
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
         plan = {
@@ -128,7 +127,7 @@ class ReplaySender:
                 )
         except LoadError:
             return  # the process has ended, which the other thread notices
-        except BaseException as error:  # what is sent is answered before it is raised
+        except BaseException as error:  # raised after the responses to the sent requests
             self._failed = error
         with suppress(LoadError):
             self._write_frame({"end": True})
@@ -149,7 +148,7 @@ class ReplaySender:
         return received
 
     def _build_end_error(self) -> LoadError:
-        if self._words.closed:  # asked by the thread that is fed no more
+        if self._words.closed:  # the feeding thread comes here after `close`
             return LoadError("the replay has ended")
         self._words.seek(0)
         lines = self._words.read().decode(errors="replace").splitlines()[-10:]
@@ -194,8 +193,8 @@ def _build_pair(request: CapturedRequest, answered: dict[str, Any], bodies: byte
 
 
 RUNS = Path(".servable") / "replay"
-# What was asked, and whether it is done.
 RUN = "run.json"
+"""The file with a run's question, and whether the run is finished."""
 Progress = Callable[[ReplaySummary, float], None]
 """(what is counted so far, the captured moment that was answered last)"""
 
@@ -228,7 +227,7 @@ def _is_finished(folder: Path) -> bool:
     try:
         return bool(json.loads((folder / RUN).read_bytes())["finished"])
     except (OSError, ValueError, KeyError):
-        return True  # not a run of ours, or not one to go on with
+        return True  # not a run that can be continued
 
 
 def _write_run(folder: Path, content: Mapping[str, Any]) -> None:
@@ -360,10 +359,9 @@ def describe_plan(index: CaptureIndex, pace: ReplayPace) -> str:
     """Describe the requests to be sent, and how long that takes."""
     first, last = float(index.times[0]), float(index.times[-1])
     what = f"{len(index):,} requests from {format_utc(first)} to {format_utc(last)}"
+    how = f"at the captured pace: {format_duration(last - first)}"
     if pace.as_fast:
-        limit = (
-            f"while p99 is within {pace.objective_ms:g} ms" if pace.objective_ms else "32 at once"
-        )
-        return f"{what}, as fast as they are answered, {limit}; Ctrl-C keeps the responses so far"
-    captured = f"at the captured pace: {format_duration(last - first)}"
-    return f"{what}, {captured}; Ctrl-C keeps the responses so far"
+        objective = pace.objective_ms
+        limit = f"while p99 is within {objective:g} ms" if objective else "32 at once"
+        how = f"as fast as they are answered, {limit}"
+    return f"{what}, {how}; Ctrl-C keeps the responses so far"

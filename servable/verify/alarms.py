@@ -48,10 +48,8 @@ def compare_alarms(stack: DeployedStack) -> Iterator[Difference]:
         if name in there:
             yield from _compare_alarm(stack, resource, there[name])
         else:
-            remedy = (
-                f"a deployment doesn't create it again; {format_write_command(stack, resource)}"
-            )
-            yield build_missing("alarm", name, remedy)
+            command = format_write_command(stack, resource)
+            yield build_missing("alarm", name, f"a deployment doesn't create it again; {command}")
 
 
 def _find_name(resource: Resource) -> str:
@@ -60,9 +58,8 @@ def _find_name(resource: Resource) -> str:
 
 def format_write_command(stack: DeployedStack, resource: Resource) -> str:
     """Return the command that writes an alarm as it was deployed."""
-    text = json.dumps(
-        {**resource.properties, "AlarmName": _find_name(resource)}, separators=(",", ":")
-    )
+    properties = {**resource.properties, "AlarmName": _find_name(resource)}
+    text = json.dumps(properties, separators=(",", ":"))
     if json.dumps(UNKNOWN)[1:-1] in text:
         return RESTORE
     return (
@@ -79,7 +76,7 @@ def _compare_alarm(
     again = format_write_command(stack, resource)
     remedy = f"the alarm was changed outside CloudFormation; {again}"
     yield from find_changes("alarm changed", name, shape, actual, remedy)
-    # What an alarm does where its template is silent:
+    # The defaults of properties that the template omits:
     # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html and
     # API_PutCompositeAlarm.html (2026-11-29)
     defaults = {
@@ -91,31 +88,24 @@ def _compare_alarm(
     }
     yield from find_undeclared("alarm changed", name, wanted, actual, defaults, remedy)
     if wanted.get("ActionsEnabled", True) is not False:
-        enabled = {"ActionsEnabled": actual.get("ActionsEnabled", True)}
-        enable = f"aws cloudwatch enable-alarm-actions --alarm-names {shlex.quote(name)}"
-        yield from find_changes(
-            "alarm actions disabled",
-            name,
+        meant, enabled = (
             {"ActionsEnabled": True},
-            enabled,
-            f"enable them: `{enable} --region {stack.account.region}`",
+            {"ActionsEnabled": actual.get("ActionsEnabled", True)},
         )
+        command = f"aws cloudwatch enable-alarm-actions --alarm-names {shlex.quote(name)}"
+        remedy = f"enable them: `{command} --region {stack.account.region}`"
+        yield from find_changes("alarm actions disabled", name, meant, enabled, remedy)
     for key in _ACTIONS:
         expected, has = set(wanted.get(key, [])), set(actual.get(key, []))
         if expected != has:
-            yield Difference(
-                kind="alarm actions" if has else "alarm without actions",
-                resource=name,
-                key=key,
-                wanted=sorted(expected),
-                found=sorted(has),
-                remedy=f"the alarm does not notify as deployed; {again}",
-            )
+            kind = "alarm actions" if has else "alarm without actions"
+            remedy = f"the alarm does not notify as deployed; {again}"
+            yield Difference(kind, name, remedy, key, sorted(expected), sorted(has))
 
 
 FIRST_MINUTES = 15
 """The number of minutes after an update whose latency is compared."""
-_MICROSECONDS = 1000  # in a millisecond: CloudWatch holds ModelLatency in microseconds
+_MICROSECONDS = 1000  # in a millisecond: CloudWatch has ModelLatency in microseconds
 
 
 def compare_latency(
@@ -160,17 +150,17 @@ def compare_latency(
         }
         if limit is None or worst <= limit:
             continue
-        # As the alarm itself: one slow minute, as of the very first request, wakes nobody.
+        # Like the alarm, ignore a few slow minutes, such as that of the first request.
         needed = environment.alarms.window_minutes
         runs = groupby(latency_ms > limit for _, latency_ms in by_minute)
         if max(len([*run]) for slow, run in runs if slow) < needed:
             note(f"{variant}: above the alarm's {limit:g} ms, for less than its {needed} minutes")
         else:
             yield Difference(
-                kind="slow since the update",
-                resource=f"{name}/{variant}",
+                "slow since the update",
+                f"{name}/{variant}",
+                f"go back: {GO_BACK}; or see the runbook's section p99-latency",
                 key="p99_latency_ms",
                 wanted=f"at most {limit:g}",
                 found=f"{worst:.1f} in the worst of {len(points)} minutes",
-                remedy=f"go back: {GO_BACK}; or see the runbook's section p99-latency",
             )

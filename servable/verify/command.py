@@ -76,7 +76,7 @@ def _print_report(report: Report) -> None:
         echo_styled(str(difference), fg="red", err=True)
 
 
-# Nothing of an endpoint is asked after one of these.
+# After one of these differences, an endpoint isn't invoked.
 UNCOMPARED = ("endpoint missing", endpoint.COMPONENTS)
 
 
@@ -91,8 +91,8 @@ def compare_environment(
     """
     account.check_credentials()
     try:
-        # What is in force decides what the file stands for; overrides that nobody meant are
-        # told of on their own, once, and not again as everything that follows from them.
+        # The file is compared with the overrides in force: an unintended override is one difference,
+        # without all that follow from it.
         name = build_stack_name(loaded)
         live = read_stack(account, name)
         in_force = live.overrides if live else loaded.overrides
@@ -118,13 +118,11 @@ def compare_stacks(
     answers = bool(loaded.environment.variants)
     report = Report(environment=loaded.name, invoke=invoke and answers)
     if not answers:
-        report.notes.append("there is no endpoint: nothing answers a golden request")
+        report.notes.append("there is no endpoint, so that no golden request is sent")
     for synthesised_stack in stacks:
         live = read_stack(account, synthesised_stack.name)
         if live is None:
-            name = synthesised_stack.name
-            absent = Difference(kind="not deployed", resource=name, remedy=DEPLOY)
-            report.add([absent])
+            report.add([Difference("not deployed", synthesised_stack.name, DEPLOY)])
             continue
         report.add([*check_status(live), *compare_template(synthesised_stack, live)])
         report.add(dependencies.compare_dependencies(live))
@@ -189,11 +187,7 @@ def check_status(deployed: DeployedStack) -> Iterator[Difference]:
         f"runs: {KEEP}"
     )
     yield Difference(
-        kind="stack status",
-        resource=deployed.name,
-        wanted="UPDATE_COMPLETE",
-        found=deployed.status,
-        remedy=remedy,
+        "stack status", deployed.name, remedy, wanted="UPDATE_COMPLETE", found=deployed.status
     )
 
 
@@ -201,23 +195,16 @@ def compare_overrides(deployed: DeployedStack, meant: Mapping[str, str]) -> Iter
     """Yield overrides in force that `meant` lacks, and those of `meant` not in force."""
     for key in sorted({*deployed.overrides, *meant}):
         there, wanted = deployed.overrides.get(key), meant.get(key)
-        if there != wanted:
-            yield Difference(
-                kind="override",
-                resource=deployed.name,
-                key=key,
-                wanted=wanted or "without it",
-                found=there or "without it",
-                remedy=_end_override(key, wanted),
-            )
-
-
-def _end_override(key: str, meant: str | None) -> str:
-    """Return what to do about an override in force (`meant` None), or about one that isn't."""
-    if meant is None:
-        return f"deploy without it: {DEPLOY}, or write it into the file; `--set` states that it is intended"
-    option = shlex.quote(f"{{environment}}.{key}={meant}")
-    return f"deploy with it: `cdk deploy '{{environment}}/*' -c {option}`"
+        if there == wanted:
+            continue
+        if wanted is None:
+            intended = "`--set` states that it is intended"
+            remedy = f"deploy without it: {DEPLOY}, or write it into the file; {intended}"
+        else:
+            option = shlex.quote(f"{{environment}}.{key}={wanted}")
+            remedy = f"deploy with it: `cdk deploy '{{environment}}/*' -c {option}`"
+        sides = (wanted or "without it", there or "without it")
+        yield Difference("override", deployed.name, remedy, key, *sides)
 
 
 def compare_template(stack: SynthesisedStack, deployed: DeployedStack) -> Iterator[Difference]:
@@ -227,26 +214,17 @@ def compare_template(stack: SynthesisedStack, deployed: DeployedStack) -> Iterat
     that a changed number is reported once.
     """
     wanted, actual = stack.template["Resources"], deployed.template["Resources"]
-    leaves = [
+    remedy = f"deploy it: {DEPLOY}; `cdk diff '{{environment}}/*'` shows the change first"
+    ranked = [
         (
-            logical,
             _rank_consequence(wanted.get(logical) or actual[logical], path),
-            (path, value, now),
+            Difference("not as in the file", f"{deployed.name}/{logical}", remedy, path, *sides),
         )
         for logical in sorted({*wanted, *actual})
-        for path, value, now in _iterate_leaves(wanted.get(logical), actual.get(logical))
+        for path, *sides in _iterate_leaves(wanted.get(logical), actual.get(logical))
     ]
-    first = min((follows for _, follows, _ in leaves), default=0)
-    for logical, follows, (path, value, now) in leaves:
-        if follows == first:
-            yield Difference(
-                kind="not as in the file",
-                resource=f"{deployed.name}/{logical}",
-                key=path,
-                wanted=value,
-                found=now,
-                remedy=f"deploy it: {DEPLOY}; `cdk diff '{{environment}}/*'` shows the change first",
-            )
+    first = min((rank for rank, _ in ranked), default=0)
+    yield from (difference for rank, difference in ranked if rank == first)
 
 
 def _rank_consequence(resource: Mapping[str, Any], path: str) -> int:
@@ -276,7 +254,7 @@ def _iterate_leaves(
             yield path, wanted, there
 
 
-# What keeps AWS from patching an endpoint, by kind of difference. AWS's notice names four reasons:
+# Kinds of differences that keep AWS from patching an endpoint. AWS's notice names four reasons:
 # https://github.com/ministryofjustice/analytical-platform/issues/9863 (2026-11-22)
 _UNPATCHABLE = {
     "endpoint configuration missing": "configuration",
@@ -287,7 +265,7 @@ _UNPATCHABLE = {
     **dict.fromkeys((TRUST, PERMISSIONS, BOUNDARY), "execution role"),
     **dict.fromkeys(("endpoint status", GOLDEN), "health"),
 }
-# Seen from outside, these two are not known before a container starts.
+# Neither is known before a container starts.
 _NOT_SEEN = (
     "that the image is still in its registry, and that a new container starts, is not checked"
 )
@@ -298,7 +276,7 @@ def check_patching(stack: DeployedStack, differences: Iterable[Difference]) -> s
 
     It is "yes, …" followed by what wasn't checked, or "no, because …" with every reason.
     """
-    # The names of the roles that SageMaker takes on.
+    # The names of the models' execution roles.
     models = stack.find_resources("AWS::SageMaker::Model")
     arns = [str(each.properties.get("ExecutionRoleArn", UNKNOWN)) for each in models]
     roles = {arn.rsplit("/", 1)[-1] for arn in arns if arn != UNKNOWN}
@@ -310,9 +288,9 @@ def check_patching(stack: DeployedStack, differences: Iterable[Difference]) -> s
     reasons = []
     for difference in differences:
         if difference.kind == GOLDEN and difference.wanted != NO_ANSWER:
-            continue  # it answers: another value is no container that AWS would find unwell
+            continue  # the container responds, so that its health isn't in doubt
         about = _UNPATCHABLE.get(difference.kind)
-        # ROLE, ROLE/POLICY, or ROLE: ARN
+        # The resource is ROLE, ROLE/POLICY, or ROLE: ARN.
         mine = re.split("[/:]", difference.resource)[0] in roles or difference.resource in policies
         if about is not None and (about != "execution role" or mine):
             reasons.append(f"{about}: {difference.kind} ({difference.resource})")

@@ -106,14 +106,9 @@ def _find_role_policies(stack: DeployedStack, kind: str, role: str) -> Iterator[
 
 
 def _build_extra_policy(role: str, policy: str, command: str) -> Difference:
-    return Difference(
-        kind=PERMISSIONS,
-        resource=role,
-        key=policy,
-        wanted="no such policy",
-        found="attached" if policy.startswith("arn:") else "an inline policy",
-        remedy=f"somebody widened the role: `aws iam {command}`",
-    )
+    found = "attached" if policy.startswith("arn:") else "an inline policy"
+    remedy = f"somebody widened the role: `aws iam {command}`"
+    return Difference(PERMISSIONS, role, remedy, policy, "no such policy", found)
 
 
 def _compare_managed_policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
@@ -140,19 +135,13 @@ def compare_policies(kind: str, name: str, wanted: Any, actual: Any) -> Iterator
     remedy = f"somebody edited it; {RESTORE}"
     statements, there = (side.get("Statement", []) for side in (wanted, now))
     if len(statements) != len(there):
-        yield Difference(
-            kind=kind,
-            resource=name,
-            key="Statement",
-            wanted=f"{len(statements)} statements",
-            found=f"{len(there)} statements",
-            remedy=remedy,
-        )
+        counts = [f"{len(side)} statements" for side in (statements, there)]
+        yield Difference(kind, name, remedy, "Statement", *counts)
         return
     yield from find_changes(kind, name, {"Statement": statements}, now, remedy)
     for at, (meant, statement) in enumerate(zip(statements, there, strict=True)):
         for path, value in _find_extra_keys(meant, statement, f"Statement[{at}]"):
-            yield Difference(kind=kind, resource=name, key=path, found=value, remedy=remedy)
+            yield Difference(kind, name, remedy, path, found=value)
 
 
 def _find_extra_keys(wanted: Any, actual: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -259,31 +248,26 @@ def _compare_dashboard(stack: DeployedStack, resource: Resource) -> Iterator[Dif
     actual = stack.account.client("cloudwatch").get_dashboard(DashboardName=name)["DashboardBody"]
     wanted = resource.properties["DashboardBody"]
     if wanted is not UNKNOWN and json.loads(wanted) != json.loads(actual):
-        yield Difference(
-            kind="dashboard changed",
-            resource=name,
-            wanted="as in the template",
-            found="edited",
-            remedy=f"{RESTORE}, or write it into infra/constructs",
-        )
+        remedy = f"{RESTORE}, or write it into infra/constructs"
+        sides = {"wanted": "as in the template", "found": "edited"}
+        yield Difference("dashboard changed", name, remedy, **sides)
 
 
 def _compare_bucket(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     s3, name, wanted = stack.account.client("s3"), resource.physical, resource.properties
     s3.head_bucket(Bucket=name)
-    remedy = RESTORE
     if wanted.get("VersioningConfiguration", {}).get("Status") == "Enabled":
         actual = s3.get_bucket_versioning(Bucket=name)
-        yield from find_changes("bucket versioning", name, {"Status": "Enabled"}, actual, remedy)
+        yield from find_changes("bucket versioning", name, {"Status": "Enabled"}, actual, RESTORE)
     if blocked := wanted.get("PublicAccessBlockConfiguration"):
         actual = fetch_or_none(s3.get_public_access_block, Bucket=name) or {}
         now = actual.get("PublicAccessBlockConfiguration", {})
-        yield from find_changes("bucket open to the public", name, blocked, now, remedy)
+        yield from find_changes("bucket open to the public", name, blocked, now, RESTORE)
     for rule in wanted.get("BucketEncryption", {}).get("ServerSideEncryptionConfiguration", []):
         by_default = {"ApplyServerSideEncryptionByDefault": rule["ServerSideEncryptionByDefault"]}
         actual = fetch_or_none(s3.get_bucket_encryption, Bucket=name) or {}
         there = (actual.get("ServerSideEncryptionConfiguration", {}).get("Rules") or [{}])[0]
-        yield from find_changes("bucket encryption", name, by_default, there, remedy)
+        yield from find_changes("bucket encryption", name, by_default, there, RESTORE)
 
 
 def _compare_topic_policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
@@ -304,21 +288,16 @@ def _compare_bucket_policy(stack: DeployedStack, resource: Resource) -> Iterator
     )
 
 
-_Check = Callable[[DeployedStack, Resource], Iterator[Difference]]
-
-
 def _compare_state_machine(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
-    states, definition = (
-        stack.account.client("stepfunctions"),
-        resource.properties["DefinitionString"],
-    )
-    actual = states.describe_state_machine(stateMachineArn=resource.physical)
+    states, arn = stack.account.client("stepfunctions"), resource.physical
+    definition = resource.properties["DefinitionString"]
+    actual = states.describe_state_machine(stateMachineArn=arn)
     if definition is not UNKNOWN:
         wanted, now = json.loads(definition), json.loads(actual["definition"])
         for machine in (wanted, now):
             _lower_model_names(machine)
         remedy = f"somebody edited it; {RESTORE}"
-        yield from find_changes("batch changed", resource.physical, wanted, now, remedy)
+        yield from find_changes("batch changed", arn, wanted, now, remedy)
 
 
 def _lower_model_names(value: Any) -> None:
@@ -344,7 +323,7 @@ def _compare_schedule(stack: DeployedStack, resource: Resource) -> Iterator[Diff
     yield from find_changes("schedule changed", wanted["Name"], meant, actual, remedy)
 
 
-_CHECKS: Mapping[str, _Check] = {
+_CHECKS: Mapping[str, Callable[[DeployedStack, Resource], Iterator[Difference]]] = {
     "AWS::StepFunctions::StateMachine": _compare_state_machine,
     "AWS::Scheduler::Schedule": _compare_schedule,
     "AWS::Logs::LogGroup": _compare_log_group,

@@ -10,9 +10,9 @@ from servable_scaling.intrinsics import Evaluator, TemplateError
 
 UNKNOWN: Final = "<known only to CloudFormation>"
 """A value that only CloudFormation knows; it is not compared."""
-# What a deployed stack's resources and exports say. All else depends on its parameters.
+# Functions whose values follow from a stack's resources and exports; others depend on its parameters.
 _KNOWN = ("Ref", "Fn::GetAtt", "Fn::Join", "Fn::Sub", "Fn::ImportValue")
-# Where a physical name is not an ARN: what comes before it.
+# The prefix that turns a physical name into an ARN.
 _ARNS = {
     "AWS::IAM::Role": "arn:{partition}:iam::{account}:role/",
     "AWS::KMS::Key": "arn:{partition}:kms:{region}:{account}:key/",
@@ -62,7 +62,7 @@ class DeployedEvaluator(Evaluator):
             resolved = super().evaluate_function(name, argument)
         except TemplateError:
             return UNKNOWN
-        # A text that is made of an unknown one is not known either.
+        # A text that contains an unknown one isn't known either.
         return UNKNOWN if isinstance(resolved, str) and UNKNOWN in resolved else resolved
 
     def resolve_dynamic_reference(self, text: str) -> str:
@@ -158,10 +158,18 @@ def read_stack(account: Account, name: str) -> DeployedStack | None:
         )
         if summary.get("PhysicalResourceId")
     }
+    partition = str(described["StackId"]).split(":")[1]
     evaluator = DeployedEvaluator(
         resources=resources,
         physical=physical,
-        pseudo=_build_pseudo_parameters(account, described),
+        pseudo={
+            "AWS::AccountId": account.number,
+            "AWS::Region": account.region,
+            "AWS::Partition": partition,
+            "AWS::URLSuffix": "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com",
+            "AWS::StackName": str(described["StackName"]),
+            "AWS::StackId": str(described["StackId"]),
+        },
         exports={
             export["Name"]: export["Value"]
             for export in account.iterate_items("cloudformation", "list_exports", "Exports")
@@ -182,16 +190,3 @@ def read_stack(account: Account, name: str) -> DeployedStack | None:
             for logical, resource in resources.items()
         ),
     )
-
-
-def _build_pseudo_parameters(account: Account, described: Mapping[str, Any]) -> dict[str, str]:
-    partition = str(described["StackId"]).split(":")[1]
-    suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-    return {
-        "AWS::AccountId": account.number,
-        "AWS::Region": account.region,
-        "AWS::Partition": partition,
-        "AWS::URLSuffix": suffix,
-        "AWS::StackName": str(described["StackName"]),
-        "AWS::StackId": str(described["StackId"]),
-    }

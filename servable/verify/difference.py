@@ -11,17 +11,17 @@ from servable.verify.deployed import UNKNOWN
 # CloudFormation leaves a resource alone that the template doesn't change. A drift-aware change set compares
 # with the actual resources:
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/drift-aware-change-sets.html (2026-11-29)
-RESTORE = "restore it: `cdk deploy 'ENV/*' --revert-drift`"
-"""The remedy for what was changed outside CloudFormation. `Report.add` writes the environment's name."""
-# `Report.add` writes the environment's name into these too.
+# `Report.add` replaces {environment} in these remedies.
+RESTORE = "restore it: `cdk deploy '{environment}/*' --revert-drift`"
+"""The remedy for a change outside CloudFormation."""
 DEPLOY = "`cdk deploy '{environment}/*'`"
 GO_BACK = f"`servable history {{environment}} --restore previous --write`, then {DEPLOY}"
-"""To the deployment before the one that runs."""
+"""Returns to the deployment before the current one."""
 KEEP = f"`servable history {{environment}} --restore live --write`, then {DEPLOY}"
-"""To the deployment that runs, after a deployment that failed."""
+"""Returns to the current deployment, after a deployment that failed."""
 Answers = Literal["not asked", "not compared", "compared"]
-"""In the order of what is known of the endpoint's answers."""
-# What names an item of a list, where the order is AWS's own.
+"""Ordered by how much is known about the endpoint's responses."""
+# The keys that name an item of a list whose order isn't the template's.
 _NAMES = (
     "VariantName",
     "InstanceType",
@@ -32,7 +32,7 @@ _NAMES = (
     "CaptureMode",
 )
 
-# What the two values are, where they are not the live one and the deployed one.
+# The names of the two values, if they aren't the live and the deployed one.
 SIDES = {
     "not as in the file": ("deployed", "in the file"),
     "override": ("deployed", "in the file"),
@@ -40,7 +40,7 @@ SIDES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Difference:
     """One property or resource that isn't as it was deployed."""
 
@@ -48,11 +48,11 @@ class Difference:
     """The kind of difference; docs/operating.md lists all."""
     resource: str
     """The AWS name of what differs."""
+    remedy: str
     key: str = ""
     """The property that differs."""
     wanted: object = None
     found: object = None
-    remedy: str
 
     def __str__(self) -> str:
         what = f"{self.resource}: {self.key}" if self.key else self.resource
@@ -77,16 +77,14 @@ class Report:
     patchable: str | None = None
     """Whether AWS can patch the endpoint, in words; None if there is no endpoint."""
     answers: Answers = "not asked"
-    """What was done with golden requests; the variant of which least is known decides."""
+    """What was done with golden requests; the variant that is known least decides."""
     invoke: bool = True
     """Whether golden requests are sent at all."""
 
     def add(self, differences: Iterable[Difference]) -> None:
         """Append differences, with the environment's name in their commands."""
-        own = RESTORE.replace("ENV", self.environment)
         for difference in differences:
-            remedy = difference.remedy.replace(RESTORE, own)
-            remedy = remedy.replace("{environment}", self.environment)
+            remedy = difference.remedy.replace("{environment}", self.environment)
             self.differences.append(replace(difference, remedy=remedy))
 
     @property
@@ -122,13 +120,8 @@ def _shorten_values(*values: object, most: int = 160) -> list[str]:
 
 def build_missing(what: str, name: str, remedy: str = RESTORE) -> Difference:
     """Return the difference for a resource that was deleted outside CloudFormation."""
-    return Difference(
-        kind=f"{what} missing",
-        resource=name,
-        wanted="there",
-        found="not there",
-        remedy=f"it was deleted outside CloudFormation; {remedy}",
-    )
+    remedy = f"it was deleted outside CloudFormation; {remedy}"
+    return Difference(f"{what} missing", name, remedy, wanted="there", found="not there")
 
 
 def find_changes(
@@ -136,9 +129,7 @@ def find_changes(
 ) -> Iterator[Difference]:
     """Yield a difference for every property that isn't as deployed."""
     for path, value, now in find_unequal(wanted, actual):
-        yield Difference(
-            kind=kind, resource=resource, key=path, wanted=value, found=now, remedy=remedy
-        )
+        yield Difference(kind, resource, remedy, path, value, now)
 
 
 def report_added_keys(
@@ -151,9 +142,7 @@ def report_added_keys(
 ) -> Iterator[Difference]:
     """Yield a difference for each of `keys`, which `actual` has without a deployment."""
     for key in keys:
-        yield Difference(
-            kind=kind, resource=resource, key=key, wanted=wanted, found=actual[key], remedy=remedy
-        )
+        yield Difference(kind, resource, remedy, key, wanted, actual[key])
 
 
 def find_undeclared(
@@ -168,14 +157,8 @@ def find_undeclared(
     for key, default in defaults.items():
         now = actual.get(key)
         if key not in wanted and now is not None and not is_same(default, now):
-            yield Difference(
-                kind=kind,
-                resource=resource,
-                key=key,
-                wanted="the default" if default is None else default,
-                found=now,
-                remedy=remedy,
-            )
+            meant = "the default" if default is None else default
+            yield Difference(kind, resource, remedy, key, meant, now)
 
 
 def find_unequal(wanted: Any, actual: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -199,16 +182,13 @@ def _compare_lists(
     wanted: Sequence[Any], actual: Sequence[Any], path: str
 ) -> Iterator[tuple[str, Any, Any]]:
     several = [*wanted, *actual]
-    key = next(
-        (
-            name
-            for name in _NAMES
-            if all(
-                isinstance(item, Mapping) and isinstance(item.get(name), str) for item in several
-            )
-        ),
-        None,
+    tables = all(isinstance(item, Mapping) for item in several)
+    named = (
+        name
+        for name in _NAMES
+        if tables and all(isinstance(item.get(name), str) for item in several)
     )
+    key = next(named, None)
     if key is None or not wanted:
         if all(isinstance(item, str) for item in several):
             wanted, actual = sorted(wanted), sorted(actual)

@@ -17,9 +17,8 @@ from servable.verify.difference import (
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 KINDS = ("ProductionVariants", "ShadowProductionVariants")
 COMPONENTS = "inference components"
-CANNOT_COMPARE = "this stack neither made nor compares these"
 
-# Beyond the template's own: with any of these set an endpoint is another one.
+# Properties that change an endpoint or model, although the template omits them.
 _CONFIG_EXTRAS = (
     "DataCaptureConfig",
     "ShadowProductionVariants",
@@ -37,24 +36,14 @@ def compare_endpoints(stack: DeployedStack) -> Iterator[Difference]:
         if live is None:
             yield build_missing("endpoint", name)
             continue
-        yield from _check_status(live)
+        if (status := live["EndpointStatus"]) != "InService":
+            why = live.get("FailureReason", "describe_endpoint gives no reason")
+            remedy = f"the reason: {why}" if status == "Failed" else "wait, then verify again"
+            yield Difference("endpoint status", name, remedy, wanted="InService", found=status)
         differences = list(_compare_config(stack, resource, live))
         yield from differences
         if not any(difference.kind == COMPONENTS for difference in differences):
             yield from _compare_fleet(stack, live)
-
-
-def _check_status(live: Mapping[str, Any]) -> Iterator[Difference]:
-    name, status = live["EndpointName"], live["EndpointStatus"]
-    if status != "InService":
-        why = live.get("FailureReason", "describe_endpoint gives no reason")
-        yield Difference(
-            kind="endpoint status",
-            resource=name,
-            wanted="InService",
-            found=status,
-            remedy=f"the reason: {why}" if status == "Failed" else "wait, then verify again",
-        )
 
 
 def _compare_config(
@@ -66,20 +55,12 @@ def _compare_config(
     """
     name, wanted = live["EndpointName"], resource.properties["EndpointConfigName"]
     why = live.get("FailureReason") or "no reason is stated: look at the alarm topic's events"
-    yield from find_changes(
-        "silent rollback",
-        name,
-        {"EndpointConfigName": wanted},
-        live,
-        f"the live resources are not the deployed ones; {why}; correct that, and {RESTORE}",
-    )
-    yield from find_changes(
-        "deployment guardrails",
-        name,
-        resource.properties.get("DeploymentConfig", {}),
-        live.get("LastDeploymentConfig") or resource.properties.get("DeploymentConfig", {}),
-        f"somebody updated the endpoint without them; {RESTORE}",
-    )
+    remedy = f"the live resources are not the deployed ones; {why}; correct that, and {RESTORE}"
+    yield from find_changes("silent rollback", name, {"EndpointConfigName": wanted}, live, remedy)
+    guardrails = resource.properties.get("DeploymentConfig", {})
+    last = live.get("LastDeploymentConfig") or guardrails
+    remedy = f"somebody updated the endpoint without them; {RESTORE}"
+    yield from find_changes("deployment guardrails", name, guardrails, last, remedy)
     sagemaker = stack.account.client("sagemaker")
     config = fetch_or_none(
         sagemaker.describe_endpoint_config, EndpointConfigName=live["EndpointConfigName"]
@@ -90,26 +71,20 @@ def _compare_config(
     (meant,) = stack.find_resources("AWS::SageMaker::EndpointConfig")
     if has_components(config) and not has_components(meant.properties):
         yield Difference(
-            kind=COMPONENTS,
-            resource=name,
+            COMPONENTS,
+            name,
+            "this stack neither created nor compares these; list them with `aws sagemaker "
+            f"list-inference-components --endpoint-name-equals {name}`",
             wanted="variants with models",
             found="variants without models, for inference components",
-            remedy=f"{CANNOT_COMPARE}: look with `aws sagemaker list-inference-components "
-            f"--endpoint-name-equals {name}`",
         )
         return
     remedy = f"{RESTORE}; CloudTrail names who changed it (UpdateEndpoint)"
-    # Another model is told of by what is in it, below: its name says nothing.
-    yield from find_changes(
-        "endpoint configuration",
-        name,
-        _remove_names(meant.properties),
-        _remove_names(config),
-        remedy,
-    )
-    yield from _find_extras(
-        "endpoint configuration", name, meant.properties, config, _CONFIG_EXTRAS
-    )
+    kind = "endpoint configuration"
+    # Models are compared by their content, below, and not by their names.
+    sides = _remove_names(meant.properties), _remove_names(config)
+    yield from find_changes(kind, name, *sides, remedy)
+    yield from _find_extras(kind, name, meant.properties, config, _CONFIG_EXTRAS)
     capture, capturing = (
         {"EnableCapture": bool(side.get("DataCaptureConfig", {}).get("EnableCapture"))}
         for side in (meant.properties, live)
@@ -129,13 +104,9 @@ def _compare_components(stack: DeployedStack) -> Iterator[Difference]:
             yield build_missing("inference component", name)
             continue
         if live["InferenceComponentStatus"] == "Failed":
-            yield Difference(
-                kind="inference component",
-                resource=name,
-                wanted="InService",
-                found="Failed",
-                remedy=f"the reason: {live.get('FailureReason', 'none is stated')}",
-            )
+            remedy = f"the reason: {live.get('FailureReason', 'none is stated')}"
+            sides = {"wanted": "InService", "found": "Failed"}
+            yield Difference("inference component", name, remedy, **sides)
         specification = {"Specification": wanted["Specification"]}
         remedy = f"it was updated outside CloudFormation; {RESTORE}"
         yield from find_changes("inference component", name, specification, live, remedy)
@@ -194,7 +165,7 @@ def _compare_models(
     ):
         name, wanted = live.get(key), models.get(deployed_name)
         if name is None or wanted is None:
-            continue  # a variant that is not there was told of with the configuration
+            continue  # the difference of the configuration reports the missing variant
         actual = fetch_or_none(sagemaker.describe_model, ModelName=name)
         if actual is None:
             yield build_missing("model", name)
@@ -301,7 +272,7 @@ def _compare_fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Di
     for settings in _list_variants(config.properties):
         variant = settings["VariantName"]
         if variant not in there:
-            continue  # told of with the configuration
+            continue  # the difference of the configuration reports it
         name = f"{live['EndpointName']}/{variant}"
         weight = {"CurrentWeight": settings["InitialVariantWeight"]}
         remedy = _format_reset_command(
@@ -340,42 +311,28 @@ def _compare_count(
 
     `back`: how to set the number of instances back where nothing scales.
     """
-    key, started, count = _find_counts(wanted, now)
-    if started is None and count is None:
-        return  # serverless, with none kept warm
+    key = "CurrentInstanceCount"
+    started, count = wanted.get("InitialInstanceCount"), now.get(key)
+    if "ServerlessConfig" in wanted:
+        key = "ProvisionedConcurrency"
+        started = wanted["ServerlessConfig"].get(key)
+        count = (now.get("CurrentServerlessConfig") or {}).get(key)
+        if started is None and count is None:
+            return  # without provisioned concurrency
     least = most = int(started or 0)
     if target is not None:
-        planned = [
-            action.get("ScalableTargetAction", {}) for action in list_planned_actions(target)
-        ]
-        bounds = [target, *planned]
+        bounds = [target, *list_scheduled_bounds(target)]
         least = min(int(bound["MinCapacity"]) for bound in bounds if "MinCapacity" in bound)
         most = max(int(bound["MaxCapacity"]) for bound in bounds if "MaxCapacity" in bound)
     if count is None or not least <= count <= most:
-        yield Difference(
-            kind="drifted count",
-            resource=name,
-            key=key,
-            wanted=least if least == most else f"{least} to {most}",
-            found=count,
-            remedy=(back if key == "CurrentInstanceCount" else RESTORE)
-            if target is None
-            else "scaling has not brought it back: check its activities",
-        )
+        remedy = back if key == "CurrentInstanceCount" else RESTORE
+        if target is not None:
+            remedy = "scaling has not brought it back: check its activities"
+        bounds_text = least if least == most else f"{least} to {most}"
+        yield Difference("drifted count", name, remedy, key, bounds_text, count)
 
 
-def _find_counts(
-    wanted: Mapping[str, Any], now: Mapping[str, Any]
-) -> tuple[str, int | None, int | None]:
-    """Return (the counted property, its initial value, its current value)."""
-    if "ServerlessConfig" in wanted:
-        serverless = now.get("CurrentServerlessConfig") or {}
-        key = "ProvisionedConcurrency"
-        return key, wanted["ServerlessConfig"].get(key), serverless.get(key)
-    return "CurrentInstanceCount", wanted["InitialInstanceCount"], now.get("CurrentInstanceCount")
-
-
-def list_planned_actions(target: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the scheduled actions of a scaling target, which change its bounds."""
-    actions: list[Mapping[str, Any]] = target.get("ScheduledActions") or []
-    return actions
+def list_scheduled_bounds(target: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the bounds that the scheduled actions of a scaling target set."""
+    actions = target.get("ScheduledActions") or []
+    return [action.get("ScalableTargetAction", {}) for action in actions]

@@ -19,11 +19,12 @@ from servable.verify.difference import Answers, Difference, Report
 
 KIND = "golden answer"
 _KNOWN: tuple[Answers, ...] = get_args(Answers)
-NO_ANSWER = "an answer"  # is wanted, and none came
-# An instance that runs answers within it; one that must first be started needs minutes more.
+NO_ANSWER = "an answer"
+"""The expected value if no response came."""
+# A running instance responds within this time; starting one takes minutes more.
 WAIT_SECONDS = 120.0
 POLL_SECONDS = 0.2
-# Beside the answers, where callers put theirs: infra/constructs/storage/retained_store.py.
+# The prefix that callers use, next to the responses: infra/constructs/storage/retained_store.py.
 REQUESTS = "requests"
 
 
@@ -45,7 +46,7 @@ def compare_responses(
     done: dict[str, Answers] = {}
     for variant, settings in environment.serving_variants.items():
         if settings.shadow:
-            continue  # nobody may ask it by name, and its answers are thrown away
+            continue  # it can't be invoked by name, and SageMaker discards its responses
         done[variant], any_request = "not asked", False
         model = environment.models[settings.model]
         names = model.multi_model or [settings.model]
@@ -80,9 +81,7 @@ def _compare_request(
 
     def build_difference(actual: object, wanted: object, remedy: str, key: str = "") -> Difference:
         where = f"{golden.request}{f': {key}' if key else ''}"
-        return Difference(
-            kind=KIND, resource=resource, key=where, wanted=wanted, found=actual, remedy=remedy
-        )
+        return Difference(KIND, resource, remedy, where, wanted, actual)
 
     try:
         body = golden.request.path.read_bytes()
@@ -117,12 +116,11 @@ def _compare_request(
             f"{resource}: {golden.request} was answered, but there is no answer to compare: `{write}`"
         )
         return "not compared"
-    for key, expected, present in find_differences(
-        wanted, actual, golden.tolerance, find_content_type(golden)
-    ):
+    unequal = find_differences(wanted, actual, golden.tolerance, find_content_type(golden))
+    if (first := next(unequal, None)) is not None:
+        key, expected, present = first
         remedy = "the model, its code or its image changed; if intended, write the new answer"
         yield build_difference(present, expected, remedy, key)
-        break  # one place says it
     return "compared"
 
 

@@ -65,14 +65,9 @@ def _compare_package(
         return
     status = package.get("ModelApprovalStatus")
     if status != APPROVED:
-        yield Difference(
-            kind="model package",
-            resource=name,
-            key="ModelApprovalStatus",
-            wanted=APPROVED,
-            found=str(status),
-            remedy="name a version that is approved as artifact.model_package, pin it, and deploy",
-        )
+        remedy = "name a version that is approved as artifact.model_package, pin it, and deploy"
+        key = "ModelApprovalStatus"
+        yield Difference("model package", name, remedy, key, APPROVED, str(status))
     url = str(package["InferenceSpecification"]["Containers"][0].get("ModelDataUrl"))
     yield from _compare_objects(stack, url, {url: pinned}, note)
 
@@ -128,14 +123,7 @@ def _compare_objects(
                 f"{url}: is there; its bytes are not compared: the sources here pack to a different archive"
             )
         elif actual != sha256:
-            yield Difference(
-                kind="artefact changed",
-                resource=url,
-                key="sha256",
-                wanted=sha256,
-                found=actual,
-                remedy=REMEDY,
-            )
+            yield Difference("artefact changed", url, REMEDY, "sha256", sha256, actual)
 
 
 def compute_digest(s3: Any, bucket: str, key: str, *, whole: bool = True) -> str | None:
@@ -172,9 +160,9 @@ def check_image_patches(
             note(f"patches of {uri} ended on {ended} or before; accepted: {reason}")
             continue
         yield Difference(
-            kind="ended image",
-            resource=uri,
+            "ended image",
+            uri,
+            f"set a newer tensorflow, or acknowledge.{IMAGE_RULE} with a reason",
             wanted=f"patched on {today}",
             found=f"patches ended on {ended} or before",
-            remedy=f"set a newer tensorflow, or acknowledge.{IMAGE_RULE} with a reason",
         )

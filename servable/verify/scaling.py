@@ -15,10 +15,10 @@ from servable.verify.difference import (
     find_undeclared,
     report_added_keys,
 )
-from servable.verify.endpoint import TARGET, list_planned_actions
+from servable.verify.endpoint import TARGET, list_scheduled_bounds
 
 _SHAPES = ("TargetTrackingScalingPolicyConfiguration", "StepScalingPolicyConfiguration")
-# What a policy does where its template is silent.
+# The defaults of properties that the template omits.
 # https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html
 # and API_StepScalingPolicyConfiguration.html (2026-11-29). SageMaker's cooldowns:
 # https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
@@ -52,12 +52,9 @@ def compare_scaling(stack: DeployedStack) -> Iterator[Difference]:
             yield build_missing("scaling target", name)
             continue
         bounds = {key: wanted[key] for key in ("MinCapacity", "MaxCapacity")}
-        planned = [
-            action.get("ScalableTargetAction", {}) for action in list_planned_actions(wanted)
-        ]
-        # A schedule moves the bounds: those of any of its actions are as deployed.
+        # A scheduled action sets the bounds, so that its bounds count as deployed.
         for key in bounds:
-            if registered[0].get(key) in [action.get(key) for action in planned]:
+            if registered[0].get(key) in [each.get(key) for each in list_scheduled_bounds(wanted)]:
                 bounds[key] = registered[0][key]
         remedy = f"it was registered again outside CloudFormation; {RESTORE}"
         yield from find_changes("scaling bounds", name, bounds, registered[0], remedy)
@@ -115,7 +112,8 @@ def _compare_schedule(stack: DeployedStack, wanted: Mapping[str, Any]) -> Iterat
     )
     there = {scheduled["ScheduledActionName"]: scheduled for scheduled in pages}
     planned = {
-        scheduled["ScheduledActionName"]: scheduled for scheduled in list_planned_actions(wanted)
+        scheduled["ScheduledActionName"]: scheduled
+        for scheduled in wanted.get("ScheduledActions") or []
     }
     for action, expected in planned.items():
         if action not in there:

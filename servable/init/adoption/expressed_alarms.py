@@ -8,7 +8,7 @@ from infra.catalog.instances import load_instances
 from infra.catalog.metrics import compute_full_percent
 from infra.parameters.monitoring import UNITS, WATCHED
 from servable.init.adoption.live_fields import Effect, LiveFields, NotCarried
-from servable.init.adoption.live_picture import Described, LivePicture
+from servable.init.adoption.live_snapshot import Described, LiveSnapshot
 
 MADE_BY_TRACKING = "TargetTracking-"
 # (metric, statistic) -> (graph, key)
@@ -20,64 +20,55 @@ _WATCHED = {
 
 
 def convert_alarms(
-    picture: LivePicture,
+    snapshot: LiveSnapshot,
     types: Mapping[str, str | None],
-    not_carried: list[NotCarried],
+    listed: list[NotCarried],
     *,
     scaling: Collection[str],
 ) -> dict[str, Any]:
     """Return [alarms] with the thresholds of the deployed alarms.
 
-    `types`: variant -> its instance type. `scaling`: names of alarms that trigger scaling
-    policies. Alarms that can't be expressed are added to `not_carried`.
+    `types`: variant -> its instance type. `listed`: gets the alarms that can't be expressed.
+    `scaling`: names of alarms that trigger scaling policies.
     """
     table: dict[str, Any] = {}
-    windows: Counter[int] = Counter()
     matched: list[tuple[Described, str, int]] = []
 
-    def leave(alarm: Described, value: object, reason: str, effect: Effect) -> None:
-        where = f"alarm {alarm['AlarmName']}"
-        not_carried.append(NotCarried(where=where, value=value, reason=reason, effect=effect))
+    def note(alarm: Described, value: object, reason: str, effect: Effect = "changed") -> None:
+        listed.append(NotCarried(f"alarm {alarm['AlarmName']}", value, reason, effect))
 
-    for alarm in picture.alarms:
+    for alarm in snapshot.alarms:
         if alarm["AlarmName"] in scaling or alarm["AlarmName"].startswith(MADE_BY_TRACKING):
             continue
         replaced = _convert_threshold(alarm, types)
         if replaced is None:
             reason = (
-                "no key of [alarms] creates this alarm; it stays as it is and keeps watching the endpoint "
-                "of its dimension"
+                "no key of [alarms] creates this alarm; it stays and keeps watching the endpoint of its "
+                "dimension"
             )
-            leave(alarm, alarm.get("MetricName"), reason, "none")
+            note(alarm, alarm.get("MetricName"), reason, "none")
             continue
         key, value = replaced
-        minutes = int(alarm["EvaluationPeriods"]) * int(alarm["Period"]) // 60
         if table.setdefault(key, value) != value:
             reason = f"alarms.{key}, the same for all variants, is {table[key]:g} in the file"
-            leave(alarm, value, reason, "changed")
+            note(alarm, value, reason)
             continue
-        windows[minutes] += 1
-        matched.append((alarm, key, minutes))
-    for composite in picture.composites:
-        reason = (
-            "no key makes a composite alarm; it stays, and goes with an alarm that its rule needs"
-        )
-        leave(composite, composite["AlarmRule"], reason, "none")
-    window = windows.most_common(1)[0][0] if windows else 3
-    if windows and 1 <= window <= 60:
+        matched.append((alarm, key, int(alarm["EvaluationPeriods"]) * int(alarm["Period"]) // 60))
+    for composite in snapshot.composites:
+        reason = "no key creates a composite alarm; it stays until an alarm in its rule is deleted"
+        note(composite, composite["AlarmRule"], reason, "none")
+    windows = Counter(minutes for _, _, minutes in matched)
+    if windows and 1 <= (window := windows.most_common(1)[0][0]) <= 60:
         table["window_minutes"] = window
     for alarm, key, minutes in matched:
-        differences = _list_differences(alarm, minutes, table.get("window_minutes", 3))
-        if differences:
-            leave(
-                alarm, "; ".join(differences), f"the alarm of alarms.{key} differs in it", "changed"
-            )
+        if differences := _list_differences(alarm, minutes, table.get("window_minutes", 3)):
+            note(alarm, "; ".join(differences), f"the alarm of alarms.{key} differs in it")
         if actions := alarm.get("AlarmActions"):
             reason = (
-                f"the alarm of alarms.{key} notifies a topic of the stack: write who is to be notified "
-                "into alarms.notify, and delete this alarm after the change"
+                f"the alarm of alarms.{key} notifies a topic of the stack: add the recipients to "
+                "alarms.notify, and delete this alarm after the change"
             )
-            leave(alarm, ", ".join(actions), reason, "changed")
+            note(alarm, ", ".join(actions), reason)
     return table
 
 
@@ -105,98 +96,80 @@ def _convert_threshold(
 
 
 def _list_differences(alarm: Described, minutes: int, window: int) -> list[str]:
-    differences = []
-    if minutes != window:
-        differences.append(f"a window of {minutes} minutes, in the file {window}")
-    if int(alarm["Period"]) != 60:
-        differences.append(f"periods of {alarm['Period']} s, ours 60")
-    if alarm.get("DatapointsToAlarm") not in (None, alarm["EvaluationPeriods"]):
-        differences.append(f"{alarm['DatapointsToAlarm']} of {alarm['EvaluationPeriods']} periods")
-    if alarm["ComparisonOperator"] != "GreaterThanThreshold":
-        differences.append(f"{alarm['ComparisonOperator']}, ours GreaterThanThreshold")
+    """Return how an alarm differs from the one that the file creates, besides its threshold."""
+    periods, points = alarm["EvaluationPeriods"], alarm.get("DatapointsToAlarm")
+    operator = alarm["ComparisonOperator"]
     # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html: missing
     missing = alarm.get("TreatMissingData") or "missing"
-    if missing != "notBreaching":
-        differences.append(f"TreatMissingData {missing}, ours notBreaching")
-    return differences
+    rows = (
+        (minutes != window, f"a window of {minutes} minutes, in the file {window}"),
+        (int(alarm["Period"]) != 60, f"periods of {alarm['Period']} s, in the file 60"),
+        (points not in (None, periods), f"{points} of {periods} periods"),
+        (operator != "GreaterThanThreshold", f"{operator}, in the file GreaterThanThreshold"),
+        (missing != "notBreaching", f"TreatMissingData {missing}, in the file notBreaching"),
+    )
+    return [text for differs, text in rows if differs]
 
 
-def convert_rollout(deployment: Described, not_carried: list[NotCarried]) -> dict[str, Any] | None:
-    """Return [rollout] for a LastDeploymentConfig, or None if no key can express it.
+def convert_rollout(deployment: Described, listed: list[NotCarried]) -> dict[str, Any] | None:
+    """Return [rollout] for the LastDeploymentConfig of DescribeEndpoint.
 
-    `deployment`: LastDeploymentConfig of DescribeEndpoint.
+    Returns None if no key can express it. `listed`: gets what isn't carried over.
     """
-    fields = LiveFields("deployment configuration", deployment, known={})
+    where = "deployment configuration"
+    fields = LiveFields(where, deployment, listed)
     alarms = fields.take("AutoRollbackConfiguration", "Alarms") or []
     rolling = fields.take("RollingUpdatePolicy")
     policy = rolling or fields.take("BlueGreenUpdatePolicy") or {}
     table = _convert_rolling(policy) if rolling else _convert_blue_green(policy)
     for alarm in alarms:
         reason = (
-            "[rollout] makes alarms of its own for each configuration, which roll an update back"
+            "[rollout] creates its own alarms for each configuration, which roll back an update"
         )
-        where = "deployment configuration: AutoRollbackConfiguration"
-        not_carried.append(
-            NotCarried(where=where, value=alarm["AlarmName"], reason=reason, effect="changed")
-        )
-    not_carried.extend(fields.list_not_carried({}))
+        fields.note("AutoRollbackConfiguration", alarm["AlarmName"], reason)
+    fields.note_rest()
     if table is None:
         reason = "[rollout] has shares in percent and whole minutes; write the table by hand"
-        not_carried.append(
-            NotCarried(where="deployment configuration", value=policy, reason=reason, effect="lost")
-        )
+        listed.append(NotCarried(where, policy, reason, "lost"))
         return None
     for name in ("TerminationWaitInSeconds", "MaximumExecutionTimeoutInSeconds"):
         if name.startswith("Max") or policy.get(name) is not None:
-            value = policy.get(name, "not set")
             reason = "computed from bake and start times; `servable plan --adopt` shows it"
-            where = f"deployment configuration: {name}"
-            not_carried.append(
-                NotCarried(where=where, value=value, reason=reason, effect="changed")
-            )
+            fields.note(name, policy.get(name, "not set"), reason)
     return table
 
 
 def _convert_rolling(policy: Described) -> dict[str, Any] | None:
-    batch = _read_percent(policy.get("MaximumBatchSize"))
-    minutes = _convert_to_minutes(policy.get("WaitIntervalInSeconds"))
-    if batch is None or minutes is None:
-        return None
     # Absent it is 100: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
     back = policy.get("RollbackMaximumBatchSize")
-    rollback = 100 if back is None else _read_percent(back)
-    if rollback is None:
-        return None
-    return {
+    table = {
         "strategy": "rolling",
-        "batch_percent": batch,
-        "rollback_batch_percent": rollback,
-        "bake_minutes": minutes,
+        "batch_percent": _read_percent(policy.get("MaximumBatchSize")),
+        "rollback_batch_percent": 100 if back is None else _read_percent(back),
+        "bake_minutes": _convert_to_minutes(policy.get("WaitIntervalInSeconds")),
     }
+    return None if None in table.values() else table
 
 
 def _convert_blue_green(policy: Described) -> dict[str, Any] | None:
     routing = policy.get("TrafficRoutingConfiguration") or {}
     strategy = str(routing.get("Type")).lower()
-    waits = "TerminationWaitInSeconds" if strategy == "all_at_once" else "WaitIntervalInSeconds"
-    minutes = _convert_to_minutes((policy if strategy == "all_at_once" else routing).get(waits, 0))
-    if minutes is None:
-        return None
-    table = {"strategy": strategy, "bake_minutes": minutes}
     if strategy == "all_at_once":
-        return table
-    key, size = {
-        "canary": ("canary_percent", "CanarySize"),
-        "linear": ("step_percent", "LinearStepSize"),
-    }.get(strategy, ("", ""))
-    percent = _read_percent(routing.get(size))
-    return None if percent is None else {**table, key: percent}
+        seconds = policy.get("TerminationWaitInSeconds", 0)
+        table = {"strategy": strategy, "bake_minutes": _convert_to_minutes(seconds)}
+    else:
+        key, size = {
+            "canary": ("canary_percent", "CanarySize"),
+            "linear": ("step_percent", "LinearStepSize"),
+        }.get(strategy, ("", ""))
+        minutes = _convert_to_minutes(routing.get("WaitIntervalInSeconds", 0))
+        percent = _read_percent(routing.get(size))
+        table = {"strategy": strategy, "bake_minutes": minutes, key: percent}
+    return None if None in table.values() else table
 
 
 def _read_percent(size: Described | None) -> int | None:
-    if size is None or size.get("Type") != "CAPACITY_PERCENT":
-        return None
-    return int(size["Value"])
+    return int(size["Value"]) if size and size.get("Type") == "CAPACITY_PERCENT" else None
 
 
 def _convert_to_minutes(seconds: int | None) -> int | None:

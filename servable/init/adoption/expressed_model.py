@@ -1,8 +1,8 @@
 """Convert a deployed model to keys: archive, image, variables, role, and network."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,11 @@ from infra.policy.container import (
 )
 from model_packaging.refusal import PackagingError
 from model_packaging.secret_files import find_secret, is_named_secret
-from servable.init.adoption.live_fields import HIDDEN, LiveFields, NotCarried
-from servable.init.adoption.live_picture import (
+from servable.init.adoption.live_fields import HIDDEN, Effect, LiveFields, NotCarried
+from servable.init.adoption.live_snapshot import (
     AT_ROOT,
     STARTS_GUNICORN,
-    LivePicture,
+    LiveSnapshot,
     find_container,
     find_data_uri,
     find_package_container,
@@ -54,7 +54,7 @@ _RANDOM = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])[A-Za-z0-9+=_-]{32,}")
 # A model's graph below a prefix; the group is the folder that names the model.
 _GRAPH = re.compile(r"(?:(?:.*/)?([^/]+)/)?[0-9]+/saved_model\.pb")
 _REFERENCE = re.compile(r"arn:[^\s]+|true|false|", re.IGNORECASE)
-# What DescribeModel tells of a model, and no setting of it.
+# Fields of DescribeModel that aren't settings, or that have AWS's default.
 _NO_SETTINGS = {
     "ModelName": None,
     "ModelArn": None,
@@ -62,6 +62,11 @@ _NO_SETTINGS = {
     "ResponseMetadata": None,
     "DeploymentRecommendation": None,
     "EnableNetworkIsolation": False,
+}
+_CONTAINER_DEFAULTS = {
+    "ContainerHostname": None,
+    "Mode": "SingleModel",
+    "ImageConfig": {"RepositoryAccessMode": "Platform"},
 }
 
 
@@ -71,12 +76,12 @@ class ExpressedModel:
 
     models: Mapping[str, dict[str, Any]]
     """[models.NAME]; the first is the one that the variant serves."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    container: Mapping[str, Any] = field(default_factory=dict)
-    network: Mapping[str, list[str]] = field(default_factory=dict)
-    not_carried: tuple[NotCarried, ...] = ()
-    sources: Mapping[str, str] = field(default_factory=dict)
-    """Folder that a table names to the address in S3 of what has to lie there."""
+    variables: Mapping[str, str]
+    container: Mapping[str, Any]
+    network: Mapping[str, list[str]]
+    not_carried: Sequence[NotCarried]
+    sources: Mapping[str, str]
+    """Folder that a table names -> S3 URI of the folder's content."""
 
     @property
     def name(self) -> str:
@@ -88,59 +93,58 @@ class ExpressedModel:
 
 
 def convert_model(
-    picture: LivePicture, name: str, *, instance_type: str | None, taken: Mapping[str, Any]
+    snapshot: LiveSnapshot, name: str, *, instance_type: str | None, taken: Collection[str]
 ) -> ExpressedModel:
     """Return the keys of one deployed model.
 
-    `taken`: tables that exist already, by their names. Raises `PackagingError` for a model that
-    no environment file can serve.
+    `taken`: names of tables that exist already. Raises `PackagingError` for a model that no
+    environment file can serve.
     """
-    described = picture.models[name]
-    where = f"model {name}"
-    fields = LiveFields(where, described, known=_NO_SETTINGS)
+    described, where = snapshot.models[name], f"model {name}"
+    listed: list[NotCarried] = []
     if len(described.get("Containers") or []) > 1:
         problem = "is an inference pipeline of several containers; a variant serves one"
         remedy = "adopt an endpoint with one container, or join the steps into one model"
         raise PackagingError(Path(name), problem, remedy)
-    container = LiveFields(
-        f"{where}: container",
-        find_container(described),
-        known={"ContainerHostname": None, "Mode": "SingleModel", "ImageConfig": {
-            "RepositoryAccessMode": "Platform"}},
-    )  # fmt: skip
+    fields = LiveFields(where, described, listed, known=_NO_SETTINGS)
     fields.take("PrimaryContainer"), fields.take("Containers")
-    variables = container.take("Environment") or {}
+    live = find_container(described)
+    container = LiveFields(f"{where}: container", live, listed, known=_CONTAINER_DEFAULTS)
     package = container.take("ModelPackageName")
-    packaged = find_package_container(picture.packages.get(package, {})) if package else {}
+    packaged = find_package_container(snapshot.packages.get(package, {})) if package else {}
     # A package's own variables apply beneath the model's.
-    variables = {**packaged.get("Environment", {}), **variables}
-    image = container.take("Image") or packaged.get("Image")
-    table = _convert_image(where, str(image), picture.region, instance_type)
-    version = table.get("tensorflow") or images.list_versions()[-1]
+    variables = {**packaged.get("Environment", {}), **(container.take("Environment") or {})}
+    image = str(container.take("Image") or packaged.get("Image"))
+    table = _convert_image(where, image, snapshot.region, instance_type)
     if fields.take("EnableNetworkIsolation"):
         table["network_isolation"] = True
     if role := fields.take("ExecutionRoleArn"):
         table["execution_role"] = role
-    network = {
-        "subnets": fields.take("VpcConfig", "Subnets"),
-        "security_groups": fields.take("VpcConfig", "SecurityGroupIds"),
-    }
-    default = variables.get(DEFAULT_MODEL_NAME)
-    listed: list[NotCarried] = []
-    models, sources = _convert_data(
-        picture, where, container, packaged, default, table, listed, taken
-    )
+    keys = {"subnets": "Subnets", "security_groups": "SecurityGroupIds"}
+    network = {key: fields.take("VpcConfig", field) for key, field in keys.items()}
+    container.take("ModelDataUrl")
+    for field in ("S3Uri", "S3DataType", "CompressionType"):
+        container.take("ModelDataSource", "S3DataSource", field)
+    uri = find_data_uri(live) or find_data_uri(packaged) or ""
+    own_name, default = _choose_free_name(name, taken), variables.get(DEFAULT_MODEL_NAME)
+    data = _ModelData(snapshot, uri, own_name, default, taken, table, listed)
+    if multi_model := container.peek("Mode") == "MultiModel":
+        container.take("Mode")
+    models, sources = data.convert(where, multi_model=multi_model)
     if package:
-        models[next(iter(models))]["artifact"]["model_package"] = _shorten_package_arn(
-            package, picture
-        )
-    own, settings = _convert_variables(where, variables, version, listed)
+        own = f":{snapshot.region}:{snapshot.account}:model-package/"
+        stated = package.partition(own)[2] or package  # GROUP/VERSION in this account
+        next(iter(models.values()))["artifact"]["model_package"] = stated
+    version = table.get("tensorflow") or images.list_versions()[-1]
+    own_variables, settings = _convert_variables(where, variables, version, listed)
+    fields.note_rest()
+    container.note_rest()
     return ExpressedModel(
         models=models,
-        variables=own,
+        variables=own_variables,
         container=settings,
         network={key: value for key, value in network.items() if value},
-        not_carried=(*listed, *fields.list_not_carried({}), *container.list_not_carried({})),
+        not_carried=listed,
         sources=sources,
     )
 
@@ -152,9 +156,7 @@ def _convert_image(where: str, uri: str, region: str, instance_type: str | None)
     its version is known, `tensorflow`.
     """
     repository, _, tag = uri.partition("/")[2].partition(":")
-    account = uri.partition(".")[0]
-    of_aws = account in images.list_registry_accounts()
-    if of_aws and "tensorflow" not in repository:
+    if uri.partition(".")[0] in images.list_registry_accounts() and "tensorflow" not in repository:
         problem = f"its image is {uri}, which does not serve TensorFlow models"
         raise PackagingError(Path(where), problem, "adopt an endpoint with AWS's TensorFlow image")
     instance = load_instances().get(instance_type or "")
@@ -169,106 +171,101 @@ def _convert_image(where: str, uri: str, region: str, instance_type: str | None)
     return {"image": uri, **known}
 
 
-def _convert_data(
-    picture: LivePicture,
-    where: str,
-    container: LiveFields,
-    packaged: Mapping[str, Any],
-    default: str | None,
-    about: dict[str, Any],
-    listed: list[NotCarried],
-    taken: Mapping[str, Any],
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Return ([models.NAME] tables, sources of the folders that they name)."""
-    live = find_container(picture.models[where.removeprefix("model ")])
-    own_name = _choose_free_name(_clean_name(where.removeprefix("model ")), taken)
-    uri = str(find_data_uri(live) or find_data_uri(packaged) or "")
-    container.take("ModelDataUrl")
-    for name in ("S3Uri", "S3DataType", "CompressionType"):
-        container.take("ModelDataSource", "S3DataSource", name)
-    if container.peek("Mode") == "MultiModel":
-        container.take("Mode")
-        return _convert_multi_model(picture, own_name, uri, about, listed)
-    archive = picture.archives.get(uri)
-    if not uri.endswith(".tar.gz"):
-        if not uri:
-            raise PackagingError(Path(where), "names no archive; its model is in the image itself",
-                                 "put the model into an archive, and adopt that")  # fmt: skip
-        names = picture.prefixes.get(uri, ())
+Converted = tuple[dict[str, dict[str, Any]], dict[str, str]]
+"""([models.NAME] tables, sources of the folders that they name)"""
+
+
+@dataclass(frozen=True)
+class _ModelData:
+    """The files of a deployed model: an archive, files under a prefix, or several archives."""
+
+    snapshot: LiveSnapshot
+    uri: str
+    own_name: str
+    """Free name for a table, derived from the deployed model's name."""
+    default: str | None
+    """Model that the container serves to requests without a model name, if a variable states it."""
+    taken: Collection[str]
+    table: Mapping[str, Any]
+    """Keys of the table besides those of the data."""
+    listed: list[NotCarried]
+
+    def convert(self, where: str, *, multi_model: bool) -> Converted:
+        if multi_model:
+            return self._convert_multi_model()
+        if self.uri.endswith(".tar.gz"):
+            return self._convert_archive(), {}
+        if self.uri:
+            return self._convert_prefix()
+        problem = "names no archive; its model is in the image itself"
+        raise PackagingError(Path(where), problem, "put the model into an archive, and adopt that")
+
+    def _note(self, where: str, reason: str, effect: Effect = "changed") -> None:
+        self.listed.append(NotCarried(where, None, reason, effect))
+
+    def _choose_name(self, served: str) -> str:
+        """Return the name that requests use, or the table's own name if the former isn't free."""
+        return served if _is_name(served) and served not in self.taken else self.own_name
+
+    def _convert_archive(self) -> dict[str, dict[str, Any]]:
+        artifact: dict[str, Any] = {"uri": self.uri, "sha256": "0" * 64}
+        served = self.default or AT_ROOT
+        if (archive := self.snapshot.archives.get(self.uri)) is not None:
+            artifact |= {
+                "sha256": archive.sha256,
+                "size_bytes": archive.size_bytes,
+                "size_gib": max(archive.size_gib, 0.001),
+            }
+            served = self.default or min(archive.models, default=AT_ROOT)
+            for problem in archive.problems:
+                self._note(self.uri, problem, "none")
+            if len(archive.models) > 1 and self.default is None:
+                self._note(
+                    self.uri,
+                    f"the container finds {', '.join(archive.models)} and no variable selects one for "
+                    f"requests without a model name; the file names {served}: check it",
+                )
+        name = self._choose_name(served)
+        if name != served:
+            artifact["default_model"] = served
+        return {name: {"artifact": artifact, **self.table}}
+
+    def _convert_prefix(self) -> Converted:
+        names = self.snapshot.prefixes.get(self.uri, ())
         found = {match[1] or AT_ROOT for name in names if (match := _GRAPH.fullmatch(name))}
-        name = default or min(found, default=AT_ROOT)
-        # Named after the live model: the model in it is called `model` in most of them.
-        folder = f"models/{own_name}"
-        own_name = name if _is_name(name) and name not in taken else own_name
+        served = self.default or min(found, default=AT_ROOT)
+        # Named after the deployed model: the model in it is called `model` in most of them.
+        folder = f"models/{self.own_name}"
+        name = self._choose_name(served)
         note = f"files under a prefix cannot be pinned: they are packed from {folder} from then on"
-        if own_name != name:
-            note += f", where requests name the model {own_name} and not {name}"
-        listed.append(NotCarried(where=uri, value=None, reason=note, effect="changed"))
-        table = {"saved_model": folder, "compression": "none", **about}
-        if any(name.startswith(STARTS_GUNICORN) for name in names):
+        if name != served:
+            note += f", where requests name the model {name} and not {served}"
+        self._note(self.uri, note)
+        table = {"saved_model": folder, "compression": "none", **self.table}
+        if any(each.startswith(STARTS_GUNICORN) for each in names):
             table["code"] = f"{folder}/code"
-        return {own_name: table}, {folder: uri}
-    artifact: dict[str, Any] = {"uri": uri, "sha256": "0" * 64}
-    name = default or AT_ROOT
-    if archive is not None:
-        artifact |= {
-            "sha256": archive.sha256,
-            "size_bytes": archive.size_bytes,
-            "size_gib": max(archive.size_gib, 0.001),
-        }
-        name = default or min(archive.models, default=AT_ROOT)
-        listed += _list_archive_notes(uri, archive.models, archive.problems, default)
-    table_name = name if _is_name(name) and name not in taken else own_name
-    if table_name != name:
-        artifact["default_model"] = name
-    return {table_name: {"artifact": artifact, **about}}, {}
+        return {name: table}, {folder: self.uri}
 
-
-def _list_archive_notes(
-    uri: str, models: Mapping[str, object], problems: object, default: str | None
-) -> Iterator[NotCarried]:
-    assert isinstance(problems, list | tuple)
-    for problem in problems:
-        yield NotCarried(where=uri, value=None, reason=problem, effect="none")
-    if len(models) > 1 and default is None:
-        reason = (
-            f"the container finds {', '.join(models)} and no variable selects one for requests "
-            f"without a model name; the file names {min(models)}: check it"
-        )
-        yield NotCarried(where=uri, value=None, reason=reason, effect="changed")
-
-
-def _convert_multi_model(
-    picture: LivePicture,
-    name: str,
-    prefix: str,
-    about: dict[str, Any],
-    listed: list[NotCarried],
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Return the tables of a multi-model endpoint, and the sources of its models' folders."""
-    tables: dict[str, dict[str, Any]] = {}
-    sources = {}
-    for key in picture.prefixes.get(prefix, ()):
-        member = key.removesuffix(".tar.gz")
-        if member in (key, name) or not _is_name(member):
-            reason = (
-                "a model of a multi-model endpoint is NAME.tar.gz, of letters, digits and dashes"
-            )
-            listed.append(
-                NotCarried(where=f"{prefix}{key}", value=None, reason=reason, effect="lost")
-            )
-            continue
-        folder = f"models/{member}"
-        tables[member] = {"saved_model": folder}
-        if version := about.get("tensorflow"):
-            tables[member]["tensorflow"] = version
-        sources[folder] = f"{prefix}{key}"
-    note = "archives of a multi-model endpoint are packed by the file from models/ from then on"
-    listed.append(NotCarried(where=prefix, value=None, reason=note, effect="changed"))
-    if not tables:
-        problem = "no model archive is there, so that no model can be named"
-        raise PackagingError(Path(prefix), problem, "put one there, or check s3:ListBucket")
-    return {name: {"multi_model": [*tables], **about}, **tables}, sources
+    def _convert_multi_model(self) -> Converted:
+        tables: dict[str, dict[str, Any]] = {}
+        sources = {}
+        version = self.table.get("tensorflow")
+        for key in self.snapshot.prefixes.get(self.uri, ()):
+            member = key.removesuffix(".tar.gz")
+            if member in (key, self.own_name) or not _is_name(member):
+                reason = "the key isn't NAME.tar.gz with a NAME of letters, digits, and hyphens"
+                self._note(f"{self.uri}{key}", reason, "lost")
+                continue
+            folder = f"models/{member}"
+            tables[member] = {"saved_model": folder, **({"tensorflow": version} if version else {})}
+            sources[folder] = f"{self.uri}{key}"
+        note = "the archives of a multi-model endpoint are packed from models/ from then on"
+        self._note(self.uri, note)
+        if not tables:
+            problem = "contains no model archive, so that no model can be named"
+            remedy = "upload one, or check the permission s3:ListBucket"
+            raise PackagingError(Path(self.uri), problem, remedy)
+        return {self.own_name: {"multi_model": [*tables], **self.table}, **tables}, sources
 
 
 def _convert_variables(
@@ -278,32 +275,33 @@ def _convert_variables(
     own: dict[str, str] = {}
     settings: dict[str, Any] = {}
     batching: dict[str, Any] = {}
-    rest = dict(variables)
-    rest.pop(DEFAULT_MODEL_NAME, None), rest.pop(HASH, None)
-    batches = rest.pop(BATCHING_SWITCH, "false").lower() == "true"
-    for name, value in sorted(rest.items()):
-        place = f"{where}: variable {name}"
-        key = find_setting(name, value)
+    batches = variables.get(BATCHING_SWITCH, "false").lower() == "true"
+
+    def note(name: str, value: str, reason: str, effect: Effect) -> None:
+        listed.append(NotCarried(f"{where}: variable {name}", value, reason, effect))
+
+    for name, value in sorted(variables.items()):
+        if name in (DEFAULT_MODEL_NAME, HASH, BATCHING_SWITCH):
+            continue
         if is_secret(name, value):
             reason = (
                 "it looks like a secret and is left out: keep it in AWS Secrets Manager and give the code "
-                "its ARN, or write it into environment on purpose"
+                "its ARN, or add it to environment yourself"
             )
-            listed.append(NotCarried(where=place, value=HIDDEN, reason=reason, effect="lost"))
-        elif key is not None:
-            inside = batching if key.startswith("batching.") else settings
+            note(name, HIDDEN, reason, "lost")
+        elif (key := find_setting(name, value)) is not None:
             parsed = _parse_setting(key, name, value, version)
             if parsed is None:
-                reason = f"container.{key} cannot express this value"
-                listed.append(NotCarried(where=place, value=value, reason=reason, effect="lost"))
-            elif inside is batching and not batches:
-                reason = f"without {BATCHING_SWITCH}=true the image does not read it"
-                listed.append(NotCarried(where=place, value=value, reason=reason, effect="none"))
+                note(name, value, f"container.{key} cannot express this value", "lost")
+            elif not key.startswith("batching."):
+                settings[key] = parsed
+            elif batches:
+                batching[key.removeprefix("batching.")] = parsed
             else:
-                inside[key.removeprefix("batching.")] = parsed
+                reason = f"without {BATCHING_SWITCH}=true the image does not read it"
+                note(name, value, reason, "none")
         elif inert := explain_inert_variable(name, value, tensorflow=version):
-            text = f"the image does not use it: {inert}"
-            listed.append(NotCarried(where=place, value=value, reason=text, effect="none"))
+            note(name, value, f"the image does not use it: {inert}", "none")
         else:
             own[name] = value
     if batches:
@@ -333,12 +331,6 @@ def is_secret(name: str, value: str) -> bool:
     return any(texts) or is_named_secret(name, value) or find_secret(value.encode()) is not None
 
 
-def _shorten_package_arn(arn: str, picture: LivePicture) -> str:
-    """Return GROUP/VERSION for a model package of this account, otherwise the ARN."""
-    own = f":{picture.region}:{picture.account}:model-package/"
-    return arn.partition(own)[2] or arn
-
-
 def _is_name(text: str) -> bool:
     """Return whether the text can be the name of a table [models.NAME]."""
     try:
@@ -347,10 +339,8 @@ def _is_name(text: str) -> bool:
         return False
 
 
-def _clean_name(name: str) -> str:
-    return re.sub(r"[^a-zA-Z0-9-]+", "-", name).strip("-")[:63].strip("-") or AT_ROOT
-
-
-def _choose_free_name(name: str, taken: Mapping[str, Any]) -> str:
+def _choose_free_name(text: str, taken: Collection[str]) -> str:
+    """Return a table name that is derived from the text and not taken."""
+    name = re.sub(r"[^a-zA-Z0-9-]+", "-", text).strip("-")[:63].strip("-") or AT_ROOT
     numbers = (f"{name[:60]}-{number}" for number in range(2, 100))
     return next(each for each in (name, *numbers) if each not in taken)

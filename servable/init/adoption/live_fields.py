@@ -9,7 +9,7 @@ Effect = Literal["lost", "changed", "none"]
 HIDDEN = "(not shown)"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class NotCarried:
     """A deployed setting that the environment file doesn't express, and the reason."""
 
@@ -18,7 +18,7 @@ class NotCarried:
     value: object
     reason: str
     effect: Effect
-    """lost: the new endpoint lacks it; changed: it has something else; none: it behaves alike."""
+    """lost: the new endpoint lacks it; changed: it has a different value; none: it behaves alike."""
 
     def __str__(self) -> str:
         shown = "" if self.value is None else f" = {self.value}"
@@ -29,18 +29,25 @@ class LiveFields:
     """One Describe response. Fields that aren't taken are listed as not carried over."""
 
     def __init__(
-        self, where: str, described: Mapping[str, Any], *, known: Mapping[str, Any]
+        self,
+        where: str,
+        described: Mapping[str, Any],
+        listed: list[NotCarried],
+        *,
+        known: Mapping[str, Any] | None = None,
     ) -> None:
-        """Copy the response, and drop the known fields.
+        """Copy the response without the known fields.
 
-        `where`: the resource, in words. `known`: fields that aren't settings, or that have AWS's
-        default. A known field is dropped if it has the given value; the value None matches any.
+        `where`: the resource, in words. `listed`: gets what isn't carried over. `known`: fields
+        that aren't settings, or that have AWS's default. A known field is dropped if it has the
+        given value; the value None matches any.
         """
-        self._where = where
-        self._fields = copy.deepcopy(dict(described))
-        for name, value in known.items():
-            if name in self._fields and (value is None or self._fields[name] == value):
-                del self._fields[name]
+        self._where, self._listed = where, listed
+        self._fields = {
+            name: copy.deepcopy(value)
+            for name, value in described.items()
+            if not (known and name in known and known[name] in (None, value))
+        }
 
     def take(self, *path: str) -> Any:
         """Return a field or None, and count it as expressed."""
@@ -54,16 +61,17 @@ class LiveFields:
         """Return a field or None, without counting it as expressed."""
         return self._fields.get(name)
 
-    def list_not_carried(self, reasons: Mapping[str, tuple[str, Effect]]) -> Iterator[NotCarried]:
-        """Yield the fields that weren't taken. `reasons`: first field of the path -> (reason, effect)."""
+    def note(self, field: str, value: object, reason: str, effect: Effect = "changed") -> None:
+        """List a field as not carried over."""
+        self._listed.append(NotCarried(f"{self._where}: {field}", value, reason, effect))
+
+    def note_rest(self, **changed: str) -> None:
+        """List the fields that weren't taken. `changed`: field -> why its value changes."""
         for path, value in _iterate_leaves(self._fields, ""):
-            first = path.partition(".")[0].partition("[")[0]
-            reason, effect = reasons.get(
-                first, ("no key of an environment file expresses it", "lost")
-            )
-            yield NotCarried(
-                where=f"{self._where}: {path}", value=value, reason=reason, effect=effect
-            )
+            if reason := changed.get(path.partition(".")[0].partition("[")[0]):
+                self.note(path, value, reason)
+            else:
+                self.note(path, value, "no key of an environment file expresses it", "lost")
 
 
 def _iterate_leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -5,7 +5,7 @@ It is compared with the template of the environment file.
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infra.catalog.instances import load_instances
@@ -19,9 +19,9 @@ from infra.policy.container import (
 from infra.policy.derived_settings import DEFAULT_COOLDOWN_SECONDS
 from servable.init.adoption.expressed_model import HASH, is_secret
 from servable.init.adoption.live_fields import HIDDEN
-from servable.init.adoption.live_picture import (
+from servable.init.adoption.live_snapshot import (
     Described,
-    LivePicture,
+    LiveSnapshot,
     find_container,
     find_data_uri,
     find_image_version,
@@ -36,7 +36,7 @@ ENDPOINT = "AWS::SageMaker::Endpoint"
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 COMPARED = (MODEL, CONFIG, ENDPOINT, TARGET, POLICY)
-# Properties of CloudFormation's types that Describe calls answer with; the others are identities and times.
+# Properties of CloudFormation's types that Describe calls return; the others are identities and times.
 _PROPERTIES: Mapping[str, tuple[str, ...]] = {
     MODEL: ("PrimaryContainer", "Containers", "ExecutionRoleArn", "VpcConfig",
             "EnableNetworkIsolation", "InferenceExecutionConfig"),
@@ -51,7 +51,7 @@ _IMAGE_DEFAULTS = build_variables(IMAGE_DEFAULTS, default_model=None)
 _NUMBER_OF_VCPUS = ("batching.batch_threads", "batching.max_enqueued_batches")
 
 
-def build_live_template(picture: LivePicture, after: Mapping[str, Any]) -> dict[str, Any]:
+def build_live_template(snapshot: LiveSnapshot, after: Mapping[str, Any]) -> dict[str, Any]:
     """Return a template of the deployed resources under the logical IDs of `after`.
 
     `after` is the template of the environment file. Names that CloudFormation generates are those
@@ -59,36 +59,51 @@ def build_live_template(picture: LivePicture, after: Mapping[str, Any]) -> dict[
     """
     resources = after["Resources"]
     before: dict[str, Any] = {}
-    configs = [item for item in resources.items() if item[1]["Type"] == CONFIG]
-    for config_id, config in configs:
-        properties = _select_properties(CONFIG, picture.config)
-        for key in ("ProductionVariants", "ShadowProductionVariants"):
-            wanted = {
-                variant["VariantName"]: variant for variant in config["Properties"].get(key) or []
-            }
-            for variant in properties.get(key, []):
-                other = wanted.get(variant["VariantName"], {})
-                if "ModelName" in other:
-                    _add_model(picture, before, resources, variant["ModelName"], other["ModelName"])
-                    variant["ModelName"] = other["ModelName"]
-                _add_pool_models(picture, before, resources, variant, other)
-        before[config_id] = {"Type": CONFIG, "Properties": properties}
     for logical_id, resource in resources.items():
-        properties = resource.get("Properties", {})
-        if resource["Type"] == ENDPOINT:
-            own = {
-                key: properties[key] for key in ("EndpointConfigName", "Tags") if key in properties
-            }
-            live = {"EndpointName": picture.endpoint["EndpointName"]} if picture.endpoint else {}
-            if deployment := picture.endpoint.get("LastDeploymentConfig"):
+        if resource["Type"] == CONFIG:
+            config = _convert_config(snapshot, before, resources, resource["Properties"])
+            before[logical_id] = {"Type": CONFIG, "Properties": config}
+    for logical_id, resource in resources.items():
+        kind, wanted = resource["Type"], resource.get("Properties", {})
+        live: dict[str, Any] | None = None
+        if kind == ENDPOINT:
+            live = {key: wanted[key] for key in ("EndpointConfigName", "Tags") if key in wanted}
+            if snapshot.endpoint:
+                live["EndpointName"] = snapshot.endpoint["EndpointName"]
+            if deployment := snapshot.endpoint.get("LastDeploymentConfig"):
                 live["DeploymentConfig"] = deployment
-            before[logical_id] = {"Type": ENDPOINT, "Properties": own | live}
-        elif resource["Type"] in (TARGET, POLICY):
-            scaled = _find_scaling(picture, resources, resource)
-            if scaled is not None:
-                before[logical_id] = {"Type": resource["Type"], "Properties": scaled}
-    _add_unmatched(picture, before)
+        elif kind == TARGET:
+            live = _find_target(snapshot, wanted)
+        elif kind == POLICY:
+            target = resources[wanted["ScalingTargetId"]["Ref"]]["Properties"]
+            live = _find_policy(snapshot, _find_variant(target["ResourceId"]), wanted)
+        if live is not None:
+            before[logical_id] = {"Type": kind, "Properties": live}
+    _add_unmatched(snapshot, before)
     return {"Resources": before}
+
+
+def _convert_config(
+    snapshot: LiveSnapshot,
+    before: dict[str, Any],
+    resources: Mapping[str, Any],
+    wanted: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the deployed configuration, and add its models to `before`."""
+    properties = _select_properties(CONFIG, snapshot.config)
+    for key in ("ProductionVariants", "ShadowProductionVariants"):
+        meant = {variant["VariantName"]: variant for variant in wanted.get(key) or []}
+        for variant in properties.get(key, []):
+            other = meant.get(variant["VariantName"], {})
+            pools = {pool["InstanceType"]: pool for pool in other.get("InstancePools", [])}
+            pairs = [("ModelName", variant, other)]
+            for pool in variant.get("InstancePools", []):
+                pairs.append(("ModelNameOverride", pool, pools.get(pool["InstanceType"], {})))
+            for field, live, stated in pairs:
+                if live.get(field) and stated.get(field):
+                    _add_model(snapshot, before, resources, live[field], stated[field])
+                    live[field] = stated[field]
+    return properties
 
 
 def _select_properties(kind: str, described: Described) -> dict[str, Any]:
@@ -100,7 +115,7 @@ def _select_properties(kind: str, described: Described) -> dict[str, Any]:
 def _remove_empty(value: Any) -> Any:
     if isinstance(value, dict):
         slim = {key: _remove_empty(inner) for key, inner in value.items()}
-        # False, or a list of nothing, is what an omitted property means; 0 is not.
+        # An omitted property means the same as False or an empty list, but not as 0.
         return {key: inner for key, inner in slim.items() if inner or type(inner) in (int, float)}
     if isinstance(value, float) and value.is_integer():
         return int(value)  # as the template has it
@@ -108,62 +123,36 @@ def _remove_empty(value: Any) -> Any:
 
 
 def _add_model(
-    picture: LivePicture,
+    snapshot: LiveSnapshot,
     before: dict[str, Any],
     resources: Mapping[str, Any],
     name: str,
     reference: Any,
 ) -> None:
     """Add the deployed model under the logical ID that the template's variant refers to."""
-    logical_id = _find_logical_id(reference)
-    if name not in picture.models or logical_id not in resources:
+    logical_id = reference
+    if isinstance(reference, Mapping):
+        logical_id = reference.get("Fn::GetAtt", [reference.get("Ref")])[0]
+    if name not in snapshot.models or logical_id not in resources:
         return
-    properties = _select_properties(MODEL, picture.models[name])
-    container = dict(find_container(picture.models[name]))
+    properties = _select_properties(MODEL, snapshot.models[name])
+    container = dict(find_container(snapshot.models[name]))
     properties.pop("Containers", None)
     container.pop("ContainerHostname", None)
     if container.get("Mode") == "SingleModel":
         del container["Mode"]
-    address = str(find_data_uri(container))
-    if address.endswith(".tar.gz"):  # however it is said, it is the same archive
+    uri = str(find_data_uri(container))
+    if uri.endswith(".tar.gz"):  # the same archive, whichever field names it
         container.pop("ModelDataSource", None)
-        container["ModelDataUrl"] = address
-    packaged = find_package_container(
-        picture.packages.get(container.get("ModelPackageName", ""), {})
-    )
-    variables = {**packaged.get("Environment", {}), **container.pop("Environment", {})}
-    properties["PrimaryContainer"] = _remove_empty(container) | {
-        "Environment": {
-            name: HIDDEN if is_secret(name, value) else value for name, value in variables.items()
-        }
+        container["ModelDataUrl"] = uri
+    package = snapshot.packages.get(container.get("ModelPackageName", ""), {})
+    variables = {
+        **find_package_container(package).get("Environment", {}),
+        **container.pop("Environment", {}),
     }
+    shown = {key: HIDDEN if is_secret(key, value) else value for key, value in variables.items()}
+    properties["PrimaryContainer"] = _remove_empty(container) | {"Environment": shown}
     before[logical_id] = {"Type": MODEL, "Properties": properties}
-
-
-def _add_pool_models(
-    picture: LivePicture,
-    before: dict[str, Any],
-    resources: Mapping[str, Any],
-    variant: dict[str, Any],
-    other: Mapping[str, Any],
-) -> None:
-    overrides = {
-        pool["InstanceType"]: pool.get("ModelNameOverride")
-        for pool in other.get("InstancePools", [])
-    }
-    for pool in variant.get("InstancePools", []):
-        name, reference = pool.get("ModelNameOverride"), overrides.get(pool["InstanceType"])
-        if name and reference:
-            _add_model(picture, before, resources, name, reference)
-            pool["ModelNameOverride"] = reference
-
-
-def _find_logical_id(reference: Any) -> str:
-    if not isinstance(reference, Mapping):
-        return str(reference)
-    if "Fn::GetAtt" in reference:
-        return str(reference["Fn::GetAtt"][0])
-    return str(reference.get("Ref", ""))
 
 
 def _find_variant(resource_id: Any) -> str:
@@ -173,56 +162,45 @@ def _find_variant(resource_id: Any) -> str:
     return str(resource_id).rpartition("/")[2]
 
 
-def _find_scaling(
-    picture: LivePicture, resources: Mapping[str, Any], resource: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """Return the deployed target or policy for a resource of the template, or None."""
-    wanted = resource["Properties"]
-    target = (
-        wanted
-        if resource["Type"] == TARGET
-        else resources[wanted["ScalingTargetId"]["Ref"]]["Properties"]
-    )
-    variant = _find_variant(target["ResourceId"])
-    live = [
-        each
-        for each in (picture.targets if resource["Type"] == TARGET else picture.policies)
-        if _find_variant(each["ResourceId"]) == variant
-    ]
-    if resource["Type"] == TARGET:
-        if not live:
-            return None
-        properties = _select_properties(TARGET, live[0]) | {"ResourceId": wanted["ResourceId"]}
-        properties["MinCapacity"] = live[0]["MinCapacity"]
-        if str(properties.get("RoleARN", "")).rpartition("/")[2] == _find_role_name(
-            wanted["RoleARN"]
-        ):
-            properties["RoleARN"] = wanted["RoleARN"]
-        actions = [
-            each for each in picture.scheduled if _find_variant(each["ResourceId"]) == variant
+def _select_scaling(described: Sequence[Described], variant: str) -> list[Described]:
+    return [each for each in described if _find_variant(each["ResourceId"]) == variant]
+
+
+def _find_target(snapshot: LiveSnapshot, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the deployed target for a target of the template, or None."""
+    variant = _find_variant(wanted["ResourceId"])
+    live = _select_scaling(snapshot.targets, variant)
+    if not live:
+        return None
+    properties = _select_properties(TARGET, live[0]) | {"ResourceId": wanted["ResourceId"]}
+    properties["MinCapacity"] = live[0]["MinCapacity"]
+    role = wanted["RoleARN"]
+    role_name = (role if isinstance(role, str) else str(role["Fn::Join"][1][-1])).rpartition("/")[2]
+    if str(properties.get("RoleARN", "")).rpartition("/")[2] == role_name:
+        properties["RoleARN"] = role
+    if actions := _select_scaling(snapshot.scheduled, variant):
+        properties["ScheduledActions"] = [
+            {
+                "ScalableTargetAction": each.get("ScalableTargetAction", {}),
+                "Schedule": each["Schedule"],
+                "ScheduledActionName": f"Scheduled{number}",
+                "Timezone": each.get("Timezone", "UTC"),
+                **{key: str(each[key]) for key in ("StartTime", "EndTime") if key in each},
+            }
+            for number, each in enumerate(actions)
         ]
-        if actions:
-            properties["ScheduledActions"] = [
-                {
-                    "ScalableTargetAction": each.get("ScalableTargetAction", {}),
-                    "Schedule": each["Schedule"],
-                    "ScheduledActionName": f"Scheduled{number}",
-                    "Timezone": each.get("Timezone", "UTC"),
-                    **{key: str(each[key]) for key in ("StartTime", "EndTime") if key in each},
-                }
-                for number, each in enumerate(actions)
-            ]
-        return properties
-    for policy in live:
+    return properties
+
+
+def _find_policy(
+    snapshot: LiveSnapshot, variant: str, wanted: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the deployed policy for a policy of the template, or None."""
+    for policy in _select_scaling(snapshot.policies, variant):
         if _find_policy_key(policy) == _find_policy_key(wanted):
             identity = {key: wanted[key] for key in ("PolicyName", "ScalingTargetId")}
             return _select_properties(POLICY, policy) | identity
     return None
-
-
-def _find_role_name(arn: Any) -> str:
-    text = arn if isinstance(arn, str) else str(arn["Fn::Join"][1][-1])
-    return text.rpartition("/")[2]
 
 
 def _find_policy_key(policy: Mapping[str, Any]) -> tuple[str, str]:
@@ -235,33 +213,29 @@ def _find_policy_key(policy: Mapping[str, Any]) -> tuple[str, str]:
     return policy["PolicyType"], metric or custom or ("out" if out else "in")
 
 
-def _add_unmatched(picture: LivePicture, before: dict[str, Any]) -> None:
+def _add_unmatched(snapshot: LiveSnapshot, before: dict[str, Any]) -> None:
     """Add deployed targets and policies without a counterpart in the template.
 
     Deploying the template removes them.
     """
-    kept = [resource["Properties"] for resource in before.values() if resource["Type"] == POLICY]
-    targets = [
-        _find_variant(resource["Properties"]["ResourceId"])
-        for resource in before.values()
-        if resource["Type"] == TARGET
-    ]
-    for target in picture.targets:
-        if _find_variant(target["ResourceId"]) not in targets:
-            before[target["ResourceId"]] = {
-                "Type": TARGET,
-                "Properties": _select_properties(TARGET, target),
-            }
-    for policy in picture.policies:
-        if not any(_find_policy_key(policy) == _find_policy_key(other) for other in kept):
-            before[policy["PolicyName"]] = {
-                "Type": POLICY,
-                "Properties": _select_properties(POLICY, policy),
-            }
+
+    def select(kind: str) -> list[Mapping[str, Any]]:
+        return [each["Properties"] for each in before.values() if each["Type"] == kind]
+
+    variants = {_find_variant(target["ResourceId"]) for target in select(TARGET)}
+    policies = {_find_policy_key(policy) for policy in select(POLICY)}
+    for target in snapshot.targets:
+        if _find_variant(target["ResourceId"]) not in variants:
+            properties = _select_properties(TARGET, target)
+            before[target["ResourceId"]] = {"Type": TARGET, "Properties": properties}
+    for policy in snapshot.policies:
+        if _find_policy_key(policy) not in policies:
+            properties = _select_properties(POLICY, policy)
+            before[policy["PolicyName"]] = {"Type": POLICY, "Properties": properties}
 
 
 def explain_harmless_change(
-    what: str, before: str | None, after: str | None, picture: LivePicture
+    what: str, before: str | None, after: str | None, snapshot: LiveSnapshot
 ) -> str | None:
     """Return why a change of a property doesn't affect callers, or None if it may.
 
@@ -270,68 +244,44 @@ def explain_harmless_change(
     """
     what = what.partition(" (container.")[0]
     name = what.rpartition(".")[2]
-    variable = what.startswith("PrimaryContainer.Environment.")
-    if before is None:
-        if variable and name == HASH:
-            return "names the archive's hash for CloudFormation; no program reads it"
-        if variable and name == DEFAULT_MODEL_NAME:
-            return "names the model that the container finds in the archive"
-        if variable and _IMAGE_DEFAULTS.get(name) == after:
-            return "the image's own default, written out"
-        if (
-            variable
-            and find_setting(name) in _NUMBER_OF_VCPUS
-            and after in [*_iterate_vcpus(picture)]
-        ):
-            return "the image's own default, written out: the number of vCPUs"
-        if name == "RoutingStrategy" and after == "RANDOM":
-            return "SageMaker's own routing, written out"
-        default = str(DEFAULT_COOLDOWN_SECONDS) if name.endswith("Cooldown") else "UTC"
-        if name.endswith(("Cooldown", "Timezone")) and after == default:
-            return "Application Auto Scaling's default, written out"
-        if what.startswith(("RetainAllVariantProperties", "ExcludeRetainedVariantProperties")):
-            return "applies to updates: the live number of instances stays"
-        if what in _list_unstated_metrics(picture).get(after, ()):
-            return "SageMaker's own default, written out"
-        if what == "DataCaptureConfig.EnableCapture" and after == "true":
-            return "data is captured unless EnableCapture is false"
-    if variable and after is None:
-        version = find_image_version([find_container(model) for model in picture.models.values()])
-        if inert := explain_inert_variable(name, str(before), tensorflow=version):
-            return f"the image does not use it: {inert}"
-    if what == "DataCaptureConfig.CaptureOptions" and _parse_capture_modes(
-        before
-    ) == _parse_capture_modes(after):
-        return "InputAndOutput is Input and Output"
-    if what.endswith(".Dimensions[EndpointName].Value") and (
-        before == picture.endpoint.get("EndpointName")
-    ):
-        return "a new endpoint next to the live one"
-    if name == "ModelPackageName" and _remove_partition(before) == _remove_partition(after):
-        return "the same version of the model package"
-    if what.startswith("DataCaptureConfig.") and after is None and not is_capturing(picture.config):
-        return "EnableCapture is false: nothing was captured"
-    if what == "EndpointName":
-        return "a new endpoint next to the live one"
-    if name == "InitialInstanceCount" and after in _list_counts(picture):
-        return "the number of instances that run"
-    if name == "InitialVariantWeight" and after in _list_weights(picture):
-        return "the weight that is in force"
-    return None
-
-
-def _list_unstated_metrics(picture: LivePicture) -> dict[str | None, tuple[str, ...]]:
-    """Return values of MetricsConfig that equal the default -> their properties."""
-    detailed = "MetricsConfig.EnableDetailedObservability"
-    enhanced, seconds = (
-        f"MetricsConfig.{name}"
-        for name in ("EnableEnhancedMetrics", "MetricPublishFrequencyInSeconds")
+    if what.startswith("PrimaryContainer.Environment."):
+        return _explain_harmless_variable(name, before, after, snapshot)
+    added, running = before is None, [each for each, _ in iterate_variants(snapshot.endpoint)]
+    counts = [str(each.get("DesiredInstanceCount")) for each in running]
+    weights = [float(each.get("DesiredWeight", 1)) for each in running]
+    cooldown_or_zone = str(DEFAULT_COOLDOWN_SECONDS) if name.endswith("Cooldown") else "UTC"
+    retained = ("RetainAllVariantProperties", "ExcludeRetainedVariantProperties")
+    versions = [str(arn).partition(":sagemaker:")[2] for arn in (before, after)]
+    new = what == "EndpointName" or (
+        what.endswith(".Dimensions[EndpointName].Value")
+        and before == snapshot.endpoint.get("EndpointName")
     )
-    by_day = is_detailed_by_default(picture.config)
-    unstated: dict[str | None, tuple[str, ...]] = {
-        "60": (seconds,), "true": (detailed,) if by_day else (),
-        "false": (enhanced, detailed) if by_day is False else (enhanced,)}  # fmt: skip
-    return unstated
+    reasons = {
+        "SageMaker's own routing, written out":
+            added and name == "RoutingStrategy" and after == "RANDOM",
+        "Application Auto Scaling's default, written out":
+            added and name.endswith(("Cooldown", "Timezone")) and after == cooldown_or_zone,
+        "applies to updates: the live number of instances stays":
+            added and what.startswith(retained),
+        "SageMaker's own default, written out":
+            added and _is_default_of_metrics(what, after, snapshot),
+        "data is captured unless EnableCapture is false":
+            added and what == "DataCaptureConfig.EnableCapture" and after == "true",
+        "InputAndOutput is Input and Output":
+            what == "DataCaptureConfig.CaptureOptions"
+            and _parse_capture_modes(before) == _parse_capture_modes(after),
+        "a new endpoint next to the live one": new,
+        "the same version of the model package":
+            name == "ModelPackageName" and versions[0] == versions[1],
+        "EnableCapture is false: nothing was captured":
+            what.startswith("DataCaptureConfig.") and after is None
+            and not is_capturing(snapshot.config),
+        "the number of instances that run": name == "InitialInstanceCount" and after in counts,
+        "the weight that is in force":
+            name == "InitialVariantWeight"
+            and after in [text for each in weights for text in (str(each), f"{each:g}")],
+    }  # fmt: skip
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def _parse_capture_modes(options: str | None) -> set[str]:
@@ -339,22 +289,36 @@ def _parse_capture_modes(options: str | None) -> set[str]:
     return {"Input", "Output"} if "InputAndOutput" in modes else modes
 
 
-def _remove_partition(arn: str | None) -> str:
-    return str(arn).partition(":sagemaker:")[2]
+def _explain_harmless_variable(
+    name: str, before: str | None, after: str | None, snapshot: LiveSnapshot
+) -> str | None:
+    """Return why a change of a container variable doesn't affect callers, or None if it may."""
+    if before is None:
+        instances = [load_instances().get(variant.get("InstanceType", ""))
+                     for variant, _ in iterate_variants(snapshot.config)]  # fmt: skip
+        if name == HASH:
+            return "names the archive's hash for CloudFormation; no program reads it"
+        if name == DEFAULT_MODEL_NAME:
+            return "names the model that the container finds in the archive"
+        if _IMAGE_DEFAULTS.get(name) == after:
+            return "the image's own default, written out"
+        vcpus = [str(instance.vcpus) for instance in instances if instance is not None]
+        if find_setting(name) in _NUMBER_OF_VCPUS and after in vcpus:
+            return "the image's own default, written out: the number of vCPUs"
+    elif after is None:
+        version = find_image_version([find_container(model) for model in snapshot.models.values()])
+        if inert := explain_inert_variable(name, before, tensorflow=version):
+            return f"the image does not use it: {inert}"
+    return None
 
 
-def _iterate_vcpus(picture: LivePicture) -> Iterator[str]:
-    for variant, _ in iterate_variants(picture.config):
-        if (instance := load_instances().get(variant.get("InstanceType", ""))) is not None:
-            yield str(instance.vcpus)
-
-
-def _list_counts(picture: LivePicture) -> list[str]:
-    return [str(each.get("DesiredInstanceCount")) for each, _ in iterate_variants(picture.endpoint)]
-
-
-def _list_weights(picture: LivePicture) -> list[str]:
-    weights = [
-        float(each.get("DesiredWeight", 1)) for each, _ in iterate_variants(picture.endpoint)
-    ]
-    return [text for weight in weights for text in (str(weight), f"{weight:g}")]
+def _is_default_of_metrics(what: str, after: str | None, snapshot: LiveSnapshot) -> bool:
+    """Return whether a property of MetricsConfig gets the value that it has if it's omitted."""
+    by_day = is_detailed_by_default(snapshot.config)
+    detailed = None if by_day is None else str(by_day).lower()
+    defaults = {
+        "MetricsConfig.MetricPublishFrequencyInSeconds": "60",
+        "MetricsConfig.EnableEnhancedMetrics": "false",
+        "MetricsConfig.EnableDetailedObservability": detailed,
+    }
+    return after is not None and after == defaults.get(what)

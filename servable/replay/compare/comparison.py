@@ -38,7 +38,7 @@ from servable_tensors import UNNAMED_OUTPUT
 from servable_tensors.records import parse_media_type
 from servable_tensors.tensors import Array
 
-# An answer of more numbers in a row is an embedding or an image, whose columns are not looked at one by one.
+# A row of more numbers is an embedding or an image, whose columns aren't checked one by one.
 _MOST_COLUMNS = 4096
 UNSEEN_CHANGE = 0.01
 """A column is named if a change by this share of its own largest number stays within the tolerance."""
@@ -53,7 +53,7 @@ class ColumnSizes:
 
     def __init__(self) -> None:
         self._largest: Array | None = None
-        """Each column's largest share of what it is judged beside."""
+        """Each column's largest share of the magnitude that it is compared with."""
         self._relative = 0.0
         self._alike = True
 
@@ -95,9 +95,9 @@ class ColumnSizes:
 # Responses that are held back; enough for a mean, and little memory.
 _HELD_PAIRS, _HELD_BYTES = 256, 8 << 20
 _ARRAY_BYTES = 256  # of one number, in memory
-# Kinds of errors, of content types, and of shapes that are counted apart: there may be endlessly many.
+# Kinds of errors, content types, and shapes that are counted separately; there may be endlessly many.
 _MOST_KINDS = 20
-# Outputs that are counted apart: JSON whose keys are data has thousands.
+# Outputs that are counted separately: JSON whose keys are data has thousands.
 MOST_OUTPUTS, OTHER_OUTPUTS, _MOST_NAME_CHARACTERS = 256, "other outputs", 200
 WORST = 20
 """Requests that differ most, which are kept."""

@@ -15,7 +15,6 @@ from servable.replay.compare.comparison import (
     UNSEEN_CHANGE,
     Comparison,
     OutputStatistics,
-    WorstRequest,
 )
 from servable.replay.compare.gate import (
     ReplayVerdict,
@@ -131,13 +130,22 @@ def build_json(
         "outputs": {
             one.name: _describe_output(one) for _, one in sorted(comparison.outputs.items())
         },
-        "worst": [_describe_worst(request) for request in comparison.worst_requests],
+        "worst": [
+            {
+                "event_id": worst.pair.request.event_id,
+                "file": worst.pair.request.file,
+                "line": worst.pair.request.line,
+                "reasons": list(worst.reasons),
+                "tolerances": worst.severity if math.isfinite(worst.severity) else None,
+            }
+            for worst in comparison.worst_requests
+        ],
         "gate": None if gate is None else gate.as_object(),
     }
 
 
 def _describe_output(output: OutputStatistics) -> dict[str, Any]:
-    # JSON has no infinity: the largest float stands for it.
+    # JSON has no infinity; the largest float replaces it.
     largest = output.largest if math.isfinite(output.largest) else 1.7976931348623157e308
     return {
         "rows": output.rows,
@@ -151,17 +159,6 @@ def _describe_output(output: OutputStatistics) -> dict[str, Any]:
         "problems": dict(output.problems),
         "added": output.added,
         "unseen_columns": output.columns.unseen_columns,
-    }
-
-
-def _describe_worst(request: WorstRequest) -> dict[str, Any]:
-    captured = request.pair.request
-    return {
-        "event_id": captured.event_id,
-        "file": captured.file,
-        "line": captured.line,
-        "reasons": list(request.reasons),
-        "tolerances": request.severity if math.isfinite(request.severity) else None,
     }
 
 

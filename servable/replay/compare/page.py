@@ -18,7 +18,7 @@ from servable.replay.compare.gate import (
 )
 from servable.replay.compare.output import list_differing_outputs, list_ignored, list_unseen
 
-# Outputs in the chart; the table has all.
+# The maximum number of outputs in the chart; the table has all.
 _MOST_SHOWN = 12
 
 

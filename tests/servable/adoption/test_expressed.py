@@ -16,9 +16,9 @@ from model_packaging.refusal import PackagingError
 from servable.init.adoption.expressed import Expressed, convert_live_endpoint
 from servable.init.adoption.expressed_model import is_secret
 from servable.init.adoption.live_fields import LiveFields, NotCarried
-from servable.init.adoption.live_picture import LiveArchive, LivePicture
+from servable.init.adoption.live_snapshot import LiveArchive, LiveSnapshot
 from servable.init.from_live import render_environment
-from tests.servable.adoption.pictures import ARCHIVE, IMAGE, URI, alarm, picture, target, tracking
+from tests.servable.adoption.snapshots import ARCHIVE, IMAGE, URI, alarm, snapshot, target, tracking
 
 # Every key of what a file may hold; values of each kind that JSON has.
 FIELDS = some.recursive(
@@ -36,6 +36,12 @@ def variant(result: Expressed) -> dict[str, Any]:
     return table
 
 
+def list_untaken(fields: dict[str, Any]) -> list[NotCarried]:
+    listed: list[NotCarried] = []
+    LiveFields("it", fields, listed).note_rest()
+    return listed
+
+
 def where(result: Expressed) -> list[str]:
     return [row.where for row in result.not_carried]
 
@@ -49,16 +55,14 @@ def test_every_field_that_is_not_taken_is_listed(fields: dict[str, Any]) -> None
             return sum(map(leaves, value))
         return int(value not in ([], ""))
 
-    listed = [*LiveFields("it", fields, known={}).list_not_carried({})]
-    assert len(listed) == leaves(fields)
+    assert len(list_untaken(fields)) == leaves(fields)
 
 
 @settings(max_examples=40)
 @given(some.dictionaries(some.from_regex(r"Zz[a-z]{2,8}", fullmatch=True), FIELDS, min_size=1))
 def test_a_field_that_aws_adds_to_a_variant_is_listed(fields: dict[str, Any]) -> None:
-    named = {name for name, value in fields.items() if LiveFields("", {name: value}, known={})
-             and [*LiveFields("", {name: value}, known={}).list_not_carried({})]}  # fmt: skip
-    listed = " ".join(where(convert_live_endpoint(picture(variant=fields))))
+    named = {name for name, value in fields.items() if list_untaken({name: value})}
+    listed = " ".join(where(convert_live_endpoint(snapshot(variant=fields))))
     assert {name for name in named if name not in listed} == set()
 
 
@@ -68,7 +72,7 @@ def test_a_field_that_aws_adds_to_a_variant_is_listed(fields: dict[str, Any]) ->
 )
 def test_a_target_comes_back_as_it_was(value: float, metric: str) -> None:
     value = round(value, 3)
-    live = picture(targets=[target()], policies=[tracking(metric, value)])
+    live = snapshot(targets=[target()], policies=[tracking(metric, value)])
     table = variant(convert_live_endpoint(live))["scaling"]
     again = compute_target_invocations(
         max_rps_per_instance=table["max_rps_per_instance"], safety_factor=table["safety_factor"]
@@ -83,7 +87,7 @@ def test_a_target_comes_back_as_it_was(value: float, metric: str) -> None:
     )
 )
 def test_every_variable_is_in_the_file_or_in_the_list(variables: dict[str, str]) -> None:
-    result = convert_live_endpoint(picture(container={"Environment": variables}))
+    result = convert_live_endpoint(snapshot(container={"Environment": variables}))
     listed = " ".join(where(result))
     own = variant(result).get("environment", {})
     assert [
@@ -95,7 +99,7 @@ def test_every_variable_is_in_the_file_or_in_the_list(variables: dict[str, str])
 def test_the_value_of_a_named_password_is_nowhere(secret: str) -> None:
     secret = f"S3cr.{secret}.t"
     result = convert_live_endpoint(
-        picture(container={"Environment": {"DATABASE_PASSWORD": secret}})
+        snapshot(container={"Environment": {"DATABASE_PASSWORD": secret}})
     )
     assert secret not in render_environment(result, source="endpoint ranker")
 
@@ -130,7 +134,7 @@ def test_the_value_of_a_named_password_is_nowhere(secret: str) -> None:
 def test_a_variable_that_may_be_a_secret_is_named_and_its_value_is_nowhere(
     name: str, value: str
 ) -> None:
-    result = convert_live_endpoint(picture(container={"Environment": {name: value}}))
+    result = convert_live_endpoint(snapshot(container={"Environment": {name: value}}))
     text = render_environment(result, source="endpoint ranker").replace("123456789012", "")
     assert (value in text, json.dumps(value) in text, f"variable {name}" in text) == (
         False,
@@ -164,11 +168,11 @@ def test_a_variable_that_is_no_secret_is_kept(name: str, value: str) -> None:
 
 
 def test_the_text_is_the_tables_and_these_are_an_environment() -> None:
-    result = convert_live_endpoint(picture(targets=[target()], policies=[tracking()]))
+    result = convert_live_endpoint(snapshot(targets=[target()], policies=[tracking()]))
     assert tomllib.loads(render_environment(result, source="endpoint ranker")) == result.tables
-    environment = Environment.model_validate(convert_live_endpoint(picture()).tables)
+    environment = Environment.model_validate(convert_live_endpoint(snapshot()).tables)
     assert environment.variants["AllTraffic"].min_instances == 2
-    tables = convert_live_endpoint(picture()).tables
+    tables = convert_live_endpoint(snapshot()).tables
     assert (
         tables["endpoint"]["execution_role"],
         "execution_role" in tables["models"]["ranker"],
@@ -177,17 +181,17 @@ def test_the_text_is_the_tables_and_these_are_an_environment() -> None:
 
 def test_what_the_archive_leaves_open_is_listed_or_becomes_the_default_model() -> None:
     archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001, models={"half_two": [1]})
-    (table,) = convert_live_endpoint(picture(archive=archive)).tables["models"].values()
+    (table,) = convert_live_endpoint(snapshot(archive=archive)).tables["models"].values()
     assert table["artifact"]["default_model"] == "half_two"
 
     archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001,
                           models={"a": [1], "b": [1]})  # fmt: skip
-    result = convert_live_endpoint(picture(archive=archive))
+    result = convert_live_endpoint(snapshot(archive=archive))
     assert any("the container finds a, b" in row.reason for row in result.not_carried)
 
     archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001, models={},
                           problems=["export/saved_model.pb: is in no folder named with digits"])  # fmt: skip
-    result = convert_live_endpoint(picture(archive=archive))
+    result = convert_live_endpoint(snapshot(archive=archive))
     assert any("is in no folder named with digits" in row.reason for row in result.not_carried)
 
 
@@ -207,7 +211,7 @@ def test_what_the_archive_leaves_open_is_listed_or_becomes_the_default_model() -
     ],
 )  # fmt: skip
 def test_a_field_of_a_variant_is_a_key(fields: dict[str, Any], key: str, value: object) -> None:
-    assert variant(convert_live_endpoint(picture(variant=fields)))[key] == value
+    assert variant(convert_live_endpoint(snapshot(variant=fields)))[key] == value
 
 
 @pytest.mark.parametrize(
@@ -224,14 +228,14 @@ def test_a_field_of_a_variant_is_a_key(fields: dict[str, Any], key: str, value: 
 def test_a_variable_of_the_image_is_a_key_of_container(
     name: str, value: str, key: str, written: object
 ) -> None:
-    result = convert_live_endpoint(picture(container={"Environment": {name: value}}))
+    result = convert_live_endpoint(snapshot(container={"Environment": {name: value}}))
     assert variant(result)["container"][key] == written
 
 
 @pytest.mark.parametrize("value", ["0", "many", "04"])
 def test_a_value_that_no_key_can_say_is_listed(value: str) -> None:
     result = convert_live_endpoint(
-        picture(container={"Environment": {"SAGEMAKER_TFS_INSTANCE_COUNT": value}})
+        snapshot(container={"Environment": {"SAGEMAKER_TFS_INSTANCE_COUNT": value}})
     )
     assert any("SAGEMAKER_TFS_INSTANCE_COUNT" in each for each in where(result))
 
@@ -249,7 +253,7 @@ def test_a_value_that_no_key_can_say_is_listed(value: str) -> None:
 def test_a_live_alarm_is_a_threshold_in_the_files_unit(
     live: dict[str, Any], key: str, value: float
 ) -> None:
-    assert convert_live_endpoint(picture(alarms=[live])).tables["alarms"][key] == value
+    assert convert_live_endpoint(snapshot(alarms=[live])).tables["alarms"][key] == value
 
 
 @pytest.mark.parametrize(
@@ -263,7 +267,7 @@ def test_a_live_alarm_is_a_threshold_in_the_files_unit(
     ],
 )
 def test_an_alarm_that_no_key_makes_alike_is_listed(live: dict[str, Any]) -> None:
-    assert f"alarm {live['AlarmName']}" in where(convert_live_endpoint(picture(alarms=[live])))
+    assert f"alarm {live['AlarmName']}" in where(convert_live_endpoint(snapshot(alarms=[live])))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +295,7 @@ def test_an_alarm_that_no_key_makes_alike_is_listed(live: dict[str, Any]) -> Non
 def test_a_deployment_configuration_is_the_rollout(
     policy: dict[str, Any], table: dict[str, Any]
 ) -> None:
-    live = picture(endpoint={"LastDeploymentConfig": policy})
+    live = snapshot(endpoint={"LastDeploymentConfig": policy})
     assert convert_live_endpoint(live).tables["rollout"] == table
 
 
@@ -299,7 +303,7 @@ def test_a_rollout_that_no_key_says_is_listed_and_not_guessed() -> None:
     size = {"Type": "INSTANCE_COUNT", "Value": 1}
     routing = {"Type": "CANARY", "WaitIntervalInSeconds": 600, "CanarySize": size}
     policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}
-    result = convert_live_endpoint(picture(endpoint={"LastDeploymentConfig": policy}))
+    result = convert_live_endpoint(snapshot(endpoint={"LastDeploymentConfig": policy}))
     assert ("rollout" in result.tables, "deployment configuration" in where(result)) == (
         False,
         True,
@@ -308,43 +312,45 @@ def test_a_rollout_that_no_key_says_is_listed_and_not_guessed() -> None:
     rolling = {"MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}
     deployment = {"RollingUpdatePolicy": rolling,
                   "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "slow"}]}}  # fmt: skip
-    rows = convert_live_endpoint(picture(endpoint={"LastDeploymentConfig": deployment})).not_carried
+    rows = convert_live_endpoint(
+        snapshot(endpoint={"LastDeploymentConfig": deployment})
+    ).not_carried
     assert "slow" in [row.value for row in rows]
 
 
 @pytest.mark.parametrize(
     ("live", "problem"),
     [
-        (picture(variant={"ModelName": None}), "inference components"),
-        (picture(model={"PrimaryContainer": None, "Containers": [{"Image": IMAGE}] * 2}), "pipeline"),
-        (picture(container={"Image": IMAGE.replace("tensorflow-inference", "pytorch-inference")}),
+        (snapshot(variant={"ModelName": None}), "inference components"),
+        (snapshot(model={"PrimaryContainer": None, "Containers": [{"Image": IMAGE}] * 2}), "pipeline"),
+        (snapshot(container={"Image": IMAGE.replace("tensorflow-inference", "pytorch-inference")}),
          "does not serve TensorFlow models"),
-        (picture(container={"ModelDataUrl": None}), "names no archive"),
+        (snapshot(container={"ModelDataUrl": None}), "names no archive"),
     ],
 )  # fmt: skip
 def test_what_no_file_can_describe_is_refused_with_the_reason(
-    live: LivePicture, problem: str
+    live: LiveSnapshot, problem: str
 ) -> None:
     with pytest.raises(PackagingError, match=problem):
         convert_live_endpoint(live)
 
 
 def test_what_belongs_to_others_or_could_not_be_read_is_listed() -> None:
-    result = convert_live_endpoint(picture(unread={"alarms": "AccessDenied"}))
+    result = convert_live_endpoint(snapshot(unread={"alarms": "AccessDenied"}))
     assert [row.where for row in result.not_carried if "AccessDenied" in row.reason] == ["alarms"]
 
-    live = picture(tags={"team": "ranking", "aws:cloudformation:stack-name": "old"})
+    live = snapshot(tags={"team": "ranking", "aws:cloudformation:stack-name": "old"})
     result = convert_live_endpoint(live)
     named = [row for row in result.not_carried if "that stack owns the endpoint" in row.reason]
     assert (result.tables["tags"], [row.value for row in named]) == ({"team": "ranking"}, ["old"])
 
     role = "arn:aws:iam::123456789012:role/sagemaker"
-    result = convert_live_endpoint(picture(stacks_of_roles={role: "old"}))
+    result = convert_live_endpoint(snapshot(stacks_of_roles={role: "old"}))
     named = [row.value for row in result.not_carried if "belongs to stack old" in row.reason]
     assert named == [role]
 
     group = {"logGroupName": "/aws/sagemaker/Endpoints/ranker"}
-    listed = [row for row in convert_live_endpoint(picture(log_group=group)).not_carried
+    listed = [row for row in convert_live_endpoint(snapshot(log_group=group)).not_carried
               if row.where.startswith("log group")]  # fmt: skip
     assert [row.value for row in listed] == ["for ever"]
 
@@ -352,15 +358,15 @@ def test_what_belongs_to_others_or_could_not_be_read_is_listed() -> None:
 @pytest.mark.parametrize(
     ("live", "key"),
     [
-        (picture(variant={"VolumeSizeInGB": 100_000}), "variants.AllTraffic.volume_gb"),
-        (picture(variant={"ModelDataDownloadTimeoutInSeconds": 1}),
+        (snapshot(variant={"VolumeSizeInGB": 100_000}), "variants.AllTraffic.volume_gb"),
+        (snapshot(variant={"ModelDataDownloadTimeoutInSeconds": 1}),
          "variants.AllTraffic.download_timeout_seconds"),
-        (picture(tags={"team": "r" * 300}), "tags.team"),
-        (picture(config={"MetricsConfig": {"MetricPublishFrequencyInSeconds": 7}}),
+        (snapshot(tags={"team": "r" * 300}), "tags.team"),
+        (snapshot(config={"MetricsConfig": {"MetricPublishFrequencyInSeconds": 7}}),
          "metrics.publish_seconds"),
     ],
 )  # fmt: skip
-def test_a_live_value_that_its_key_does_not_take_is_listed(live: LivePicture, key: str) -> None:
+def test_a_live_value_that_its_key_does_not_take_is_listed(live: LiveSnapshot, key: str) -> None:
     assert f"key {key}" in where(convert_live_endpoint(live))
 
 
@@ -371,13 +377,13 @@ def test_no_value_of_a_field_raises_anything_but_a_refusal(value: Any, name: str
         value = {"RoutingStrategy": str(value)}
     if name == "CoreDumpConfig":
         value = {"DestinationS3Uri": str(value)}
-    assert convert_live_endpoint(picture(variant={name: value})).tables["variants"]
+    assert convert_live_endpoint(snapshot(variant={name: value})).tables["variants"]
 
 
 def test_a_pools_model_of_the_same_archive_is_settings_alone() -> None:
     pools = [{"InstanceType": "ml.c5.xlarge", "Priority": 1},
              {"InstanceType": "ml.c6i.xlarge", "Priority": 2, "ModelNameOverride": "wider"}]  # fmt: skip
-    live = picture(variant={"InstanceType": None, "InstancePools": pools})
+    live = snapshot(variant={"InstanceType": None, "InstancePools": pools})
     wider = dict(live.models["ranker-1"]) | {"ModelName": "wider", "PrimaryContainer": {
         "Image": IMAGE, "ModelDataUrl": URI, "Environment": {"OMP_NUM_THREADS": "8"}}}  # fmt: skip
     result = convert_live_endpoint(replace(live, models={**live.models, "wider": wider}))
@@ -389,15 +395,15 @@ def test_a_pools_model_of_the_same_archive_is_settings_alone() -> None:
 def test_files_under_a_prefix_are_fetched_into_a_folder_named_after_their_model() -> None:
     prefix = "s3://team/files/"
     source = {"S3DataSource": {"S3Uri": prefix, "S3DataType": "S3Prefix"}}
-    live = picture(container={"ModelDataUrl": None, "ModelDataSource": source},
+    live = snapshot(container={"ModelDataUrl": None, "ModelDataSource": source},
                    prefixes={prefix: ["1/saved_model.pb"]})  # fmt: skip
     assert convert_live_endpoint(live).sources == {"models/ranker-1": prefix}
 
 
 def test_without_an_endpoint_it_is_named_after_what_is_read() -> None:
-    model = replace(picture(), endpoint={}, config={})
+    model = replace(snapshot(), endpoint={}, config={})
     files = [
-        convert_live_endpoint(each).tables for each in (replace(picture(), endpoint={}), model)
+        convert_live_endpoint(each).tables for each in (replace(snapshot(), endpoint={}), model)
     ]
     assert [tables["endpoint"]["name"] for tables in files] == ["config", "ranker-1"]
 
@@ -406,19 +412,19 @@ def test_without_an_endpoint_it_is_named_after_what_is_read() -> None:
 def test_what_a_source_of_model_data_says_besides_its_place_is_listed(uri: str) -> None:
     source = {"S3DataSource": {"S3Uri": uri, "S3DataType": "S3Prefix",
                                "ModelAccessConfig": {"AcceptEula": True}}}  # fmt: skip
-    live = picture(container={"ModelDataUrl": None, "ModelDataSource": source})
+    live = snapshot(container={"ModelDataUrl": None, "ModelDataSource": source})
     listed = [each for each in where(convert_live_endpoint(live)) if "ModelDataSource" in each]
     path = "ModelDataSource.S3DataSource.ModelAccessConfig.AcceptEula"
     assert listed == [f"model ranker-1: container: {path}"]
 
 
 def test_two_live_models_of_one_folder_name_have_tables_of_their_own() -> None:
-    live = picture()
+    live = snapshot()
     other = dict(live.models["ranker-1"]) | {"ModelName": "ranker-2", "PrimaryContainer": {
         "Image": IMAGE, "ModelDataUrl": "s3://team/run-8/model.tar.gz"}}  # fmt: skip
     second = dict(live.config["ProductionVariants"][0]) | {
         "VariantName": "Second", "ModelName": "ranker-2"}  # fmt: skip
-    both = LivePicture(
+    both = LiveSnapshot(
         account=live.account,
         region=live.region,
         endpoint=live.endpoint,

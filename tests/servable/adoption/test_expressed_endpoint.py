@@ -9,9 +9,9 @@ import pytest
 from model_packaging.refusal import PackagingError
 from servable.init.adoption.expressed import Expressed, convert_live_endpoint
 from servable.init.adoption.live_fields import Effect, NotCarried
-from servable.init.adoption.live_picture import LivePicture
+from servable.init.adoption.live_snapshot import LiveSnapshot
 from servable.init.from_live import render_environment
-from tests.servable.adoption.pictures import ARCHIVE, IMAGE, alarm, picture, target, tracking
+from tests.servable.adoption.snapshots import ARCHIVE, IMAGE, alarm, snapshot, target, tracking
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-123456789012"
 BY_DAY = ("endpoint configuration: MetricsConfig.EnableDetailedObservability", "not set", "changed")
@@ -20,7 +20,7 @@ Row = tuple[str, object, str]
 
 def express(**live: Any) -> tuple[dict[str, Any], list[Row]]:
     """Return the tables, and the list without the row about the day of creation."""
-    result = convert_live_endpoint(picture(**live))
+    result = convert_live_endpoint(snapshot(**live))
     return result.tables, [row for row in rows(result) if row != BY_DAY]
 
 
@@ -100,8 +100,8 @@ POOLS = [
 ]
 
 
-def pools_of(**wider: Any) -> LivePicture:
-    live = picture(variant={"InstanceType": None, "InstancePools": POOLS})
+def pools_of(**wider: Any) -> LiveSnapshot:
+    live = snapshot(variant={"InstanceType": None, "InstancePools": POOLS})
     first = live.models["ranker-1"]
     container = {**first["PrimaryContainer"], **wider}
     second = {**first, "ModelName": "wider", "PrimaryContainer": container}
@@ -239,7 +239,7 @@ def test_asynchronous_inference_is_a_table() -> None:
 def test_metrics_are_the_file_s() -> None:
     stated = {"EnableDetailedObservability": False, "EnableEnhancedMetrics": True,
               "MetricPublishFrequencyInSeconds": 30}  # fmt: skip
-    result = convert_live_endpoint(picture(config={"MetricsConfig": stated}))
+    result = convert_live_endpoint(snapshot(config={"MetricsConfig": stated}))
     assert result.tables["metrics"] == {
         "detailed_observability": False, "enhanced_metrics": True, "publish_seconds": 30
     }  # fmt: skip
@@ -248,10 +248,10 @@ def test_metrics_are_the_file_s() -> None:
 
 def test_detailed_metrics_that_no_serverless_variant_has_are_listed() -> None:
     new = {"CreationTime": datetime(2026, 6, 18, 12, tzinfo=UTC)}
-    result = convert_live_endpoint(picture(config=new, variant=SERVERLESS))
+    result = convert_live_endpoint(snapshot(config=new, variant=SERVERLESS))
     assert ("metrics" in result.tables, BY_DAY in rows(result)) == (False, True)
     old = {"CreationTime": datetime(2026, 6, 17, 12, tzinfo=UTC)}
-    assert rows(convert_live_endpoint(picture(config=old))) == []
+    assert rows(convert_live_endpoint(snapshot(config=old))) == []
 
 
 def test_tags_of_the_model_that_the_endpoint_has_otherwise_are_listed() -> None:
@@ -275,12 +275,12 @@ def slow(name: str = "slow", threshold: float = 150_000.0, **more: Any) -> dict[
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
-        ({"Period": 120, "EvaluationPeriods": 3}, "periods of 120 s, ours 60"),
+        ({"Period": 120, "EvaluationPeriods": 3}, "periods of 120 s, in the file 60"),
         ({"DatapointsToAlarm": 2}, "2 of 3 periods"),
         ({"DatapointsToAlarm": 3}, None),
         ({"ComparisonOperator": "GreaterThanOrEqualToThreshold"},
-         "GreaterThanOrEqualToThreshold, ours GreaterThanThreshold"),
-        ({"TreatMissingData": None}, "TreatMissingData missing, ours notBreaching"),
+         "GreaterThanOrEqualToThreshold, in the file GreaterThanThreshold"),
+        ({"TreatMissingData": None}, "TreatMissingData missing, in the file notBreaching"),
         ({}, None),
     ],
 )  # fmt: skip
@@ -409,7 +409,7 @@ def test_what_a_key_does_not_take_leaves_the_table_or_ends_the_adoption() -> Non
     assert tables["metrics"] == {}
     assert listed == [("key metrics.publish_seconds", 7, "lost")]
     with pytest.raises(PackagingError, match="rejects this value.*write the file by hand"):
-        convert_live_endpoint(replace(picture(), account="12"))
+        convert_live_endpoint(replace(snapshot(), account="12"))
 
 
 def test_what_is_chosen_where_nothing_is_set_is_listed() -> None:
@@ -437,7 +437,9 @@ def test_the_text_lists_what_is_not_carried_by_its_effect() -> None:
         for effect in effects
     )
     tables = {"models": {"m": {"a": {"b": 1}, "z": 1}}, "account": "1"}
-    text = render_environment(Expressed(tables=tables, not_carried=listed), source="endpoint x")
+    text = render_environment(
+        Expressed(tables=tables, not_carried=listed, sources={}), source="endpoint x"
+    )
     lines = text.splitlines()
     assert lines[:2] == [
         "#:schema ./schema.json",

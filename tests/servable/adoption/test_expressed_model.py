@@ -12,8 +12,8 @@ from servable.init.adoption.expressed_model import (
     convert_model,
     is_secret,
 )
-from servable.init.adoption.live_picture import LivePicture
-from tests.servable.adoption.pictures import ARCHIVE, ARN, IMAGE, URI, picture
+from servable.init.adoption.live_snapshot import LiveSnapshot
+from tests.servable.adoption.snapshots import ARCHIVE, ARN, IMAGE, URI, snapshot
 
 SHA, PREFIX = "a" * 64, "s3://team/files/"
 ARTIFACT = {"uri": URI, "sha256": SHA, "size_bytes": 12, "size_gib": 0.001}
@@ -22,12 +22,12 @@ STOCK = {"tensorflow": "2.20", **ROLE}
 
 
 def express(
-    live: LivePicture | None = None,
+    live: LiveSnapshot | None = None,
     taken: tuple[str, ...] = (),
     kind: str = "ml.c5.xlarge",
     **more: Any,
 ) -> ExpressedModel:
-    shown = live or picture(**more)
+    shown = live or snapshot(**more)
     return convert_model(shown, "ranker-1", instance_type=kind, taken={key: {} for key in taken})
 
 
@@ -73,7 +73,7 @@ def test_every_version_of_the_catalog_is_known_by_its_image(version: str) -> Non
 
 
 def test_a_region_without_an_image_has_no_stock_version() -> None:
-    live = replace(picture(), region="xx-north-1")
+    live = replace(snapshot(), region="xx-north-1")
     assert express(live).table == {"artifact": ARTIFACT, "image": IMAGE, **STOCK}
 
 
@@ -87,7 +87,7 @@ def test_a_container_s_data_source_is_its_address() -> None:
 
 
 def test_an_archive_that_was_not_read_has_no_size_and_no_hash() -> None:
-    model = express(replace(picture(), archives={}))
+    model = express(replace(snapshot(), archives={}))
     assert model.table["artifact"] == {"uri": URI, "sha256": "0" * 64}
     assert model.name == "model"
 
@@ -142,7 +142,7 @@ def below(*names: str, taken: tuple[str, ...] = (), **container: Any) -> Express
     source = {
         "S3DataSource": {"S3Uri": PREFIX, "S3DataType": "S3Prefix", "CompressionType": "None"}
     }
-    live = picture(
+    live = snapshot(
         container={"ModelDataUrl": None, "ModelDataSource": source, **container},
         prefixes={PREFIX: names},
     )
@@ -192,7 +192,7 @@ def test_code_under_a_prefix_is_the_table_s(name: str, code: bool) -> None:
 
 def several(*keys: str) -> ExpressedModel:
     many = "s3://team/many/"
-    live = picture(container={"Mode": "MultiModel", "ModelDataUrl": many}, prefixes={many: keys})
+    live = snapshot(container={"Mode": "MultiModel", "ModelDataUrl": many}, prefixes={many: keys})
     return express(live)
 
 
@@ -212,12 +212,12 @@ def test_the_archives_of_a_multi_model_endpoint_are_tables() -> None:
 
 
 def test_a_multi_model_endpoint_without_an_archive_is_refused() -> None:
-    with pytest.raises(PackagingError, match="no model archive is there"):
+    with pytest.raises(PackagingError, match="contains no model archive"):
         several("note.txt")
 
 
 def test_a_member_of_an_own_image_has_no_version() -> None:
-    live = picture(
+    live = snapshot(
         container={"Mode": "MultiModel", "ModelDataUrl": "s3://team/many/", "Image": "1.ecr/own:x"},
         prefixes={"s3://team/many/": ["first.tar.gz"]},
     )
@@ -273,7 +273,7 @@ def test_a_package_s_container_lies_beneath_the_model_s(account: str, stated: st
     arn = f"{ARN}:model-package/ranker/3".replace("123456789012", account)
     packed = {"Image": IMAGE, "ModelDataUrl": URI, "Environment": {"A": "1", "B": "1"}}
     package = {"InferenceSpecification": {"Containers": [packed]}}
-    live = picture(
+    live = snapshot(
         model={"PrimaryContainer": {"ModelPackageName": arn, "Environment": {"B": "2"}}},
         packages={arn: package},
     )

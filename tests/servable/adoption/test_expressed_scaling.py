@@ -6,8 +6,8 @@ import pytest
 
 from servable.init.adoption.expressed import convert_live_endpoint
 from servable.init.adoption.expressed_scaling import ExpressedScaling
-from servable.init.adoption.live_picture import LivePicture
-from tests.servable.adoption.pictures import alarm, picture, target, tracking
+from servable.init.adoption.live_snapshot import LiveSnapshot
+from tests.servable.adoption.snapshots import alarm, snapshot, target, tracking
 
 ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 BY_REQUESTS = {"max_rps_per_instance": 1000 / 60, "safety_factor": 1.0}
@@ -15,7 +15,7 @@ COOLDOWNS = {"scale_out_cooldown_seconds": 300, "scale_in_cooldown_seconds": 300
 
 
 def scaling(**live: Any) -> ExpressedScaling:
-    return ExpressedScaling(picture(**{"targets": [target()], **live}), "ranker", "AllTraffic")
+    return ExpressedScaling(snapshot(**{"targets": [target()], **live}), "ranker", "AllTraffic")
 
 
 def rows(result: ExpressedScaling) -> list[tuple[str, object, str]]:
@@ -81,7 +81,7 @@ def test_a_target_s_name_is_found_in_any_case() -> None:
 def test_a_target_without_a_policy_fixes_the_number_of_instances() -> None:
     result = scaling()
     assert (result.table, rows(result)) == (None, [("", (1, 4), "none")])
-    table = convert_live_endpoint(picture(targets=[target()])).tables["variants"]["AllTraffic"]
+    table = convert_live_endpoint(snapshot(targets=[target()])).tables["variants"]["AllTraffic"]
     assert (table["min_instances"], "scaling" in table) == (2, False)
 
 
@@ -289,14 +289,14 @@ def test_scaled_instances_have_the_target_s_bounds_and_start_as_live() -> None:
         "policies": [tracking()],
     }
     for initial, stated in ((2, 2), (1, None)):
-        shown: LivePicture = picture(variant={"InitialInstanceCount": initial}, **live)
+        shown: LiveSnapshot = snapshot(variant={"InitialInstanceCount": initial}, **live)
         table = convert_live_endpoint(shown).tables["variants"]["AllTraffic"]
         assert (table["min_instances"], table["max_instances"]) == (2, 6)
         assert table.get("initial_instances") == stated
 
 
 def test_an_alarm_that_scales_is_no_alarm_of_the_file() -> None:
-    live = picture(
+    live = snapshot(
         targets=[target()],
         policies=[steps(*UP)],
         alarms=[requests_above(), alarm("Other", "Sum", 1.0, AlarmName="TargetTracking-x")],

@@ -23,11 +23,9 @@ class Bucket:
         assert service == "s3"
         return self
 
-    def iterate_items(self, *_: str, Prefix: str, **__: str) -> list[dict[str, str]]:  # noqa: N803
-        return [{"Key": key} for key in self.objects if key.startswith(Prefix)]
-
-    def head_object(self, *, Key: str, **_: str) -> dict[str, int]:  # noqa: N803
-        return {"ContentLength": len(self.objects[Key])}
+    def iterate_items(self, *_: str, Prefix: str, **__: str) -> list[dict[str, Any]]:  # noqa: N803
+        sizes = {key: len(body) for key, body in self.objects.items() if key.startswith(Prefix)}
+        return [{"Key": key, "Size": size} for key, size in sizes.items()]
 
     def download_file(self, bucket: str, key: str, file: str, **_: object) -> None:
         Path(file).write_bytes(self.objects[key])
@@ -51,7 +49,8 @@ def test_files_below_a_prefix_lie_in_the_folder_and_no_key_leads_out_of_it(tmp_p
 
 
 def test_an_archive_is_unpacked_and_anything_else_is_refused_by_its_address(tmp_path: Path) -> None:
-    files = fetched(tmp_path / "3", {"many/a.tar.gz": archive()}, "s3://bucket/many/a.tar.gz")
+    objects = {"many/a.tar.gz": archive(), "many/a.tar.gz.old": b"text"}
+    files = fetched(tmp_path / "3", objects, "s3://bucket/many/a.tar.gz")
     assert "models/ranker/1/saved_model.pb" in files
     with pytest.raises(PackagingError, match=r"s3:/+bucket/many/a\.tar\.gz: cannot be fetched"):
         fetched(tmp_path / "4", {"many/a.tar.gz": b"text"}, "s3://bucket/many/a.tar.gz")
@@ -90,8 +89,8 @@ def test_what_the_folder_leaves_open_is_listed(tmp_path: Path) -> None:
 
 def test_what_aws_does_not_give_is_refused_by_its_address(tmp_path: Path) -> None:
     class Closed(Bucket):
-        def head_object(self, *, Key: str, **_: str) -> dict[str, int]:  # noqa: N803
-            raise ClientError({"Error": {"Code": "403"}}, "HeadObject")
+        def download_file(self, *_: object, **__: object) -> None:
+            raise ClientError({"Error": {"Code": "403"}}, "GetObject")
 
     account: Any = Closed({"live/1/saved_model.pb": b"graph"})
     with pytest.raises(PackagingError, match=r"s3:/+bucket/live: cannot be read.*s3:GetObject"):

@@ -8,7 +8,7 @@ import pytest
 
 from servable.init.adoption.expressed import convert_live_endpoint
 from servable.init.adoption.live_template import build_live_template, explain_harmless_change
-from tests.servable.adoption.pictures import IMAGE, URI, picture, target, tracking
+from tests.servable.adoption.snapshots import IMAGE, URI, snapshot, target, tracking
 
 CONFIG, POLICY = "AWS::SageMaker::EndpointConfig", "AWS::ApplicationAutoScaling::ScalingPolicy"
 OLD = {"CreationTime": datetime(2026, 6, 17, 12, tzinfo=UTC)}
@@ -22,13 +22,13 @@ def test_a_cooldown_of_zero_is_live_as_zero() -> None:
                    "Properties": target(RoleARN="arn:aws:iam::123456789012:role/own")},
         "Policy": {"Type": POLICY,
                    "Properties": wanted | {"ScalingTargetId": {"Ref": "Target"}}}}}  # fmt: skip
-    live = picture(targets=[target()], policies=[tracking(ScaleInCooldown=0)])
+    live = snapshot(targets=[target()], policies=[tracking(ScaleInCooldown=0)])
     properties = build_live_template(live, after)["Resources"]["Policy"]["Properties"]
     assert properties["TargetTrackingScalingPolicyConfiguration"]["ScaleInCooldown"] == 0
 
 
 def test_a_variant_that_gets_no_traffic_gets_none_from_the_file() -> None:
-    live = picture(variant={"InitialVariantWeight": 0.0}, endpoint={"ProductionVariants": []})
+    live = snapshot(variant={"InitialVariantWeight": 0.0}, endpoint={"ProductionVariants": []})
     assert convert_live_endpoint(live).tables["variants"]["AllTraffic"]["weight"] == 0.0
 
 
@@ -50,7 +50,7 @@ def test_a_variant_that_gets_no_traffic_gets_none_from_the_file() -> None:
 def test_a_change_that_alters_nothing_is_alike_in_effect(
     what: str, before: str | None, after: str | None, live: dict[str, Any]
 ) -> None:
-    assert explain_harmless_change(what, before, after, picture(config=live)) is not None
+    assert explain_harmless_change(what, before, after, snapshot(config=live)) is not None
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_a_change_that_alters_nothing_is_alike_in_effect(
 def test_a_change_that_may_alter_something_is_a_change(
     what: str, before: str | None, after: str | None, live: dict[str, Any]
 ) -> None:
-    assert explain_harmless_change(what, before, after, picture(config=live)) is None
+    assert explain_harmless_change(what, before, after, snapshot(config=live)) is None
 
 
 @pytest.mark.parametrize(("live", "stated"), [(OLD, None), (NEW, {"detailed_observability": True})])
 def test_what_sagemaker_collects_by_the_day_of_creation_goes_on(
     live: dict[str, Any], stated: dict[str, bool] | None
 ) -> None:
-    assert convert_live_endpoint(picture(config=live)).tables.get("metrics") == stated
+    assert convert_live_endpoint(snapshot(config=live)).tables.get("metrics") == stated
 
 
 def test_a_configuration_that_isolates_no_network_loses_nothing() -> None:
-    listed = convert_live_endpoint(picture(config={"EnableNetworkIsolation": False})).not_carried
+    listed = convert_live_endpoint(snapshot(config={"EnableNetworkIsolation": False})).not_carried
     assert not [row for row in listed if "EnableNetworkIsolation" in row.where]
 
 
@@ -114,7 +114,7 @@ def file_template(**more: Any) -> dict[str, Any]:
 
 
 def live(after: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    template = build_live_template(picture(**more), after or file_template())
+    template = build_live_template(snapshot(**more), after or file_template())
     resources: dict[str, Any] = template["Resources"]
     return {name: resource["Properties"] for name, resource in resources.items()}
 
@@ -138,7 +138,7 @@ def test_what_is_live_lies_under_the_file_s_names() -> None:
 
 
 def test_without_an_endpoint_the_name_is_not_live() -> None:
-    without = replace(picture(), endpoint={})
+    without = replace(snapshot(), endpoint={})
     resources = build_live_template(without, file_template())["Resources"]
     assert "EndpointName" not in resources["Endpoint"]["Properties"]
 
@@ -189,7 +189,7 @@ def test_a_pool_s_model_lies_under_the_file_s_name() -> None:
     after["Resources"]["Config"]["Properties"]["ProductionVariants"][0]["InstancePools"] = pools
     live_pools = [{"InstanceType": kind, "ModelNameOverride": "wider"}
                   for kind in ("ml.c5.xlarge", "ml.c6i.xlarge", "ml.m5.xlarge")]  # fmt: skip
-    shown = picture(variant={"InstancePools": live_pools})
+    shown = snapshot(variant={"InstancePools": live_pools})
     shown = replace(shown, models={**shown.models, "wider": {"ExecutionRoleArn": "other"}})
     resources = build_live_template(shown, after)["Resources"]
     assert resources["Wider"]["Properties"]["ExecutionRoleArn"] == "other"
@@ -331,7 +331,7 @@ def test_why_a_change_alters_nothing_is_told(
 ) -> None:
     running = {"VariantName": "AllTraffic", "DesiredInstanceCount": 3}
     told = explain_harmless_change(
-        what, before, after, picture(endpoint={"ProductionVariants": [running]})
+        what, before, after, snapshot(endpoint={"ProductionVariants": [running]})
     )
     assert (told is None) == (why is None)
     assert (why or "") in (told or "")
@@ -340,16 +340,16 @@ def test_why_a_change_alters_nothing_is_told(
 def test_capture_that_was_off_loses_nothing() -> None:
     off = {"DataCaptureConfig": {"EnableCapture": False, "DestinationS3Uri": "s3://x"}}
     told = explain_harmless_change(
-        "DataCaptureConfig.DestinationS3Uri", "s3://x", None, picture(config=off)
+        "DataCaptureConfig.DestinationS3Uri", "s3://x", None, snapshot(config=off)
     )
     assert told == "EnableCapture is false: nothing was captured"
     what = "DataCaptureConfig.DestinationS3Uri"
-    assert explain_harmless_change(what, "s3://x", "s3://y", picture(config=off)) is None
+    assert explain_harmless_change(what, "s3://x", "s3://y", snapshot(config=off)) is None
 
 
 def test_a_container_variable_is_the_same_with_its_key_beside_it() -> None:
     variable = "PrimaryContainer.Environment.SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"
     for what in (variable, f"{variable} (container.gunicorn_timeout_seconds)"):
-        told = explain_harmless_change(what, None, "30", picture())
+        told = explain_harmless_change(what, None, "30", snapshot())
         assert told == "the image's own default, written out"
-        assert explain_harmless_change(what, None, "31", picture()) is None
+        assert explain_harmless_change(what, None, "31", snapshot()) is None

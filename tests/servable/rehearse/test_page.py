@@ -19,14 +19,14 @@ __all__ = ["compared"]
 
 
 @pytest.mark.long
-def test_the_page_of_a_comparison_has_its_verdict_its_picture_and_the_diff(
+def test_the_page_of_a_comparison_has_its_verdict_and_the_diff(
     compared: Callable[..., Result], tmp_path: Path
 ) -> None:
     ran = compared("--compare", "minimum=1,9", "--output", str(tmp_path / "page"))
     assert ran.exception is None, ran.output
     text = (tmp_path / "page" / "report.html").read_text()
     pictures = {file.name for file in (tmp_path / "page" / "pictures").iterdir()}
-    assert pictures == {"comparison.png", "day.png"}
+    assert pictures == {"day.png"}
     policies, day = (
         text.index(f'<strong class="verdict {v}">') for v in ("holds", "does-not-hold")
     )

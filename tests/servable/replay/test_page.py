@@ -13,10 +13,11 @@ from infra.parameters.replay import OutputTolerance, Replay
 from servable.measured import document
 from servable.measured.document import Cell, Tab, format_cell
 from servable.replay.answers import AnswerPair
-from servable.replay.command import _list_output_names
+from servable.replay.command import _find_only_output
 from servable.replay.compare import page
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.gate import ReplayVerdict, format_confidence
+from servable_tensors import UNNAMED_OUTPUT
 from servable_tensors.codecs import CSV
 from tests.conftest import Environment
 from tests.servable.replay.pairs import DEFAULTS, comparison_of, pair_of, pairs, recorded
@@ -151,20 +152,19 @@ def test_the_result_is_one_sentence(gate: ReplayVerdict | None, failing: int, te
 
 
 def test_the_only_output_is_the_signature_s(environment: Environment, project: Path) -> None:
-    assert _list_output_names(environment(), None) == ["prob"]
+    assert _find_only_output(environment(), None) == "prob"
+    assert _find_only_output(None, None) == UNNAMED_OUTPUT
 
     sha = "0" * 64
     stored = f'artifact = {{ uri = "s3://bucket/model.tar.gz", sha256 = "{sha}" }}'
     loaded: ValidFile = environment(**{'saved_model = "model"': stored})
-    assert _list_output_names(loaded, None) == []
-    for variant in ["primary", "other"]:
-        assert _list_output_names(environment(), variant) == (
-            ["prob"] if variant == "primary" else []
-        )
+    assert _find_only_output(loaded, None) == UNNAMED_OUTPUT
+    for variant, name in [("primary", "prob"), ("other", UNNAMED_OUTPUT)]:
+        assert _find_only_output(environment(), variant) == name
 
     loaded = environment()
     (project / "model" / "1" / "saved_model.pb").unlink()
-    assert _list_output_names(loaded, None) == []
+    assert _find_only_output(loaded, None) == UNNAMED_OUTPUT
 
     # --- the outputs of the model
     comparison = Comparison(DEFAULTS, only_output="prob")

@@ -287,7 +287,7 @@ def test_an_environment_of_batches_alone_has_no_endpoint_to_ask(compared: Compar
     compared.loaded = valid(found)
     report = compared.report()
     assert (report.invoke, report.patchable) == (False, None)
-    assert report.notes == ["there is no endpoint: nothing answers a golden request"]
+    assert report.notes == ["there is no endpoint, so that no golden request is sent"]
     assert compared.asked == [name for name in EVERY[:-2] if name != "scaling.compare_scaling"]
 
 

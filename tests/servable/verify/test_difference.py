@@ -90,7 +90,7 @@ def test_a_report_writes_the_environments_name_into_its_commands() -> None:
         "it was deleted outside CloudFormation; restore it: `cdk deploy 'prod/*' --revert-drift`",
         "it was deleted outside CloudFormation; `aws`",
     ]
-    assert "ENV" in RESTORE
+    assert "{environment}" in RESTORE
     assert str(report.differences[1]) == (
         "b: alarm missing: live not there, deployed there; it was deleted outside CloudFormation; `aws`"
     )

@@ -14,7 +14,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check
 from servable.init.adoption.expressed import Expressed, convert_live_endpoint
-from servable.init.adoption.live_picture import LivePicture, read_live_snapshot
+from servable.init.adoption.live_snapshot import LiveSnapshot, read_live_snapshot
 from servable.init.adoption.live_template import (
     COMPARED,
     build_live_template,
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.long
 class Adopted:
     """One live endpoint, the file that was written of it, and the template of that file."""
 
-    picture: LivePicture
+    snapshot: LiveSnapshot
     expressed: Expressed
     loaded: ValidFile
     errors: list[str]
@@ -48,7 +48,7 @@ class Adopted:
         return [
             change
             for change in list_changes(
-                build_live_template(self.picture, self.template), self.template
+                build_live_template(self.snapshot, self.template), self.template
             )
             if change.resource in COMPARED
         ]
@@ -81,8 +81,8 @@ def case(
 
 def adopt(account: Account, root: Path) -> Adopted:
     reads: Any = Reading(account)
-    picture = read_live_snapshot(reads, "endpoint", NAME)
-    result = fetch_models(convert_live_endpoint(picture), reads, root)
+    snapshot = read_live_snapshot(reads, "endpoint", NAME)
+    result = fetch_models(convert_live_endpoint(snapshot), reads, root)
     (root / "environments").mkdir()
     (root / "cdk.json").write_text("{}")
     text = render_environment(result, source=f"endpoint {NAME}")
@@ -92,7 +92,7 @@ def adopt(account: Account, root: Path) -> Adopted:
     found = [str(each) for each in check(loaded) if each.severity is Severity.ERROR]
     with contextlib.redirect_stderr(io.StringIO()):
         template = synthesise_endpoint(loaded)
-    return Adopted(picture, result, loaded, found, template)
+    return Adopted(snapshot, result, loaded, found, template)
 
 
 class Reading:
@@ -113,7 +113,7 @@ def test_the_written_file_passes_the_checks_and_lists_what_it_changes(case: Adop
     silent = [
         change
         for change in case.changes
-        if explain_harmless_change(change.what, change.before, change.after, case.picture) is None
+        if explain_harmless_change(change.what, change.before, change.after, case.snapshot) is None
         and not _is_listed(change, listed)
     ]
     assert silent == []
@@ -148,8 +148,8 @@ def test_what_no_template_shows_is_listed(
     live = LiveEndpoint(Account(embedded, launcher))
     LIVE[name](live)
     live.make()
-    picture = read_live_snapshot(Reading(live.account), "endpoint", NAME)  # type: ignore[arg-type]
-    assert row in [each.where for each in convert_live_endpoint(picture).not_carried]
+    snapshot = read_live_snapshot(Reading(live.account), "endpoint", NAME)  # type: ignore[arg-type]
+    assert row in [each.where for each in convert_live_endpoint(snapshot).not_carried]
 
 
 def test_a_secret_is_left_out_and_named(adopted_secret: Adopted) -> None:

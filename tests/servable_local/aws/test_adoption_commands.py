@@ -66,12 +66,6 @@ def test_init_writes_no_secret(folder: Folder) -> None:
     assert "hunter2" not in adopted(folder).read_text()
 
 
-def test_init_ends_with_the_replay_of_what_was_captured(folder: Folder) -> None:
-    ran = folder.init("--from-endpoint", "ranker", "--name", "dev")
-    place = f"s3://archives-{folder.number}/captured/ranker"
-    assert f"servable replay dev --captured {place} --gate" in ran.output
-
-
 def test_the_answer_to_a_request_becomes_a_golden_one(folder: Folder) -> None:
     (folder.root / "request.json").write_text('{"inputs": [1]}')
     adopted(folder, "--request", "request.json")

@@ -1,8 +1,8 @@
-"""Live pictures, put together by hand: no AWS answers."""
+"""Live snapshots, put together by hand: no AWS answers."""
 
 from typing import Any
 
-from servable.init.adoption.live_picture import LiveArchive, LivePicture
+from servable.init.adoption.live_snapshot import LiveArchive, LiveSnapshot
 
 ARN = "arn:aws:sagemaker:us-east-1:123456789012"
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:2.20-cpu-py312"
@@ -10,7 +10,7 @@ URI = "s3://team/run-7/model.tar.gz"
 ARCHIVE = LiveArchive(sha256="a" * 64, size_bytes=12, size_gib=0.001, models={"ranker": [1]})
 
 
-def picture(
+def snapshot(
     *,
     container: dict[str, Any] | None = None,
     model: dict[str, Any] | None = None,
@@ -19,7 +19,7 @@ def picture(
     endpoint: dict[str, Any] | None = None,
     archive: LiveArchive = ARCHIVE,
     **more: Any,
-) -> LivePicture:
+) -> LiveSnapshot:
     """One real-time endpoint of one variant; each argument adds fields, or replaces them."""
     live = {
         "VariantName": "AllTraffic",
@@ -29,7 +29,7 @@ def picture(
         "InitialVariantWeight": 1.0,
         **(variant or {}),
     }
-    return LivePicture(
+    return LiveSnapshot(
         account="123456789012",
         region="us-east-1",
         endpoint={

@@ -4,11 +4,10 @@ import datetime
 import math
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from infra.catalog import images
 from infra.catalog.images import find_modules
@@ -19,12 +18,19 @@ from model_packaging.verification import Verified, verify
 from servable.project.account import Account, AwsError, choose_remedy, fetch_or_none
 
 Described = Mapping[str, Any]
-Answer = TypeVar("Answer")
-# CloudFormation puts it on what it makes:
+# CloudFormation adds it to the resources that it creates:
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-resource-tags.html
 STACK_TAG = "aws:cloudformation:stack-name"
 # The image unpacks into /opt/ml/model, and names a model after the folder of its versions.
 AT_ROOT = "model"
+STARTS_GUNICORN = ("code/inference.py", "code/lib", "code/requirements.txt")
+_ARNS = ("EndpointArn", "EndpointConfigArn", "ModelArn")
+# Field of the snapshot, Describe operation in words, key of its response.
+_SCALING = (
+    ("targets", "scalable targets", "ScalableTargets"),
+    ("policies", "scaling policies", "ScalingPolicies"),
+    ("scheduled", "scheduled actions", "ScheduledActions"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +43,12 @@ class LiveArchive:
     """Size of its files, rounded up to a thousandth."""
     models: Mapping[str, Sequence[int]]
     """Model to its versions, as the container names them."""
-    code: bool = False
-    """Whether code/ starts Gunicorn."""
-    requirements: bool = False
-    """Whether it has code/requirements.txt."""
     problems: Sequence[str] = ()
     """Reasons why the container would not serve it, each a whole sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LivePicture:
+class LiveSnapshot:
     """A snapshot of one endpoint, or of a configuration or a model without one.
 
     Fields of resources that don't exist are empty.
@@ -60,7 +62,7 @@ class LivePicture:
     packages: Mapping[str, Described] = field(default_factory=dict)
     """Model packages, by ARN."""
     archives: Mapping[str, LiveArchive] = field(default_factory=dict)
-    """By address s3://…"""
+    """By S3 URI."""
     prefixes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Prefix of a multi-model endpoint, or of uncompressed files, to the names of the objects below it."""
     targets: Sequence[Described] = ()
@@ -70,26 +72,26 @@ class LivePicture:
     composites: Sequence[Described] = ()
     """Composite alarms on the states of these alarms."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Tags of the endpoint, or of what is read without one."""
+    """Tags of the endpoint, or of the configuration or model that is read without one."""
     other_tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Tags of its configuration and models, by words for the resource."""
     log_group: Described = field(default_factory=dict)
     stacks_of_roles: Mapping[str, str] = field(default_factory=dict)
-    """ARN of an execution role to the stack that made it."""
+    """ARN of an execution role to the stack that created it."""
     unread: Mapping[str, str] = field(default_factory=dict)
-    """What could not be read, to the reason."""
+    """Each resource or list that couldn't be read, to the reason."""
 
 
 def read_live_snapshot(
     account: Account, kind: str, name: str, *, archives: bool = True
-) -> LivePicture:
+) -> LiveSnapshot:
     """Read the deployed resources.
 
     `kind`: endpoint, config, or model. `archives`: download the archives to compute their hashes.
     Raises `PackagingError` if the resource doesn't exist or can't be read.
     """
     try:
-        return _Reader(account).read_snapshot(**{kind: name}, archives=archives)
+        return _Reader(account).read_snapshot(kind, name, archives=archives)
     except AwsError as wrong:
         remedy = choose_remedy(wrong, "check credentials, region and network")
         raise PackagingError(Path(name), f"cannot be read: {wrong}", remedy) from None
@@ -101,65 +103,48 @@ class _Reader:
         self._sagemaker = account.client("sagemaker")
         self._unread: dict[str, str] = {}
 
-    def read_snapshot(
-        self,
-        *,
-        endpoint: str | None = None,
-        config: str | None = None,
-        model: str | None = None,
-        archives: bool,
-    ) -> LivePicture:
-        live: Described = {}
-        configuration: Described = {}
-        if endpoint is not None:
-            live = self._describe("endpoint", "Endpoint", endpoint)
-            config = live["EndpointConfigName"]
-        if config is not None:
-            configuration = self._describe("endpoint_config", "EndpointConfig", config)
-        names = [model] if model else list(dict.fromkeys(iterate_model_names(configuration)))
-        models = {name: self._describe("model", "Model", name) for name in names}
-        arns = _list_container_values(models, "ModelPackageName")
-        packages = {arn: self._describe_package(arn) for arn in arns}
-        containers = [*map(find_container, models.values())]
+    def read_snapshot(self, kind: str, name: str, *, archives: bool) -> LiveSnapshot:
+        endpoint = self._describe("endpoint", "Endpoint", name) if kind == "endpoint" else {}
+        config: Described = {}
+        if kind != "model":
+            of_endpoint = endpoint.get("EndpointConfigName", name)
+            config = self._describe("endpoint_config", "EndpointConfig", of_endpoint)
+        names = [name] if kind == "model" else dict.fromkeys(iterate_model_names(config))
+        models = {each: self._describe("model", "Model", each) for each in names}
+        containers = [find_container(model) for model in models.values()]
+        packages = {
+            arn: self._sagemaker.describe_model_package(ModelPackageName=arn)
+            for container in containers
+            if (arn := container.get("ModelPackageName"))
+        }
         held = map(find_package_container, packages.values())
-        addresses = [find_data_uri(each) for each in (*containers, *held)]
-        resource = f"endpoint/{endpoint}/variant/"
-        targets = self._list_scaling("scalable_targets", "ScalableTargets", resource)
-        alarms = self._list_alarms(endpoint) if endpoint else []
-        beneath = {"endpoint configuration": configuration} if live else {}
-        if configuration:
-            beneath |= {f"model {name}": described for name, described in models.items()}
-        return LivePicture(
+        uris = dict.fromkeys(find_data_uri(each) for each in (*containers, *held))
+        beneath = {"endpoint configuration": config} if endpoint else {}
+        if config:
+            beneath |= {f"model {each}": described for each, described in models.items()}
+        version = find_image_version(containers)
+        return LiveSnapshot(
             account=self._account.number,
             region=self._account.region,
-            endpoint=live,
-            config=configuration,
+            endpoint=endpoint,
+            config=config,
             models=models,
             packages=packages,
             archives={
-                uri: self._read_archive(uri, find_image_version(containers))
-                for uri in dict.fromkeys(addresses)
-                if uri and uri.endswith(".tar.gz") and archives
+                uri: self._read_archive(uri, version)
+                for uri in uris
+                if archives and uri and uri.endswith(".tar.gz")
             },
             prefixes={
                 uri: self._list_names_below(uri)
-                for uri in dict.fromkeys(addresses)
+                for uri in uris
                 if uri and not uri.endswith(".tar.gz")
             },
-            targets=targets if endpoint else (),
-            policies=self._list_scaling("scaling_policies", "ScalingPolicies", resource)
-            if targets
-            else (),
-            scheduled=self._list_scaling("scheduled_actions", "ScheduledActions", resource)
-            if targets
-            else (),
-            alarms=alarms,
-            composites=self._list_composites(alarms),
-            tags=self._list_tags(live or configuration or next(iter(models.values()))),
+            tags=self._list_tags(endpoint or config or models[name]),
             other_tags={what: self._list_tags(described) for what, described in beneath.items()},
-            log_group=self._find_log_group(endpoint) if endpoint else {},
             stacks_of_roles=self._find_role_stacks(models),
             unread=self._unread,
+            **(self._read_around(name) if endpoint else {}),
         )
 
     def _describe(self, call: str, kind: str, name: str) -> Described:
@@ -175,39 +160,39 @@ class _Reader:
             )
         return described
 
-    def _read_or_note(self, what: str, read: Callable[[], Answer], otherwise: Answer) -> Answer:
-        """Return what `read` returns, or `otherwise` if AWS returns an error.
+    def _list(self, what: str, *operation: str, **parameters: Any) -> list[Any]:
+        """Return all items of a paginated operation, or [] if AWS returns an error.
 
-        The error is recorded, so that `otherwise` isn't mistaken for a missing resource.
+        The error is recorded under `what`, so that [] isn't mistaken for missing resources.
         """
         try:
-            return read()
+            return list(self._account.iterate_items(*operation, **parameters))
         except AwsError as wrong:
             self._unread[what] = str(wrong)
-            return otherwise
+            return []
 
-    def _describe_package(self, arn: str) -> Described:
-        answer: Described = self._sagemaker.describe_model_package(ModelPackageName=arn)
-        return answer
-
-    def _list_scaling(self, what: str, key: str, resource: str) -> list[Described]:
-        def read() -> list[Described]:
-            pages = self._account.iterate_items(
-                "application-autoscaling", f"describe_{what}", key, ServiceNamespace="sagemaker"
-            )
-            # Application Auto Scaling keeps the name as it was registered, SageMaker in any case.
-            return [
-                each for each in pages if each["ResourceId"].lower().startswith(resource.lower())
-            ]
-
-        return self._read_or_note(what.replace("_", " "), read, [])
-
-    def _list_alarms(self, endpoint: str) -> list[Described]:
-        def read() -> list[Described]:
-            pages = self._account.iterate_items("cloudwatch", "describe_alarms", "MetricAlarms")
-            return [alarm for alarm in pages if _is_watching(alarm, endpoint)]
-
-        return self._read_or_note("alarms", read, [])
+    def _read_around(self, endpoint: str) -> dict[str, Any]:
+        """Return the scaling, the alarms, and the log group of an endpoint."""
+        read: dict[str, Any] = {}
+        resource = f"endpoint/{endpoint}/variant/".lower()
+        for field_name, what, key in _SCALING:
+            if field_name == "targets" or read["targets"]:
+                listed = self._list(what, "application-autoscaling",
+                                    f"describe_{what.replace(' ', '_')}", key,
+                                    ServiceNamespace="sagemaker")  # fmt: skip
+                # Application Auto Scaling keeps the name as it was registered, SageMaker in any case.
+                read[field_name] = [
+                    each for each in listed if each["ResourceId"].lower().startswith(resource)
+                ]
+        listed = self._list("alarms", "cloudwatch", "describe_alarms", "MetricAlarms")
+        read["alarms"] = [alarm for alarm in listed if _is_watching(alarm, endpoint)]
+        if read["alarms"]:
+            read["composites"] = self._list_composites(read["alarms"])
+        name = f"/aws/sagemaker/Endpoints/{endpoint}"
+        groups = self._list("log group", "logs", "describe_log_groups", "logGroups",
+                            logGroupNamePrefix=name)  # fmt: skip
+        read["log_group"] = next((group for group in groups if group["logGroupName"] == name), {})
+        return read
 
     def _list_composites(self, alarms: Sequence[Described]) -> list[Described]:
         """Return the composite alarms that depend on `alarms`.
@@ -215,63 +200,35 @@ class _Reader:
         DescribeAlarms returns composite alarms only on request.
         """
         named = "|".join(re.escape(alarm["AlarmName"]) for alarm in alarms)
-
-        def read() -> list[Described]:
-            pages = self._account.iterate_items("cloudwatch", "describe_alarms", "CompositeAlarms",
-                                        AlarmTypes=["CompositeAlarm"])  # fmt: skip
-            # ALARM(name), ALARM("name"), ALARM(arn:…:name)
-            return [
-                each for each in pages if re.search(rf"""[(:"']({named})["')]""", each["AlarmRule"])
-            ]
-
-        return self._read_or_note("composite alarms", read, []) if alarms else []
+        listed = self._list("composite alarms", "cloudwatch", "describe_alarms", "CompositeAlarms",
+                            AlarmTypes=["CompositeAlarm"])  # fmt: skip
+        # ALARM(name), ALARM("name"), ALARM(arn:…:name)
+        rule = re.compile(rf"""[(:"']({named})["')]""")
+        return [each for each in listed if rule.search(each["AlarmRule"])]
 
     def _list_tags(self, described: Described) -> dict[str, str]:
         arn = next(described[key] for key in _ARNS if key in described)
-
-        def read() -> dict[str, str]:
-            pages = self._account.iterate_items("sagemaker", "list_tags", "Tags", ResourceArn=arn)
-            return {tag["Key"]: tag["Value"] for tag in pages}
-
-        return self._read_or_note("tags", read, {})
-
-    def _find_log_group(self, endpoint: str) -> Described:
-        name = f"/aws/sagemaker/Endpoints/{endpoint}"
-
-        def read() -> Described:
-            pages = self._account.iterate_items(
-                "logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name
-            )
-            return next((group for group in pages if group["logGroupName"] == name), {})
-
-        return self._read_or_note("log group", read, {})
+        tags = self._list("tags", "sagemaker", "list_tags", "Tags", ResourceArn=arn)
+        return {tag["Key"]: tag["Value"] for tag in tags}
 
     def _find_role_stacks(self, models: Mapping[str, Described]) -> dict[str, str]:
         stacks: dict[str, str] = {}
-        none: list[Described] = []
         for arn in dict.fromkeys(each.get("ExecutionRoleArn", "") for each in models.values()):
             name = arn.rpartition("/")[2]
-            for tag in self._read_or_note(
-                f"role {name}", partial(self._list_role_tags, name), none
-            ):
+            try:
+                role = self._account.client("iam").get_role(RoleName=name)["Role"]
+            except AwsError as wrong:
+                self._unread[f"role {name}"] = str(wrong)
+                continue
+            for tag in role.get("Tags", []):
                 if tag["Key"] == STACK_TAG:
                     stacks[arn] = tag["Value"]
         return stacks
 
-    def _list_role_tags(self, name: str) -> list[Described]:
-        role = self._account.client("iam").get_role(RoleName=name)["Role"]
-        return [*role.get("Tags", [])]
-
     def _list_names_below(self, prefix: str) -> list[str]:
         bucket, _, key = prefix.removeprefix("s3://").partition("/")
-
-        def read() -> list[str]:
-            pages = self._account.iterate_items(
-                "s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=key
-            )
-            return [each["Key"].removeprefix(key) for each in pages]
-
-        return self._read_or_note(prefix, read, [])
+        listed = self._list(prefix, "s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=key)
+        return [each["Key"].removeprefix(key) for each in listed]
 
     def _read_archive(self, uri: str, tensorflow: str) -> LiveArchive:
         bucket, _, key = uri.removeprefix("s3://").partition("/")
@@ -283,7 +240,7 @@ class _Reader:
                 remedy = "check your credentials (s3:GetObject, and kms:Decrypt of its key)"
                 raise PackagingError(Path(uri), f"cannot be read: {wrong}", remedy) from None
             modules = find_modules(tensorflow) or find_modules(images.list_versions()[-1])
-            assert modules is not None  # of the newest image they are known
+            assert modules is not None  # those of the newest image are known
             try:
                 verified = verify(file, python=modules.python, provided=modules.modules)
             except PackagingError as refusal:
@@ -299,21 +256,14 @@ def build_archive(verified: Verified, size_bytes: int, *, hidden: str = "") -> L
     models: dict[str, list[int]] = {}
     for model, version, _ in verified.versions:
         models.setdefault(model or AT_ROOT, []).append(version)
-    files = {member.name.removeprefix("./") for member in verified.members}
     unpacked = sum(member.bytes for member in verified.members)
     return LiveArchive(
         sha256=verified.sha256,
         size_bytes=size_bytes,
         size_gib=math.ceil(unpacked / BYTES_PER_GIB * 1000) / 1000,
         models=models,
-        code=any(name.startswith(STARTS_GUNICORN) for name in files),
-        requirements="code/requirements.txt" in files,
         problems=[text.replace(f"{hidden}: ", "") for text in verified.problems],
     )
-
-
-STARTS_GUNICORN = ("code/inference.py", "code/lib", "code/requirements.txt")
-_ARNS = ("EndpointArn", "EndpointConfigArn", "ModelArn")
 
 
 def iterate_variants(config: Described) -> Iterator[tuple[Described, bool]]:
@@ -386,11 +336,6 @@ def find_data_uri(container: Described) -> str | None:
     if url is not None and (match := _HTTPS.fullmatch(url)):
         return "s3://" + "/".join(filter(None, (match["host"], match["path"])))
     return url
-
-
-def _list_container_values(models: Mapping[str, Described], key: str) -> list[str]:
-    values = [find_container(model).get(key) for model in models.values()]
-    return [*dict.fromkeys(filter(None, values))]
 
 
 def find_image_version(containers: Sequence[Described]) -> str:

@@ -10,8 +10,8 @@ from infra.catalog import images
 from infra.catalog.images import find_modules
 from model_packaging.refusal import PackagingError
 from model_packaging.verification import Verified, verify
-from servable.init.adoption.live_picture import (
-    LivePicture,
+from servable.init.adoption.live_snapshot import (
+    LiveSnapshot,
     build_archive,
     find_container,
     find_data_uri,
@@ -49,9 +49,9 @@ def made(account: LocalAccount, *cases: str, body: bytes = ARCHIVE) -> LiveEndpo
     return live
 
 
-def picture(
+def snapshot(
     account: LocalAccount, kind: str = "endpoint", name: str = NAME, **how: bool
-) -> LivePicture:
+) -> LiveSnapshot:
     return read_live_snapshot(reads(account), kind, name, **how)
 
 
@@ -83,7 +83,7 @@ def test_an_endpoint_is_read_with_all_that_belongs_to_it(account: LocalAccount) 
         group = f"/aws/sagemaker/Endpoints/{name}"
         if not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
             logs.create_log_group(logGroupName=group)
-    found = picture(account)
+    found = snapshot(account)
     assert (found.account, found.region, found.unread) == (account.number, "us-east-1", {})
     assert (found.endpoint["EndpointName"], found.config["EndpointConfigName"]) == (NAME, "config")
     assert [*found.models] == [MODEL]
@@ -104,25 +104,25 @@ def test_an_endpoint_is_read_with_all_that_belongs_to_it(account: LocalAccount) 
 
 def test_the_archive_is_verified_or_left_alone(account: LocalAccount) -> None:
     live = made(account, body=archive(root="half", files={"code/inference.py": CODE}))
-    ((uri, found),) = picture(account).archives.items()
-    assert (uri, found.models, found.code) == (live.uri, {"half": [1]}, True)
-    assert (found.requirements, picture(account, archives=False).archives) == (False, {})
+    ((uri, found),) = snapshot(account).archives.items()
+    assert (uri, found.models) == (live.uri, {"half": [1]})
+    assert snapshot(account, archives=False).archives == {}
 
 
 def test_a_configuration_or_a_model_alone_is_read(account: LocalAccount) -> None:
     live = made(account, "tags of the model and the configuration", "tracking")
-    config = picture(account, "config", "config")
+    config = snapshot(account, "config", "config")
     assert (config.endpoint, config.config["EndpointConfigName"]) == ({}, "config")
     assert (config.tags, [*config.other_tags]) == ({"cost": "42"}, [f"model {MODEL}"])
-    assert (config.targets, config.policies, config.alarms, config.log_group) == ((), (), [], {})
-    model = picture(account, "model", MODEL)
+    assert (config.targets, config.policies, config.alarms, config.log_group) == ((), (), (), {})
+    model = snapshot(account, "model", MODEL)
     assert (model.config, [*model.models], model.tags) == ({}, [MODEL], {"model-owner": "ranking"})
     assert (model.other_tags, [*model.archives]) == ({}, [live.uri])
 
 
 def test_files_below_a_prefix_are_listed_by_their_names(account: LocalAccount) -> None:
     made(account, "multi-model")
-    found = picture(account)
+    found = snapshot(account)
     ((prefix, names),) = found.prefixes.items()
     assert prefix.endswith("/many/")
     assert (sorted(names), found.archives) == (["first.tar.gz", "second.tar.gz"], {})
@@ -130,7 +130,7 @@ def test_files_below_a_prefix_are_listed_by_their_names(account: LocalAccount) -
 
 def test_a_package_and_its_archive_are_read(account: LocalAccount) -> None:
     live = made(account, "a version of the registry")
-    found = picture(account)
+    found = snapshot(account)
     ((arn, package),) = found.packages.items()
     assert arn.endswith("/ranker/1")
     assert find_package_container(package)["ModelDataUrl"] == live.uri
@@ -142,7 +142,7 @@ def test_a_role_of_a_stack_names_the_stack(account: LocalAccount) -> None:
     tag = {"Key": "aws:cloudformation:stack-name", "Value": "old"}
     account.client("iam").tag_role(RoleName="sagemaker", Tags=[{"Key": "x", "Value": "y"}, tag])
     live.make()
-    assert picture(account).stacks_of_roles == {live.role: "old"}
+    assert snapshot(account).stacks_of_roles == {live.role: "old"}
 
 
 def test_what_does_not_exist_is_refused_with_the_nearest_name(account: LocalAccount) -> None:
@@ -151,7 +151,7 @@ def test_what_does_not_exist_is_refused_with_the_nearest_name(account: LocalAcco
         with pytest.raises(
             PackagingError, match=f"of that name in account {account.number}.*{near}"
         ):
-            picture(account, kind, f"{near}x")
+            snapshot(account, kind, f"{near}x")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_what_is_no_archive_is_refused_by_its_address(account: LocalAccount) -> 
     account.put_archive(b"text", "run-7/model.tar.gz")
     live.make()
     with pytest.raises(PackagingError, match=r"s3:/+archives-\d+/run-7/model\.tar\.gz"):
-        picture(account)
+        snapshot(account)
 
 
 # --- what the answers of AWS mean
@@ -202,18 +202,14 @@ def verified(file: Path) -> Verified:
     return verify(file, python=modules.python, provided=modules.modules)
 
 
-def test_an_adoption_needs_versions_code_and_size_of_an_archive(tmp_path: Path) -> None:
+def test_an_adoption_needs_versions_and_size_of_an_archive(tmp_path: Path) -> None:
     file = tmp_path / "model.tar.gz"
     file.write_bytes(archive(files={"code/inference.py": CODE, "code/requirements.txt": b""}))
     found = build_archive(verified(file), 12, hidden=str(file))
     assert (found.models, found.size_bytes, found.problems) == ({"model": [1]}, 12, [])
-    assert (found.code, found.requirements) == (True, True)
     unpacked = sum(member.bytes for member in verified(file).members)
     assert found.size_gib - 0.001 < unpacked / (1 << 30) <= found.size_gib
     assert round(found.size_gib * 1000) == found.size_gib * 1000
-    file.write_bytes(archive(files={"code/other.py": b"", "requirements.txt": b""}))
-    found = build_archive(verified(file), 12)
-    assert (found.code, found.requirements) == (False, False)
 
 
 HOST = "s3.us-east-1.amazonaws.com"

@@ -1,0 +1,126 @@
+"""`servable init --from-endpoint`, from the snapshot to the files, the list, and the next commands."""
+
+import io
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable.init import from_live
+from servable.init.adoption.live_snapshot import LiveSnapshot
+from servable.init.from_live import LiveSource, write_live_environment
+from servable.project.folder import FOLDER
+from tests.servable.adoption.snapshots import snapshot
+
+ANSWER, REQUEST = b'{"predictions": [0.5]}', b'{"instances": [1]}'
+CAPTURE = {"DestinationS3Uri": "s3://team/captured/", "InitialSamplingPercentage": 20,
+           "CaptureOptions": [{"CaptureMode": "Input"}]}  # fmt: skip
+
+
+class Owner:
+    """An `Account` whose endpoint returns ANSWER, or an error."""
+
+    fails = False
+
+    def __init__(self, **_: object) -> None:
+        pass
+
+    def check_credentials(self) -> None:
+        pass
+
+    def client(self, service: str) -> "Owner":
+        assert service == "sagemaker-runtime"
+        return self
+
+    def invoke_endpoint(self, **asked: Any) -> dict[str, io.BytesIO]:
+        expected = {"EndpointName": "ranker", "Body": REQUEST, "ContentType": "application/json"}
+        assert asked == expected
+        if self.fails:
+            raise ClientError({"Error": {"Code": "ModelError", "Message": "no"}}, "InvokeEndpoint")
+        return {"Body": io.BytesIO(ANSWER)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(from_live, "Account", Owner)
+    for ending in ("json", "bin"):
+        (tmp_path / f"request.{ending}").write_bytes(REQUEST)
+    return tmp_path
+
+
+def adopt(
+    monkeypatch: pytest.MonkeyPatch, live: LiveSnapshot, request: str | None = None, **how: Any
+) -> int:
+    monkeypatch.setattr(from_live, "read_live_snapshot", lambda *_: live)
+    fields: dict[str, Any] = {"kind": "endpoint", "name": "ranker", "environment": "dev"}
+    source = LiveSource(
+        **fields | how,
+        endpoint_name=None,
+        request=None if request is None else Path(request),
+        local=False,
+        account="123456789012",
+        region="us-east-1",
+    )
+    return write_live_environment(source, FOLDER, as_json=request is None)
+
+
+def test_files_and_rows_are_printed_and_the_answer_is_a_golden_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    live = snapshot(config={"DataCaptureConfig": CAPTURE}, tags={"aws:x": "y"})
+    assert adopt(monkeypatch, live, "request.json") == 0
+    golden = folder / "golden" / "dev"
+    bodies = [(golden / name).read_bytes() for name in ("request.json", "answer.json")]
+    assert bodies == [REQUEST, ANSWER]
+    tables = tomllib.loads((folder / "environments" / "dev.toml").read_text())
+    names = {"request": "golden/dev/request.json", "answer": "golden/dev/answer.json"}
+    assert tables["models"]["ranker"]["golden"] == names
+    lines = capsys.readouterr().out.splitlines()
+    written = [line.removesuffix(": written") for line in lines if line.endswith(": written")]
+    assert written[-3:] == ["environments/dev.toml", *names.values()]
+    assert all((folder / name).is_file() for name in written)
+    heading = lines.index("Alike in effect, or kept outside the file:")
+    assert lines[heading + 1] == "  tag aws:x = y: AWS's own tag"
+    assert lines[lines.index("next:") + 1 :] == [
+        "  servable check dev",
+        "  servable plan dev --adopt ranker",
+        "  servable replay dev --captured s3://team/captured/ranker --gate",
+        "  servable golden dev --from-captured s3://team/captured/ranker --write",
+        "  npm ci && export PATH=$PWD/node_modules/.bin:$PATH    # the CDK CLI",
+        "  cdk bootstrap aws://123456789012/us-east-1    # once for an account and region",
+        "  cdk deploy 'dev/*'",
+        "  servable verify dev",
+    ]
+
+
+def test_json_has_the_files_the_list_and_the_commands(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert adopt(monkeypatch, snapshot(tags={"aws:x": "y"}), kind="model", name="ranker-1") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["environment"], found["files"][-1]) == ("dev", "environments/dev.toml")
+    row = {"where": "tag aws:x", "value": "y", "reason": "AWS's own tag", "effect": "none"}
+    assert row in found["not_carried"]
+    assert [step for step in found["next"] if "plan" in step or "replay" in step] == []
+    assert found["fetched"] == {}
+
+
+@pytest.mark.parametrize(
+    ("request_file", "fails", "problem"),
+    [
+        ("request.bin", False, "its ending '.bin' has no known content type"),
+        ("request.json", True, "ranker does not answer it"),
+    ],
+)
+def test_without_an_answer_nothing_is_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    request_file: str, fails: bool, problem: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(Owner, "fails", fails)
+    assert adopt(monkeypatch, snapshot(), request_file) == 1
+    assert problem in capsys.readouterr().err
+    assert sorted(path.name for path in folder.iterdir()) == ["request.bin", "request.json"]

@@ -228,7 +228,7 @@ def test_what_the_parent_learnt_is_not_the_childs(server: RuntimeServer) -> None
         endpoint.predict(x=np.zeros(1))
 
         def learnt() -> bool:
-            return endpoint._calls._json_only
+            return endpoint._json_only
 
         assert (learnt(), Child(learnt).result()) == (True, False)
 

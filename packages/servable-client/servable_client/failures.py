@@ -158,10 +158,7 @@ def build_container_error(
 
 
 def _extract_message(words: str) -> str:
-    """Return the message of an error response, or its text if it isn't JSON with a message.
-
-    TensorFlow Serving sends {"error": "…"}, Falcon "description".
-    """
+    """Return TensorFlow Serving's "error" or Falcon's "description"; otherwise the whole text."""
     try:
         answer = json.loads(words)
         reason = answer["error"] if "error" in answer else answer["description"]

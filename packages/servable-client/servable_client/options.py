@@ -88,11 +88,10 @@ class Options:
             raise BadInputError(f"timeout_seconds {self.timeout_seconds!r}: give more than 0")
 
     def apply_changes(self, **changes: Any) -> "Options":
-        """Return a copy with changes to fields of this class and of `Selection`.
-
-        None changes nothing. Raises TypeError for a name that neither class has.
-        """
+        """Return a copy with the changes that aren't None. Raises TypeError for an unknown name."""
         options = {name: value for name, value in changes.items() if value is not None}
+        if not options:
+            return self
         selected = {name: options.pop(name) for name in [*options] if name in _SELECTED}
         if selected:
             options["selection"] = replace(self.selection, **selected)

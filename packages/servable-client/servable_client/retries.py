@@ -27,15 +27,6 @@ WAKE_LOOK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wake:
-    """The time to wait for an endpoint that is scaled to zero, and the callback for that wait."""
-
-    seconds: float = 0.0
-    waiting: Callable[[float], None] = lambda seconds: None
-    """Called once for each request that finds it asleep, with the most seconds that it then waits."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Backoff:
     attempts: int = 6
     """Attempts in all. Waits of up to 0.1, 0.2 … 1.6 s lie between them: a burst's length."""
@@ -49,13 +40,21 @@ class Backoff:
 
 
 class Retries:
-    """The retries of all requests to one endpoint. Thread-safe."""
+    """The retries of all requests to one endpoint. Thread-safe.
+
+    `wake_seconds`: the time to wait for an endpoint that is scaled to zero; `waiting` is then
+    called with it, once for each request.
+    """
 
     def __init__(
-        self, backoff: Backoff, sleep: Callable[[float], None] = time.sleep, wake: Wake = Wake()
+        self,
+        backoff: Backoff,
+        sleep: Callable[[float], None] = time.sleep,
+        wake_seconds: float = 0.0,
+        waiting: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        self._backoff, self._wake = backoff, wake
-        self._sleep = sleep
+        self._backoff, self._sleep = backoff, sleep
+        self._wake_seconds, self._waiting = wake_seconds, waiting
         start_in_each_process(self)
 
     def _start(self) -> None:
@@ -90,10 +89,12 @@ class Retries:
                 if last and failure.executed == "no":
                     failure.executed = last.executed
                 failure.attempts, last = attempts, failure
-                if isinstance(failure, AsleepError) and self._wake.seconds > 0:
-                    awake_by = awake_by or self._start_waiting()
+                if isinstance(failure, AsleepError) and self._wake_seconds > 0:
+                    if awake_by is None:
+                        self._waiting(self._wake_seconds)
+                        awake_by = Deadline(self._wake_seconds)
                     if awake_by.compute_seconds_left() <= 0:
-                        failure.message += f"; it did not wake within {self._wake.seconds:g} s"
+                        failure.message += f"; it did not wake within {self._wake_seconds:g} s"
                         raise
                     self._sleep(min(WAKE_LOOK_SECONDS, awake_by.compute_seconds_left()))
                     attempts, deadline = 0, Deadline(deadline.seconds)
@@ -108,10 +109,6 @@ class Retries:
                         until = time.monotonic() + wait
                         self._throttled_until = max(self._throttled_until, until)
             self._wait(wait, deadline)
-
-    def _start_waiting(self) -> Deadline:
-        self._wake.waiting(self._wake.seconds)
-        return Deadline(self._wake.seconds)
 
     def _wait(self, seconds: float, deadline: Deadline) -> None:
         if seconds > 0:

@@ -29,12 +29,6 @@ class Settings:
     timeout_seconds: int | None = None
     """Timeout of a request in seconds, if it is to be less than the container's."""
 
-    def can_relay_text(self, body_bytes: int) -> bool:
-        """Return whether to relay a JSON or CSV body of this size unchanged to the REST port."""
-        if self.transport == "auto":
-            return self.grpc_from_bytes is None or body_bytes < self.grpc_from_bytes
-        return self.transport == "rest"
-
 
 def read_settings(variables: Mapping[str, str]) -> Settings:
     """Read the settings. Raises `ValueError`; the container then does not start."""

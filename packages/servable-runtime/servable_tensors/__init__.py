@@ -8,10 +8,7 @@ MOST_DIMENSIONS = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/t
 
 
 class TensorError(Exception):
-    """The error of bytes or arrays that cannot be converted to each other.
-
-    The message states what came, what is allowed, and what to do.
-    """
+    """The error of bytes or arrays that cannot be converted: what came, what is allowed, what to do."""
 
 
 class TensorTooLargeError(TensorError):

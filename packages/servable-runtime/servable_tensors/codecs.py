@@ -98,17 +98,13 @@ class Codec(ABC):
         raise TypeError(f"{self.content_type} is not a text format")
 
     def relay_reply(self, reply: bytes) -> bytes | None:
-        """Return the response's body from a PredictResponse's bytes, without arrays.
-
-        Returns None if arrays are needed in between.
-        """
+        """Return the response's body from a PredictResponse's bytes, or None if arrays are needed."""
         return None
 
     def explain(self, body: bytes, signature: Signature) -> None:
-        """Raise a `TensorError` that names what in the body does not fit the signature.
+        """Raise a `TensorError` that names what in a body, which a model server rejected, does not fit.
 
-        It raises nothing if all fits. It is called for a body that a model server has rejected.
-        Text above 512 KiB is not read.
+        It raises nothing if all fits, and does not read text above 512 KiB.
         """
         if len(body) <= MOST_EXPLAINED_BYTES:
             self.read_request(body, signature)
@@ -127,10 +123,7 @@ class Codec(ABC):
 
 
 class _Text(Codec):
-    """The base class of text codecs: one value, lists, or lines.
-
-    The container accepts these formats without code.
-    """
+    """The base class of text codecs, whose formats the container accepts without code."""
 
     own_answer, is_text = JSON, True
 
@@ -181,10 +174,7 @@ class JsonLinesCodec(_Text):
 
 
 class JsonRecordsCodec(JsonLinesCodec):
-    """The codec for JSON lines with one response line for each, however many.
-
-    A transform job's lines are such.
-    """
+    """The codec for JSON lines, as of a transform job, with one response line for each."""
 
     def to_json(self, body: bytes) -> bytes:
         return text_bodies.from_records(body)
@@ -262,10 +252,7 @@ class NpzCodec(Codec):
 
 
 class ProtobufCodec(Codec):
-    """The codec for TensorFlow Serving's PredictRequest and PredictResponse.
-
-    They contain tensors by name, and any bytes as strings.
-    """
+    """The codec for PredictRequest and PredictResponse: tensors by name, any bytes as strings."""
 
     content_type, form = PROTOBUF, "protobuf"
     is_message = True
@@ -326,10 +313,7 @@ class ProtobufCodec(Codec):
 
 
 def _read_bounded_array(message: Any) -> Array:
-    """Return a wire.TensorProto's array.
-
-    Raises `UnknownTypeError`, also for a tensor that claims far more bytes than its message has.
-    """
+    """Return a tensor's array. Raises `UnknownTypeError`, also if it claims far more than was sent."""
     dimensions = message.tensor_shape.dim
     if len(dimensions) > MOST_DIMENSIONS:
         raise UnknownTypeError(

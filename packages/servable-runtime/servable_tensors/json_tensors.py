@@ -13,7 +13,7 @@ import binascii
 import functools
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -65,8 +65,8 @@ class JsonRequest:
     def find_ranks(self, names: Collection[str]) -> dict[str, int]:
         """Return the rank of each of these inputs that the body contains.
 
-        A value without a name counts for the only one of `names`. The result for a body that the
-        model server rejects before it checks tensors is undefined.
+        A value without a name is the only one's. The result for a body that the model server rejects
+        before it checks tensors is undefined.
         """
         if self._usual is None or not all(map(_PLAIN_NAME.fullmatch, names)):
             return _find_ranks(self._parsed or _parse_object(self._text), names)
@@ -298,8 +298,8 @@ def _build_float_array(leaves: Sequence[Any], number: int, *, whole_numbers: boo
 
 def _require_types(leaves: Sequence[Any], types: set[type], allowed: set[type], word: str) -> None:
     if types - allowed:
-        wrong: Callable[[Any], bool] = lambda leaf: type(leaf) not in allowed  # noqa: E731
-        raise JsonValueError(f"holds {_format_value(next(filter(wrong, leaves)))}, no {word}")
+        wrong = next(leaf for leaf in leaves if type(leaf) not in allowed)
+        raise JsonValueError(f"holds {_format_value(wrong)}, no {word}")
 
 
 def decode_string(leaf: Any) -> bytes:

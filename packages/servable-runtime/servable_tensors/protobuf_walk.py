@@ -82,10 +82,7 @@ def check_predict_request(body: bytes) -> DescribedRequest:
 
 
 def check_model_spec(body: bytes) -> bool:
-    """Check a ClassificationRequest or RegressionRequest, and return whether it names a model.
-
-    Raises `TensorError`, as `check_predict_request` does.
-    """
+    """Return whether a ClassificationRequest or RegressionRequest names a model. Raises `TensorError`."""
     named = False
     try:
         for number, kind, start, end in iterate_fields(body, 0, len(body)):
@@ -98,10 +95,9 @@ def check_model_spec(body: bytes) -> bool:
 
 
 def describe_inputs(body: bytes) -> tuple[dict[str, TensorDescription], int]:
-    """Return the inputs by name, and the bytes that they hold beyond what was sent.
+    """Return the inputs by name, and the bytes beyond those sent. Raises `TensorError`.
 
-    They hold more than was sent where one value stands for all of a tensor's. Raises
-    `TensorError`.
+    A tensor has more bytes than were sent where one value stands for all.
     """
     _, _, tensors, repeated_bytes = _walk_request(body)
     inputs = {

@@ -65,10 +65,7 @@ class Signature:
 
     @functools.cached_property
     def ranks(self) -> Mapping[str, int]:
-        """Return the ranks of inputs with three or more dimensions, by name.
-
-        TensorFlow can abort if such an input has another number of dimensions.
-        """
+        """Return the ranks of inputs with three or more dimensions; others make TensorFlow abort."""
         ranks = {name: len(spec.shape or ()) for name, spec in self.inputs.items()}
         return {name: rank for name, rank in ranks.items() if rank >= _LEAST_RANK}
 

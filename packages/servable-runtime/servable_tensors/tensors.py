@@ -129,9 +129,9 @@ def find_value_bounds(number: int) -> tuple[int, int]:
 
 
 def to_proto(array: Array, number: int | None = None) -> Any:
-    """Return a wire.TensorProto of the array, with the data type `number` or the array's own.
+    """Return a wire.TensorProto of the type `number` or the array's own, without a check of ranges.
 
-    Raises `UnknownTypeError` for what the type does not hold; values are not checked for range.
+    Raises `UnknownTypeError` for an array that the type cannot hold.
     """
     message = wire.TensorProto()
     fill_proto(message, array, number)
@@ -223,10 +223,7 @@ def _pad_values(values: Array, count: int) -> Array:
 
 
 def build_object_array(elements: Sequence[Any]) -> Array:
-    """Return a one-dimensional array of `object` with the elements unchanged.
-
-    Strings are held like this.
-    """
+    """Return a one-dimensional array of `object` with the elements unchanged, as strings are held."""
     array = np.empty(len(elements), object)
     array[:] = elements
     return array
@@ -268,12 +265,10 @@ def _round_to_bfloat16(floats: Array) -> Array:
 def cast_exactly(array: Array, dtype: np.dtype[Any]) -> Array:
     """Return the array as the type `dtype`; unchanged if no cast between the two is allowed.
 
-    NumPy's own casts wrap integers, and turn numbers that are too large for a float32 into
-    infinity. Here integers and truth values are cast only if the type holds every one of them
-    exactly. Floats and complex numbers are rounded to the nearest, as the numbers of a JSON text
-    are. These casts never happen: a float to an integer, a complex number to a float, a number to
-    a truth value. Raises `InexactCastError` for an integer that the type does not hold, and for a
-    finite float that would become infinite.
+    Unlike NumPy's casts, integers and truth values are cast only if the type holds each exactly.
+    Floats and complex numbers are rounded to the nearest, as the numbers of a JSON text are. A
+    float never becomes an integer, a complex number a float, a number a truth value. Raises
+    `InexactCastError` for an integer that does not fit, and for a float that would become infinite.
     """
     kind, kinds = array.dtype.kind, "fc"
     if array.dtype == dtype or kind not in "biufc" or dtype.kind not in "iufc":

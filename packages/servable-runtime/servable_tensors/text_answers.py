@@ -46,10 +46,7 @@ def as_lines(arrays: Arrays) -> bytes:
 
 
 def as_csv(arrays: Arrays) -> bytes:
-    """Return one line for each row, with the outputs next to each other.
-
-    The outputs are in the order of `arrays`; deeper rows are flattened. Raises `TensorError`.
-    """
+    """Return one line for each row: the outputs in order, flattened. Raises `TensorError`."""
     _require_rows(arrays, ": no lines of CSV")
     columns = [_format_cells(name, array) for name, array in arrays.items()]
     file = io.StringIO()

@@ -28,10 +28,7 @@ _LINE_END = re.compile(r"\r?\n")
 
 
 def from_json(body: bytes) -> bytes:
-    """Return the model server's own format unchanged, and other JSON as instances.
-
-    The other JSON is JSON lines, a bare list, or a value.
-    """
+    """Return the model server's own format unchanged; lines, a list, or a value as instances."""
     if _OWN_FORM.search(body):
         return body
     text = body.decode(errors="surrogateescape")
@@ -45,10 +42,9 @@ def from_json(body: bytes) -> bytes:
 
 
 def from_records(body: bytes) -> bytes:
-    """Convert JSON lines that get one response line each.
+    """Convert JSON lines that get one response line each, also a single one and a plain value.
 
-    Every line is one row, also a single one and a plain value. By the container's rules,
-    `from_json`, a single line of nested lists would be several rows.
+    By the container's rules, `from_json`, a single line of nested lists would be several rows.
     """
     text = body.decode(errors="surrogateescape").strip(SPACE)
     if _OWN_FORM.search(body) or ("\n" in text and text[0] in "[{"):
@@ -58,10 +54,7 @@ def from_records(body: bytes) -> bytes:
 
 
 def from_csv(body: bytes) -> bytes:
-    """Convert CSV: every field of every line is a number as JSON writes it, or else a string.
-
-    Quotes open and close anywhere in a line and are removed; a doubled one between quotes is one.
-    """
+    """Convert CSV: a field is a number as JSON writes it, otherwise a string without its quotes."""
     text = body.decode(errors="surrogateescape")
     rows = [
         f"[{row}]" if several else row

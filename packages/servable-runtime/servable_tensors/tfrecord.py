@@ -54,10 +54,7 @@ def read_records(file: BinaryIO, *, max_record_bytes: int = 1 << 26) -> Iterator
 
 
 def mask_crc(crc: int) -> int:
-    """Return a CRC as TFRecord and the variables index store it: rotated and offset.
-
-    A CRC over data that contains CRCs would otherwise be weak.
-    """
+    """Return a CRC rotated and offset, as stored: a CRC over CRCs would otherwise be weak."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 

@@ -37,10 +37,7 @@ def _append_attribute(attributes: str, more: str) -> str:
 
 
 def split_trace(attributes: str) -> tuple[str, dict[str, object]]:
-    """Return the other custom attributes, and the valid traceparent and inference_id for a log.
-
-    A malformed one is in neither. The first of several wins.
-    """
+    """Return the other custom attributes, and the first valid traceparent and inference_id."""
     if f"{_TRACEPARENT}=" not in attributes and f"{_INFERENCE_ID}=" not in attributes:
         return attributes, {}
     others: list[str] = []

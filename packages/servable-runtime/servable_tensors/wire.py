@@ -149,10 +149,7 @@ DataType: dict[str, int] = {
 
 
 def find_dtype_name(number: int) -> str:
-    """Return the name that TensorFlow and NumPy write, such as "float32" for 1.
-
-    For an unknown number it is "dtype" and the number.
-    """
+    """Return the name that TensorFlow and NumPy write, as "float32" for 1, or "dtype" and the number."""
     return _DTYPE_NAMES.get(number, f"dtype {number}")
 
 

@@ -30,10 +30,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 class ScalingPropertyError(ValueError):
-    """The error of a property that Application Auto Scaling rejects, or that is not emulated.
-
-    `str()` names it.
-    """
+    """The error of a property that AWS rejects, or that is not emulated. `str()` names it."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +127,7 @@ ScalingPolicy = TargetTracking | StepScaling
 
 
 def parse_scaling_policy(properties: Properties) -> ScalingPolicy:
-    """Return the policy of these properties.
-
-    They are those of AWS::ApplicationAutoScaling::ScalingPolicy or PutScalingPolicy. Raises
-    `ScalingPropertyError`.
-    """
+    """Return the policy of CloudFormation's or the API's properties. Raises `ScalingPropertyError`."""
     name = str(properties["PolicyName"])
     tracked = properties.get("TargetTrackingScalingPolicyConfiguration")
     if tracked is not None:
@@ -236,10 +229,7 @@ class ScheduledAction:
 
 
 def _convert_to_utc(value: Any) -> datetime | None:
-    """Convert a time of the API or of a template to naive UTC.
-
-    The API has seconds or a datetime, a template has ISO 8601.
-    """
+    """Convert the API's seconds or datetime, or a template's ISO 8601, to naive UTC."""
     if value is None:
         return None
     if isinstance(value, int | float):

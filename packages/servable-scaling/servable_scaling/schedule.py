@@ -38,10 +38,7 @@ class ScheduleError(ValueError):
 
 
 def compute_last_run(expression: str) -> datetime | None:
-    """Return the last time at which the expression runs, in its own time zone.
-
-    Returns None if it never ends. Raises `ScheduleError`.
-    """
+    """Return the last run, in the expression's time zone; None if none is. Raises `ScheduleError`."""
     kind, _, rest = expression.rstrip(")").partition("(")
     if kind == "at":
         return _parse_at(rest)
@@ -53,19 +50,13 @@ def compute_last_run(expression: str) -> datetime | None:
 
 
 def parse_interval_seconds(expression: str) -> int | None:
-    """Return the seconds between two runs of a rate, or None for other expressions.
-
-    Raises `ScheduleError`.
-    """
+    """Return the seconds between two runs of a rate, otherwise None. Raises `ScheduleError`."""
     kind, _, rest = expression.rstrip(")").partition("(")
     return _parse_rate(rest) if kind == "rate" else None
 
 
 def has_common_minute(first: str, second: str) -> bool:
-    """Return whether two expressions of one time zone both run in some minute of one year.
-
-    Rates are not compared. Raises `ScheduleError`.
-    """
+    """Return whether two expressions, no rates, run in a common minute. Raises `ScheduleError`."""
     parts = [expression.rstrip(")").partition("(") for expression in (first, second)]
     moments = [_parse_at(rest).replace(second=0) for kind, _, rest in parts if kind == "at"]
     crons = [_Cron(rest) for kind, _, rest in parts if kind == "cron"]

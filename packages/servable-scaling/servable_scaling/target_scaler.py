@@ -69,10 +69,7 @@ class Breach:
 
 @dataclass
 class Decision:
-    """The result of an evaluation at one point in time.
-
-    `desired`: the capacity to set now, None to leave it.
-    """
+    """The result at one point in time. `desired`: the capacity to set now, None to leave it."""
 
     at: datetime
     resource: ScaledResource
@@ -135,10 +132,7 @@ class TargetScaler:
             self.put_action(action, created)
 
     def put_action(self, action: ScheduledAction, at: datetime) -> None:
-        """Add a scheduled action or replace the one of the same name.
-
-        Raises `ScheduleError`, ZoneInfoNotFoundError.
-        """
+        """Add or replace a scheduled action. Raises `ScheduleError`, ZoneInfoNotFoundError."""
         schedule = ActionSchedule(
             action.schedule,
             time_zone=action.time_zone,
@@ -151,10 +145,7 @@ class TargetScaler:
     def register(
         self, minimum: int | None, maximum: int | None, suspended: SuspendedState | None
     ) -> None:
-        """Register the target again: None keeps the current value.
-
-        The capacity is moved inside the bounds as soon as the resource can be scaled.
-        """
+        """Register the target again, to move it inside its bounds soon; None keeps a value."""
         self.target = self.target.replace_bounds(minimum, maximum)
         if suspended is not None:
             self.target = replace(self.target, suspended=suspended)
@@ -204,17 +195,16 @@ class TargetScaler:
         It counts from `until`, when the change succeeds. Before that, `datetime.max` makes it
         hold without an end.
         """
-        policy, open_end = self._running_policy, until == datetime.max
-        if policy is None:
+        if (policy := self._running_policy) is None:
             return
-        if reached < self._before:
-            self._in_until = (
-                until if open_end else until + timedelta(seconds=policy.in_cooldown_seconds)
-            )
-            return
-        if not open_end:
-            until += timedelta(seconds=policy.out_cooldown_seconds)
-        self._out[policy.name] = _Cooldown(until, self._before, *self._wanted)
+        inward = reached < self._before
+        if until != datetime.max:
+            seconds = policy.in_cooldown_seconds if inward else policy.out_cooldown_seconds
+            until += timedelta(seconds=seconds)
+        if inward:
+            self._in_until = until
+        else:
+            self._out[policy.name] = _Cooldown(until, self._before, *self._wanted)
 
     # --- schedules and bounds
 
@@ -257,10 +247,8 @@ class TargetScaler:
             return
         proposals = [
             proposal
-            for breach in breaches
-            if (
-                proposal := self._build_proposal(at, self.policies[breach.policy], breach, resource)
-            )
+            for each in breaches
+            if (proposal := self._build_proposal(at, self.policies[each.policy], each, resource))
         ]
         suspended = self.target.suspended
         outward = [proposal for proposal in proposals if proposal.capacity > resource.desired]
@@ -317,26 +305,16 @@ class TargetScaler:
         return None if step is None else compute_adjusted_capacity(policy, step, capacity)
 
     def _select_inward(self, proposals: Sequence[_Proposal], desired: int) -> list[_Proposal]:
-        """Return the proposals that scale in.
-
-        Steps scale in at once, tracking only if all its policies are ready.
-        """
+        """Return the proposals that scale in: steps at once, tracking if all its policies are ready."""
         tracking = [each for each in self.policies.values() if isinstance(each, TargetTracking)]
         expected = {policy.name for policy in tracking if policy.scales_in}
-        low = [
-            proposal
-            for proposal in proposals
-            if isinstance(proposal.policy, TargetTracking)
-            and not proposal.breach.upward
-            and proposal.policy.scales_in
-        ]
-        ready = expected == {proposal.policy.name for proposal in low}
-        steps = [
-            proposal
-            for proposal in proposals
-            if isinstance(proposal.policy, StepScaling) and proposal.capacity < desired
-        ]
-        return [*steps, *(low if ready else [])]
+        low, steps = [], []
+        for proposal in proposals:
+            if isinstance(proposal.policy, StepScaling):
+                steps += [proposal] if proposal.capacity < desired else []
+            elif proposal.policy.scales_in and not proposal.breach.upward:
+                low.append(proposal)
+        return steps + (low if expected == {proposal.policy.name for proposal in low} else [])
 
     def _scale_out(self, decision: Decision, proposal: _Proposal) -> None:
         capacity = self.target.clamp(proposal.capacity)

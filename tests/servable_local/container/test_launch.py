@@ -168,7 +168,7 @@ def test_the_shells_own_container_variables_do_not_reach_the_endpoint(
         launch(pack({"readme.txt": b""}), {})
 
 
-def test_of_two_started_at_once_on_one_port_the_second_says_who_holds_it(pack: Pack) -> None:
+def test_of_two_started_at_once_on_one_port_the_second_says_that_it_is_taken(pack: Pack) -> None:
     archive = pack(folders={"1": RANKER / "model/1"})
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -189,7 +189,7 @@ def test_of_two_started_at_once_on_one_port_the_second_says_who_holds_it(pack: P
         thread.join()
     (winner,) = started
     winner.close()
-    assert f"port {port} of 127.0.0.1: Address already in use; process {winner.pid} " in refused[0]
+    assert f"port {port} of 127.0.0.1: Address already in use; " in refused[0]
 
 
 def test_above_the_memory_limit_the_largest_process_is_killed_and_comes_back(

@@ -22,7 +22,6 @@ from servable_local.container.image_code import find_image_code
 from servable_local.container.settings import (
     VARIABLES,
     SettingsError,
-    list_unused_variables,
     read_settings,
 )
 
@@ -132,18 +131,6 @@ def test_a_value_for_gunicorn_is_refused_where_there_is_code_alone(name: str, te
         read_settings({name: text})
     with pytest.raises(SettingsError, match=name):
         read_settings({name: text, "SAGEMAKER_MULTI_MODEL": "true"}, gunicorn=False)
-
-
-def test_what_has_no_effect_is_listed() -> None:
-    variables = {
-        "SAGEMAKER_GUNICORN_WORKERS": "4",
-        "SAGEMAKER_TFS_ENABLE_BATCHING": "true",
-        "SAGEMAKER_SAFE_PORT_RANGE": "9000-9999",
-        "OMP_NUM_THREADS": "1",
-    }
-    assert list_unused_variables(variables, gunicorn=False) == ["SAGEMAKER_GUNICORN_WORKERS"]
-    variables = {"SAGEMAKER_GUNICORN_THREADS": "4", "SAGEMAKER_GUNICORN_WORKERS": "4"}
-    assert list_unused_variables(variables, gunicorn=True) == ["SAGEMAKER_GUNICORN_THREADS"]
 
 
 COUNTS = st.integers(1, 10_000)

@@ -34,13 +34,6 @@ def test_get_is_an_empty_list_of_models(with_code: EndpointProcess) -> None:
     assert (answer.status_code, answer.json()) == (200, {})
 
 
-def test_settings_without_effect_are_in_the_log(
-    endpoint_log: Path, with_code: EndpointProcess
-) -> None:
-    line = "without effect on this endpoint: SAGEMAKER_GUNICORN_THREADS"
-    assert line in endpoint_log.read_text()
-
-
 def test_the_log_has_each_variable_with_its_key(
     endpoint_log: Path, with_code: EndpointProcess
 ) -> None:

@@ -39,7 +39,6 @@ from servable_local.container.settings import (
     KEYS,
     WORKERS,
     SettingsError,
-    list_unused_variables,
     read_settings,
 )
 from servable_local.container.supervisor import Supervisor
@@ -112,15 +111,12 @@ async def _serve(options: argparse.Namespace, events: Events, end: EndpointTermi
     except _START_ERRORS as error:
         events.report(error=str(error))
         end()
-    imported = time.monotonic() - supervisor.imported
-    log(
-        f"ready in {time.monotonic() - began:.2f} s, {imported:.2f} s after TensorFlow was imported"
-    )
+    log(f"ready in {time.monotonic() - began:.2f} s")
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(
         signal.SIGUSR1, lambda: loop.create_task(_reload(options, events, supervisor))
     )
-    events.report(port=port, seconds_after_import=imported)
+    events.report(port=port)
     if options.memory_limit_mib:
         await _enforce_memory_limit(options.memory_limit_mib)
     await asyncio.Event().wait()
@@ -186,9 +182,6 @@ def _plan_endpoint(
         raise SettingsError(
             f"{WORKERS}=0: no worker would answer, and the image hangs; allowed with code: 1 or more"
         )
-    inert = list_unused_variables(environment, gunicorn=code is not None or settings.multi_model)
-    if inert:
-        log(f"without effect on this endpoint: {', '.join(inert)}")
     plan = EndpointPlan(
         settings,
         folder=options.folder,
@@ -222,10 +215,7 @@ def _prepare_code(model: Path) -> ArchiveCode | None:
 
 
 async def _enforce_memory_limit(limit_mib: int) -> NoReturn:
-    """Kill the largest child process whenever all together exceed `limit_mib`.
-
-    The kernel does this to a container that uses too much memory.
-    """
+    """Kill the largest child process whenever all exceed `limit_mib`, as the kernel does."""
     while True:
         await asyncio.sleep(_LOOK_EVERY_SECONDS)
         # Shared pages are divided between forks; macOS tells a process's own ones only.

@@ -63,10 +63,9 @@ def find_compiled_packages(code: Path) -> CompiledPackages:
 def fetched_packages(
     lib: Path, *, index: Sequence[str] = ()
 ) -> Iterator[tuple[PathDistribution, Path | str]]:
-    """Yield each package of `lib` for a different Python, and its folder for this Python.
+    """Yield each package of `lib` for a different Python, and its folder for this Python, or why none.
 
-    The folder has the same version. A str says why there is none.
-    `index`: lines of a requirements file that say where packages are.
+    The folder has the same version. `index`: lines of a requirements file about the index.
     """
     ours = frozenset(sys_tags())
     context = DistributionFinder.Context(path=[str(lib)])

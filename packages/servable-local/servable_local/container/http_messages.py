@@ -75,11 +75,11 @@ _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 def encode_response(answer: HttpResponse, *, keep_alive: bool, head: bool = False) -> bytes:
     """Return status line, headers, and body. `head`: the request was HEAD, omit the body."""
-    of_body = [f"Content-Type: {answer.content_type}", f"Content-Length: {len(answer.body)}"]
     lines = [
         f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Unknown')}",
         "Server: servable-local-container",
-        *of_body,
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(answer.body)}",
         *(f"{name}: {value}" for name, value in answer.headers.items()),
         "Connection: keep-alive" if keep_alive else "Connection: close",
         "\r\n",
@@ -205,5 +205,4 @@ class RequestReader:
 
 
 def _build_too_long_error() -> BadRequestError:
-    phrase = "Request Header Or Cookie Too Large"
-    return BadRequestError("the headers are too long", phrase=phrase)
+    return BadRequestError("the headers are too long", phrase="Request Header Or Cookie Too Large")

@@ -51,10 +51,7 @@ class ImageCode:
         return round(sum(min(0.1 * (1 << n), 120.0) for n in range(1, retries)), 1)
 
     def parse_nginx_attributes(self, header: str | None) -> dict[str, str]:
-        """Parse `tfs-model-name=a,tfs-method=predict`; other attributes are ignored.
-
-        An attribute whose value contains a further "=" is skipped.
-        """
+        """Parse `tfs-model-name=a,tfs-method=predict`, without others and values with a further "="."""
         matches = re.findall(r"(tfs-[a-z\-]+)=([^,]+)", header or "")
         return {name: value for name, value in matches if "=" not in value}
 

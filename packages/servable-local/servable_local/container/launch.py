@@ -47,14 +47,15 @@ _NOT_INSTALLED = (
 _END_SECONDS = 5.0
 # A line that is longer is shown in parts.
 _MOST_LOG_BYTES = 1 << 16
+# TensorFlow's import writes these, whatever TF_CPP_MIN_LOG_LEVEL is (TensorFlow 2.21, 2026-11-22).
+_USUAL_NOTES = (b"All log messages before absl::Init", b"oneDNN custom operations are on.")
 
 
 class UnpackFolder:
     """A temporary folder that doesn't outlive both this process and the endpoint.
 
-    `path` exists until `remove`. Pass `lock` to the endpoint's process: it shares the lock. Each
-    of the two removes the folder at its end. When both are killed at once, neither can; their
-    lock is then free, and the next launch removes the unlocked folders that it finds.
+    `path` exists until `remove`. Pass `lock` to the endpoint's process: each of the two removes
+    the folder at its end. If both are killed at once, the next launch finds it unlocked.
     """
 
     def __init__(self) -> None:
@@ -95,8 +96,6 @@ class EndpointProcess:
 
     def __init__(self, process: "subprocess.Popen[bytes]", folder: UnpackFolder) -> None:
         self.url = ""
-        self.seconds_after_import = 0.0
-        """Seconds from TensorFlow's import, whose time depends on the disk, to the first answer."""
         self.process = process
         """The supervisor."""
         self._folder = folder
@@ -173,7 +172,8 @@ class EndpointProcess:
         """Write the container's output to stderr, unless a file was specified for it."""
         with self.process.stderr or io.BytesIO() as log:
             while line := log.readline(_MOST_LOG_BYTES):
-                sys.stderr.write(line.decode(errors="backslashreplace"))
+                if not any(note in line for note in _USUAL_NOTES):
+                    sys.stderr.write(line.decode(errors="backslashreplace"))
 
     def __enter__(self) -> Self:
         return self
@@ -245,7 +245,6 @@ def launch(
     try:
         report = _wait_for_report(process, ready_timeout_seconds, words, unpacking)
         process.url = f"http://127.0.0.1:{report['port']}"
-        process.seconds_after_import = report["seconds_after_import"]
     except BaseException:  # Ctrl-C while waiting leaves nothing either
         process.close()
         raise
@@ -279,7 +278,6 @@ def _start_process(
 
 def build_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return this process's environment, with the container's settings only from `variables`."""
-    # The container's settings come from `variables` alone, not from the shell we run in.
     environment = {
         name: text for name, text in os.environ.items() if not is_container_variable(name)
     }

@@ -256,14 +256,11 @@ class MultiModelMode:
             for _ in range(self._settings.model_servers):
                 number = next(self._count)
                 grpc, self._numbers[name][number] = self._reserve_pair()
-                plan = self._plan.plan_models_server(
-                    {name: versions}, grpc_port=grpc, rest_port=grpc + 1
-                )
+                plan = self._plan.plan_models_server({name: versions}, grpc)
                 # As in the image, which starts none of these again.
                 self._servers.add(number, plan, once=True)
-                await self._servers.wait_until_ready(
-                    number, wait_seconds=self._settings.load_wait_seconds
-                )
+                seconds = self._settings.load_wait_seconds
+                await self._servers.wait_until_ready(number, wait_seconds=seconds)
                 pairs.append((grpc, grpc + 1))
         except ports.PortError as error:
             status, body = _format_error(507, f"Memory exhausted: {error}")

@@ -144,20 +144,6 @@ def batch_variables(request: Mapping[str, Any]) -> dict[str, str]:
     return variables
 
 
-def list_unused_variables(variables: Mapping[str, str], *, gunicorn: bool) -> list[str]:
-    """Return the container's variables that are set and have no effect here, sorted."""
-    settings = read_settings(variables, gunicorn=gunicorn)
-    # No GPU here, and NGINX's own log.
-    inert = {"SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "SAGEMAKER_TFS_NGINX_LOGLEVEL"}
-    if settings.batching is None:
-        inert |= _BATCHING.keys()
-    if not gunicorn:
-        inert |= {name for name in variables if name.startswith("SAGEMAKER_GUNICORN_")}
-    elif settings.worker_class == "gevent":
-        inert.add(THREADS)
-    return sorted(inert & variables.keys())
-
-
 def is_container_variable(name: str) -> bool:
     """Return whether `name` configures the container or our handler in it."""
     return name.startswith(("SAGEMAKER_", "SERVABLE_")) or name in (OPENMP_THREADS, ONEDNN)

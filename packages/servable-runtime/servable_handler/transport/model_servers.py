@@ -57,10 +57,7 @@ class _Server:
 
 
 class ServerChoice:
-    """The choice of a server for each request: call `take` before it and `give_back` after it.
-
-    It is thread-safe.
-    """
+    """The choice of a server for each request: `take` before it, `give_back` after it. Thread-safe."""
 
     def __init__(self, count: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._servers = [_Server() for _ in range(count)]
@@ -122,11 +119,10 @@ class ServerChoice:
         return min(able, key=lambda n: _estimate_wait(self._servers[n], slowest))
 
     def _is_due(self, server: _Server, now: float) -> bool:
-        age = now - server.tried_at
+        age, requests = now - server.tried_at, self._requests - server.tried_as
         if server.outstanding or age < PROBE_SECONDS:
             return False
-        asked = self._requests - server.tried_as
-        return asked >= PROBE_REQUESTS or age >= PROBE_ANYWAY_SECONDS
+        return requests >= PROBE_REQUESTS or age >= PROBE_ANYWAY_SECONDS
 
 
 def _estimate_wait(server: _Server, slowest: float) -> tuple[float, int, float]:

@@ -31,10 +31,7 @@ MICROSECONDS, MILLISECONDS = 1e6, 1e3
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch of a rolling deployment.
-
-    It has the minutes in which the batch starts, begins to respond, and ends.
-    """
+    """A batch of a rolling deployment: the minutes in which it starts, responds, and ends."""
 
     starts: int
     answers: int
@@ -44,10 +41,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class RehearsedMinute:
-    """The responses and instances of one minute.
-
-    `paid` includes instances that start, and a second fleet.
-    """
+    """The responses and instances of one minute. `paid`: with starting ones and a second fleet."""
 
     requests: float
     answering: int
@@ -121,7 +115,7 @@ LATENCY_MARGIN = 0.1
 def compute_break_probability(requests: int, share: float) -> float:
     """Return the probability that more than 1 % of the requests break the objective.
 
-    `share`: the expected share of requests that break it.
+    `share`: the expected share of such requests.
     """
     most, mean = math.floor(MOST_REFUSED_SHARE * requests), share * requests
     if mean <= 0 or mean < most - 8 * math.sqrt(most):
@@ -136,10 +130,7 @@ def compute_break_probability(requests: int, share: float) -> float:
 
 
 def rehearse(scenario: Scenario) -> RehearsedDay:
-    """Return the day of a scenario, minute by minute.
-
-    Raises `ScalingPropertyError`, `ScheduleError`, or ValueError for an alarm.
-    """
+    """Return a scenario's day. Raises `ScalingPropertyError`, `ScheduleError`, and ValueError."""
     simulation = _Simulation(scenario)
     day = draw_whole_requests(scenario.requests, 0) if scenario.sleep else scenario.requests
     for minute, requests in enumerate(day):
@@ -260,12 +251,8 @@ class _Simulation:
         more, self.desired = capacity - self.desired, capacity
         if more > 0 and (sleep := self.scenario.sleep) is not None:
             there = self.empty.take(more, minute)
-            for seconds, count in (
-                (sleep.copy_start_seconds, there),
-                (sleep.start_seconds, more - there),
-            ):
-                if count:
-                    self.starting.append((minute + seconds / SECONDS, count))
+            starts = ((sleep.copy_start_seconds, there), (sleep.start_seconds, more - there))
+            self.starting += [(minute + seconds / SECONDS, n) for seconds, n in starts if n]
         elif more > 0:
             self.starting.append((minute + self.scenario.start_minutes, more))
         elif more < 0:
@@ -279,17 +266,17 @@ class _Simulation:
         plan = self.scenario.deployment
         if plan is None or minute < plan.minute:
             return
+        if minute == plan.minute:
+            self.day.deployed_with = self.desired
         if plan.batch_percent is not None:
             self._roll_batches(plan, plan.batch_percent, minute)
             return
         if minute == plan.minute:
-            self.day.deployed_with = self.desired
             self.shares = plan.by_count.get(self.desired, plan.shares)
+            self.second = QueuedFleet(self.scenario.model, self.scenario.routing, 0)
         begins = plan.minute + self.scenario.start_minutes
         last = plan.bake_minutes if plan.last_bake_minutes is None else plan.last_bake_minutes
         ends = begins + (len(self.shares) - 1) * plan.bake_minutes + last
-        if minute == plan.minute:
-            self.second = QueuedFleet(self.scenario.model, self.scenario.routing, 0)
         if self.second is None:
             return
         if minute == begins:
@@ -300,7 +287,6 @@ class _Simulation:
 
     def _roll_batches(self, plan: PlacedDeployment, percent: float, minute: int) -> None:
         if minute == plan.minute:
-            self.day.deployed_with = self.desired
             remaining, at = self.desired, minute
             while remaining:
                 count = min(remaining, math.ceil(self.desired * percent / 100))
@@ -357,10 +343,10 @@ class _Simulation:
         answering = self.fleet.count + (self.second.count if self.second else 0)
         self.measured.served.append(_combine_parts(served))
         parts = self.measured.served[-1]
-        answered = parts and arriving and self.scenario.latencies
+        model = self.scenario.model
         p50, p99 = (
-            self.scenario.model.compute_percentile(parts, percent) * MILLISECONDS
-            if answered
+            model.compute_percentile(parts, percent) * MILLISECONDS
+            if parts and arriving and self.scenario.latencies
             else None
             for percent in (0.5, 0.99)
         )
@@ -377,30 +363,15 @@ class _Simulation:
         )
         if failed > MOST_REFUSED_SHARE * arriving:
             breaks = 1.0  # nothing of it is left to chance
+        numbers = (use, p50, p99, refused, round(slower, 6), round(breaks, 6))
         self.day.minutes.append(
-            RehearsedMinute(
-                requests,
-                answering,
-                paid,
-                use,
-                p50,
-                p99,
-                refused,
-                round(slower, 6),
-                round(breaks, 6),
-                found_none,
-                asking,
-                late,
-            )
+            RehearsedMinute(requests, answering, paid, *numbers, found_none, asking, late)
         )
         if slower > MOST_REFUSED_SHARE or refused > MOST_REFUSED_SHARE * arriving:
             self.day.broken.append(minute)
 
     def _compute_slower_shares(self, parts: Sequence[Part], requests: float) -> tuple[float, float]:
-        """Return two shares of requests that are slower than the objective.
-
-        The second is computed with latencies longer by the margin.
-        """
+        """Return the share of requests slower than the objective, also with latencies at the margin."""
         most = self.scenario.p99_ms
         if most is None or not parts or not requests:
             return 0.0, 0.0

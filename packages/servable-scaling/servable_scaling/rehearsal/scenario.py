@@ -91,10 +91,7 @@ class EmptyInstances:
         self._ends += [minute + self._minutes] * count
 
     def take(self, count: int, minute: int) -> int:
-        """Remove the instances that get a copy, and return their number, at most `count`.
-
-        Those that were emptied last get one first.
-        """
+        """Remove at most `count` instances, the last emptied first, and return their number."""
         taken = min(count, self.count_paid(minute))
         del self._ends[len(self._ends) - taken :]
         return taken
@@ -106,10 +103,7 @@ class EmptyInstances:
 
 
 def compute_mean_wait_seconds(waits: Sequence[Wait]) -> float:
-    """Return the mean wait over callers; 0 if nobody waited.
-
-    It includes half of a pause until they retry.
-    """
+    """Return the callers' mean wait, with half of a retry's pause; 0 if nobody waited."""
     callers = sum(wait.callers for wait in waits)
     if not callers:
         return 0.0
@@ -172,9 +166,6 @@ class Scenario:
     """False: percentiles are left out, and take no time."""
 
     def reduce_to_scaling(self) -> "Scenario":
-        """Return the same day without percentiles and alarms that only notify.
-
-        It runs four times as fast.
-        """
+        """Return the day without percentiles and notifying alarms, which runs four times as fast."""
         acting = [alarm for alarm in self.alarms if alarm.get("AlarmActions")]
         return replace(self, alarms=acting, page=None, latencies=False)

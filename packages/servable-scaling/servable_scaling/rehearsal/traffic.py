@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from statistics import NormalDist
-from typing import get_args
 
 from servable_scaling.rehearsal import ProfileName
 
@@ -98,10 +97,7 @@ def _select_cell(cells: Sequence[str], column: int) -> str:
 
 
 def _find_period(cell: str, times: Sequence[datetime]) -> timedelta:
-    """Return the stated period, or else the least time between two datapoints.
-
-    The computed period is between a minute and an hour. Raises ValueError.
-    """
+    """Return the stated period, or the shortest between datapoints, of a minute to an hour."""
     if stated := re.match(r"(\d+)\s*([smh]?)", cell.lower()):
         return timedelta(seconds=int(stated[1]) * _UNITS[stated[2] or "s"])
     differences = [later - earlier for earlier, later in pairwise(times)]
@@ -131,37 +127,21 @@ class TrafficError(ValueError):
     """The error of an unreadable traffic file; `str()` names the line and what is allowed."""
 
 
-def _compute_spike(minute: int) -> float:
-    return 1.0 if SPIKE_MINUTES[0] <= minute < SPIKE_MINUTES[1] else 0.0
-
-
-def _compute_daily(minute: int) -> float:
-    """Return the daily curve: lowest at 03:00, highest at 15:00."""
-    return (1 - math.cos(2 * math.pi * (minute - 180) / MINUTES)) / 2
-
-
-def _compute_ramp(minute: int) -> float:
-    begin, end = RAMP_MINUTES
-    return min(1.0, max(0.0, (minute - begin) / (end - begin)))
-
-
-def _compute_launch(minute: int) -> float:
-    """Return the launch curve: the peak at 09:00, then half as much every two hours."""
-    return (
+PROFILES: Mapping[ProfileName, Callable[[int], float]] = {
+    "spike": lambda minute: float(SPIKE_MINUTES[0] <= minute < SPIKE_MINUTES[1]),
+    # Lowest at 03:00, highest at 15:00.
+    "daily": lambda minute: (1 - math.cos(2 * math.pi * (minute - 180) / MINUTES)) / 2,
+    "ramp": lambda minute: min(
+        1.0, max(0.0, (minute - RAMP_MINUTES[0]) / (RAMP_MINUTES[1] - RAMP_MINUTES[0]))
+    ),
+    # The peak at 09:00, then half as much every two hours.
+    "launch": lambda minute: (
         0.0 if minute < LAUNCH_MINUTE else 0.5 ** ((minute - LAUNCH_MINUTE) / LAUNCH_HALVES_MINUTES)
-    )
+    ),
+}
 
 
-PROFILES: Mapping[str, Callable[[int], float]] = dict(
-    zip(
-        get_args(ProfileName),
-        (_compute_spike, _compute_daily, _compute_ramp, _compute_launch),
-        strict=True,
-    )
-)
-
-
-def build_profile(name: str, *, peak_rps: float, base_rps: float) -> list[float]:
+def build_profile(name: ProfileName, *, peak_rps: float, base_rps: float) -> list[float]:
     """Return the requests of each minute of a day."""
     shape = PROFILES[name]
     return [SECONDS * (base_rps + (peak_rps - base_rps) * shape(at)) for at in range(MINUTES)]

@@ -10,17 +10,17 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import falcon
 import requests
 
 from servable_local.container.compiled_packages import find_compiled_packages
 from servable_local.container.gunicorn.user_code import (
-    CallTarget,
+    Context,
+    ContextUpTo219,
     Handler,
     UnsupportedTypeError,
-    build_context,
     load_handler,
 )
 from servable_local.container.image_code import HEADER, MODEL_NAME, AttributesError, ImageCode
@@ -63,11 +63,7 @@ class Invocations:
         )
 
     def _open_channel(self, port: str) -> object:
-        """Return the gRPC channel of a model server in this worker, with gRPC's own limits.
-
-        It is opened on first use, and not in the master as in the image: gRPC's threads do not
-        survive a fork.
-        """
+        """Return a model server's gRPC channel, opened on first use: its threads do not survive a fork."""
         if port not in self._channels:
             import grpc
 
@@ -86,18 +82,47 @@ class Invocations:
 
 
 def call_handler(
-    handler: Handler, request: Any, response: Any, image: ImageCode, **where: Unpack[CallTarget]
+    handler: Handler,
+    request: Any,
+    response: Any,
+    image: ImageCode,
+    *,
+    model: str | None,
+    default_model: str,
+    rest_port: str,
+    grpc_port: str,
+    channel: object,
+    timeout_seconds: int,
 ) -> None:
-    """Call the handler; its result or exception is the response. `where`: see `build_context`."""
+    """Call the handler; its result or exception is the response.
+
+    `model`: from the path in multi-model mode; None: from the header.
+    """
+    header = request.get_header(HEADER)
     try:
         # Up to 2.19 a ValueError: Falcon answers in its own form.
-        attributes = image.parse_python_attributes(request.get_header(HEADER))
-        call_context = build_context(request, image, attributes=attributes, **where)
+        attributes = image.parse_python_attributes(header)
+        path = image.build_model_path(attributes, default_model, model=model)
     except AttributesError as problem:
         reject(response, falcon.HTTP_400, str(problem))
         return
+    context = Context(
+        model_name=model or attributes.get("tfs-model-name"),
+        model_version=attributes.get("tfs-model-version"),
+        method=attributes.get("tfs-method"),
+        rest_uri=f"http://{HOST}:{rest_port}{path}",
+        grpc_port=grpc_port,
+        channel=channel,
+        custom_attributes=header,
+        request_content_type=request.get_header("Content-Type") or falcon.MEDIA_JSON,
+        accept_header=request.get_header("Accept") or falcon.MEDIA_JSON,
+        content_length=request.content_length,
+        timeout=timeout_seconds,
+    )
+    if not image.rewritten:
+        context = ContextUpTo219(*context[:-1])
     try:
-        response.text, response.content_type = handler(request.stream, call_context)
+        response.text, response.content_type = handler(request.stream, context)
     except UnsupportedTypeError as problem:
         reject(response, falcon.HTTP_415, str(problem))
     except Exception as failure:
@@ -129,9 +154,8 @@ _STATUS_SECONDS = 5.0
 class Models:
     """The resource /models and below, which loads, lists, calls, and unloads models.
 
-    POST /models names a folder, and the code in it then runs with the rights of the process.
-    Every user of the computer can send that request; so the folder must not be one of theirs. The
-    supervisor starts and ends the model servers.
+    POST /models names a folder, and the code in it runs with the rights of the process. Every user
+    of the computer can send that request; so the folder must not be one of theirs.
     """
 
     def __init__(
@@ -227,7 +251,7 @@ class Models:
             return
         if model not in self._handlers:  # another worker has loaded it
             self._import_code(model, find_code_folder(loaded[model].folder, model))
-        # One of its servers, and that one's gRPC port: not drawn apart as in the other mode.
+        # Both ports of one of its servers, unlike in the other mode.
         grpc_port, rest_port = random.choice(loaded[model].ports)
         call_handler(
             self._handlers[model],

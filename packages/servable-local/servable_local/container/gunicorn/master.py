@@ -14,8 +14,6 @@ from servable_local.container.child_process import Events, begin_child, exit_wit
 from servable_local.container.gunicorn.app import Invocations, Models, Ping, build_application
 from servable_local.container.gunicorn.user_code import (
     CodeError,
-    Handler,
-    HidingError,
     build_default_handler,
     load_handler,
     restrict_imports,
@@ -97,12 +95,10 @@ def run_gunicorn() -> None:
         restrict_imports([Path(path) for path in plan["import_paths"]])
         if inference is not None:
             map_model_folder(inference.parents[1])
-        handler: Handler = (
-            load_handler(inference, image, plan["problems"])
-            if inference
-            else build_default_handler(image)
-        )
-    except (CodeError, HidingError) as error:
+            handler = load_handler(inference, image, plan["problems"])
+        else:
+            handler = build_default_handler(image)
+    except CodeError as error:
         events.report(error=str(error))
         return
     routes: dict[str, object] = {"/ping": Ping()}

@@ -12,20 +12,19 @@ import re
 import sys
 import traceback
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, DistributionFinder, MetadataPathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, TypedDict, Unpack, cast
+from typing import Any, NamedTuple, cast
 
 import falcon
 import requests
 
 from servable_local.container.http_messages import JSON
 from servable_local.container.image_code import HEADER, VERSION, ImageCode
-from servable_local.container.ports import HOST
 
 
 def restrict_imports(import_paths: Sequence[Path]) -> None:
@@ -47,10 +46,6 @@ def restrict_imports(import_paths: Sequence[Path]) -> None:
     sys.path[:0] = paths
     # The image overwrites it, so that what user code starts sees the same.
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-
-
-class HidingError(ImportError):
-    """A file of the archive hides a module that the container imports. `str()`: a sentence."""
 
 
 def find_image_python() -> str:
@@ -75,7 +70,7 @@ class ImageFinder(MetaPathFinder):
         self._own_path = frozenset(sys.path)
 
     def reject_hiding(self, import_paths: Sequence[Path]) -> None:
-        """Raise `HidingError` for a file that the container would import instead of a module.
+        """Raise `CodeError` for a file that the container would import instead of a module.
 
         The image searches code/ and code/lib/ before the standard library. This process has
         imported its modules before it knows those folders, and would never notice.
@@ -89,7 +84,7 @@ class ImageFinder(MetaPathFinder):
                     if file.is_file():
                         problem = f"hides the module {name}, which the container's service imports"
                         shown = "/".join(file.parts[-2:])
-                        raise HidingError(f"{shown} {problem}; rename it", name=name)
+                        raise CodeError(f"{shown} {problem}; rename it")
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -196,39 +191,7 @@ class Context(NamedTuple):
 
 
 # Up to 2.19 a context has no timeout.
-_UpTo219 = cast(Any, namedtuple)("Context", Context._fields[:-1])
-
-
-class CallTarget(TypedDict):
-    """The target of a request. `model`: from the path in multi-model mode; None: from the header."""
-
-    model: str | None
-    default_model: str
-    rest_port: str
-    grpc_port: str
-    channel: object
-    timeout_seconds: int
-
-
-def build_context(
-    request: Any, image: ImageCode, *, attributes: Mapping[str, str], **where: Unpack[CallTarget]
-) -> Context:
-    """Build the context of a request for its handler. Raises `AttributesError`."""
-    path = image.build_model_path(attributes, where["default_model"], model=where["model"])
-    newest = Context(
-        model_name=where["model"] or attributes.get("tfs-model-name"),
-        model_version=attributes.get("tfs-model-version"),
-        method=attributes.get("tfs-method"),
-        rest_uri=f"http://{HOST}:{where['rest_port']}{path}",
-        grpc_port=where["grpc_port"],
-        channel=where["channel"],
-        custom_attributes=request.get_header(HEADER),
-        request_content_type=request.get_header("Content-Type") or JSON,
-        accept_header=request.get_header("Accept") or JSON,
-        content_length=request.content_length,
-        timeout=where["timeout_seconds"],
-    )
-    return newest if image.rewritten else cast(Context, _UpTo219(*newest[:-1]))
+ContextUpTo219 = cast(Any, namedtuple)("Context", Context._fields[:-1])
 
 
 Handler = Callable[[Any, Context], Any]

@@ -36,11 +36,6 @@ def to_array(name: str, proto: Any) -> Array:
     return array
 
 
-def find_type_name(array: Array) -> str:
-    """Return TensorFlow's name of the array's type."""
-    return str(dtypes.as_dtype(array.dtype).name)
-
-
 def write_tensor(array: Array, proto: Any) -> None:
     """Write the array to `proto`; tensor_content stays empty, as in the image's server."""
     kind = dtypes.as_dtype(array.dtype)
@@ -91,7 +86,7 @@ class GrpcInterface:
         _check_names(f"{name} output", set(outputs), set(signature.outputs), exactly=False)
         arrays = {key: to_array(key, request.inputs[key]) for key in signature.inputs}
         for key, array in arrays.items():
-            dtype, expected = find_type_name(array), signature.inputs[key]
+            dtype, expected = dtypes.as_dtype(array.dtype).name, signature.inputs[key]
             if dtype != expected:
                 raise HttpError(400, f"input {key} expected type: {expected} but got: {dtype}")
         for key, array in self.servables.compute(signature, arrays).items():

@@ -71,9 +71,8 @@ _SHOWN_TYPES = {"float32": "float", "float64": "double", "float16": "half"}
 
 
 def to_array(value: object, dtype: str) -> Array:
-    """Convert a number, a string, or evenly nested lists of them to an array of their shape.
+    """Convert a value, or evenly nested lists, to an array. Raises `HttpError` (400) for others.
 
-    Raises `HttpError` (400) for uneven lists and for values outside of `dtype`.
     bfloat16 becomes float32: NumPy has no such type.
     """
     shape, leaves = flatten(value)

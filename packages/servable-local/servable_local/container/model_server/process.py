@@ -95,8 +95,8 @@ def run_model_server(plan: ServerPlan, number: int, events: Events, *, parent_pi
     try:
         servables = _load_servables(plan, number)
         # gRPC first: whoever sees REST answer finds gRPC answering too.
-        server = grpc_interface.serve_grpc(GrpcInterface(servables), plan.grpc_port)
-        rest.serve_rest(RestInterface(servables).respond, plan.rest_port)
+        server = grpc_interface.serve_grpc(GrpcInterface(servables), plan.port)
+        rest.serve_rest(RestInterface(servables).respond, plan.port + 1)
         events.report(ready=number, pid=os.getpid())
         server.wait_for_termination()
     except ModelLoadError as error:

@@ -189,7 +189,7 @@ def _add_batching(
 class Servables:
     """The loaded versions of every model, in model server `number`.
 
-    `max_batch_rows`: the largest request while batching is on, None while it is off.
+    `max_batch_rows`: the largest request while batching is on, otherwise None.
     """
 
     models: Mapping[str, Mapping[int, LoadedVersion]]

@@ -253,8 +253,7 @@ class Routes:
 
     async def respond(self, request: HttpRequest) -> HttpResponse:
         if _ODD.search(request.path):
-            path = normalize_path(request.path)
-            if path is None:
+            if (path := normalize_path(request.path)) is None:
                 return build_error_page(400, "Bad Request")
             request = replace(request, path=path)
         # Prefixes, as NGINX's locations are.

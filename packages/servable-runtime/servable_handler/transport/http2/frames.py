@@ -17,8 +17,6 @@ from typing import Any
 from servable_handler.transport.http2.hpack import UnexpectedAnswerError
 from servable_handler.transport.rest import BrokenOffError, compute_seconds_left, open_connection
 
-_CLOSED = "the connection was closed"
-
 
 def line_to(port: int, deadline: float) -> "DeadlineSocket":
     """Connect to a port. Raises `DeadlineError`, `NotTakenError`."""
@@ -126,7 +124,7 @@ class _OnHub(DeadlineSocket):
 def _read(connection: socket.socket, most_bytes: int) -> bytes:
     piece = connection.recv(most_bytes)
     if not piece:
-        raise BrokenOffError(_CLOSED)
+        raise BrokenOffError("the connection was closed")
     return piece
 
 
@@ -213,10 +211,7 @@ class Frames:
         self._at = len(self._got)
 
     def has_next(self) -> bool:
-        """Return whether a whole frame was received.
-
-        Raises `BrokenOffError` if the connection has ended.
-        """
+        """Return whether a whole frame was received. Raises `BrokenOffError` if the connection ended."""
         if not self._has_whole_frame():
             piece = self._line.receive_available(_FEW_BYTES)
             if not piece:

@@ -320,10 +320,9 @@ class GrpcConnection:
             raise UnexpectedAnswerError("a window beyond what there can be")
 
     def _apply_settings(self, flags: int, payload: bytes) -> None:
-        """Apply the server's settings and acknowledge them, or record its acknowledgement.
+        """Apply and acknowledge the server's settings, or record its acknowledgement.
 
-        The settings are 3 concurrent calls, 4 a call's window, 6 bytes of headers; others are
-        ignored.
+        They are 3 concurrent calls, 4 a call's window, 6 bytes of headers; others are ignored.
         """
         if flags:
             if payload or self._acknowledged:
@@ -347,10 +346,7 @@ class GrpcConnection:
 
 
 def _check_frame(kind: int, flags: int, stream: int, size: int) -> None:
-    """Raise `UnexpectedAnswerError` for a frame that its type does not allow.
-
-    Flags, stream and length are checked.
-    """
+    """Raise `UnexpectedAnswerError` for flags, a stream, or a length that the type doesn't allow."""
     if kind == frames.SETTINGS:
         right = flags in (0, frames.ACKNOWLEDGED) and stream == 0 and size % 6 == 0
     elif kind == frames.PING:

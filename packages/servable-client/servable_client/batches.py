@@ -146,7 +146,12 @@ class Batches:
         count = self._part_sizes.choose_part_count(rows) if split.measured else 1
         pieces = cut_into_parts(arrays, split, measured_rows=-(-rows // count))
         began = time.monotonic()
-        executor = self._open_executor() if len(pieces) > 1 else _OwnThread()
+        executor: Executor = _OwnThread()
+        if len(pieces) > 1:
+            with self._lock:
+                if self._executor is None:
+                    self._executor = ThreadPoolExecutor(self._connections, f"servable {self._name}")
+                executor = self._executor
         answers, failed = _predict_parts(pieces, predict, executor, report)
         if failed:
             number = min(failed)
@@ -166,12 +171,6 @@ class Batches:
             executor, self._executor = self._executor, None
         if executor:
             executor.shutdown(cancel_futures=True)
-
-    def _open_executor(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(self._connections, f"servable {self._name}")
-            return self._executor
 
 
 class _OwnThread(Executor):

@@ -9,6 +9,7 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html (no
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from servable_scaling.scalable_target import (
     COPIES,
@@ -20,9 +21,6 @@ from servable_scaling.scalable_target import (
     StepScaling,
     SuspendedState,
     TargetTracking,
-    build_bounds_activity,
-    build_change_activity,
-    build_unscaled_activity,
     format_cause,
 )
 from servable_scaling.scaling_policies import (
@@ -214,8 +212,11 @@ class TargetScaler:
             if not schedule.is_due(at):
                 continue
             bounds = self.target.replace_bounds(action.minimum, action.maximum)
-            activity = build_bounds_activity(bounds, len(self.activities), action.name, at)
-            self._record_activity(activity, decision)
+            text = f"min capacity to {bounds.minimum} and max capacity to {bounds.maximum}"
+            cause = f"scheduled action name {action.name} was triggered"
+            activity = self._record_activity(
+                decision, cause, f"Setting {text}", "Successful", f"Successfully set {text}"
+            )
             if updating or bounds.minimum > bounds.maximum:
                 activity.status, activity.ended = "Failed", at
                 crossed = "Maximum capacity cannot be less than minimum capacity"
@@ -342,12 +343,19 @@ class TargetScaler:
         at, before = decision.at, decision.resource.desired
         if self._running is not None:
             self._running.override(at)
-        activity = build_change_activity(self.target, len(self.activities), cause, desired, at)
+        change = f"{self.target.noun} to {desired}"
+        activity = self._record_activity(
+            decision,
+            cause,
+            f"Setting {change}.",
+            message=f"Successfully set {change}. Waiting for change to be fulfilled by "
+            f"{self.target.service}.",
+            desired=desired,
+        )
         self._running, self._running_policy, self._before = activity, policy, before
         self._start_cooldown(datetime.max, desired)
         self._unscaled = None
         decision.desired = desired
-        self._record_activity(activity, decision)
 
     def _record_unscaled(self, decision: Decision, breach: Breach, code: ReasonCode) -> None:
         """Record an activity that did not scale; of equal ones in a row only the first."""
@@ -355,9 +363,18 @@ class TargetScaler:
         if self._unscaled == (cause, code):
             return
         self._unscaled = (cause, code)
-        number, capacity = len(self.activities), decision.resource.desired
-        activity = build_unscaled_activity(self.target, number, cause, code, capacity, decision.at)
-        self._record_activity(activity, decision)
+        details = {
+            "AlreadyAtMaxCapacity": {"MaxCapacity": self.target.maximum},
+            "AlreadyAtMinCapacity": {"MinCapacity": self.target.minimum},
+            "AlreadyAtDesiredCapacity": {"CurrentCapacity": decision.resource.desired},
+        }
+        self._record_activity(
+            decision,
+            cause,
+            "Attempting to scale due to alarm triggered",
+            "Failed",
+            not_scaled={"Code": code, **details.get(code, {})},
+        )
 
     def record_failure(self, activity: ScalingActivity, at: datetime, reason: str) -> None:
         """Record that the service did not accept, or did not fulfill, an activity's change."""
@@ -367,6 +384,14 @@ class TargetScaler:
                 self._out.pop(self._running_policy.name, None)
             self._in_until = self._running = None
 
-    def _record_activity(self, activity: ScalingActivity, decision: Decision) -> None:
+    def _record_activity(
+        self, decision: Decision, cause: str, description: str, *status: Any, **more: Any
+    ) -> ScalingActivity:
+        """Record an activity; `status` and `more` are fields of `ScalingActivity`."""
+        number = len(self.activities)
+        activity = ScalingActivity(
+            self.target, number, cause, description, decision.at, *status, **more
+        )
         self.activities.append(activity)
         decision.activities.append(activity)
+        return activity

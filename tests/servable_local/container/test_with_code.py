@@ -1,4 +1,3 @@
-import re
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +33,5 @@ def test_get_is_an_empty_list_of_models(with_code: EndpointProcess) -> None:
     assert (answer.status_code, answer.json()) == (200, {})
 
 
-def test_the_log_has_each_variable_with_its_key(
-    endpoint_log: Path, with_code: EndpointProcess
-) -> None:
-    said = re.findall(r"container\.(\S+): (\w+)=", endpoint_log.read_text())
-    assert ("gunicorn_threads", "SAGEMAKER_GUNICORN_THREADS") in said
+def test_the_log_has_each_variable(endpoint_log: Path, with_code: EndpointProcess) -> None:
+    assert "\nSAGEMAKER_GUNICORN_THREADS=" in endpoint_log.read_text()

@@ -51,7 +51,7 @@ def state(metric: str, statistic: str, threshold: float, requests: list[float], 
     return changes[-1].state if changes else "INSUFFICIENT_DATA"
 
 
-REFUSING = {"model": replace(MODEL, queue=0, kept={}, percentiles={}), "p99_ms": None}
+REFUSING = {"model": replace(MODEL, queue=0), "p99_ms": None}
 
 
 @pytest.mark.parametrize(

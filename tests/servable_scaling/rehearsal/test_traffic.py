@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from servable_scaling.rehearsal import ProfileName
 from servable_scaling.rehearsal.traffic import (
     TrafficError,
     build_profile,
@@ -38,7 +39,9 @@ from servable_scaling.rehearsal.traffic import (
         ("launch", 780, 3.5),
     ],
 )
-def test_a_profile_goes_from_its_base_to_its_peak(name: str, minute: int, rps: float) -> None:
+def test_a_profile_goes_from_its_base_to_its_peak(
+    name: ProfileName, minute: int, rps: float
+) -> None:
     requests = build_profile(name, peak_rps=11, base_rps=1)
     assert len(requests) == 1440
     assert requests[minute] == pytest.approx(60 * rps)

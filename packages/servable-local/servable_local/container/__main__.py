@@ -36,9 +36,9 @@ from servable_local.container.ports import PortError
 from servable_local.container.recording import Recording
 from servable_local.container.settings import (
     DEFAULT_MODEL_NAME,
-    KEYS,
     WORKERS,
     SettingsError,
+    is_container_variable,
     read_settings,
 )
 from servable_local.container.supervisor import Supervisor
@@ -191,9 +191,8 @@ def _plan_endpoint(
         record=options.record,
         front=front,
     )
-    for variable, key in KEYS.items():
-        if variable in environment:
-            log(f"container.{key}: {variable}={environment[variable]}")
+    for variable in sorted(filter(is_container_variable, environment)):
+        log(f"{variable}={environment[variable]}")
     return plan
 
 

@@ -111,9 +111,9 @@ class FaultFile:
         if faults.latency_seconds and faults.slow_server in (_EVERY, server + 1):
             time.sleep(faults.latency_seconds)
         if faults.queue_full:
-            raise HttpError(503, QUEUE_FULL)
+            raise HttpError(QUEUE_FULL, 503)
         if faults.status:
-            raise HttpError(faults.status, "injected fault: the model server is set to fail")
+            raise HttpError("injected fault: the model server is set to fail", faults.status)
 
 
 class FaultInjector:

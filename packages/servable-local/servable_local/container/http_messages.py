@@ -59,7 +59,7 @@ class HttpResponse:
 class HttpError(Exception):
     """The model server's rejection of a request: an HTTP status and TensorFlow's message."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
         self.status = status
         self.message = message

@@ -252,27 +252,6 @@ _BATCHING: _Table = {
     "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", _CPUS, _build_number_form(1)),
     _ENQUEUED: ("max_enqueued_batches", _CPUS, _build_number_form(1)),
 }
-KEYS: Mapping[str, str] = {
-    **{
-        name: field
-        for name, (field, *_) in (_VARIABLES | _OF_GUNICORN).items()
-        if name != MULTI_MODEL
-    },
-    **{variable: f"batching.{field}" for variable, (field, *_) in _BATCHING.items()},
-    "SAGEMAKER_TFS_INSTANCE_COUNT": "tfs_processes",
-    WAIT: "wait_time_seconds",
-    READ_TIMEOUT: "nginx_read_timeout_seconds",
-    WORKERS: "gunicorn_workers",
-    THREADS: "gunicorn_threads",
-    WORKER_CLASS: "gunicorn_worker_class",
-    OPENMP_THREADS: "omp_threads",
-    ONEDNN: "onednn",
-    "SERVABLE_TRANSPORT": "transport",
-    "SERVABLE_GRPC_FROM_BYTES": "grpc_from_bytes",
-    "SERVABLE_REQUEST_TIMEOUT_SECONDS": "request_timeout_seconds",
-    "SERVABLE_TIMING_HEADER": "timing_header",
-}
-"""Variable to the key of an environment file that writes it, for the log."""
 VARIABLES = frozenset(_VARIABLES | _OF_GUNICORN | _BATCHING)
 VARIABLES |= {PORT, PORT_RANGE, DEFAULT_MODEL_NAME, OPENMP_THREADS, ONEDNN}
 """Every variable of the image that is read, checked or passed on here."""

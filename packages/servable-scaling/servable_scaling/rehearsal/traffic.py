@@ -66,6 +66,10 @@ def parse_requests(rows: Sequence[Sequence[str]]) -> dict[int, float]:
         begin, lasts = int((time - midnight) // MINUTE), max(1, round(period / MINUTE))
         for minute in range(begin, begin + lasts):
             requests[minute] = requests.get(minute, 0.0) + value / lasts
+    if max(requests) >= MOST_MINUTES:
+        raise ValueError(f"has {max(requests) // MINUTES + 1} days; allowed: at most 7")
+    if any(not math.isfinite(count) or count < 0 for count in requests.values()):
+        raise ValueError("has a negative number of requests; allowed: 0 or more")
     return requests
 
 
@@ -200,7 +204,10 @@ def read_traffic(file: Path, shown: str = "") -> list[float]:
         raise TrafficError(f"{name}: cannot be read: {wrong.strerror}") from None
     rows = list(csv.reader(lines))
     if any(row and parse_time(row[0]) is not None for row in rows):
-        return _convert_cloudwatch_rows(rows, name)
+        try:
+            return fill_minutes(parse_requests(rows))
+        except ValueError as wrong:
+            raise TrafficError(f"{name}: {wrong}") from None
     minutes: dict[int, float] = {}
     for number, row in enumerate(rows, 1):
         if not row or (number == 1 and row[0].strip().lower() == "minute"):
@@ -223,18 +230,6 @@ def read_traffic(file: Path, shown: str = "") -> list[float]:
     if not minutes:
         raise TrafficError(f"{name}: has no line; write minute,requests, such as 0,1200")
     return fill_minutes(minutes)
-
-
-def _convert_cloudwatch_rows(rows: Sequence[Sequence[str]], name: str) -> list[float]:
-    try:
-        counts = parse_requests(rows)
-    except ValueError as wrong:
-        raise TrafficError(f"{name}: {wrong}") from None
-    if max(counts) >= MOST_MINUTES:
-        raise TrafficError(f"{name}: has {max(counts) // MINUTES + 1} days; allowed: at most 7")
-    if any(not math.isfinite(count) or count < 0 for count in counts.values()):
-        raise TrafficError(f"{name}: has a negative number of requests; allowed: 0 or more")
-    return fill_minutes(counts)
 
 
 def fill_minutes(minutes: Mapping[int, float]) -> list[float]:

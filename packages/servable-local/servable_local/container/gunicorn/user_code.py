@@ -48,12 +48,6 @@ def restrict_imports(import_paths: Sequence[Path]) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
 
-def find_image_python() -> str:
-    """Return the image's Python version, such as 3.12."""
-    python: str = _load_table()["python"][_find_version()]
-    return python
-
-
 class ImageFinder(MetaPathFinder):
     """A finder that uses the previous finders, and rejects modules that only this computer has.
 
@@ -252,7 +246,7 @@ def _explain_import_failure(failure: BaseException, code: Path, problems: Sequen
     sentence = (
         f"code/inference.py does not import: {type(failure).__name__}: {failure} "
         f"({place}Python {platform.python_version()} of this computer, "
-        f"where the image has {find_image_python()})"
+        f"where the image has {_load_table()['python'][_find_version()]})"
     )
     return "\n".join([sentence, *(problems if isinstance(failure, ImportError) else ())])
 

@@ -32,7 +32,7 @@ def to_array(name: str, proto: Any) -> Array:
     try:
         array: Array = tensor_util.MakeNdarray(proto)
     except (TypeError, ValueError) as problem:
-        raise HttpError(400, f"Invalid tensor {name}: {problem}") from None
+        raise HttpError(f"Invalid tensor {name}: {problem}") from None
     return array
 
 
@@ -79,7 +79,7 @@ class GrpcInterface:
         name = request.model_spec.signature_name or "serving_default"
         servable, response = self._begin_response(request, wire.PredictResponse(), name)
         if name not in servable.signatures:
-            raise HttpError(400, f'Serving signature key "{name}" not found.')
+            raise HttpError(f'Serving signature key "{name}" not found.')
         signature = servable.signatures[name]
         outputs = list(request.output_filter)
         _check_names(f"{name} input", set(request.inputs), set(signature.inputs), exactly=True)
@@ -88,7 +88,7 @@ class GrpcInterface:
         for key, array in arrays.items():
             dtype, expected = dtypes.as_dtype(array.dtype).name, signature.inputs[key]
             if dtype != expected:
-                raise HttpError(400, f"input {key} expected type: {expected} but got: {dtype}")
+                raise HttpError(f"input {key} expected type: {expected} but got: {dtype}")
         for key, array in self.servables.compute(signature, arrays).items():
             if not outputs or key in outputs:
                 write_tensor(array, response.outputs[key])
@@ -116,7 +116,7 @@ class GrpcInterface:
 
     def read_metadata(self, request: Any) -> Any:
         if list(request.metadata_field) != ["signature_def"]:
-            raise HttpError(400, "metadata_field must be signature_def")
+            raise HttpError("metadata_field must be signature_def")
         servable, response = self._begin_response(request, wire.GetModelMetadataResponse(), "")
         signatures = wire.SignatureDefMap()
         for name, signature in servable.signatures.items():
@@ -133,7 +133,7 @@ class GrpcInterface:
         if spec.HasField("version"):
             versions = [version for version in versions if version == spec.version.value]
         if not versions:
-            raise HttpError(404, f"Could not find any versions of model {spec.name}")
+            raise HttpError(f"Could not find any versions of model {spec.name}", 404)
         response = wire.GetModelStatusResponse()
         for version in versions:
             response.model_version_status.add(version=version, state=_AVAILABLE)
@@ -143,7 +143,7 @@ class GrpcInterface:
         """Return the request's servable, and the response with its name and version."""
         spec = request.model_spec
         if not spec.name:
-            raise HttpError(400, "Missing ModelSpec")
+            raise HttpError("Missing ModelSpec")
         version = spec.version.value if spec.HasField("version") else None
         number, servable = self.servables.find_version(spec.name, version)
         response.model_spec.name, response.model_spec.signature_name = spec.name, signature
@@ -155,7 +155,6 @@ def _check_names(part: str, names: set[str], allowed: set[str], *, exactly: bool
     extra, missing = sorted(names - allowed), sorted(allowed - names) if exactly else []
     if extra or missing:
         raise HttpError(
-            400,
             f"{part} names do not fit: extra {extra}, missing {missing}; "
             f"the signature has {sorted(allowed)}",
         )

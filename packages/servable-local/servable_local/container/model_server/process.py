@@ -68,14 +68,14 @@ def _compute_record(
     if log.WhichOneof("log_type") in _NOT_HERE:
         return
     if not log.HasField("predict_log"):
-        raise HttpError(400, "the local container replays only predict records")
+        raise HttpError("the local container replays only predict records")
     request = log.predict_log.request
     name = request.model_spec.signature_name or "serving_default"
     if name not in servable.signatures:
-        raise HttpError(400, f'Serving signature key "{name}" not found.')
+        raise HttpError(f'Serving signature key "{name}" not found.')
     signature = servable.signatures[name]
     if set(request.inputs) != set(signature.inputs):
-        raise HttpError(400, f"inputs {sorted(request.inputs)}, not {sorted(signature.inputs)}")
+        raise HttpError(f"inputs {sorted(request.inputs)}, not {sorted(signature.inputs)}")
     arrays = {key: grpc_interface.to_array(key, request.inputs[key]) for key in signature.inputs}
     if max_batch_rows is not None:
         check_batch(arrays, max_batch_rows)

@@ -85,9 +85,9 @@ class LoadedSignature:
         try:
             values = self._run(*feed)
         except errors_impl.OpError as failure:
-            raise HttpError(STATUSES.get(failure.error_code, 500), str(failure.message)) from None
+            raise HttpError(str(failure.message), STATUSES.get(failure.error_code, 500)) from None
         except (ValueError, TypeError) as failure:
-            raise HttpError(400, str(failure)) from None
+            raise HttpError(str(failure)) from None
         # A lone string comes as bytes; NumPy alone would drop its trailing zeros.
         return {
             name: np.asarray(value, object if isinstance(value, bytes) else None)
@@ -208,7 +208,7 @@ class Servables:
         if number in versions:
             return number, versions[number]
         servable = f"Latest({model})" if version is None else f"Specific({model}, {version})"
-        raise HttpError(404, f"Servable not found for request: {servable}")
+        raise HttpError(f"Servable not found for request: {servable}", 404)
 
     def compute(self, signature: LoadedSignature, arrays: Mapping[str, Array]) -> Arrays:
         """Compute a signature's outputs, with injected faults. Raises `HttpError`."""
@@ -228,4 +228,4 @@ def check_batch(arrays: Mapping[str, Array], max_rows: int) -> None:
     elif (rows := max(sizes, default=0)) > max_rows:
         problem = f"Task size {rows} is larger than maximum input batch size {max_rows}"
     if problem:
-        raise HttpError(400, problem)
+        raise HttpError(problem)

@@ -28,7 +28,7 @@ from servable_client import (
     PredictionError,
     ThrottledError,
 )
-from servable_client.retries import Backoff, Retries
+from servable_client.retries import Retries
 from tests.servable_client.conftest import Connect
 from tests.servable_client.faults import endpoint_of, trusting
 from tests.servable_client.faulty_server import Certificates, FaultyServer, certificates
@@ -234,7 +234,7 @@ def test_what_the_parent_learnt_is_not_the_childs(server: RuntimeServer) -> None
 
 
 def test_a_child_is_not_held_back_by_the_parents_throttling() -> None:
-    retries = Retries(Backoff())
+    retries = Retries()
     retries._throttled_until = time.monotonic() + 1000
     assert Child(lambda: retries._throttled_until).result() == 0
 

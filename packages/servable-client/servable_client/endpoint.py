@@ -20,7 +20,7 @@ from servable_client.exchange import (
 from servable_client.forks import start_in_each_process
 from servable_client.formats import ANY_ANSWER, choose_format, decode, encode, find_content_type
 from servable_client.options import Options
-from servable_client.retries import Backoff, Retries
+from servable_client.retries import ATTEMPTS, Retries
 from servable_client.split import Split, as_split
 
 UNSUPPORTED = 415
@@ -66,7 +66,7 @@ class Endpoint:
         endpoint_url: str | None = None,
         upload_to: str | None = None,
         connections: int = CONNECTIONS,
-        attempts: int = Backoff.attempts,
+        attempts: int = ATTEMPTS,
         largest_body_bytes: int = MOST_BODY_BYTES,
         transport: Transport | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -108,7 +108,7 @@ class Endpoint:
             )
         self._transport = transport
         self._largest_body_bytes = largest_body_bytes
-        self._retries = Retries(Backoff(attempts=attempts), sleep, wake_seconds, waiting)
+        self._retries = Retries(attempts, sleep, wake_seconds, waiting)
         self._batches = Batches(name, connections)
         start_in_each_process(self)
 

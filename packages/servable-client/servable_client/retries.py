@@ -9,7 +9,6 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from servable_client.errors import (
@@ -26,17 +25,15 @@ Result = TypeVar("Result")
 WAKE_LOOK_SECONDS = 10.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Backoff:
-    attempts: int = 6
-    """Attempts in all. Waits of up to 0.1, 0.2 … 1.6 s lie between them: a burst's length."""
-    first_seconds: float = 0.1
-    most_seconds: float = 5.0
+# Attempts in all. Waits of up to 0.1, 0.2 … 1.6 s lie between them: a burst's length.
+ATTEMPTS = 6
+_FIRST_SECONDS, _MOST_SECONDS = 0.1, 5.0
 
-    def compute_wait_seconds(self, failed_attempts: int, asked_seconds: float | None) -> float:
-        """Return the seconds to wait, at least `asked_seconds`."""
-        most = min(self.first_seconds * 2.0 ** (failed_attempts - 1), self.most_seconds)
-        return float((asked_seconds or 0.0) + most * random.random())
+
+def compute_wait_seconds(failed_attempts: int, asked_seconds: float | None) -> float:
+    """Return the seconds to wait before the next attempt, at least `asked_seconds`."""
+    most = min(_FIRST_SECONDS * 2.0 ** (failed_attempts - 1), _MOST_SECONDS)
+    return float((asked_seconds or 0.0) + most * random.random())
 
 
 class Retries:
@@ -48,12 +45,12 @@ class Retries:
 
     def __init__(
         self,
-        backoff: Backoff,
+        attempts: int = ATTEMPTS,
         sleep: Callable[[float], None] = time.sleep,
         wake_seconds: float = 0.0,
         waiting: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        self._backoff, self._sleep = backoff, sleep
+        self._attempts, self._sleep = attempts, sleep
         self._wake_seconds, self._waiting = wake_seconds, waiting
         start_in_each_process(self)
 
@@ -101,8 +98,8 @@ class Retries:
                     continue
                 if not failure.repeatable or not (unsafe or failure.executed == "no"):
                     raise
-                wait = self._backoff.compute_wait_seconds(attempts, failure.retry_after_seconds)
-                if attempts >= self._backoff.attempts or wait >= deadline.compute_seconds_left():
+                wait = compute_wait_seconds(attempts, failure.retry_after_seconds)
+                if attempts >= self._attempts or wait >= deadline.compute_seconds_left():
                     raise
                 if isinstance(failure, ThrottledError):
                     with self._lock:

@@ -42,7 +42,7 @@ def unpack(
                     target.mkdir(parents=True, exist_ok=True)
                     continue
                 content = tar.extractfile(member)
-                assert content is not None  # only for what is no file, refused above
+                assert content is not None  # it is a file
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with content, target.open("wb") as file:
                     while part := content.read(_PART_BYTES):
@@ -117,7 +117,7 @@ def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, P
     models: dict[str, dict[int, Path]] = {}
     for saved_model in sorted(root.rglob("saved_model.pb")):
         version = saved_model.parent
-        # A number that is the root itself is no version: nothing could hold it.
+        # A root with a number as its name isn't a version.
         if version == root or not re.fullmatch(r"[0-9]+", version.name):
             continue
         if int(version.name) == 0 and not takes_zero:

@@ -140,7 +140,7 @@ class _Text(Codec):
             raise TensorError(f"{error}, counted in what the model server is sent") from None
         try:
             arrays = build_arrays(request, signature)
-        except UnknownTypeError as bad:  # an input of a type that nobody can send
+        except UnknownTypeError as bad:  # an input of a type that can't be sent
             raise TensorError(f"an input of the signature cannot be sent: {bad}") from None
         signature.check(arrays)
         return arrays, "instances" in request

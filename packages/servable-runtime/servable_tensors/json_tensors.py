@@ -160,7 +160,7 @@ def _load_json(body: bytes) -> Any:
             return _fast_loads(body)
         except ValueError:
             pass  # it knows no NaN and Infinity, as the model server does
-    # As text: json guesses at UTF-16 and passes over what is no UTF-8.
+    # As text: from bytes, json detects UTF-16 and accepts invalid UTF-8.
     return json.loads(body.decode(), parse_constant=_NamedFloat)
 
 
@@ -256,7 +256,7 @@ def flatten(value: Any) -> tuple[list[int], list[Any]]:
 
 
 def _build_typed_array(leaves: Sequence[Any], number: int) -> Array:
-    # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
+    # type() and not isinstance(): a JSON true isn't a number, though bool is an int in Python.
     types = set(map(type, leaves))
     if number == STRING:
         return build_object_array([decode_string(leaf) for leaf in leaves])

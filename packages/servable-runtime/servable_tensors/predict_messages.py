@@ -45,7 +45,7 @@ _PACKED = {5: 1, 6: 2, 9: 8, 12: 18}
 MOST_OUTPUTS = 4096
 MOST_DIMENSIONS = 32
 """NumPy's own bound before its version 2; a thousand sizes would take a second to multiply."""
-# A plain answer has a handful beside its numbers; the parser in C walks faster than we do.
+# A plain response has a few besides its numbers; for more, the parser in C is faster.
 _MOST_FIELDS = 64
 
 

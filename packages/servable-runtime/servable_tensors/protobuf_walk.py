@@ -36,7 +36,7 @@ from servable_tensors.tensors import (
 from servable_tensors.wire import BYTES, VARINT, WireError, iterate_fields
 
 MOST_INPUTS = 4096
-MOST_FIELDS = 10_000  # of a request, beside those of its inputs
+MOST_FIELDS = 10_000  # of a request, besides those of its inputs
 
 _MIB = 1 << 20
 _MODEL_SPEC = (1, 3, 4)  # name, signature_name and version_label; 2 is the version

@@ -251,7 +251,7 @@ class DataProcessing:
         )
         if len(sources) != len(answers):
             if self._csv:
-                for output in answers:  # JSON over several lines is told as no CSV
+                for output in answers:  # JSON over several lines isn't CSV, and is reported as such
                     _parse_csv(output, _OF_ALGORITHM)
             raise TransformError(
                 f"{len(answers)} records came back for {len(sources)}: they cannot be joined or filtered"

@@ -10,7 +10,7 @@ import numpy as np
 from servable_tensors import TensorError, wire
 from servable_tensors.tensors import BFLOAT16, Array, UnknownTypeError, find_type_number
 
-# What a plain array of this type may be sent as, beside its own type.
+# What a plain array of this type may be sent as, besides its own type.
 _ALSO_HOLDS = {1: {BFLOAT16}, 3: {13}, 4: {12}, 5: {15}, 6: {11}, 17: {16}}
 
 

@@ -14,13 +14,13 @@ _SIGNATURE_NAME = re.compile(rb'"signature_name"\s*:')
 # Two values with nothing but space between them.
 _SEPARATE_VALUES = re.compile(r"[}\]]\s*[\[{]", re.ASCII)
 _NESTED_LIST = re.compile(r"\s*\[\s*\[", re.ASCII)
-# Numbers end with a digit: a line of commas is told from them without the parser.
+# Numbers end with a digit, which distinguishes them from a line of commas without the parser.
 _LETTERS_OF_NUMBERS = re.compile(r"[-0-9](?:[-+0-9.,eE]*[0-9])?")
 # Made once: `json.loads` with these arguments makes one for each line.
 _NUMBERS = json.JSONDecoder(parse_float=len, parse_int=len)
 # A field that may be a number, and letters that stand otherwise in JSON.
 _UNLIKE_WORDS = re.compile(r'["\\]|(?:^|,)\s*-?[0-9]')
-# One piece of a line of CSV: a comma, text without quotes, or what stands between quotes.
+# One piece of a line of CSV: a comma, text without quotes, or text between quotes.
 _PIECES = re.compile(r'(,|[^",]+)|"((?:[^"]|"")*)(?:"|\Z)')
 # What NGINX's JavaScript takes for space: of Unicode's other spaces it knows none.
 SPACE = "\t\n\v\f\r "

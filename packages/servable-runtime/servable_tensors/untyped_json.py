@@ -115,7 +115,7 @@ def _convert_values(name: str, array: Array) -> Any:
     if kind == "f" and array.dtype.itemsize < 8:
         return _shorten_floats(array).tolist()
     if kind not in "biuf" or array.dtype.itemsize > 8:
-        raise TensorError(f"{name or 'the input'}: JSON holds no {array.dtype}; leave format out")
+        raise TensorError(f"{name or 'the input'}: JSON has no {array.dtype}; leave format out")
     return array.tolist()
 
 
@@ -167,7 +167,7 @@ def _build_number_array(kinds: set[type], leaves: list[Any]) -> Array:
                 return np.array(leaves, dtype)
         raise ValueError("holds integers that neither int64 nor uint64 holds")
     if not all(_is_exact_as_float(leaf) for leaf in leaves if type(leaf) is int):
-        raise ValueError("holds an integer beside fractions, which float64 rounds")
+        raise ValueError("holds an integer among fractions, which float64 rounds")
     return np.array(leaves, np.float64)
 
 

@@ -119,7 +119,7 @@ class Evaluator:
     def _join(self, argument: Any) -> str:
         separator, parts = argument
         result = self.evaluate(parts)
-        # Text where a list belongs stands for one that is not known.
+        # A text instead of a list is a placeholder for an unknown list.
         return result if isinstance(result, str) else str(separator).join(map(str, result))
 
     def _select(self, argument: Any) -> Any:

@@ -66,13 +66,13 @@ class EndpointTermination:
         self.supervisor: Supervisor | None = None
 
     def __call__(self) -> NoReturn:
-        # Handlers may be running; nothing of theirs is worth waiting for.
+        # Running handlers are killed, too.
         if self.supervisor is not None:
             self.supervisor.ending = True
         deadline = time.monotonic() + _END_SECONDS
         while psutil.Process().children() and time.monotonic() < deadline:
             for child in psutil.Process().children(recursive=True):
-                with contextlib.suppress(psutil.Error):  # it was quicker
+                with contextlib.suppress(psutil.Error):  # it has already ended
                     child.kill()
             try:
                 while os.waitpid(-1, os.WNOHANG) != (0, 0):
@@ -175,7 +175,7 @@ def _plan_endpoint(
             )
         if not re.fullmatch(_ADDRESSABLE, default_model):
             raise ContainerStartError(
-                f"the folder {default_model!r}: the image would wait in vain at an address with this "
+                f"the folder {default_model!r}: the image would wait forever at an address with this "
                 "name; name the folder with letters, digits, '.', '_' and '-'"
             )
     if settings.workers == 0 and (code is not None or settings.multi_model):
@@ -229,7 +229,7 @@ async def _enforce_memory_limit(limit_mib: int) -> NoReturn:
                 f"out of memory: {sum(mib.values()):.0f} MiB of {limit_mib} MiB are taken; "
                 f"process {largest.pid} with {mib[largest]:.0f} MiB is killed"
             )
-            with contextlib.suppress(psutil.NoSuchProcess):  # it was quicker
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has already ended
                 largest.kill()
 
 

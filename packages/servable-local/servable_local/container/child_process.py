@@ -80,7 +80,9 @@ class Events:
 
     def report(self, **event: Any) -> None:
         # One write of less than a page: lines of several processes do not mix.
-        with contextlib.suppress(BrokenPipeError):  # nobody reads it, and we are about to end too
+        with contextlib.suppress(
+            BrokenPipeError
+        ):  # the reader has ended, and this process is about to
             os.write(self._out, json.dumps(event).encode() + b"\n")
 
 
@@ -133,7 +135,7 @@ class ChildProcess:
 
     def kill(self) -> None:
         """Kill it for good; the supervisor waits for every child."""
-        with contextlib.suppress(ProcessLookupError):  # it was quicker
+        with contextlib.suppress(ProcessLookupError):  # it has already ended
             os.kill(self.pid, signal.SIGKILL)
         self.release()
 
@@ -144,7 +146,7 @@ class ChildProcess:
         self._process.returncode = 0  # Popen would wait for it again
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):  # a line that nobody read
+                with contextlib.suppress(BrokenPipeError):  # an unread line
                     pipe.close()
 
     def _read_events(self) -> None:

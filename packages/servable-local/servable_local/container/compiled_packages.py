@@ -89,11 +89,11 @@ def _fetch_package(package: PathDistribution, index: Sequence[str]) -> Path | st
         folder = _find_cache() / f"{name}-{version}"
         if not folder.is_dir():
             create_private_folder(folder.parent)
-            with tempfile.TemporaryDirectory(dir=folder.parent) as beside:
-                if problem := _install(f"{name}=={version}", Path(beside, "new"), index):
+            with tempfile.TemporaryDirectory(dir=folder.parent) as parent:
+                if problem := _install(f"{name}=={version}", Path(parent, "new"), index):
                     return problem
-                if not folder.is_dir():  # another process was not quicker
-                    Path(beside, "new").rename(folder)
+                if not folder.is_dir():  # another process may have been faster
+                    Path(parent, "new").rename(folder)
     except (ValueError, OSError) as error:
         return str(error)
     return folder

@@ -26,7 +26,7 @@ class ImageCode:
     NGINX compares a content type in lower case and without its parameters, converts every field
     of a CSV body, looks for JSON anywhere in an Accept header; attributes of the header are
     checked (400); input_handler and output_handler, and a container without either, let an answer
-    of the model server that is no success through as an error; a falcon.HTTPError of the user's
+    of the model server that isn't a success through as an error; a falcon.HTTPError of the user's
     code keeps its status; a handler's context has a timeout; names of models are checked.
     """
 

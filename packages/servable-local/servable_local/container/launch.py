@@ -61,10 +61,10 @@ class UnpackFolder:
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
         # Locked under another name first: a sweep in this moment must not find it free.
-        beside = self.path / "lock.new"
-        self.lock = os.open(beside, os.O_RDWR | os.O_CREAT, 0o600)
+        unlocked = self.path / "lock.new"
+        self.lock = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self.lock, fcntl.LOCK_EX)
-        beside.rename(self.path / _LOCK)
+        unlocked.rename(self.path / _LOCK)
         self._open = True
 
     def remove(self) -> None:
@@ -81,7 +81,7 @@ def remove_orphaned_folders() -> None:
         try:
             held = os.open(lock, os.O_RDWR)
         except OSError:
-            continue  # another sweep was quicker, or the folder is another user's
+            continue  # already removed, or the folder of a different user
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(lock.parent, ignore_errors=True)
@@ -218,7 +218,7 @@ def launch(
     if archive is not None:
         archive = archive.resolve()
         if not archive.is_file():
-            raise LaunchError(f"{archive}: there is no such file; pack the model first")
+            raise LaunchError(f"{archive}: no such file; pack the model first")
     if port is not None:
         variables = {**variables, PORT: str(port)}
     if tensorflow is not None:
@@ -282,8 +282,7 @@ def build_environment(variables: Mapping[str, str]) -> dict[str, str]:
         name: text for name, text in os.environ.items() if not is_container_variable(name)
     }
     environment[OPENMP_THREADS] = "1"  # as the image does when it is left out
-    # TensorFlow imports Keras unless told that another one will be used; no
-    # SavedModel needs it, and without it the start takes 1.7 s instead of 3.4 s.
+    # TensorFlow then doesn't import Keras, which no SavedModel needs: the start takes 1.7 s, not 3.4 s.
     environment["TF_USE_LEGACY_KERAS"] = "1"
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     environment |= variables

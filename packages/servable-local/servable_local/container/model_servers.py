@@ -67,16 +67,16 @@ CONTROL_SOCKET = "control.sock"
 
 
 def call_supervisor(folder: Path, **question: Any) -> dict[str, Any]:
-    """Send a JSON request, and return the JSON response. Raises `OSError` if nobody listens."""
+    """Send a JSON request, and return the JSON response. Raises `OSError` without a listener."""
     with socket.socket(socket.AF_UNIX) as connection:
         if sys.platform == "linux":
-            # By a descriptor of the folder: a path of more than 107 letters is no address.
+            # By a descriptor of the folder: a path of over 107 characters isn't a valid address.
             descriptor = os.open(folder, os.O_RDONLY)
             try:
                 connection.connect(f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")
             finally:
                 os.close(descriptor)
-        else:  # of at most 103 letters on macOS
+        else:  # at most 103 characters on macOS
             connection.connect(str(folder / CONTROL_SOCKET))
         connection.sendall(json.dumps(question).encode() + b"\n")
         with connection.makefile("rb") as lines:
@@ -257,7 +257,7 @@ class MultiModelMode:
                 number = next(self._count)
                 grpc, self._numbers[name][number] = self._reserve_pair()
                 plan = self._plan.plan_models_server({name: versions}, grpc)
-                # As in the image, which starts none of these again.
+                # As in the image, which restarts no such server.
                 self._servers.add(number, plan, once=True)
                 seconds = self._settings.load_wait_seconds
                 await self._servers.wait_until_ready(number, wait_seconds=seconds)
@@ -281,7 +281,7 @@ class MultiModelMode:
         for number, kept in self._numbers.pop(name, {}).items():
             pid = self._servers.remove(number)
             if pid is not None:
-                with contextlib.suppress(ProcessLookupError):  # it was quicker
+                with contextlib.suppress(ProcessLookupError):  # it has already ended
                     os.kill(pid, signal.SIGKILL)
             for reservation in kept:
                 reservation.close()

@@ -91,7 +91,7 @@ def launch_image(
 def check_image(image: str) -> None:
     """Raise `LaunchError` if Docker, its daemon, or the image is missing."""
     if shutil.which("docker") is None:
-        raise LaunchError("there is no `docker` on this computer; install it, or omit --docker")
+        raise LaunchError("this computer has no `docker`; install it, or omit --docker")
     server = _run_docker("version", "--format", "{{.Server.Version}}")
     if server.returncode != 0:
         reason = (server.stderr.strip().splitlines() or ["no answer"])[-1]

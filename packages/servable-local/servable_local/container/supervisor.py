@@ -170,7 +170,7 @@ class Supervisor:
             ready = self._ready[name]
             if "serves" in event:
                 self._end_unused(event["serves"], event["in_use"])
-            if ready.done():  # a restart: nobody waits
+            if ready.done():  # a restart, for which no caller waits
                 if "error" in event:
                     log(event["error"])
             elif "loading" in event:

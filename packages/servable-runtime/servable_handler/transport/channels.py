@@ -89,7 +89,7 @@ class Channels:
         opened = open_connection(port, deadline)
         with _lock:
             if self._sentinels.setdefault(port, opened) is not opened:
-                opened.close()  # another call was sooner
+                opened.close()  # another call was faster
 
     def renew(self, port: int) -> None:
         """Make the next call open a new connection."""
@@ -181,7 +181,7 @@ class SmallCalls:
         try:
             self._call_on_connection(connection, port, _TRIAL, status.SerializeToString(), deadline)
         except CallFailedError:
-            return  # the answer is supported, although there is no such model yet
+            return  # the response is supported, although the model isn't loaded yet
         except UnexpectedAnswerError as error:
             raise UnsupportedError(str(error)) from None
         except BrokenOffError as error:

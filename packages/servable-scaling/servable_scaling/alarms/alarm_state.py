@@ -38,7 +38,7 @@ class AlarmRule:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        # Each test of a state, by the name that stands for it in the rule as Python reads it.
+        # Each test of a state, by its placeholder in the rule that Python parses.
         self._tests: dict[str, tuple[str, str]] = {}
         # CloudWatch's words bind as Python's do: NOT before AND before OR.
         words = " ".join(self._translate_words(text))

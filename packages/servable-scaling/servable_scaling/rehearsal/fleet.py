@@ -19,7 +19,7 @@ _CELLS = ((0.9, 12), (0.99, 9), (0.999, 9), (1.0, 2))
 _Z99 = NormalDist().inv_cdf(0.99)
 # Bisections of a percentile: to a thousandth of its bracket, and better.
 _HALVINGS = 22
-# A choice of ours: (of every request that waits, more where service times vary).
+# Our choice: (for every request that waits, more if service times vary).
 _COMMITTED = (0.6, 0.5)
 
 
@@ -135,14 +135,14 @@ def _sum_slower_share(service: Service, parts: tuple[Part, ...], limit_seconds: 
 
 compute_slower_share = lru_cache(maxsize=100_000)(_sum_slower_share)
 
-# Choices of ours. At this utilisation and above, a minute is too short for a queue's long-run average:
+# Our choices. At this utilization and above, a minute is too short for a queue's long-run average:
 # the wait is that which Poisson arrivals build up within one minute.
 STEADY_BELOW = 0.995
-# Where fewer wait, nothing that a percentile shows comes from waiting.
+# If fewer wait, waiting doesn't affect a percentile.
 FEW_WAIT = 1e-4
 # A growing backlog within one minute is shown as so many equal parts of it.
 SLICES = 4
-# Steps of utilisation that are computed: at 90 % a step of 0.5 % is 2.5 % of the wait.
+# Steps of utilization that are computed: at 90 % a step of 0.5 % is 2.5 % of the wait.
 USES = 200
 # A queue that is nearly stable refuses so many of the requests that find it longer than its places.
 LEAST_TURNED_AWAY = 0.1

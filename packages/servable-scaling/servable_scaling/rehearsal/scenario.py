@@ -112,7 +112,7 @@ def compute_mean_wait_seconds(waits: Sequence[Wait]) -> float:
 
 
 def compute_longest_wait_seconds(waits: Sequence[Wait]) -> float:
-    """Return the longest wait; 0 if nobody waited. It includes the pause until a caller retries."""
+    """Return the longest wait; 0 without any. It includes the pause until a caller retries."""
     return max((wait.longest_seconds + ASKS_AGAIN_SECONDS for wait in waits), default=0.0)
 
 

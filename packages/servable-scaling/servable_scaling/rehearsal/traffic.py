@@ -62,7 +62,7 @@ def parse_requests(rows: Sequence[Sequence[str]]) -> dict[int, float]:
         try:
             value = float(cell.replace(",", "")) if cell else 0.0
         except ValueError:
-            raise ValueError(f"{cell} at {time:%Y-%m-%d %H:%M} is no number") from None
+            raise ValueError(f"{cell} at {time:%Y-%m-%d %H:%M} isn't a number") from None
         begin, lasts = int((time - midnight) // MINUTE), max(1, round(period / MINUTE))
         for minute in range(begin, begin + lasts):
             requests[minute] = requests.get(minute, 0.0) + value / lasts
@@ -112,15 +112,15 @@ MINUTES = 24 * 60
 SECONDS = 60
 MOST_MINUTES = 7 * MINUTES
 
-# Choices of ours, each a shape from 0 (base) to 1 (peak) over the minutes of a day.
+# Our choices, each a shape from 0 (base) to 1 (peak) over the minutes of a day.
 SPIKE_MINUTES = (720, 735)
 LAUNCH_MINUTE, LAUNCH_HALVES_MINUTES = 540, 120
 RAMP_MINUTES = (480, 960)
-# A choice of ours, where no base is known: a tenth of the peak.
+# Our choice if no base is known: a tenth of the peak.
 BASE_SHARE = 0.1
-# Choices of ours about random days: the day as a whole is larger or smaller (standard deviation of the
+# Our choices about random days: the day as a whole is larger or smaller (standard deviation of the
 # logarithm), comes earlier or later (minutes at most), and each minute differs from the day's curve, less
-# than the minutes beside it differ from each other over so many minutes.
+# than adjacent minutes differ from each other over so many minutes.
 DAY_SIGMA, SHIFT_MINUTES = 0.1, 30
 MINUTE_SIGMA, MEMORY_MINUTES = 0.05, 10
 # A minute of so many requests is never without one: e^-50.
@@ -218,13 +218,13 @@ def read_traffic(file: Path, shown: str = "") -> list[float]:
             minute, requests = -1, 0.0
         if not (0 <= minute < MOST_MINUTES and math.isfinite(requests) and requests >= 0):
             raise TrafficError(
-                f"{name}:{number}: {','.join(row)} is no minute with its requests; allowed: a minute of "
+                f"{name}:{number}: {','.join(row)} isn't a minute with its requests; allowed: a minute of "
                 f"0 to {MOST_MINUTES - 1}, a comma, and 0 or more requests, such as 540,61000"
             )
         if minutes and minute <= max(minutes):
             raise TrafficError(
                 f"{name}:{number}: minute {minute} comes after minute {max(minutes)}; each minute "
-                "stands once, in rising order"
+                "must appear once, in ascending order"
             )
         minutes[minute] = requests
     if not minutes:

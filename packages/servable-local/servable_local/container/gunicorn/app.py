@@ -7,7 +7,7 @@ import re
 import stat
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,16 +138,6 @@ def reject(response: Any, status: str, sentence: str) -> None:
     response.text, response.data = None, json.dumps({"error": sentence}).encode()
 
 
-def build_application(routes: Mapping[str, object]) -> Any:
-    """Build the WSGI application of these routes."""
-    app = falcon.App()
-    # Without a page of its own: an exception that no handler of ours sees is an empty 500
-    # with Falcon's JSON, and its traceback goes to the log.
-    for path, resource in routes.items():
-        app.add_route(path, resource)
-    return app
-
-
 _STATUS_SECONDS = 5.0
 
 
@@ -155,7 +145,7 @@ class Models:
     """The resource /models and below, which loads, lists, calls, and unloads models.
 
     POST /models names a folder, and the code in it runs with the rights of the process. Every user
-    of the computer can send that request; so the folder must not be one of theirs.
+    of the computer can send that request; so the folder must belong to this user.
     """
 
     def __init__(
@@ -169,7 +159,7 @@ class Models:
     ) -> None:
         self._handler, self._image = handler, image
         # Since 2.20 a model whose model server has ended is unloaded by the next request for it.
-        # Only gevent's workers notice: to the others the process, which nobody waits for, is there.
+        # Only gevent's workers notice: for the others the process, a zombie, still exists.
         self._unloads_ended = image.rewritten and worker_class == "gevent"
         self._folder = workers_share
         self._timeout_seconds = timeout_seconds
@@ -312,7 +302,7 @@ def explain_foreign_access(folder: Path) -> str | None:
                 f"{path}: belongs to another user, whose code is not run; "
                 "unpack the model into a folder of your own"
             )
-        # In a sticky folder, as /tmp, nobody can replace what is another's.
+        # In a sticky folder, such as /tmp, users can't replace the files of other users.
         if status.st_mode & stat.S_IWOTH and not (path != folder and status.st_mode & stat.S_ISVTX):
             return f"{path}: every user can write to it; remove that permission: chmod o-w {path}"
         if status.st_uid == os.geteuid() and not status.st_mode & stat.S_IXOTH:

@@ -86,7 +86,7 @@ class ImageFinder(MetaPathFinder):
         """Find a module. Raises `ModuleNotFoundError` for one that only this computer has."""
         if name in self._of_the_container:
             print(
-                f"{name} is the container's own module, which hides a {name}.py of yours; "
+                f"{name} is the container's own module, which hides your {name}.py; "
                 "here it has the names of values alone",
                 file=sys.stderr,
             )
@@ -121,7 +121,7 @@ class ImageFinder(MetaPathFinder):
         """Return whether the top-level package of `name` is the image's, or Python's own."""
         top = name.partition(".")[0]
         in_python = top in sys.stdlib_module_names or top == "__main__"
-        # Written when Python is built; put beside a package by mypyc.
+        # Python's build writes the first, mypyc puts the second next to a package.
         generated = top.startswith("_sysconfigdata_") or top.endswith("__mypyc")
         return in_python or generated or top in self._modules
 

@@ -74,7 +74,7 @@ def to_array(value: object, dtype: str) -> Array:
     bfloat16 becomes float32: NumPy has no such type.
     """
     shape, leaves = flatten(value)
-    # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
+    # type() and not isinstance(): a JSON true isn't a number, though bool is an int in Python.
     types = frozenset(map(type, leaves))
     allowed = _TYPES.get(dtype, types)
     if types - allowed:

@@ -94,7 +94,7 @@ def run_model_server(plan: ServerPlan, number: int, events: Events, *, parent_pi
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     try:
         servables = _load_servables(plan, number)
-        # gRPC first: whoever sees REST answer finds gRPC answering too.
+        # gRPC first: once REST responds, gRPC responds too.
         server = grpc_interface.serve_grpc(GrpcInterface(servables), plan.port)
         rest.serve_rest(RestInterface(servables).respond, plan.port + 1)
         events.report(ready=number, pid=os.getpid())

@@ -40,7 +40,7 @@ class ModelLoadError(Exception):
     """TensorFlow can't load a SavedModel. `str()` is TensorFlow's reason, on one line."""
 
 
-# What TensorFlow Serving links beside TensorFlow: modules that register the operations when imported.
+# What TensorFlow Serving links besides TensorFlow: modules that register operations when imported.
 # Source: SUPPORTED_TENSORFLOW_OPS in tensorflow_serving/model_servers/BUILD, read 2026-11-22
 ADDED = ("tensorflow_text", "tensorflow_decision_forests")
 UNREGISTERED = "Op type not registered"
@@ -140,7 +140,7 @@ def _load_session(folder: Path, options: Any) -> tuple[Any, Any, Any]:
     graph = ops.Graph()
     with graph.as_default():
         session = sessions.Session(graph=graph, config=options)
-        with deprecation.silence():  # meant for whoever wrote the call
+        with deprecation.silence():  # the warning is meant for the caller's author
             return graph, session, loader_impl.load(session, ["serve"], str(folder))
 
 

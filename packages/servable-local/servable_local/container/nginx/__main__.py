@@ -55,7 +55,7 @@ class CallerConnection(asyncio.Protocol):
     def connection_lost(self, failure: Exception | None) -> None:
         self._cancel_idle_timer()
         if self._working is not None:
-            # As NGINX: who hung up is not waited for, and the upstream notices.
+            # As NGINX: stop waiting for a caller that hung up; the upstream notices.
             self._working.cancel()
 
     def data_received(self, data: bytes) -> None:

@@ -279,7 +279,7 @@ class Routes:
 
     async def _forward_to_gunicorn(self, request: HttpRequest) -> HttpResponse:
         if self.gunicorn is None:
-            raise UpstreamError("nobody listens on its socket")
+            raise UpstreamError("its socket has no listener")
         return await self.gunicorn.send(build_gunicorn_request(request))
 
     async def _respond_to_ping(self, request: HttpRequest) -> HttpResponse:
@@ -361,7 +361,7 @@ def build_gunicorn_request(request: HttpRequest) -> bytes:
     ]
     if has_body(request):
         lines.append(b"Content-Length: %d" % len(request.body))
-    # Gunicorn took the last of several types when it was observed, and refuses them since.
+    # Gunicorn used the last of several types when it was observed; later versions reject several.
     for content_type in request.headers.list_values("Content-Type")[-1:]:
         lines.append(f"Content-Type: {content_type}".encode("latin-1"))
     for name, value in request.headers.pairs:

@@ -96,19 +96,12 @@ def test_what_could_not_be_fetched_is_named_and_leaves_nothing(not_fetched: NotF
     paths, (problem,) = not_fetched.packages.paths, not_fetched.packages.problems
     said = f"code/lib/{COMPILED}: fast 1.5 is compiled for Python 3.99; this computer runs Python "
     assert (paths, problem.startswith(f"{said}{platform.python_version()}, ")) == ((), True)
-    (problem,) = not_fetched.packages.problems
-    assert "could not be fetched (pip finds versions up to 1.6 for it); " in problem
+    assert (
+        "could not be fetched (pip: ERROR: No matching distribution found for fast==1.5); "
+        in problem
+    )
     (of_this_python,) = (not_fetched.cache / "servable" / "packages").iterdir()
     assert list(of_this_python.iterdir()) == []
-
-
-def test_a_compiled_module_of_no_package_is_named(tmp_path: Path) -> None:
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "own.cpython-399-x86_64-linux-gnu.so").touch()
-    (problem,) = find_compiled_packages(tmp_path / "code").problems
-    assert problem.startswith(
-        "code/own.cpython-399-x86_64-linux-gnu.so: is compiled for Python 3.99 and belongs to no"
-    )
 
 
 @pytest.mark.parametrize("name", ["..", "fast/../..", "-r"])

@@ -26,37 +26,28 @@ from servable_tensors.archive import CompiledPackages
 
 _COMPILED = re.compile(r"\.(?:cpython-|cp|pypy)(\d)(\d+)[^.]*\.(?:so|pyd)$")
 _TAG = re.compile(r"^Tag: *([^\s-]+-[^\s-]+-[^\s-]+)\s*$", re.MULTILINE)
-_HERE = f"this computer runs Python {platform.python_version()}"
-_REMEDY = "or run servable with that Python: `servable doctor` lists one that is installed"
 
 
 def find_compiled_packages(code: Path) -> CompiledPackages:
     """Return replacements, fetched if needed, for packages of `code`/lib for a different Python."""
     paths: list[Path] = []
     problems: list[str] = []
-    packaged: set[Path] = set()
     for package, fetched in fetched_packages(code / "lib"):
-        files = {Path(str(file.locate())) for file in package.files or []}
-        packaged |= files
         if isinstance(fetched, Path):
             paths.append(fetched)
             continue
+        files = [Path(str(file.locate())) for file in package.files or []]
         name = str(package.metadata["Name"])
         file = min(filter(_find_python_version, files), default=code / "lib" / name)
         python = _find_python_version(file)
         problems.append(
-            f"{_format_path(code, file)}: {name} {package.version} is compiled for "
-            f"{f'Python {python}' if python else _list_tags(package)[0]}; {_HERE}, for "
-            f"which the same version is not in {_find_cache()} and could not be fetched ({fetched}); start "
-            "again where the package index answers, name a version in requirements.txt that has wheels "
-            f"for both Pythons, {_REMEDY}"
+            f"code/{file.relative_to(code).as_posix()}: {name} {package.version} is compiled for "
+            f"{f'Python {python}' if python else _list_tags(package)[0]}; this computer runs Python "
+            f"{platform.python_version()}, for which the same version is not in {_find_cache()} and could "
+            f"not be fetched ({fetched}); start again where the package index responds, name a version in "
+            "requirements.txt that has wheels for both Pythons, or run servable with that Python: "
+            "`servable doctor` lists one that is installed"
         )
-    for file in sorted(code.rglob("*.*")):
-        if (python := _find_python_version(file)) and file not in packaged:
-            problems.append(
-                f"{_format_path(code, file)}: is compiled for Python {python} and belongs to no package "
-                f"with a .dist-info; {_HERE}; vendor its package, {_REMEDY}"
-            )
     return CompiledPackages(tuple(paths), tuple(problems))
 
 
@@ -112,9 +103,6 @@ def _install(requirement: str, target: Path, index: Sequence[str]) -> str | None
     )
     if ran.returncode == 0:
         return None
-    others = re.search(r"\(from versions: .*?([\w.+!]+)\)", ran.stderr)
-    if others and others[1] != "none":
-        return f"pip finds versions up to {others[1]} for it"
     lines = [line for line in ran.stderr.splitlines() if not line.startswith("WARNING")]
     return f"pip: {lines[-1] if lines else f'status {ran.returncode}'}"
 
@@ -131,7 +119,3 @@ def _find_python_version(file: Path) -> str | None:
     if match is None or f".{file.name.partition('.')[2]}" in importlib.machinery.EXTENSION_SUFFIXES:
         return None
     return f"{match[1]}.{match[2]}"
-
-
-def _format_path(code: Path, file: Path) -> str:
-    return f"code/{file.relative_to(code).as_posix()}"

@@ -77,14 +77,12 @@ def _find_column(words: Sequence[Sequence[str]], count: int) -> int:
     """Return the position of Invocations among the values. Raises ValueError."""
     if count == 1:
         return 0
-    exact = {
+    chosen = {
         column
         for row in words
         for column, cell in enumerate(row[1:])
         if re.search(r"\bInvocations\b", cell)
     }
-    filled = {column for row in words for column, cell in enumerate(row[1:]) if cell.strip()}
-    chosen = exact or filled
     if len(chosen) != 1:
         raise ValueError(
             f"it has {count} metrics; allowed: one, Invocations, or a column with that label"
@@ -93,11 +91,7 @@ def _find_column(words: Sequence[Sequence[str]], count: int) -> int:
 
 
 def _select_cell(cells: Sequence[str], column: int) -> str:
-    """Return the column's cell; if there is one word for all columns, return that."""
-    alone = [cell.strip() for cell in cells if cell.strip()]
-    if column < len(cells) and cells[column].strip():
-        return cells[column].strip()
-    return alone[0] if len(alone) == 1 and len(cells) == 1 else ""
+    return cells[column].strip() if column < len(cells) else ""
 
 
 def _find_period(cell: str, times: Sequence[datetime]) -> timedelta:

@@ -317,10 +317,11 @@ def choose_content_type(accept: str, own: str) -> str:
     answer_type = own
     # Each codec once, because CODECS has it under every content type that it reads.
     for form in dict.fromkeys(codec.content_type for codec in CODECS.values()):
+        by_name = {"*/*": 1, f"{form.partition('/')[0]}/*": 2, form: 3}
         matches = [
-            (closeness, -position, weight)
+            (by_name[name], -position, weight)
             for position, (name, weight) in enumerate(ranges)
-            if (closeness := _compute_closeness(name, form))
+            if name in by_name
         ]
         if not matches:
             continue
@@ -339,11 +340,3 @@ def _parse_range(item: str) -> tuple[str, float]:
             # A q that is not a number by the grammar: the range is ignored.
             return (name, float(value.strip())) if _WEIGHT.fullmatch(value.strip()) else ("", 0.0)
     return name, 1.0
-
-
-def _compute_closeness(name: str, form: str) -> int:
-    if name == form:
-        return 3
-    if name == f"{form.partition('/')[0]}/*":
-        return 2
-    return 1 if name == "*/*" else 0

@@ -198,6 +198,6 @@ def test_above_the_memory_limit_the_largest_process_is_killed_and_comes_back(
     log = tmp_path / "log"
     archive = pack(folders={"1": RANKER / "model/1"})
     with launch(archive, {}, log=log, memory_limit_mib=1) as process:
-        assert _eventually(lambda: log.read_text().count("is started again") > 0, seconds=30.0)
+        assert _eventually(lambda: log.read_text().count("is restarted") > 0, seconds=30.0)
         assert "out of memory: " in log.read_text()
         assert process.is_running

@@ -32,7 +32,7 @@ def find_compiled_packages(code: Path) -> CompiledPackages:
     """Return replacements, fetched if needed, for packages of `code`/lib for a different Python."""
     paths: list[Path] = []
     problems: list[str] = []
-    for package, fetched in fetched_packages(code / "lib"):
+    for package, fetched in fetch_packages(code / "lib"):
         if isinstance(fetched, Path):
             paths.append(fetched)
             continue
@@ -51,7 +51,7 @@ def find_compiled_packages(code: Path) -> CompiledPackages:
     return CompiledPackages(tuple(paths), tuple(problems))
 
 
-def fetched_packages(
+def fetch_packages(
     lib: Path, *, index: Sequence[str] = ()
 ) -> Iterator[tuple[PathDistribution, Path | str]]:
     """Yield each package of `lib` for a different Python, and its folder for this Python, or why none.

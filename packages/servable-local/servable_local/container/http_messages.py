@@ -127,7 +127,11 @@ class RequestReader:
             except httptools.HttpParserUpgrade as upgrade:
                 # NGINX ignores the header Upgrade. llhttp reads no body after it, so it gets the
                 # request again without that header.
-                data = self._format_head() + self._data[upgrade.args[0] :]
+                pairs = [pair for pair in self._headers.pairs if pair[0].lower() != b"upgrade"]
+                version = self._parser.get_http_version().encode()
+                first = b"%s %s HTTP/%s" % (self._parser.get_method(), self._target, version)
+                head = [first, *(b"%s: %s" % pair for pair in pairs), b"\r\n"]
+                data = b"\r\n".join(head) + self._data[upgrade.args[0] :]
                 self._parser = httptools.HttpRequestParser(self)
             except httptools.HttpParserError as problem:
                 if isinstance(problem.__context__, BadRequestError):
@@ -138,13 +142,6 @@ class RequestReader:
             self._head_bytes += len(self._data)
             if self._head_bytes > _MAX_HEAD_BYTES:
                 raise _build_too_long_error()
-
-    def _format_head(self) -> bytes:
-        pairs = [pair for pair in self._headers.pairs if pair[0].lower() != b"upgrade"]
-        lines = [b"%s: %s" % pair for pair in pairs]
-        version = self._parser.get_http_version().encode()
-        first = b"%s %s HTTP/%s" % (self._parser.get_method(), self._target, version)
-        return b"\r\n".join([first, *lines, b"\r\n"])
 
     # --- called by the parser
 

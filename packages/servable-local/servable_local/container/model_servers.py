@@ -151,7 +151,7 @@ class ModelServerProcesses:
             return False
         self._parent.release()
         self.pids.clear()
-        log(f"the model servers' parent {pid} has ended; it is started again")
+        log(f"the model servers' parent {pid} has ended; it is restarted")
 
         async def restart_servers() -> None:
             await self.start_parent()
@@ -184,9 +184,9 @@ class ModelServerProcesses:
             self._finish_start(number, problem)
             if number in self._once:
                 self._plans.pop(number, None)
-                log(f"unexpected end of model server {number}, {event}; it stays away")
+                log(f"unexpected end of model server {number}, {event}; it is not restarted")
             elif number in self._plans:
-                log(f"unexpected end of model server {number}, {event}; it is started again")
+                log(f"unexpected end of model server {number}, {event}; it is restarted")
                 asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._request_fork, number)
         self._changed()
 

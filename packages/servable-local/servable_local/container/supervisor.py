@@ -53,7 +53,7 @@ class Supervisor:
         self._patience = asyncio.timeout(None)
         self._multi_model = MultiModelMode(self._current.model_servers, plan)
         self.ending = False
-        """Set when everything is about to end: nothing is started again."""
+        """Set when everything is about to end: nothing is restarted."""
 
     @property
     def plan(self) -> EndpointPlan:
@@ -108,7 +108,7 @@ class Supervisor:
             raise
         self._current = new
         self._switched.clear()
-        with contextlib.suppress(OSError, ValueError):  # it is being started again, with this plan
+        with contextlib.suppress(OSError, ValueError):  # it is being restarted with this plan
             self._children[NGINX].send(**new.plan.build_nginx_plan())
         await self._switched.wait()
 
@@ -221,7 +221,7 @@ class Supervisor:
                 problem = f"{child.module} ended with status {status}; see the log"
                 ready.set_exception(ContainerStartError(problem))
             elif ready.exception() is None:
-                log(f"unexpected end of {child.module} {pid}, status {status}; it is started again")
+                log(f"unexpected end of {child.module} {pid}, status {status}; it is restarted")
                 asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, name)
 
     async def _serve_control(

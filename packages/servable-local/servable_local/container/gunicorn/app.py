@@ -49,6 +49,11 @@ class Invocations:
 
     def on_post(self, request: Any, response: Any) -> None:
         grpc_port = random.choice(self.grpc_ports)
+        if grpc_port not in self._channels:
+            # On first use, not in the master as in the image: its threads do not survive a fork.
+            import grpc
+
+            self._channels[grpc_port] = grpc.insecure_channel(f"{HOST}:{grpc_port}")
         call_handler(
             self.handler,
             request,
@@ -58,17 +63,9 @@ class Invocations:
             default_model=self.default_model,
             rest_port=random.choice(self.rest_ports),
             grpc_port=grpc_port,
-            channel=self._open_channel(grpc_port),
+            channel=self._channels[grpc_port],
             timeout_seconds=self.timeout_seconds,
         )
-
-    def _open_channel(self, port: str) -> object:
-        """Return a model server's gRPC channel, opened on first use: its threads do not survive a fork."""
-        if port not in self._channels:
-            import grpc
-
-            self._channels[port] = grpc.insecure_channel(f"{HOST}:{port}")
-        return self._channels[port]
 
     def on_get(self, request: Any, response: Any) -> None:
         """Respond with an empty list of loaded models: the image has one resource for both modes."""

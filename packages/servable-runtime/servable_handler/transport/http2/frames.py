@@ -18,7 +18,7 @@ from servable_handler.transport.http2.hpack import UnexpectedAnswerError
 from servable_handler.transport.rest import BrokenOffError, compute_seconds_left, open_connection
 
 
-def line_to(port: int, deadline: float) -> "DeadlineSocket":
+def open_socket(port: int, deadline: float) -> "DeadlineSocket":
     """Connect to a port. Raises `DeadlineError`, `NotTakenError`."""
     connection = open_connection(port, deadline)
     monkey = sys.modules.get("gevent.monkey")
@@ -186,7 +186,7 @@ class Frames:
 
     def __init__(self, port: int, deadline: float) -> None:
         """Connect to a port. Raises `NotTakenError`, `DeadlineError`."""
-        self._line = line_to(port, deadline)
+        self._line = open_socket(port, deadline)
         self._got, self._at = b"", 0
         self.deadline = deadline
         """Deadline of the call under way, which also holds for frames sent meanwhile."""

@@ -30,7 +30,7 @@ Trace = Mapping[str, str | None]
 
 def build_request(arrays: Arrays, form: str, options: Options, trace: Trace) -> Request:
     """Return the encoded request. Raises `BadInputError`."""
-    # format="json" asks for the model server's own JSON, which the handler relays unchanged.
+    # format="json" requests the model server's own JSON, which the handler relays unchanged.
     accept = find_content_type("json") if options.format == "json" else ANY_ANSWER
     return Request(
         body=encode(form, arrays, options.selection),
@@ -251,7 +251,7 @@ class Endpoint:
         """
         self._check_open()
         options, place = self._options, upload_to or self._upload_to
-        if place:  # once for all attempts: what is put again replaces what was put
+        if place:  # the same for all attempts: a later one replaces the object
             place = f"{place.rstrip('/')}/{inference_id or uuid.uuid4()}"
         arrays = as_arrays(inputs, named)
         form = options.format or choose_format(arrays, typed=has_dtypes(inputs, named))

@@ -58,7 +58,7 @@ class Answer:
     body: bytes
     content_type: str
     variant: str | None = None
-    """The production variant that answered."""
+    """The production variant that responded."""
 
 
 class Deadline:

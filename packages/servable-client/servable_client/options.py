@@ -10,7 +10,7 @@ from servable_client.errors import BadInputError
 from servable_client.formats import find_content_type
 from servable_tensors.trace_context import MOST_ATTRIBUTES
 
-# SageMaker answers within 60 s or not at all; the rest is for the way and for another attempt.
+# SageMaker responds within 60 s or not at all; the rest is for the network and for a retry.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
 TIMEOUT_SECONDS = 65.0
 
@@ -76,7 +76,7 @@ class Options:
     format: str | None = None
     """Format of the request's body; None: chosen by size and types."""
     timeout_seconds: float = TIMEOUT_SECONDS
-    """Seconds from the call to the answer, including every attempt and the waits between them."""
+    """Seconds from the call to the response, including every attempt and the waits between them."""
     retry_unsafe: bool = False
     """Also retry a request that may have been executed."""
     selection: Selection = field(default_factory=Selection)

@@ -21,7 +21,7 @@ from servable_client.exchange import Deadline
 from servable_client.forks import start_in_each_process
 
 Result = TypeVar("Result")
-# Each refusal counts for the alarm that wakes the endpoint, which looks once a minute.
+# Each rejection counts for the alarm that wakes the endpoint, evaluated once a minute.
 WAKE_LOOK_SECONDS = 10.0
 
 

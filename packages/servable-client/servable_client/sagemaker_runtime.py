@@ -241,7 +241,7 @@ class SageMakerRuntime:
         except exceptions.ClientError as error:
             failure = build_sagemaker_error(self._endpoint, error.response)
             if not ATTEMPT.written:
-                failure.executed = "no"  # STS or SSO answered, who give credentials
+                failure.executed = "no"  # the response is from STS or SSO, which give credentials
             raise failure from None
         except _NO_CREDENTIALS as error:
             raise NotAllowedError(f"{self._endpoint}: {error}; see `aws configure`") from None

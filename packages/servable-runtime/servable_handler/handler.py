@@ -234,8 +234,8 @@ class Handler:
         try:
             return model.servers.call_grpc(_GRPC_METHODS[call.method], request, call)
         except RequestError as refusal:
-            # A server's parser may answer 500 for a body that is not a message, for example with
-            # a name that is not UTF-8.
+            # A server's parser may respond with 500 to a body that isn't a message, for example with
+            # a name that isn't UTF-8.
             if refusal.status in (400, 500) and predicts:
                 self._explain(body, codec, refusal.message, call, model)
             raise

@@ -153,7 +153,7 @@ def _apply_message_names(described: DescribedRequest, call: Call) -> Call:
     try:
         spec = wire.ModelSpec.FromString(described.spec)
     except DecodeError:
-        return call  # a name that is not UTF-8: the model server refuses it
+        return call  # a name that isn't UTF-8: the model server rejects it
     if described.model_named and not call.model_named:
         call = call._replace(model=spec.name)
     if call.version is None and spec.HasField("version"):

@@ -9,7 +9,7 @@ GRPC_FROM_BYTES = "SERVABLE_GRPC_FROM_BYTES"
 TIMING_HEADER = "SERVABLE_TIMING_HEADER"
 REQUEST_TIMEOUT = "SERVABLE_REQUEST_TIMEOUT_SECONDS"
 TRANSPORTS = ("auto", "rest", "grpc")
-# Variable, the form of its value, and that form in words.
+# Variable, the pattern of its value, and the pattern in words.
 _ALLOWED = (
     (TRANSPORT, "|".join(TRANSPORTS), ", ".join(TRANSPORTS)),
     (GRPC_FROM_BYTES, r"\d+", "a number of bytes"),

@@ -3,7 +3,7 @@
 UNNAMED = ""
 """The name of an input that was given without one: the model's only input."""
 UNNAMED_OUTPUT = "output"
-"""The name of an output where the answer's form has none: .npy, and JSON of a single output."""
+"""The name of an output if the response's format has none: .npy, and JSON of a single output."""
 MOST_DIMENSIONS = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
 
 

@@ -45,13 +45,13 @@ PROTOBUF = "application/x-protobuf"
 MOST_EXPLAINED_BYTES = 1 << 19
 # What a PredictRequest may grow by, where it is made into arrays and then into text.
 _MOST_REPEATED_BYTES = 1 << 20
-# A model server writes every value. TensorFlow lets one stand for all that follow: a few bytes
-# would fill the memory. So a tensor that claims more than this many times its message is refused.
+# A model server writes every value. TensorFlow accepts one for all that follow: a few bytes would
+# fill the memory. So a tensor that claims more than this many times its message is rejected.
 _MOST_EXPANSION, _SMALL_BYTES = 4, 1 << 10
 
 
 ModelSpec = Callable[[], Any]
-"""Makes the wire.ModelSpec of an answer, for a form that holds one."""
+"""Makes the wire.ModelSpec of a response, for formats that contain one."""
 
 
 class RequestedModel(Protocol):
@@ -74,13 +74,13 @@ class Codec(ABC):
     form: ClassVar[str | None] = None
     """The client's name for it; None where the client does not send it."""
     own_answer: ClassVar[str | None] = None
-    """Content type of the answer where the caller wants no other; None: the request's."""
+    """Content type of the response unless the caller accepts only others; None: the request's."""
     is_text: ClassVar[bool] = False
     """Whether `to_json` makes the JSON of a model server's REST interface of a body."""
     is_message: ClassVar[bool] = False
     """Whether a body is the message itself that a model server takes and gives over gRPC."""
     relay: ClassVar[type[NpyRelay] | None] = None
-    """Makes messages of bodies whose form was seen, without reading them; one for each signature."""
+    """Converts bodies of a known layout to messages without reading them; one for each signature."""
 
     @abstractmethod
     def read_request(self, body: bytes, signature: Signature) -> tuple[dict[str, Array], bool]:

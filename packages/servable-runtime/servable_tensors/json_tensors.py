@@ -45,8 +45,8 @@ class JsonRequest:
     def __init__(self, text: bytes) -> None:
         self._text = text
         self._usual = _USUAL.match(text)
-        # Without a backslash names stand as they are. A signature's name behind the values is rare,
-        # and a body of numbers has no quote there: it is found to be so much sooner than a name.
+        # Without a backslash, names aren't escaped. A signature's name after the values is rare, and a
+        # body of numbers has no quote there, which is found faster than a name.
         if self._usual is not None and (
             b"\\" in text
             or text.find(_SIGNATURE_NAME, text.find(b'"', self._usual.end(2) + 1)) >= 0
@@ -278,8 +278,8 @@ def _build_typed_array(leaves: Sequence[Any], number: int) -> Array:
 
 def _build_float_array(leaves: Sequence[Any], number: int, *, whole_numbers: bool) -> Array:
     if whole_numbers:
-        # One that would silently become another is refused, unless it has more than 64
-        # bits: the model server's parser reads that as a decimal.
+        # An integer that would silently change is rejected, unless it has more than 64 bits:
+        # the model server's parser reads that as a decimal.
         exact = (1 << _FLOATS[number]) - 1
         for leaf in leaves:
             if type(leaf) is int and exact < abs(leaf) and -(1 << 63) <= leaf < 1 << 64:

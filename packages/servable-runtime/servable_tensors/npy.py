@@ -38,7 +38,7 @@ MOST_HEADER_BYTES = 10_000  # numpy.lib.format reads no longer one either, by de
 # Of a request. Each is an object of Python's, of 50 bytes and more, whatever it takes in the file.
 MOST_STRINGS = 1 << 19
 MOST_UNPACKED_BYTES = 64 << 20
-"""SageMaker's answers have 25 MB at most; a damaged or hostile one may unpack to any size."""
+"""SageMaker's responses have at most 25 MB; a damaged or hostile one may unpack to any size."""
 MOST_MEMBERS = 4096
 _STRINGS_AT_ONCE = 4096
 _MAGIC = b"\x93NUMPY"
@@ -273,7 +273,7 @@ class NpyRelay:
         self._by_length[len(body)] = body[: layout.start], before
 
 
-# An answer's new beginning, and from where to where its numbers are.
+# A response's new beginning, and the range of its numbers.
 _ANSWERS: LayoutCache[tuple[bytes, int, int]] = LayoutCache()
 
 

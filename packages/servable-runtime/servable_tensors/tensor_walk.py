@@ -53,7 +53,7 @@ class LayoutCache(Generic[Layout]):
         self._by_length[len(message)] = tuple(pieces), layout
 
 
-# Writers pack numbers into one piece: each that stands on its own takes as long as a whole piece.
+# Writers pack numbers into one piece: reading an unpacked one takes as long as a whole piece.
 MOST_PIECES = 256
 MOST_SINGLE_NUMBERS = 1 << 16
 
@@ -130,7 +130,7 @@ def count_packed_varints(body: bytes, start: int, end: int) -> tuple[int, int, i
     array = np.frombuffer(body, np.uint8, end - start, start)
     count, least, greatest, at = 0, 1 << 63, -(1 << 63), 0
     while at < len(array):
-        # In pieces: what is worked out for each byte would fill the memory for all of them.
+        # In pieces, because intermediate results for all bytes would fill the memory.
         chunk = array[at : at + _CHUNK_BYTES]
         ends = np.flatnonzero(chunk < 0x80)
         lengths = np.diff(ends, prepend=-1)

@@ -247,7 +247,7 @@ def _encode_bfloat16(array: Array) -> Array:
         return array.view("<u2")  # ml_dtypes' bfloat16, as .npy files hold it
     floats = np.ascontiguousarray(array, "<f4").reshape(-1)
     result = np.empty(len(floats), "<u2")
-    # In pieces: what is worked out in between is many times as large as what comes of it.
+    # In pieces, because intermediate results are many times as large as the result.
     for at in range(0, len(floats), _FLOATS_AT_ONCE):
         result[at : at + _FLOATS_AT_ONCE] = _round_to_bfloat16(floats[at : at + _FLOATS_AT_ONCE])
     return result.reshape(array.shape)

@@ -144,7 +144,7 @@ def format_elements(name: str, array: Array) -> list[str]:
 def _format_decimal(text: str) -> str:
     if text.endswith(("inf", "nan")):
         return {"inf": "Infinity", "-inf": "-Infinity"}.get(text, "NaN")
-    # A whole number keeps its point, so that a reader does not take it for an integer.
+    # A whole number keeps its point, so that readers don't parse it as an integer.
     return text if "." in text or "e" in text else f"{text}.0"
 
 

@@ -18,7 +18,7 @@ _NESTED_LIST = re.compile(r"\s*\[\s*\[", re.ASCII)
 _LETTERS_OF_NUMBERS = re.compile(r"[-0-9](?:[-+0-9.,eE]*[0-9])?")
 # Made once: `json.loads` with these arguments makes one for each line.
 _NUMBERS = json.JSONDecoder(parse_float=len, parse_int=len)
-# A field that may be a number, and letters that stand otherwise in JSON.
+# A field that may be a number, and characters that JSON escapes.
 _UNLIKE_WORDS = re.compile(r'["\\]|(?:^|,)\s*-?[0-9]')
 # One piece of a line of CSV: a comma, text without quotes, or text between quotes.
 _PIECES = re.compile(r'(,|[^",]+)|"((?:[^"]|"")*)(?:"|\Z)')

@@ -276,8 +276,8 @@ class TargetScaler:
             return None
         cooldown, origin = self._out.get(policy.name), desired
         if capacity > desired and cooldown is not None and at < cooldown.until:
-            # In a cooldown only a larger scale-out counts, with what was added as a part of it: by the
-            # scale-out that began this cooldown, the newest.
+            # In a cooldown only a larger scale-out counts, and includes what the newest scale-out, which
+            # began this cooldown, added.
             larger = self._compute_capacity(policy, breach, cooldown.origin)
             if larger is None or larger <= cooldown.wanted:
                 return None

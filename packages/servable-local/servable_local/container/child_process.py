@@ -32,7 +32,7 @@ def exit_with_parent(parent_pid: int) -> None:
             os._exit(1)
 
         threading.Thread(target=watch, daemon=True).start()
-    if os.getppid() != parent_pid:  # it ended before we asked
+    if os.getppid() != parent_pid:  # it ended before the call above
         os._exit(1)
 
 
@@ -123,13 +123,13 @@ class ChildProcess:
         self.module = module
         self._on_event = on_event
         self._rest = b""
-        assert self._process.stdout is not None  # asked for
+        assert self._process.stdout is not None  # it is a pipe
         self._out = self._process.stdout.fileno()
         asyncio.get_running_loop().add_reader(self._out, self._read_events)
 
     def send(self, **line: Any) -> None:
         """Send one JSON line to its standard input."""
-        assert self._process.stdin is not None  # asked for
+        assert self._process.stdin is not None  # it is a pipe
         self._process.stdin.write(json.dumps(line).encode() + b"\n")
         self._process.stdin.flush()
 

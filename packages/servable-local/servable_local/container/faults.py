@@ -83,7 +83,7 @@ class PredictionFaults(NamedTuple):
 
     latency_seconds: float = 0.0
     status: int = 0
-    """The HTTP status that every prediction is answered; 0 for none."""
+    """The HTTP status of the response to every prediction; 0 for none."""
     queue_full: int = 0
     slow_server: int = _EVERY
 

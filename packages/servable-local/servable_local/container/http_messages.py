@@ -158,7 +158,7 @@ class RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         if len(name) + len(value) > _MAX_LINE_BYTES - len(": \r\n"):
             raise _build_too_long_error()
-        # NGINX leaves out names with other letters, "_" among them.
+        # NGINX drops names with other characters, such as "_".
         if name.replace(b"-", b"").isalnum():
             self._headers.pairs.append((name, value.rstrip(b" ")))
 

@@ -305,7 +305,7 @@ def _wait_for_report(
     unpacking: Callable[[int, int], None] = lambda read, size: None,
 ) -> dict[str, Any]:
     out = process.process.stdout
-    assert out is not None  # asked for as a pipe
+    assert out is not None  # it is a pipe
     deadline = time.monotonic() + timeout_seconds
     data = b""
     # Not select(): it fails on the descriptors above 1023 of a process with many connections.

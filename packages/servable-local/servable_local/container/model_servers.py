@@ -265,7 +265,7 @@ class MultiModelMode:
         except ports.PortError as error:
             status, body = _format_error(507, f"Memory exhausted: {error}")
         except (TimeoutError, ContainerStartError) as error:
-            # The image waits for a model that cannot be loaded as for a slow one, and answers no JSON.
+            # The image waits for a model that can't be loaded as for a slow one; its response isn't JSON.
             status, body = 408, f"Timed out after {self._settings.wait_seconds} seconds"
             if str(error):
                 log(f"model {name}: {error}; the image answers this after the wait, not at once")

@@ -36,7 +36,7 @@ from servable_tensors import wire
 
 SERVICE = "/tensorflow.serving.PredictionService/"
 OPTIONS = [
-    # gRPC's own 4 MiB are less than a request may hold, let alone an answer.
+    # gRPC's own 4 MiB are less than a request may have, let alone a response.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
     # A new channel is a new connection, without the old one's waiting time.

@@ -109,7 +109,7 @@ class ServerChoice:
     def _choose_server(self, now: float, avoid: int | None) -> int:
         every = range(len(self._servers))
         able = [n for n in every if self._servers[n].answers and n != avoid]
-        # If no server answers, requests must still find out when one does again.
+        # If no server responds, requests must still find out when one does again.
         able = able or [n for n in every if n != avoid]
         due = [n for n in able if self._is_due(self._servers[n], now)]
         if due:
@@ -154,7 +154,7 @@ class ModelServers:
         self._choice = ServerChoice(len(grpc_ports))
         self._channels = Channels()
         self._small: SmallCalls | None = SmallCalls()
-        """None once a server has sent an answer that only grpcio supports."""
+        """None once a server has sent a response that only grpcio supports."""
         self._rest = RestConnections()
 
     def call_grpc(self, method: str, request: bytes, call: Call) -> bytes:

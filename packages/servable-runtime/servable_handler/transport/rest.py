@@ -136,7 +136,7 @@ def _exchange(
         raise DeadlineError from None
     except (OSError, ValueError) as error:
         raise BrokenOffError(str(error)) from None
-    # Bytes after the answer would be taken for the next answer.
+    # Bytes after the response would be read as the next response.
     return status, answer, not extra and not _CLOSE.search(top)
 
 

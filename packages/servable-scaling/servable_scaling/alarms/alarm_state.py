@@ -86,8 +86,8 @@ class AlarmRule:
 
 State = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]
 Treatment = Literal["missing", "ignore", "breaching", "notBreaching"]
-# More is looked at than is needed, so that a few gaps do not matter. AWS's example takes
-# 5 datapoints for 3 evaluation periods and names no formula.
+# CloudWatch reads more datapoints than it needs, so that a few gaps don't matter. AWS's example has
+# 5 datapoints for 3 evaluation periods, without a formula.
 EXTRA_DATAPOINTS = 2
 
 
@@ -103,8 +103,8 @@ def decide_state(
         # All that is there breaches; premature if the oldest of the last N is as old as M.
         ages = [age for age, breach in enumerate(reversed(breaching[-n:]), start=1) if breach]
         if max(ages, default=0) >= m:
-            # With `ignore` M breaching datapoints are an alarm, as wherever they are seen: inferred, AWS's
-            # tables have no row of it.
+            # With `ignore`, M breaching datapoints are an alarm. This is inferred: AWS's tables have no
+            # such row.
             return "ALARM" if treatment == "missing" or len(real) >= m else now
     filled = max(0, n - len(real)) if treatment == "breaching" else 0
     return "ALARM" if sum(real[-n:]) + filled >= m else "OK"

@@ -57,9 +57,9 @@ class RehearsedMinute:
     waiting: float = 0.0
     """Requests that came while no copy ran: their callers wait for the first one."""
     asking: float = 0.0
-    """Requests that found no copy: these, and those of callers who ask again."""
+    """Requests that found no copy: these, and the retries of callers."""
     late: float = 0.0
-    """Requests that are answered in this minute, after a wait."""
+    """Requests that get a response in this minute, after a wait."""
 
     @property
     def arriving_requests(self) -> float:
@@ -76,13 +76,13 @@ class RehearsedDay:
     alarms: list[AlarmChange] = field(default_factory=list)
     woken: list[int] = field(default_factory=list)
     broken: list[int] = field(default_factory=list)
-    """Minutes outside of the objective: slower at p99, or with more than 1 % refused."""
+    """Minutes outside of the objective: slower at p99, or with more than 1 % rejected."""
     deployed_with: int | None = None
     """Instances of the variant as the deployment began."""
     waits: list[Wait] = field(default_factory=list)
-    """Callers who found no copy, and were answered by the next one."""
+    """Callers who found no copy, and got a response from the next one."""
     gave_up: float = 0.0
-    """Callers who waited for as long as they do and failed, or did not wait; they are among the refused."""
+    """Callers who waited for as long as they do and failed, or did not wait; `refused` includes them."""
 
     @property
     def waiting_callers(self) -> float:
@@ -103,8 +103,8 @@ class RehearsedDay:
         return sum(minute.paid for minute in self.minutes) / 60
 
 
-# Our choice: a minute that refuses a larger share is outside of the objective, as is one in which a larger
-# share is slower than p99 allows.
+# Our choice: a minute is outside of the objective if a larger share is rejected, or is slower than p99
+# allows.
 MOST_REFUSED_SHARE = 0.01
 # A computed latency may be wrong by so much: what is within it of the objective is not sure to hold. The
 # queue is within 5 % of an event simulation's mean (docs/decisions/0052), its p99 within 10 %.

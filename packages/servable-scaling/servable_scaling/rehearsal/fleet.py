@@ -144,7 +144,7 @@ FEW_WAIT = 1e-4
 SLICES = 4
 # Steps of utilization that are computed: at 90 % a step of 0.5 % is 2.5 % of the wait.
 USES = 200
-# A queue that is nearly stable refuses so many of the requests that find it longer than its places.
+# A nearly stable queue rejects this share of the requests that find it full.
 LEAST_TURNED_AWAY = 0.1
 
 
@@ -289,7 +289,7 @@ class QueuedFleet:
         """Return the part that waits behind `queued` requests, and the share rejected."""
         model = self.model
         _, _, waits, waited = model.compute_steady_part(use, joined)
-        # What comes behind the last place is refused, and waits for nothing.
+        # Requests behind the last place are rejected at once.
         room = round((model.queue - queued) / model.rate_rps, 3)
         beyond, refused = min(waited, room), 0.0
         if beyond > 0:

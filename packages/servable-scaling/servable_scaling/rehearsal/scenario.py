@@ -16,7 +16,7 @@ MINUTE_SECONDS = 60.0
 # unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/ (2024-12-03); 12
 # were seen: https://github.com/huggingface/skills/pull/215 (2026-07).
 EMPTY_MINUTES = 10
-# Who waits asks so often: WAKE_LOOK_SECONDS of servable_client, which nothing here imports (a test compares).
+# A waiting caller retries this often: WAKE_LOOK_SECONDS of servable_client (a test compares both).
 ASKS_AGAIN_SECONDS = 10.0
 
 
@@ -25,7 +25,7 @@ class Sleep:
     """A variant whose copies may scale to zero, each with an instance to itself."""
 
     start_seconds: float
-    """From a decision to a copy's first answer, on a new instance."""
+    """From a decision to a copy's first response, on a new instance."""
     copy_start_seconds: float
     """The same on an instance that is still there."""
     wake_seconds: float
@@ -155,7 +155,7 @@ class Scenario:
     page: str | None = None
     """The rule of the composite alarm that wakes the on-call engineer."""
     p99_ms: float | None = None
-    """The objective; without one every answered request meets it."""
+    """The objective; without one every request with a response meets it."""
     begins: datetime = datetime(2026, 11, 23)
     deployment: PlacedDeployment | None = None
     metric_delay_seconds: int = 0

@@ -97,7 +97,7 @@ def call_handler(
     """
     header = request.get_header(HEADER)
     try:
-        # Up to 2.19 a ValueError: Falcon answers in its own form.
+        # Up to 2.19 a ValueError, which Falcon turns into its own response.
         attributes = image.parse_python_attributes(header)
         path = image.build_model_path(attributes, default_model, model=model)
     except AttributesError as problem:

@@ -98,7 +98,7 @@ class ImageFinder(MetaPathFinder):
         spec = PathFinder.find_spec(name, users, target)
         if spec is not None or self._find_here(name, path, target) is None:
             return spec
-        # importlib.util.find_spec asks whether there is such a module: there is none.
+        # importlib.util.find_spec checks whether the module exists: it doesn't.
         if sys._getframe(2).f_code is importlib.util.find_spec.__code__:
             return None
         raise ModuleNotFoundError(

@@ -20,8 +20,8 @@ from servable_local.container.plan import ServerPlan
 
 def main() -> None:
     _, events = begin_child()
-    # Who makes models needs all of TensorFlow. A SavedModel is served by its session and its loader,
-    # which are found in a package that is not run itself: half of the time that an import takes.
+    # Serving a SavedModel needs only TensorFlow's session and loader. They are found in a package whose
+    # own module isn't executed, which takes half of the time of an import.
     whole = importlib.util.find_spec("tensorflow")
     assert whole is not None  # launch.py has looked
     sys.modules["tensorflow"] = importlib.util.module_from_spec(whole)

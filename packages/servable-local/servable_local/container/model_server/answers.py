@@ -1,7 +1,7 @@
-"""Answers of TensorFlow Serving's REST interface: arrays become JSON; classify and regress.
+"""Responses of TensorFlow Serving's REST interface: arrays become JSON; classify and regress.
 
-The text matters: the size of an answer counts against SageMaker's limit, and a
-columnar answer has every number on a line of its own.
+The text matters: the size of a response counts against SageMaker's limit, and a
+columnar response has every number on a line of its own.
 Source: https://github.com/tensorflow/serving (tensorflow_serving/util/json_tensor.cc)
 
 Only SavedModels of TensorFlow 1's estimators have signatures to classify and regress; all that TensorFlow 2
@@ -98,8 +98,8 @@ def _format_values(name: str, array: Array) -> list[str]:
 
 
 def _format_decimals(array: Array) -> list[str]:
-    # TensorFlow Serving tries six digits first, and falls back to as many as
-    # bring every float back: 9 for float32, 17 for float64.
+    # TensorFlow Serving tries six digits first, and falls back to as many as restore every
+    # float: 9 for float32, 17 for float64.
     full = ".9g" if array.dtype == np.float32 else ".17g"
     values: list[float] = array.tolist()
     short = [format(value, "g") for value in values]
@@ -113,7 +113,7 @@ def _format_decimals(array: Array) -> list[str]:
 def _format_decimal(text: str, value: float) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "-Infinity" if value < 0 else "Infinity"
-    # A whole number keeps its point, so that a reader does not take it for an integer.
+    # A whole number keeps its point, so that readers don't parse it as an integer.
     return text if "." in text or "e" in text else text + ".0"
 
 

@@ -160,8 +160,8 @@ def _check_names(part: str, names: set[str], allowed: set[str], *, exactly: bool
         )
 
 
-# Calls computed at once. Of a slow model that many are under way together, as with the
-# image's server, whose threads are four for each vCPU of a large instance.
+# Calls computed at once: as many as the image's server runs of a slow model, with four threads for
+# each vCPU of a large instance.
 THREADS = 64
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _CODE_OF_STATUS = {status: code for code, status in sorted(STATUSES.items(), reverse=True)}

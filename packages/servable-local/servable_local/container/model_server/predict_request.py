@@ -105,8 +105,8 @@ def is_base64(value: object) -> bool:
 
 def _convert_floats(leaves: Sequence[Any], dtype: str) -> Array:
     if int in set(map(type, leaves)):
-        # A whole number that would silently become another one is refused,
-        # unless it has more than 64 bits: JSON's parser reads that as a decimal.
+        # An integer that would silently change is rejected, unless it has more than 64 bits:
+        # JSON's parser reads that as a decimal.
         exact = (1 << _FLOATS[dtype]) - 1
         for leaf in leaves:
             if type(leaf) is int and exact < abs(leaf) and -(1 << 63) <= leaf < (1 << 64):

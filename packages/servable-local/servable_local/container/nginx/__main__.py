@@ -64,7 +64,7 @@ class CallerConnection(asyncio.Protocol):
             self._reader.feed(data)
         except BadRequestError as problem:
             log(f"{problem.status} {problem.phrase}: {problem}")
-            # Behind the answers to the requests before it.
+            # After the responses to earlier requests.
             self._reader.requests.append((build_error_page(problem.status, problem.phrase), False))
             self._transport.pause_reading()
         if self._reader.wants_continue:

@@ -304,7 +304,7 @@ class Routes:
         try:
             answer = await self.model_servers.send("POST", path, body)
         except UpstreamError:
-            # The conversion's own subrequest: it hands the page on, as what it always answers.
+            # The conversion's own subrequest: it passes the page on with its usual content type.
             answer = replace(build_error_page(502, "Bad Gateway"), content_type=JSON)
         return apply_accept_header(request.headers.join_values("Accept"), answer, self.image)
 

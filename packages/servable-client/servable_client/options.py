@@ -52,9 +52,8 @@ class Selection:
                 raise BadInputError(
                     f"{name} {text!r}: no comma, ASCII only: it is sent in a header"
                 )
-        check_header("variant", self.variant)
-        check_header("target_model", self.target_model)
-        check_header("component", self.component)
+        for name in ("variant", "target_model", "component"):
+            check_header(name, getattr(self, name))
         attributes = {
             "tfs-model-name": self.model,
             "tfs-model-version": self.version,

@@ -161,10 +161,7 @@ def to_array(message: Any) -> Array:
     repeated, as in TensorFlow. Raises `UnknownTypeError`.
     """
     number = message.dtype
-    if number != STRING and number not in _STORED:
-        raise UnknownTypeError(
-            f"{wire.find_dtype_name(number)} isn't a type that an array can hold"
-        )
+    find_array_dtype(number)  # raises for an unknown type
     shape = tuple(dim.size for dim in message.tensor_shape.dim)
     count = math.prod(shape)
     if message.tensor_shape.unknown_rank or min(shape, default=0) < 0:

@@ -79,11 +79,10 @@ def launch_image(
         if started.returncode != 0:
             raise LaunchError(f"docker run failed: {started.stderr.strip()}")
         _wait_until_ready(container, ready_timeout_seconds)
-    except ArchiveError as error:
+    except BaseException as error:  # Ctrl-C while waiting leaves nothing either
         container.close()
-        raise LaunchError(str(error)) from None
-    except BaseException:  # Ctrl-C while waiting leaves nothing either
-        container.close()
+        if isinstance(error, ArchiveError):
+            raise LaunchError(str(error)) from None
         raise
     return container
 

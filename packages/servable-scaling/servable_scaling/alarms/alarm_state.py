@@ -228,17 +228,14 @@ class MetricAlarmRule:
             if self._compare(value, self.threshold) == (state == "ALARM")
         ]
         listed = ", ".join(f"{value} ({at:%d/%m/%y %H:%M:%S})" for at, value in reversed(crossed))
-        if not self._says_of_how_many:
-            verb = "was" if state == "ALARM" else "was not"
-            return (
-                f"Threshold Crossed: 1 datapoint [{listed}] {verb} {self._words} the threshold "
-                f"({self.threshold})."
-            )
-        verb = "were" if state == "ALARM" else "were not"
+        count, verb, minimum = "1 datapoint", "was", ""
+        if self._says_of_how_many:
+            count, verb = f"{len(crossed)} out of the last {self.n} datapoints", "were"
+            plural = "s" if self.m > 1 else ""
+            minimum = f" (minimum {self.m} datapoint{plural} for OK -> ALARM transition)"
         return (
-            f"Threshold Crossed: {len(crossed)} out of the last {self.n} datapoints [{listed}] "
-            f"{verb} {self._words} the threshold ({self.threshold}) (minimum {self.m} "
-            f"datapoint{'s' if self.m > 1 else ''} for OK -> ALARM transition)."
+            f"Threshold Crossed: {count} [{listed}] {verb}{'' if state == 'ALARM' else ' not'} "
+            f"{self._words} the threshold ({self.threshold}){minimum}."
         )
 
     def format_reason_data(self, evaluation: Evaluation, values: MetricValues) -> str:

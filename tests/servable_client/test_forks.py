@@ -163,7 +163,7 @@ def test_a_child_does_not_wait_for_locks_that_the_parent_held_at_the_fork(opened
     endpoint = opened()
     split(endpoint)
     batches, retries = endpoint._batches, endpoint._retries
-    held = [batches._lock, batches._part_sizes._lock, retries._lock]
+    held = [batches._part_sizes._lock, batches._executor._shutdown_lock, retries._lock]
     for transport_lock in ("_lock",):
         if lock := getattr(endpoint._transport, transport_lock, None):
             held.append(lock)
@@ -186,7 +186,7 @@ def _pool_of(endpoint: Endpoint) -> Any:
     if hasattr(transport, "_pool"):
         manager = transport._pool
     else:
-        manager = transport._client._endpoint.http_session._manager
+        manager = transport._clients["sagemaker-runtime"]._endpoint.http_session._manager
     (key,) = manager.pools.keys()
     return manager.pools[key]
 

@@ -135,8 +135,7 @@ class Batches:
 
     def _start(self) -> None:
         self._part_sizes = PartSizes(self._connections)
-        self._executor: ThreadPoolExecutor | None = None
-        self._lock = threading.Lock()
+        self._executor = ThreadPoolExecutor(self._connections, f"servable {self._name}")
 
     def predict(
         self, arrays: Arrays, split: Split, predict: Predict, report: Report | None
@@ -146,12 +145,7 @@ class Batches:
         count = self._part_sizes.choose_part_count(rows) if split.measured else 1
         pieces = cut_into_parts(arrays, split, measured_rows=-(-rows // count))
         began = time.monotonic()
-        executor: Executor = _OwnThread()
-        if len(pieces) > 1:
-            with self._lock:
-                if self._executor is None:
-                    self._executor = ThreadPoolExecutor(self._connections, f"servable {self._name}")
-                executor = self._executor
+        executor = self._executor if len(pieces) > 1 else _OwnThread()
         answers, failed = _predict_parts(pieces, predict, executor, report)
         if failed:
             number = min(failed)
@@ -167,10 +161,7 @@ class Batches:
 
     def close(self) -> None:
         """Wait for the running parts, and don't send the others."""
-        with self._lock:
-            executor, self._executor = self._executor, None
-        if executor:
-            executor.shutdown(cancel_futures=True)
+        self._executor.shutdown(cancel_futures=True)
 
 
 class _OwnThread(Executor):

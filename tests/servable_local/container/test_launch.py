@@ -78,7 +78,7 @@ def test_what_cannot_be_served_is_one_sentence(
 def test_an_archive_that_is_missing_or_an_endpoint_that_is_late_is_named(
     tmp_path: Path, pack: Pack
 ) -> None:
-    with pytest.raises(LaunchError, match="nowhere.tar.gz: there is no such file"):
+    with pytest.raises(LaunchError, match="nowhere.tar.gz: no such file"):
         launch(tmp_path / "nowhere.tar.gz", {})
     with pytest.raises(LaunchError, match=r"not ready after 0\.2 s"):
         launch(pack(folders={"1": RANKER / "model/1"}), {}, ready_timeout_seconds=0.2)

@@ -20,7 +20,6 @@ from infra.policy.container import (
     find_worker_class,
 )
 from servable_handler.settings import Settings, read_settings
-from servable_local.container.settings import KEYS
 from tests.policy.container_oracle import start
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,10 +127,6 @@ def test_a_variable_is_written_by_one_setting(variable: str, setting: str | None
 def test_a_setting_names_the_variable_that_it_writes() -> None:
     assert [KEY_OF[str(find_variable(name))] for name in KEY_OF.values()] == [*KEY_OF.values()]
     assert find_variable("instance_type") is None
-
-
-def test_the_local_container_has_the_same_key_for_each_variable() -> None:
-    assert KEYS == KEY_OF
 
 
 # serve.py of the image: up to 2.19 multi-model mode starts Gunicorn with gthread.

@@ -29,7 +29,7 @@ from servable.project.provided import (
     AnswerError,
     Container,
     RequestSender,
-    batch_variables,
+    build_batch_variables,
     launch,
     limits_of,
     transform,
@@ -86,7 +86,7 @@ class LocalBatch:
     def _run_files(self, files: Sequence[LocalFile]) -> BatchResult:
         rows = sum(self._count_rows(file.input, count_records) or 0 for file in files)
         served = self._served
-        variables = served.variables | batch_variables(self._request)
+        variables = served.variables | build_batch_variables(self._request)
         container = Container(
             lambda: launch(
                 served.archive,

@@ -25,7 +25,7 @@ from infra.parameters.model import Golden
 from infra.parameters.rollout import GoldenRequests
 from model_packaging.refusal import PackagingError
 from servable.answers.differences import find_content_type, find_differences, read_known_response
-from servable.project.provided import LaunchError, batch_variables
+from servable.project.provided import LaunchError, build_batch_variables
 from servable.serve.serve import PreparedVariant, prepare_batch, prepare_variant, serve_locally
 
 # Enough for several requests in one batch, and in several workers.
@@ -125,7 +125,7 @@ def _list_batches(loaded: ValidFile) -> Iterator[RunPart]:
             update=None,
             prepare=partial(prepare_batch, loaded, job, download=False),
             shows_log=f"`servable batch {loaded.name} {job.name} --local --input FILE --output DIR`",
-            added=batch_variables(job.build_request(job_name="check", model_name="check")),
+            added=build_batch_variables(job.build_request(job_name="check", model_name="check")),
         )
 
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
         limits_of,
         transform,
     )
-    from servable_local.container.compiled_packages import fetched_packages
+    from servable_local.container.compiled_packages import fetch_packages
     from servable_local.container.launch import STDERR, EndpointProcess, LaunchError, launch
     from servable_local.container.real_image import ImageContainer, launch_image
     from servable_local.container.recording import Recording
-    from servable_local.container.settings import batch_variables
+    from servable_local.container.settings import build_batch_variables
 
 __all__ = [
     "READY_SECONDS",
@@ -36,9 +36,9 @@ __all__ = [
     "LocalAws",
     "Recording",
     "RequestSender",
-    "batch_variables",
+    "build_batch_variables",
     "commands",
-    "fetched_packages",
+    "fetch_packages",
     "find_local_aws",
     "launch",
     "launch_image",
@@ -56,11 +56,11 @@ _MODULES = {
         "limits_of",
         "transform",
     ),
-    "container.compiled_packages": ("fetched_packages",),
+    "container.compiled_packages": ("fetch_packages",),
     "container.launch": ("STDERR", "EndpointProcess", "LaunchError", "launch"),
     "container.real_image": ("ImageContainer", "launch_image"),
     "container.recording": ("Recording",),
-    "container.settings": ("batch_variables",),
+    "container.settings": ("build_batch_variables",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

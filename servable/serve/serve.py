@@ -42,7 +42,7 @@ from servable.project.provided import (
     ImageContainer,
     LaunchError,
     Recording,
-    fetched_packages,
+    fetch_packages,
     launch,
     launch_image,
 )
@@ -274,7 +274,7 @@ def _fetch_packages(loaded: ValidFile, name: str) -> None:
     lib = dependencies.build_lib_folder(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
     if lib is not None and (index := dependencies.list_source_options(code)):
         # The container reports at its start what could not be fetched.
-        list(fetched_packages(lib, index=index))
+        list(fetch_packages(lib, index=index))
 
 
 def _pack_models(loaded: ValidFile, wanted: set[str]) -> dict[str, Path]:

@@ -329,12 +329,12 @@ class Scripted:
 
 def by_ours(answers: Answers, most_bytes: int = 1 << 20) -> list[bytes | str]:
     module = vars(frames)
-    line_to = module["line_to"]
-    module["line_to"] = lambda port, deadline: Scripted(answers, most_bytes)
+    open_socket = module["open_socket"]
+    module["open_socket"] = lambda port, deadline: Scripted(answers, most_bytes)
     try:
         connection = GrpcConnection(1, MANY_SECONDS)
     finally:
-        module["line_to"] = line_to
+        module["open_socket"] = open_socket
     deadline = time.monotonic() + 60
     found: list[bytes | str] = []
     for number in range(len(answers)):

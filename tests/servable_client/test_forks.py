@@ -28,7 +28,7 @@ from servable_client import (
     PredictionError,
     ThrottledError,
 )
-from servable_client.retries import Backoff, Retries
+from servable_client.retries import Retries
 from tests.servable_client.conftest import Connect
 from tests.servable_client.faults import endpoint_of, trusting
 from tests.servable_client.faulty_server import Certificates, FaultyServer, certificates
@@ -163,7 +163,7 @@ def test_a_child_does_not_wait_for_locks_that_the_parent_held_at_the_fork(opened
     endpoint = opened()
     split(endpoint)
     batches, retries = endpoint._batches, endpoint._retries
-    held = [batches._lock, batches._part_sizes._lock, retries._lock]
+    held = [batches._part_sizes._lock, batches._executor._shutdown_lock, retries._lock]
     for transport_lock in ("_lock",):
         if lock := getattr(endpoint._transport, transport_lock, None):
             held.append(lock)
@@ -186,7 +186,7 @@ def _pool_of(endpoint: Endpoint) -> Any:
     if hasattr(transport, "_pool"):
         manager = transport._pool
     else:
-        manager = transport._client._endpoint.http_session._manager
+        manager = transport._clients["sagemaker-runtime"]._endpoint.http_session._manager
     (key,) = manager.pools.keys()
     return manager.pools[key]
 
@@ -228,13 +228,13 @@ def test_what_the_parent_learnt_is_not_the_childs(server: RuntimeServer) -> None
         endpoint.predict(x=np.zeros(1))
 
         def learnt() -> bool:
-            return endpoint._calls._json_only
+            return endpoint._json_only
 
         assert (learnt(), Child(learnt).result()) == (True, False)
 
 
 def test_a_child_is_not_held_back_by_the_parents_throttling() -> None:
-    retries = Retries(Backoff())
+    retries = Retries()
     retries._throttled_until = time.monotonic() + 1000
     assert Child(lambda: retries._throttled_until).result() == 0
 

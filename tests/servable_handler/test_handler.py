@@ -195,8 +195,9 @@ def test_where_signatures_are_not_told_json_is_relayed(server: FakeModelServer, 
 
 
 def test_json_below_the_threshold_is_relayed(server: FakeModelServer, ask: Ask) -> None:
-    ask(ROWS, settings=Settings(grpc_from_bytes=len(ROWS) + 1))
-    assert [method for method, _ in relayed(server)] == ["/v1/models/m:predict"]
+    for settings in (Settings(grpc_from_bytes=len(ROWS) + 1), Settings("rest", grpc_from_bytes=1)):
+        ask(ROWS, settings=settings)
+    assert [method for method, _ in relayed(server)] == ["/v1/models/m:predict"] * 2
 
 
 def test_the_signature_is_asked_for_once(server: FakeModelServer, ask: Ask) -> None:
@@ -486,7 +487,7 @@ def test_a_trace_chooses_no_plan(server: FakeModelServer) -> None:
     sent = "traceparent=tfs-signature-name=image"
     answer_of(handler, ROWS, server.context(content_length=len(ROWS), custom_attributes=sent))
     (plan,) = handler._plans._plans.values()
-    assert plan.aim.signature is None
+    assert plan.call.signature is None
 
     handler = Handler(Settings(), Hooks(), server.variables)
     for number in range(3):

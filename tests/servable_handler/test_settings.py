@@ -26,19 +26,3 @@ def test_all_four_are_read_and_have_a_default() -> None:
 def test_another_value_is_refused_with_what_is_allowed(name: str, value: str, allowed: str) -> None:
     with pytest.raises(ValueError, match=f"{name}={value} is invalid; {allowed}"):
         read_settings({name: value})
-
-
-@pytest.mark.parametrize(
-    ("transport", "threshold", "size", "relayed"),
-    [
-        ("auto", None, 10**9, True),
-        ("auto", 100, 99, True),
-        ("auto", 100, 100, False),
-        ("rest", 100, 100, True),
-        ("grpc", None, 1, False),
-    ],
-)
-def test_text_is_relayed_below_the_threshold(
-    transport: str, threshold: int | None, size: int, relayed: bool
-) -> None:
-    assert Settings(transport, threshold).can_relay_text(size) is relayed

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import gevent
 
-from servable_handler.transport.http2.frames import line_to
+from servable_handler.transport.http2.frames import open_socket
 from servable_handler.transport.rest import BrokenOffError, DeadlineError
 
 
@@ -39,7 +39,7 @@ def count(connection: socket.socket) -> None:
 
 def heard(port: int, seconds: float, data: bytes = b"x") -> str:
     began = time.monotonic()
-    line = line_to(port, began + seconds)
+    line = open_socket(port, began + seconds)
     try:
         line.send(data, began + seconds)
         return line.receive(1 << 16, began + seconds).decode()
@@ -57,7 +57,7 @@ def main() -> None:
     slow, first, second, quick = (
         gevent.spawn(heard, echoing, seconds) for seconds in (20, 0.2, 0.1, 20)
     )
-    line = line_to(echoing, time.monotonic() + 20)
+    line = open_socket(echoing, time.monotonic() + 20)
     twice = []
     for data in (b"1", b"2"):
         line.send(data, time.monotonic() + 20)

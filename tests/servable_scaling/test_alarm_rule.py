@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_scaling.alarms.alarm_state import AlarmRule, RuleError
+from servable_scaling.alarms.alarm_state import AlarmRule
 
 STATES = {"a": "ALARM", "b": "OK", "c d": "INSUFFICIENT_DATA"}
 
@@ -48,7 +48,7 @@ def test_a_rule_knows_its_alarms_and_one_that_cannot_be_read_is_refused() -> Non
         "NOT TRUE (FALSE)",
         "()",
     ]:
-        with pytest.raises(RuleError):
+        with pytest.raises(ValueError, match="AlarmRule: cannot be read"):
             AlarmRule(text)
 
 

@@ -23,14 +23,12 @@ _EXACT_IN_FLOAT64 = 2**53
 def merge_outputs(
     answers: Sequence[Arrays], rows: Sequence[int], constant: frozenset[str] | None = None
 ) -> dict[str, Array]:
-    """Return the merged outputs of all parts. Raises `BadAnswerError`.
+    """Return the merged outputs of all parts; `rows` are the parts' numbers of rows.
 
-    `rows`: the number of rows of each part. An output that has as many rows as its part, in every
-    part, is joined. Any other output, such as a model's version, must be the same in every part.
-
-    If all parts have one length, the length doesn't distinguish rows from a constant of that
-    length. Then `constant` decides, which names the outputs that are the same for all parts.
-    Without it the values decide, unless they are the same in every part.
+    An output that has as many rows as its part, in every part, is joined. Any other, such as a
+    model's version, must be the same in every part. If all parts have one length, `constant`
+    decides, which names the outputs that are the same; without it, differing values are joined.
+    Raises `BadAnswerError`.
     """
     if len(answers) == 1:
         return dict(answers[0])
@@ -97,9 +95,8 @@ def _concatenate_pieces(name: str, pieces: Sequence[Array]) -> Array:
     least = min(int(piece.min(initial=0)) for piece in pieces if piece.dtype.kind != "f")
     most = max(int(piece.max(initial=0)) for piece in pieces if piece.dtype.kind != "f")
     dtype = np.float64 if "f" in kinds else np.uint64
-    if least < (-_EXACT_IN_FLOAT64 if "f" in kinds else 0) or (
-        "f" in kinds and most > _EXACT_IN_FLOAT64
-    ):
+    low, high = (-_EXACT_IN_FLOAT64, _EXACT_IN_FLOAT64) if "f" in kinds else (0, most)
+    if least < low or most > high:
         raise BadAnswerError(
             f"{name}: parts give {listed}, and {dtype.__name__} changes some values"
         )
@@ -124,7 +121,7 @@ class Progress:
 
 
 Report = Callable[[Progress], None]
-Predict = Callable[[Part], Outputs]
+Predict = Callable[[Arrays], Outputs]
 """A function that predicts one part. Raises `PredictionError`."""
 
 
@@ -138,8 +135,7 @@ class Batches:
 
     def _start(self) -> None:
         self._part_sizes = PartSizes(self._connections)
-        self._executor: ThreadPoolExecutor | None = None
-        self._lock = threading.Lock()
+        self._executor = ThreadPoolExecutor(self._connections, f"servable {self._name}")
 
     def predict(
         self, arrays: Arrays, split: Split, predict: Predict, report: Report | None
@@ -149,7 +145,7 @@ class Batches:
         count = self._part_sizes.choose_part_count(rows) if split.measured else 1
         pieces = cut_into_parts(arrays, split, measured_rows=-(-rows // count))
         began = time.monotonic()
-        executor = self._open_executor() if len(pieces) > 1 else _OwnThread()
+        executor = self._executor if len(pieces) > 1 else _OwnThread()
         answers, failed = _predict_parts(pieces, predict, executor, report)
         if failed:
             number = min(failed)
@@ -165,16 +161,7 @@ class Batches:
 
     def close(self) -> None:
         """Wait for the running parts, and don't send the others."""
-        with self._lock:
-            executor, self._executor = self._executor, None
-        if executor:
-            executor.shutdown(cancel_futures=True)
-
-    def _open_executor(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(self._connections, f"servable {self._name}")
-            return self._executor
+        self._executor.shutdown(cancel_futures=True)
 
 
 class _OwnThread(Executor):
@@ -193,17 +180,14 @@ class _OwnThread(Executor):
 def _predict_parts(
     pieces: Sequence[Part], predict: Predict, executor: Executor, report: Report | None
 ) -> tuple[dict[int, Outputs], dict[int, PredictionError]]:
-    """Predict the parts and return (outputs, failures), each by part number.
-
-    After a failure no other part is sent, and the running parts are awaited.
-    """
+    """Predict the parts and return (outputs, failures) by part number; a failure stops the rest."""
     began, rows_done, stopped = time.monotonic(), 0, threading.Event()
 
     def send_part(part: Part) -> Outputs | None:
         if stopped.is_set():
             return None
         try:
-            return predict(part)
+            return predict(part.arrays)
         except BaseException:
             stopped.set()
             raise

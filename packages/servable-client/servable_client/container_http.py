@@ -23,8 +23,7 @@ _POOLS = {
 class ContainerHttp:
     """The transport to a container: unsigned requests, without a proxy.
 
-    `url`: such as http://127.0.0.1:8080, or the complete URL that ends with /invocations or with
-    /models/NAME/invoke.
+    `url`: as http://127.0.0.1:8080, or a complete one that ends with /invocations or /invoke.
     """
 
     def __init__(self, url: str, *, connections: int) -> None:
@@ -60,18 +59,15 @@ class ContainerHttp:
                 redirect=False,
                 preload_content=False,
             )
-            framed = answer.status == 200
-            body = read_body(answer, answer.headers, deadline, framed=framed)
+            body = read_body(answer, answer.headers, deadline, framed=answer.status == 200)
         except HTTPError as error:
             late, hint = isinstance(error, ReadTimeoutError), "; is the container up?"
             raise build_connection_error(
                 self._url, error, seconds, timed_out=late, hint=hint
             ) from None
         if answer.status != 200:
-            words = body.decode(errors="replace")
-            raise build_container_error(
-                self._url, answer.status, words, answer.headers.get("Retry-After")
-            )
+            words, retry_after = body.decode(errors="replace"), answer.headers.get("Retry-After")
+            raise build_container_error(self._url, answer.status, words, retry_after)
         return Answer(body=body, content_type=answer.headers.get("Content-Type", ""))
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:

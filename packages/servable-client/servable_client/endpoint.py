@@ -20,69 +20,17 @@ from servable_client.exchange import (
 from servable_client.forks import start_in_each_process
 from servable_client.formats import ANY_ANSWER, choose_format, decode, encode, find_content_type
 from servable_client.options import Options
-from servable_client.retries import Backoff, Retries, Wake
-from servable_client.split import Part, Split, as_split
+from servable_client.retries import ATTEMPTS, Retries
+from servable_client.split import Split, as_split
 
 UNSUPPORTED = 415
 Trace = Mapping[str, str | None]
 """`inference_id` and `traceparent` of a `Request`."""
 
 
-class Calls:
-    """The calls to one endpoint. Thread-safe."""
-
-    def __init__(self, transport: Transport, retries: Retries, *, largest_body_bytes: int) -> None:
-        self._transport = transport
-        self._largest_body_bytes = largest_body_bytes
-        self._retries = retries
-        start_in_each_process(self)
-
-    def _start(self) -> None:
-        self._json_only = False
-
-    def predict(
-        self, arrays: Arrays, options: Options, deadline: Deadline, form: str, trace: Trace
-    ) -> Outputs:
-        """Encode, send and decode one prediction.
-
-        `form`: the format, unless the options name another or the container accepts only JSON.
-        Raises `PredictionError`.
-        """
-        form = options.format or ("json" if self._json_only else form)
-        try:
-            ready = build_request(arrays, form, options, trace)
-            answer = self.send(ready, options, deadline)
-        except RefusedError as refusal:
-            # A container without Servable's handler has read only the content type.
-            if refusal.status != UNSUPPORTED or options.format or form == "json":
-                raise
-            again = build_request(arrays, "json", options, trace)
-            try:
-                answer = self.send(again, options, deadline)
-            except PredictionError as failure:
-                failure.attempts += refusal.attempts
-                raise
-            self._json_only = True
-        return Outputs(decode(answer.content_type, answer.body), answer.variant)
-
-    def send(self, request: Request, options: Options, deadline: Deadline) -> Answer:
-        """Send a request. Raises `PredictionError`; `BodyTooLargeError` before anything is sent."""
-        if len(request.body) > self._largest_body_bytes:
-            raise BodyTooLargeError(
-                f"the {request.content_type} body has {len(request.body):,} bytes and SageMaker "
-                f"takes {self._largest_body_bytes:,}; cut the batch with split=, send another format, "
-                "or submit() it to an asynchronous endpoint"
-            )
-        return self._retries.run(
-            lambda seconds: self._transport.send(request, seconds=seconds),
-            deadline,
-            unsafe=options.retry_unsafe,
-        )
-
-
 def build_request(arrays: Arrays, form: str, options: Options, trace: Trace) -> Request:
     """Return the encoded request. Raises `BadInputError`."""
-    # format="json" asks for the model server's own JSON, which the handler relays unchanged.
+    # format="json" requests the model server's own JSON, which the handler relays unchanged.
     accept = find_content_type("json") if options.format == "json" else ANY_ANSWER
     return Request(
         body=encode(form, arrays, options.selection),
@@ -118,7 +66,7 @@ class Endpoint:
         endpoint_url: str | None = None,
         upload_to: str | None = None,
         connections: int = CONNECTIONS,
-        attempts: int = Backoff.attempts,
+        attempts: int = ATTEMPTS,
         largest_body_bytes: int = MOST_BODY_BYTES,
         transport: Transport | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -159,10 +107,13 @@ class Endpoint:
                 timeout_seconds=self._options.timeout_seconds,
             )
         self._transport = transport
-        wake = Wake(seconds=wake_seconds, waiting=waiting)
-        self._retries = Retries(Backoff(attempts=attempts), sleep, wake)
-        self._calls = Calls(self._transport, self._retries, largest_body_bytes=largest_body_bytes)
+        self._largest_body_bytes = largest_body_bytes
+        self._retries = Retries(attempts, sleep, wake_seconds, waiting)
         self._batches = Batches(name, connections)
+        start_in_each_process(self)
+
+    def _start(self) -> None:
+        self._json_only = False
 
     @classmethod
     def local(cls, url: str, **options: Any) -> Self:
@@ -198,35 +149,68 @@ class Endpoint:
         `traceparent` and `inference_id` are in the handler's log line and in captured data.
         Raises `PredictionError`.
         """
-        changes: dict[str, Any] = {
-            "format": format,
-            "timeout_seconds": timeout_seconds,
-            "retry_unsafe": retry_unsafe,
-            "variant": variant,
-            "model": model,
-            "version": version,
-            "signature": signature,
-            "target_model": target_model,
-        }
-        self.check_open()
-        options = self._options
-        if any(value is not None for value in changes.values()):
-            options = options.apply_changes(**changes)
+        self._check_open()
+        options = self._options.apply_changes(
+            format=format,
+            timeout_seconds=timeout_seconds,
+            retry_unsafe=retry_unsafe,
+            variant=variant,
+            model=model,
+            version=version,
+            signature=signature,
+            target_model=target_model,
+        )
         arrays = as_arrays(inputs, named)
         # For the whole batch: a small part in JSON would have other types.
         form = options.format or choose_format(arrays, typed=has_dtypes(inputs, named))
         trace = {"inference_id": inference_id, "traceparent": traceparent}
-        if split is None:
-            return self._calls.predict(
-                arrays, options, Deadline(options.timeout_seconds), form, trace
-            )
         whole = None if timeout_seconds is None else Deadline(timeout_seconds)
 
-        def predict(part: Part) -> Outputs:
+        def predict(part: Arrays) -> Outputs:
             deadline = whole or Deadline(options.timeout_seconds)
-            return self._calls.predict(part.arrays, options, deadline, form, trace)
+            return self._predict_arrays(part, options, deadline, form, trace)
 
+        if split is None:
+            return predict(arrays)
         return self._batches.predict(arrays, as_split(split), predict, progress)
+
+    def _predict_arrays(
+        self, arrays: Arrays, options: Options, deadline: Deadline, form: str, trace: Trace
+    ) -> Outputs:
+        """Encode, send and decode one prediction. Raises `PredictionError`.
+
+        `form`: the format, unless the options name another or the container accepts only JSON.
+        """
+        form = options.format or ("json" if self._json_only else form)
+        try:
+            answer = self._send(build_request(arrays, form, options, trace), options, deadline)
+        except RefusedError as refusal:
+            # A container without Servable's handler has read only the content type.
+            if refusal.status != UNSUPPORTED or options.format or form == "json":
+                raise
+            try:
+                answer = self._send(
+                    build_request(arrays, "json", options, trace), options, deadline
+                )
+            except PredictionError as failure:
+                failure.attempts += refusal.attempts
+                raise
+            self._json_only = True
+        return Outputs(decode(answer.content_type, answer.body), answer.variant)
+
+    def _send(self, request: Request, options: Options, deadline: Deadline) -> Answer:
+        """Send a request. Raises `PredictionError`; `BodyTooLargeError` before anything is sent."""
+        if len(request.body) > self._largest_body_bytes:
+            raise BodyTooLargeError(
+                f"the {request.content_type} body has {len(request.body):,} bytes and SageMaker "
+                f"takes {self._largest_body_bytes:,}; cut the batch with split=, send another format, "
+                "or submit() it to an asynchronous endpoint"
+            )
+        return self._retries.run(
+            lambda seconds: self._transport.send(request, seconds=seconds),
+            deadline,
+            unsafe=options.retry_unsafe,
+        )
 
     def invoke(
         self,
@@ -239,7 +223,7 @@ class Endpoint:
         **options: Any,
     ) -> Answer:
         """Send an encoded body and return the encoded response. Raises `PredictionError`."""
-        self.check_open()
+        self._check_open()
         merged = self._options.apply_changes(**options)
         ready = Request(
             body=body,
@@ -249,7 +233,7 @@ class Endpoint:
             inference_id=inference_id,
             traceparent=traceparent,
         )
-        return self._calls.send(ready, merged, Deadline(merged.timeout_seconds))
+        return self._send(ready, merged, Deadline(merged.timeout_seconds))
 
     def submit(
         self,
@@ -265,9 +249,9 @@ class Endpoint:
 
         Raises `PredictionError`.
         """
-        self.check_open()
+        self._check_open()
         options, place = self._options, upload_to or self._upload_to
-        if place:  # once for all attempts: what is put again replaces what was put
+        if place:  # the same for all attempts: a later one replaces the object
             place = f"{place.rstrip('/')}/{inference_id or uuid.uuid4()}"
         arrays = as_arrays(inputs, named)
         form = options.format or choose_format(arrays, typed=has_dtypes(inputs, named))
@@ -285,8 +269,7 @@ class Endpoint:
         self._batches.close()
         self._transport.close()
 
-    def check_open(self) -> None:
-        """Raise `BadInputError` if the endpoint is closed."""
+    def _check_open(self) -> None:
         if self.closed:
             raise BadInputError(f"{self.name}: this Endpoint is closed; create a new one")
 

@@ -44,7 +44,7 @@ class PredictionError(Exception):
         super().__init__(message)
         self.message = message
         self.status = status
-        """The container's HTTP status where it answered, else SageMaker's, else None."""
+        """The container's HTTP status if it responded, otherwise SageMaker's, otherwise None."""
         self.retry_after_seconds = retry_after_seconds
         self.attempts = 0
         """Number of attempts to send the request."""
@@ -135,6 +135,6 @@ class PartFailedError(PredictionError):
         self._more = more
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An exception is pickled by its message alone, and a pool of processes waits for ever
-        # for one that cannot be unpickled.
+        # By default only the message is pickled; unpickling then fails, and a pool of processes
+        # waits forever.
         return type(self), (self.part, self.parts, self.rows, self.failure, self._more)

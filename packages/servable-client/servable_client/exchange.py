@@ -49,10 +49,7 @@ class Request:
 
     @property
     def custom_attributes(self) -> str:
-        """Return the custom attributes header.
-
-        It contains those of `selection`, and trace context and inference ID if they fit.
-        """
+        """Return the selection's attributes, with trace context and inference ID if they fit."""
         return add_trace(self.selection.custom_attributes, self.traceparent, self.inference_id)
 
 
@@ -61,7 +58,7 @@ class Answer:
     body: bytes
     content_type: str
     variant: str | None = None
-    """The production variant that answered."""
+    """The production variant that responded."""
 
 
 class Deadline:
@@ -115,10 +112,7 @@ LONGER_EACH_TIME = 1.5
 
 
 class Job:
-    """A running asynchronous inference; `result()` waits for it.
-
-    Another process needs only its two S3 URIs.
-    """
+    """A running asynchronous inference. Another process needs only its two S3 URIs."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ class Attempt(threading.local):
     """The request that this thread is sending."""
 
     written = True
-    """Whether a byte of the request may have left. True wherever nobody has observed otherwise."""
+    """Whether a byte of the request may have been sent; True unless a connection is observed."""
 
 
 ATTEMPT = Attempt()
@@ -51,7 +51,7 @@ class _ObservedConnection:
         return connected
 
     def connect(self) -> None:
-        # A proxy's CONNECT goes through send() as well, and is no part of the request.
+        # A proxy's CONNECT goes through send() as well, but isn't part of the request.
         self._connecting = True
         try:
             super().connect()  # type: ignore[misc]
@@ -158,10 +158,7 @@ def build_container_error(
 
 
 def _extract_message(words: str) -> str:
-    """Return the message of an error response, or its text if it isn't JSON with a message.
-
-    TensorFlow Serving sends {"error": "…"}, Falcon "description".
-    """
+    """Return TensorFlow Serving's "error" or Falcon's "description"; otherwise the whole text."""
     try:
         answer = json.loads(words)
         reason = answer["error"] if "error" in answer else answer["description"]

@@ -49,7 +49,7 @@ class PoolQueue(queue.LifoQueue):  # type: ignore[type-arg]
 
 def _start_in_child() -> None:
     for kept in list(_sockets):
-        # Not close(): it waits for the file objects of an answer that is being read. The
+        # Not close(): it waits for the file objects of a response that is being read. The
         # descriptor alone is closed, so TLS says no goodbye in the parent's name.
         descriptor = kept.detach()
         if descriptor >= 0:

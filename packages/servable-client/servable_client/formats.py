@@ -13,10 +13,10 @@ from servable_tensors import UNNAMED, TensorError
 if TYPE_CHECKING:
     from servable_tensors.codecs import Codec, RequestedModel
 
-# Protobuf answers name the outputs and their types in the fewest CPU seconds. "json" with a q
-# is passed over by the container's NGINX, which would take a bare one for the answer's type.
+# Protobuf responses name the outputs and their types in the fewest CPU seconds. The container's
+# NGINX ignores "json" with a q; it would use a bare one as the response's type.
 ANY_ANSWER = "application/x-protobuf, application/x-npz;q=0.9, application/json;q=0.8"
-# Below this, JSON costs a model server no more than another form, and a person can read it in
+# Below this, JSON costs a model server no more than another format, and people can read it in
 # a log or in captured data. Source: the 2 KB rows of "What makes a handler fast", measured.
 MOST_JSON_BYTES = 2048
 
@@ -58,8 +58,8 @@ def choose_format(arrays: Arrays, *, typed: bool = True) -> str:
 
 
 def _is_small(arrays: Arrays) -> bool:
-    # First the count, which is at hand: the bytes of a million strings are not. And JSON
-    # forgets what shape an array had that holds nothing.
+    # First the count, which is known; counting the bytes of a million strings takes time. JSON
+    # loses the shape of an empty array.
     values = arrays.values()
     return (
         all(array.size for array in values)

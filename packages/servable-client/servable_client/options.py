@@ -10,7 +10,7 @@ from servable_client.errors import BadInputError
 from servable_client.formats import find_content_type
 from servable_tensors.trace_context import MOST_ATTRIBUTES
 
-# SageMaker answers within 60 s or not at all; the rest is for the way and for another attempt.
+# SageMaker responds within 60 s or not at all; the rest is for the network and for a retry.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
 TIMEOUT_SECONDS = 65.0
 
@@ -52,9 +52,8 @@ class Selection:
                 raise BadInputError(
                     f"{name} {text!r}: no comma, ASCII only: it is sent in a header"
                 )
-        check_header("variant", self.variant)
-        check_header("target_model", self.target_model)
-        check_header("component", self.component)
+        for name in ("variant", "target_model", "component"):
+            check_header(name, getattr(self, name))
         attributes = {
             "tfs-model-name": self.model,
             "tfs-model-version": self.version,
@@ -76,7 +75,7 @@ class Options:
     format: str | None = None
     """Format of the request's body; None: chosen by size and types."""
     timeout_seconds: float = TIMEOUT_SECONDS
-    """Seconds from the call to the answer, including every attempt and the waits between them."""
+    """Seconds from the call to the response, including every attempt and the waits between them."""
     retry_unsafe: bool = False
     """Also retry a request that may have been executed."""
     selection: Selection = field(default_factory=Selection)
@@ -88,11 +87,10 @@ class Options:
             raise BadInputError(f"timeout_seconds {self.timeout_seconds!r}: give more than 0")
 
     def apply_changes(self, **changes: Any) -> "Options":
-        """Return a copy with changes to fields of this class and of `Selection`.
-
-        None changes nothing. Raises TypeError for a name that neither class has.
-        """
+        """Return a copy with the changes that aren't None. Raises TypeError for an unknown name."""
         options = {name: value for name, value in changes.items() if value is not None}
+        if not options:
+            return self
         selected = {name: options.pop(name) for name in [*options] if name in _SELECTED}
         if selected:
             options["selection"] = replace(self.selection, **selected)

@@ -9,7 +9,6 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from servable_client.errors import (
@@ -22,40 +21,37 @@ from servable_client.exchange import Deadline
 from servable_client.forks import start_in_each_process
 
 Result = TypeVar("Result")
-# Each refusal counts for the alarm that wakes the endpoint, which looks once a minute.
+# Each rejection counts for the alarm that wakes the endpoint, evaluated once a minute.
 WAKE_LOOK_SECONDS = 10.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wake:
-    """The time to wait for an endpoint that is scaled to zero, and the callback for that wait."""
-
-    seconds: float = 0.0
-    waiting: Callable[[float], None] = lambda seconds: None
-    """Called once for each request that finds it asleep, with the most seconds that it then waits."""
+# Attempts in all. Waits of up to 0.1, 0.2 … 1.6 s lie between them: a burst's length.
+ATTEMPTS = 6
+_FIRST_SECONDS, _MOST_SECONDS = 0.1, 5.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Backoff:
-    attempts: int = 6
-    """Attempts in all. Waits of up to 0.1, 0.2 … 1.6 s lie between them: a burst's length."""
-    first_seconds: float = 0.1
-    most_seconds: float = 5.0
-
-    def compute_wait_seconds(self, failed_attempts: int, asked_seconds: float | None) -> float:
-        """Return the seconds to wait, at least `asked_seconds`."""
-        most = min(self.first_seconds * 2.0 ** (failed_attempts - 1), self.most_seconds)
-        return float((asked_seconds or 0.0) + most * random.random())
+def compute_wait_seconds(failed_attempts: int, asked_seconds: float | None) -> float:
+    """Return the seconds to wait before the next attempt, at least `asked_seconds`."""
+    most = min(_FIRST_SECONDS * 2.0 ** (failed_attempts - 1), _MOST_SECONDS)
+    return float((asked_seconds or 0.0) + most * random.random())
 
 
 class Retries:
-    """The retries of all requests to one endpoint. Thread-safe."""
+    """The retries of all requests to one endpoint. Thread-safe.
+
+    `wake_seconds`: the time to wait for an endpoint that is scaled to zero; `waiting` is then
+    called with it, once for each request.
+    """
 
     def __init__(
-        self, backoff: Backoff, sleep: Callable[[float], None] = time.sleep, wake: Wake = Wake()
+        self,
+        attempts: int = ATTEMPTS,
+        sleep: Callable[[float], None] = time.sleep,
+        wake_seconds: float = 0.0,
+        waiting: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        self._backoff, self._wake = backoff, wake
-        self._sleep = sleep
+        self._attempts, self._sleep = attempts, sleep
+        self._wake_seconds, self._waiting = wake_seconds, waiting
         start_in_each_process(self)
 
     def _start(self) -> None:
@@ -90,28 +86,26 @@ class Retries:
                 if last and failure.executed == "no":
                     failure.executed = last.executed
                 failure.attempts, last = attempts, failure
-                if isinstance(failure, AsleepError) and self._wake.seconds > 0:
-                    awake_by = awake_by or self._start_waiting()
+                if isinstance(failure, AsleepError) and self._wake_seconds > 0:
+                    if awake_by is None:
+                        self._waiting(self._wake_seconds)
+                        awake_by = Deadline(self._wake_seconds)
                     if awake_by.compute_seconds_left() <= 0:
-                        failure.message += f"; it did not wake within {self._wake.seconds:g} s"
+                        failure.message += f"; it did not wake within {self._wake_seconds:g} s"
                         raise
                     self._sleep(min(WAKE_LOOK_SECONDS, awake_by.compute_seconds_left()))
                     attempts, deadline = 0, Deadline(deadline.seconds)
                     continue
                 if not failure.repeatable or not (unsafe or failure.executed == "no"):
                     raise
-                wait = self._backoff.compute_wait_seconds(attempts, failure.retry_after_seconds)
-                if attempts >= self._backoff.attempts or wait >= deadline.compute_seconds_left():
+                wait = compute_wait_seconds(attempts, failure.retry_after_seconds)
+                if attempts >= self._attempts or wait >= deadline.compute_seconds_left():
                     raise
                 if isinstance(failure, ThrottledError):
                     with self._lock:
                         until = time.monotonic() + wait
                         self._throttled_until = max(self._throttled_until, until)
             self._wait(wait, deadline)
-
-    def _start_waiting(self) -> Deadline:
-        self._wake.waiting(self._wake.seconds)
-        return Deadline(self._wake.seconds)
 
     def _wait(self, seconds: float, deadline: Deadline) -> None:
         if seconds > 0:

@@ -44,65 +44,6 @@ _SHOWN = 2000
 LOOK_SECONDS = 20.0
 
 
-class Store:
-    """Requests and responses in S3. `client`: a boto3 client that makes one attempt. Thread-safe."""
-
-    def __init__(self, client: Any) -> None:
-        self._s3 = client
-        self._attempt = threading.local()
-        client.meta.events.register("provide-client-params.s3.*", self._set_timeout)
-
-    def write_request(self, location: str, body: bytes, content_type: str, seconds: float) -> None:
-        """Write a request to S3.
-
-        Raises `BadInputError`, `NotAllowedError`, `BusyError`, `UnreachableError`. After any of
-        them the model has not been called.
-        """
-        bucket, key = _split_location(location)
-        self._attempt.seconds = seconds
-        try:
-            self._s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType=content_type)
-        except ClientError as error:
-            raise _build_store_error(f"{location}: cannot be written: {error}", error) from None
-        except CONNECTION_ERRORS as error:
-            raise UnreachableError(f"{location}: cannot be written: {error}") from None
-
-    def read_response(self, output: str, failure: str | None) -> Answer | None:
-        """Return the response, or None while there is none.
-
-        Raises `JobFailedError`; `BusyError` and `ConnectionLostError` if another attempt may
-        succeed.
-        """
-        if answer := self._read_object(output):
-            return answer
-        if failure and (failed := self._read_object(failure)):
-            raise JobFailedError(f"{failure}: {failed.body[:_SHOWN].decode(errors='replace')}")
-        return None
-
-    def close(self) -> None:
-        self._s3.close()
-
-    def _read_object(self, location: str) -> Answer | None:
-        bucket, key = _split_location(location)
-        self._attempt.seconds = LOOK_SECONDS
-        try:
-            content = self._s3.get_object(Bucket=bucket, Key=key)
-            return Answer(body=content["Body"].read(), content_type=content["ContentType"])
-        except ClientError as error:
-            if error.response["Error"]["Code"] in _NOT_YET:
-                return None
-            refusal = _build_store_error(f"{location}: cannot be read: {error}", error)
-            refusal.executed = "maybe"
-            raise refusal from None
-        except CONNECTION_ERRORS as error:
-            raise ConnectionLostError(
-                f"{location}: cannot be read: {error}; the job continues"
-            ) from None
-
-    def _set_timeout(self, context: dict[str, Any], **_: Any) -> None:
-        context["read_timeout"] = self._attempt.seconds
-
-
 def _build_store_error(message: str, error: ClientError) -> PredictionError:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if error.response["Error"]["Code"] in _LATER or status == 429 or (status or 0) >= 500:
@@ -133,7 +74,7 @@ _NO_CREDENTIALS = (
 
 
 class SageMakerRuntime:
-    """The transport to one endpoint. The boto3 client is created on first use, in each process."""
+    """The transport to one endpoint. boto3 clients are created on first use, in each process."""
 
     def __init__(
         self,
@@ -161,9 +102,8 @@ class SageMakerRuntime:
 
     def _start(self) -> None:
         self._lock = threading.Lock()
-        self._client: Any = None
-        self._observed = False
-        self._store: Store | None = None
+        self._clients: dict[str, Any] = {}
+        self._observed = True
         self._attempt = threading.local()
 
     def send(self, request: Request, *, seconds: float) -> Answer:
@@ -196,7 +136,7 @@ class SageMakerRuntime:
             )
         with self._convert_errors(seconds):
             self._open_client()
-            self._open_store().write_request(upload_to, request.body, request.content_type, seconds)
+            self._write_request(upload_to, request)
             # From here on: what was written until now went to S3.
             client = self._open_client()
             accepted = client.invoke_endpoint_async(
@@ -207,16 +147,14 @@ class SageMakerRuntime:
                 inference_id=accepted["InferenceId"],
                 output_location=output,
                 failure_location=failure,
-                look=lambda: self._open_store().read_response(output, failure),
+                look=lambda: self._read_response(output, failure),
             )
 
     def close(self) -> None:
         with self._lock:
-            client, store = self._client, self._store
-            self._client = self._store = None
-        for connected in (client, store):
-            if connected is not None:
-                connected.close()
+            clients, self._clients = self._clients, {}
+        for client in clients.values():
+            client.close()
 
     def _build_parameters(self, request: Request) -> dict[str, Any]:
         parameters = {
@@ -230,31 +168,66 @@ class SageMakerRuntime:
             parameters["InferenceId"] = request.inference_id
         return parameters
 
-    def _open_client(self) -> Any:
-        if self._client is None:
+    def _open_client(self, service: str = "sagemaker-runtime") -> Any:
+        client = self._clients.get(service)
+        if client is None:
             with self._lock:  # making a boto3 client is not thread-safe, using one is
-                if self._client is None:
+                if (client := self._clients.get(service)) is None:
                     maker = self._session or boto3.session.Session()
-                    client = maker.client(
-                        "sagemaker-runtime", config=self._config, **self._client_settings
-                    )
+                    settings = {**self._client_settings}
+                    if service == "s3":
+                        del settings["endpoint_url"]
+                    client = maker.client(service, config=self._config, **settings)
                     # How long this attempt may take; the configuration's is for all requests.
-                    event = "provide-client-params.sagemaker-runtime.*"
+                    event = f"provide-client-params.{service}.*"
                     client.meta.events.register(event, self._set_timeout)
-                    self._observed = observe(client)
-                    self._client = client
+                    self._observed = observe(client) and self._observed
+                    self._clients[service] = client
         ATTEMPT.written = not self._observed
-        return self._client
+        return client
 
-    def _open_store(self) -> Store:
-        with self._lock:
-            if self._store is None:
-                maker = self._session or boto3.session.Session()
-                region = self._client.meta.region_name
-                client = maker.client("s3", region_name=region, config=self._config)
-                observe(client)
-                self._store = Store(client)
-            return self._store
+    def _write_request(self, location: str, request: Request) -> None:
+        """Write a request to S3, without which the model isn't called.
+
+        Raises `BadInputError`, `NotAllowedError`, `BusyError`, `UnreachableError`.
+        """
+        bucket, key = _split_location(location)
+        s3, content_type = self._open_client("s3"), request.content_type
+        try:
+            s3.put_object(Bucket=bucket, Key=key, Body=request.body, ContentType=content_type)
+        except ClientError as error:
+            raise _build_store_error(f"{location}: cannot be written: {error}", error) from None
+        except CONNECTION_ERRORS as error:
+            raise UnreachableError(f"{location}: cannot be written: {error}") from None
+
+    def _read_response(self, output: str, failure: str | None) -> Answer | None:
+        """Return the response, or None while there is none.
+
+        Raises `JobFailedError`; `BusyError` and `ConnectionLostError` if another attempt may
+        succeed.
+        """
+        if answer := self._read_object(output):
+            return answer
+        if failure and (failed := self._read_object(failure)):
+            raise JobFailedError(f"{failure}: {failed.body[:_SHOWN].decode(errors='replace')}")
+        return None
+
+    def _read_object(self, location: str) -> Answer | None:
+        bucket, key = _split_location(location)
+        s3, self._attempt.seconds = self._open_client("s3"), LOOK_SECONDS
+        try:
+            content = s3.get_object(Bucket=bucket, Key=key)
+            return Answer(body=content["Body"].read(), content_type=content["ContentType"])
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _NOT_YET:
+                return None
+            refusal = _build_store_error(f"{location}: cannot be read: {error}", error)
+            refusal.executed = "maybe"
+            raise refusal from None
+        except CONNECTION_ERRORS as error:
+            raise ConnectionLostError(
+                f"{location}: cannot be read: {error}; the job continues"
+            ) from None
 
     def _set_timeout(self, context: dict[str, Any], **_: Any) -> None:
         context["read_timeout"] = self._attempt.seconds
@@ -268,7 +241,7 @@ class SageMakerRuntime:
         except exceptions.ClientError as error:
             failure = build_sagemaker_error(self._endpoint, error.response)
             if not ATTEMPT.written:
-                failure.executed = "no"  # STS or SSO answered, who give credentials
+                failure.executed = "no"  # the response is from STS or SSO, which give credentials
             raise failure from None
         except _NO_CREDENTIALS as error:
             raise NotAllowedError(f"{self._endpoint}: {error}; see `aws configure`") from None

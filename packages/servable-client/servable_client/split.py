@@ -149,7 +149,7 @@ class _BatchTimes:
     seconds_per_row: dict[int, deque[float]] = field(default_factory=dict)
     """Seconds per row of recent batches, by number of parts."""
     kept: int = 0
-    """Batches since a neighbour was asked."""
+    """Batches since a neighbour was measured again."""
     asked: int = 0
 
     def count_measurements(self, parts: int) -> int:

@@ -48,10 +48,7 @@ Answer = tuple[bytes, str]
 
 
 class Record:
-    """The log record of one request: a structured log line, and the duration of each stage.
-
-    It never contains a body. The stages are read, decode, model and encode.
-    """
+    """The log record of one request: a structured log line without bodies, and the stages' durations."""
 
     __slots__ = ("_began", "_ends", "facts")
 
@@ -128,7 +125,7 @@ class Handler:
         if attributes:
             attributes, record.facts = split_trace(attributes)
         plan = self._plans.find_plan(context, attributes)
-        call = plan.aim.build_call(plan.timeout_seconds)
+        call = Call(*plan.call[:-1], time.monotonic() + plan.timeout_seconds)
         codec, model = plan.codec, plan.model
         body = read_body(data, context.content_length)
         record.facts |= {"in": plan.content_type, "bytes_in": len(body), "model": call.model}
@@ -199,9 +196,11 @@ class Handler:
         """Return whether to relay the body to the REST port as text, and its reply unchanged."""
         if not codec.is_text or plan.answer.content_type != JSON:
             return False
-        if plan.aim.method != "predict":
+        if plan.call.method != "predict":
             return True
-        return self._hooks.postprocess is None and self._settings.can_relay_text(body_bytes)
+        most = self._settings.grpc_from_bytes
+        small = self._settings.transport == "auto" and (most is None or body_bytes < most)
+        return self._hooks.postprocess is None and (small or self._settings.transport == "rest")
 
     def _relay_text(
         self, body: bytes, codec: Codec, plan: Plan, call: Call, record: Record
@@ -235,8 +234,8 @@ class Handler:
         try:
             return model.servers.call_grpc(_GRPC_METHODS[call.method], request, call)
         except RequestError as refusal:
-            # A server's parser may answer 500 for a body that is not a message, for example with
-            # a name that is not UTF-8.
+            # A server's parser may respond with 500 to a body that isn't a message, for example with
+            # a name that isn't UTF-8.
             if refusal.status in (400, 500) and predicts:
                 self._explain(body, codec, refusal.message, call, model)
             raise
@@ -253,10 +252,7 @@ class Handler:
                 raise RequestError(400, f"{clearer.message}. The model server: {refusal}") from None
 
     def _build_timing_header(self, record: Record) -> dict[str, str]:
-        """Return the header Server-Timing, or no header if it is disabled.
-
-        Source: https://www.w3.org/TR/server-timing/
-        """
+        """Return the header Server-Timing, if enabled. Source: https://www.w3.org/TR/server-timing/"""
         if not self._settings.timing_header:
             return {}
         stages = ", ".join(f"{name};dur={ms:.3f}" for name, ms in record.compute_stages_ms())
@@ -264,10 +260,7 @@ class Handler:
 
 
 def read_body(stream: Any, length: int | None) -> bytes:
-    """Read the body. Raises `RequestError` if it is too large or ends early.
-
-    `length` is its Content-Length, None if it is chunked.
-    """
+    """Read a body of `length` bytes; None: it is chunked. Raises `RequestError` for other lengths."""
     if length is None:
         body: bytes = stream.read(MOST_BODY_BYTES + 1)
     elif length > MOST_BODY_BYTES:

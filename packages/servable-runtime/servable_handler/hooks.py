@@ -105,11 +105,10 @@ class Hooks:
 
 
 def load_hooks(folder: Path) -> Hooks:
-    """Load the hooks of transforms.py in `folder`, if there is one.
+    """Load the hooks of transforms.py in `folder`, if there is one, under a name unique to its path.
 
-    It is loaded by its path under a unique name, because in multi-model mode every model has one
-    in the same process. Raises what importing it raises, and ImportError if it has neither hook.
-    The container then does not start, which is better than an endpoint that skips a step.
+    In multi-model mode every model has one in the same process. Raises what importing it raises,
+    and ImportError if it has neither hook: the container then does not start.
     """
     file = folder / "transforms.py"
     if not file.is_file():

@@ -16,11 +16,10 @@ from google.protobuf.message import DecodeError
 
 from servable_handler.request import (
     DEFAULT_SIGNATURE,
-    Aim,
+    DEFAULT_TIMEOUT_SECONDS,
     Call,
     RequestError,
-    build_aim,
-    compute_timeout,
+    build_call,
 )
 from servable_handler.settings import Settings
 from servable_handler.transport.model_servers import ModelServers
@@ -34,6 +33,7 @@ from servable_tensors.predict_messages import (
     serialize_predict_request,
 )
 from servable_tensors.protobuf_walk import DescribedRequest, check_predict_request
+from servable_tensors.records import parse_media_type
 from servable_tensors.signature import Signature, read_signatures
 from servable_tensors.tensors import Array, Arrays, UnknownTypeError
 from servable_tensors.text_answers import as_columns
@@ -103,16 +103,13 @@ class ServedModels:
             self._signatures[key] = read_signatures(wire.GetModelMetadataResponse.FromString(reply))
         return self._signatures[key]
 
-    def find_relay(self, codec: Codec, aim: Aim) -> NpyRelay | None:
-        """Return the cached layouts of the codec's bodies for this model, version and signature.
-
-        Returns None if the codec has no relay.
-        """
+    def find_relay(self, codec: Codec, call: Call) -> NpyRelay | None:
+        """Return the cached layouts of the codec's bodies for the call's signature, if it has a relay."""
         if codec.relay is None:
             return None
         if len(self._relays) >= _MOST_RELAYS:
             self._relays.clear()
-        key = codec.content_type, aim.model, aim.version, aim.signature
+        key = codec.content_type, call.model, call.version, call.signature
         return self._relays.setdefault(key, codec.relay())
 
     def predict_over_rest(
@@ -156,7 +153,7 @@ def _apply_message_names(described: DescribedRequest, call: Call) -> Call:
     try:
         spec = wire.ModelSpec.FromString(described.spec)
     except DecodeError:
-        return call  # a name that is not UTF-8: the model server refuses it
+        return call  # a name that isn't UTF-8: the model server rejects it
     if described.model_named and not call.model_named:
         call = call._replace(model=spec.name)
     if call.version is None and spec.HasField("version"):
@@ -218,11 +215,11 @@ _WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 class Plan:
     """The plan for requests with the same headers.
 
-    `codec` reads the body; it is None if a hook reads it. `answer` writes the response. `relay`
-    is for bodies that go over gRPC without being read.
+    `call` lacks its deadline. `codec` reads the body; it is None if a hook reads it. `answer`
+    writes the response. `relay` is for bodies that go over gRPC without being read.
     """
 
-    aim: Aim
+    call: Call
     timeout_seconds: float
     content_type: str
     codec: Codec | None
@@ -235,10 +232,7 @@ class Plans:
     """The plans of this process. No connection is opened before the first plan is needed."""
 
     def __init__(self, settings: Settings, variables: Mapping[str, str], *, hooked: bool) -> None:
-        """Read the model servers' ports from `variables`.
-
-        `hooked` means that the hook preprocess takes any body and returns arrays.
-        """
+        """Read the ports from `variables`. `hooked`: preprocess takes any body and returns arrays."""
         self._settings, self._hooked = settings, hooked
         self._grpc_ports = _parse_ports(variables.get("TFS_GRPC_PORTS"))
         self._rest_ports = _parse_ports(variables.get("TFS_REST_PORTS"))
@@ -275,10 +269,8 @@ class Plans:
         return plan
 
     def _build_plan(self, context: Any, attributes: str | None) -> Plan:
-        aim, content_type = (
-            build_aim(context, attributes),
-            parse_media_type(context.request_content_type),
-        )
+        call = build_call(context, attributes)
+        content_type = parse_media_type(context.request_content_type)
         codec = None if self._hooked else CODECS.get(content_type)
         if codec is None and not self._hooked:
             raise RequestError(
@@ -289,18 +281,12 @@ class Plans:
         if codec is CODECS[JSON_LINES] and answer.content_type in (JSON_LINES, CSV):
             codec = JSON_RECORDS
         model = self._find_model(context)
-        relays = (
-            codec is not None and aim.method == "predict" and self._settings.transport != "rest"
-        )
-        return Plan(
-            aim,
-            compute_timeout(context, self._settings.timeout_seconds),
-            content_type,
-            codec,
-            answer,
-            model,
-            model.find_relay(codec, aim) if codec and relays else None,
-        )
+        timeout = float(getattr(context, "timeout", None) or DEFAULT_TIMEOUT_SECONDS)
+        relay = None
+        if codec is not None and call.method == "predict" and self._settings.transport != "rest":
+            relay = model.find_relay(codec, call)
+        seconds = min(timeout, self._settings.timeout_seconds or timeout)
+        return Plan(call, seconds, content_type, codec, answer, model, relay)
 
     def _find_model(self, context: Any) -> ServedModels:
         grpc_port = int(context.grpc_port)
@@ -317,11 +303,6 @@ def _parse_ports(text: str | None) -> tuple[int, ...]:
     return tuple(int(port) for port in (text or "").split(",") if port.strip().isdecimal())
 
 
-def parse_media_type(header: str) -> str:
-    """Return a header's type without its parameters, in lower case."""
-    return header.partition(";")[0].strip().lower()
-
-
 @functools.lru_cache(maxsize=256)
 def choose_content_type(accept: str, own: str) -> str:
     """Return the content type of the response, one of `CODECS`.
@@ -336,10 +317,11 @@ def choose_content_type(accept: str, own: str) -> str:
     answer_type = own
     # Each codec once, because CODECS has it under every content type that it reads.
     for form in dict.fromkeys(codec.content_type for codec in CODECS.values()):
+        by_name = {"*/*": 1, f"{form.partition('/')[0]}/*": 2, form: 3}
         matches = [
-            (closeness, -position, weight)
+            (by_name[name], -position, weight)
             for position, (name, weight) in enumerate(ranges)
-            if (closeness := _compute_closeness(name, form))
+            if name in by_name
         ]
         if not matches:
             continue
@@ -358,11 +340,3 @@ def _parse_range(item: str) -> tuple[str, float]:
             # A q that is not a number by the grammar: the range is ignored.
             return (name, float(value.strip())) if _WEIGHT.fullmatch(value.strip()) else ("", 0.0)
     return name, 1.0
-
-
-def _compute_closeness(name: str, form: str) -> int:
-    if name == form:
-        return 3
-    if name == f"{form.partition('/')[0]}/*":
-        return 2
-    return 1 if name == "*/*" else 0

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -14,10 +13,7 @@ JSON = "application/json"
 
 
 class RequestError(Exception):
-    """The error of a request: an HTTP status and a message.
-
-    The message states what was sent, what is allowed, and what to do.
-    """
+    """The error of a request: its HTTP status, and a message with what came and what to do."""
 
     def __init__(self, status: int, message: str, *, retry_after_seconds: int | None = None):
         super().__init__(message)
@@ -27,10 +23,7 @@ class RequestError(Exception):
 
 
 def convert_error(error: RequestError | TensorError) -> RequestError:
-    """Return the error for the caller.
-
-    Its status is 400 for a body that cannot be read, and 413 for one that is too large.
-    """
+    """Return the error for the caller: 400 for a body that cannot be read, 413 for one too large."""
     if isinstance(error, RequestError):
         return error
     return RequestError(413 if isinstance(error, TensorTooLargeError) else 400, str(error))
@@ -134,30 +127,8 @@ class Call(NamedTuple):
         return build_model_spec(self.model, self.version, self.signature)
 
 
-class Aim(NamedTuple):
-    """The target that all requests with the same headers have."""
-
-    model: str
-    version: int | None
-    signature: str | None
-    method: str
-    model_named: bool
-
-    def build_call(self, seconds: float) -> Call:
-        return Call(*self, time.monotonic() + seconds)
-
-
-def compute_timeout(context: Any, most_seconds: float | None = None) -> float:
-    """Return the container's timeout in seconds, or `most_seconds` if that is less."""
-    timeout = float(getattr(context, "timeout", None) or DEFAULT_TIMEOUT_SECONDS)
-    return timeout if most_seconds is None else min(timeout, most_seconds)
-
-
-def build_aim(context: Any, attributes: str | None) -> Aim:
-    """Return the target that the container's context and its custom attributes name.
-
-    Raises `RequestError` for an invalid version or method.
-    """
+def build_call(context: Any, attributes: str | None) -> Call:
+    """Return the target that context and attributes name, for any deadline. Raises `RequestError`."""
     version, method = context.model_version, (context.method or "predict").lower()
     # The version is a signed 64-bit number in the message.
     if version and not (re.fullmatch("[0-9]+", version) and int(version[:20]) < 1 << 63):
@@ -166,10 +137,11 @@ def build_aim(context: Any, attributes: str | None) -> Aim:
         raise RequestError(400, f"tfs-method: {method!r:.40} is unknown; send {', '.join(METHODS)}")
     signature = _SIGNATURE.search(attributes) if attributes else None
     path = _PATH.search(context.rest_uri)
-    return Aim(
+    return Call(
         model=context.model_name or (path["model"] if path else "model"),
         version=int(version) if version else None,
         signature=signature[1].strip() if signature else None,
         method=method,
         model_named=bool(context.model_name),
+        deadline=0.0,
     )

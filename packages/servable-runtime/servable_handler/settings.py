@@ -9,7 +9,7 @@ GRPC_FROM_BYTES = "SERVABLE_GRPC_FROM_BYTES"
 TIMING_HEADER = "SERVABLE_TIMING_HEADER"
 REQUEST_TIMEOUT = "SERVABLE_REQUEST_TIMEOUT_SECONDS"
 TRANSPORTS = ("auto", "rest", "grpc")
-# Variable, the form of its value, and that form in words.
+# Variable, the pattern of its value, and the pattern in words.
 _ALLOWED = (
     (TRANSPORT, "|".join(TRANSPORTS), ", ".join(TRANSPORTS)),
     (GRPC_FROM_BYTES, r"\d+", "a number of bytes"),
@@ -28,12 +28,6 @@ class Settings:
     timing_header: bool = False
     timeout_seconds: int | None = None
     """Timeout of a request in seconds, if it is to be less than the container's."""
-
-    def can_relay_text(self, body_bytes: int) -> bool:
-        """Return whether to relay a JSON or CSV body of this size unchanged to the REST port."""
-        if self.transport == "auto":
-            return self.grpc_from_bytes is None or body_bytes < self.grpc_from_bytes
-        return self.transport == "rest"
 
 
 def read_settings(variables: Mapping[str, str]) -> Settings:

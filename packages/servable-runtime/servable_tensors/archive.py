@@ -42,7 +42,7 @@ def unpack(
                     target.mkdir(parents=True, exist_ok=True)
                     continue
                 content = tar.extractfile(member)
-                assert content is not None  # only for what is no file, refused above
+                assert content is not None  # it is a file
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with content, target.open("wb") as file:
                     while part := content.read(_PART_BYTES):
@@ -87,11 +87,7 @@ class LayoutError(Exception):
 
 @dataclass(frozen=True)
 class CompiledPackages:
-    """The compiled packages of an archive.
-
-    `paths`: folders from which to import before code/lib. `problems`: sentences about packages
-    that cannot be imported.
-    """
+    """An archive's compiled packages: folders to search before code/lib, and problems as sentences."""
 
     paths: tuple[Path, ...] = ()
     problems: tuple[str, ...] = ()
@@ -107,10 +103,7 @@ class ArchiveCode:
 
     @property
     def import_paths(self) -> list[Path]:
-        """Return the folders that Gunicorn puts on the path.
-
-        `packages` come before the lib/ that they replace.
-        """
+        """Return the folders that Gunicorn puts on the path; `packages` precede the lib/ they replace."""
         paths = (self.folder, *self.packages.paths, self.folder / "lib")
         return [path for path in paths if path.is_dir()]
 
@@ -118,14 +111,13 @@ class ArchiveCode:
 def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, Path]]:
     """Return {model name: {version: folder of its SavedModel}}.
 
-    Raises `LayoutError` without a model. `takes_zero`: whether the image takes version 0, as it
-    does since 2.20. Without it version 0 raises `LayoutError`, as does a version's folder without
-    a saved_model.pb.
+    Raises `LayoutError` without a model, for a version's folder without a saved_model.pb, and for
+    version 0 unless the image takes it (`takes_zero`), as it does since 2.20.
     """
     models: dict[str, dict[int, Path]] = {}
     for saved_model in sorted(root.rglob("saved_model.pb")):
         version = saved_model.parent
-        # A number that is the root itself is no version: nothing could hold it.
+        # A root with a number as its name isn't a version.
         if version == root or not re.fullmatch(r"[0-9]+", version.name):
             continue
         if int(version.name) == 0 and not takes_zero:
@@ -156,10 +148,7 @@ def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, P
 
 
 def find_code(root: Path) -> ArchiveCode | None:
-    """Return the code that enables Gunicorn, or None.
-
-    Without code NGINX talks to the model server itself.
-    """
+    """Return the code that enables Gunicorn; without it NGINX talks to the model server itself."""
     folder = root / "code"
     inference = folder / "inference.py"
     if not any(path.exists() for path in (inference, folder / "lib", folder / "requirements.txt")):

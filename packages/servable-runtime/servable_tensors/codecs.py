@@ -45,13 +45,13 @@ PROTOBUF = "application/x-protobuf"
 MOST_EXPLAINED_BYTES = 1 << 19
 # What a PredictRequest may grow by, where it is made into arrays and then into text.
 _MOST_REPEATED_BYTES = 1 << 20
-# A model server writes every value. TensorFlow lets one stand for all that follow: a few bytes
-# would fill the memory. So a tensor that claims more than this many times its message is refused.
+# A model server writes every value. TensorFlow accepts one for all that follow: a few bytes would
+# fill the memory. So a tensor that claims more than this many times its message is rejected.
 _MOST_EXPANSION, _SMALL_BYTES = 4, 1 << 10
 
 
 ModelSpec = Callable[[], Any]
-"""Makes the wire.ModelSpec of an answer, for a form that holds one."""
+"""Makes the wire.ModelSpec of a response, for formats that contain one."""
 
 
 class RequestedModel(Protocol):
@@ -74,13 +74,13 @@ class Codec(ABC):
     form: ClassVar[str | None] = None
     """The client's name for it; None where the client does not send it."""
     own_answer: ClassVar[str | None] = None
-    """Content type of the answer where the caller wants no other; None: the request's."""
+    """Content type of the response unless the caller accepts only others; None: the request's."""
     is_text: ClassVar[bool] = False
     """Whether `to_json` makes the JSON of a model server's REST interface of a body."""
     is_message: ClassVar[bool] = False
     """Whether a body is the message itself that a model server takes and gives over gRPC."""
     relay: ClassVar[type[NpyRelay] | None] = None
-    """Makes messages of bodies whose form was seen, without reading them; one for each signature."""
+    """Converts bodies of a known layout to messages without reading them; one for each signature."""
 
     @abstractmethod
     def read_request(self, body: bytes, signature: Signature) -> tuple[dict[str, Array], bool]:
@@ -98,17 +98,13 @@ class Codec(ABC):
         raise TypeError(f"{self.content_type} is not a text format")
 
     def relay_reply(self, reply: bytes) -> bytes | None:
-        """Return the response's body from a PredictResponse's bytes, without arrays.
-
-        Returns None if arrays are needed in between.
-        """
+        """Return the response's body from a PredictResponse's bytes, or None if arrays are needed."""
         return None
 
     def explain(self, body: bytes, signature: Signature) -> None:
-        """Raise a `TensorError` that names what in the body does not fit the signature.
+        """Raise a `TensorError` that names what in a body, which a model server rejected, does not fit.
 
-        It raises nothing if all fits. It is called for a body that a model server has rejected.
-        Text above 512 KiB is not read.
+        It raises nothing if all fits, and does not read text above 512 KiB.
         """
         if len(body) <= MOST_EXPLAINED_BYTES:
             self.read_request(body, signature)
@@ -127,10 +123,7 @@ class Codec(ABC):
 
 
 class _Text(Codec):
-    """The base class of text codecs: one value, lists, or lines.
-
-    The container accepts these formats without code.
-    """
+    """The base class of text codecs, whose formats the container accepts without code."""
 
     own_answer, is_text = JSON, True
 
@@ -147,7 +140,7 @@ class _Text(Codec):
             raise TensorError(f"{error}, counted in what the model server is sent") from None
         try:
             arrays = build_arrays(request, signature)
-        except UnknownTypeError as bad:  # an input of a type that nobody can send
+        except UnknownTypeError as bad:  # an input of a type that can't be sent
             raise TensorError(f"an input of the signature cannot be sent: {bad}") from None
         signature.check(arrays)
         return arrays, "instances" in request
@@ -181,10 +174,7 @@ class JsonLinesCodec(_Text):
 
 
 class JsonRecordsCodec(JsonLinesCodec):
-    """The codec for JSON lines with one response line for each, however many.
-
-    A transform job's lines are such.
-    """
+    """The codec for JSON lines, as of a transform job, with one response line for each."""
 
     def to_json(self, body: bytes) -> bytes:
         return text_bodies.from_records(body)
@@ -262,10 +252,7 @@ class NpzCodec(Codec):
 
 
 class ProtobufCodec(Codec):
-    """The codec for TensorFlow Serving's PredictRequest and PredictResponse.
-
-    They contain tensors by name, and any bytes as strings.
-    """
+    """The codec for PredictRequest and PredictResponse: tensors by name, any bytes as strings."""
 
     content_type, form = PROTOBUF, "protobuf"
     is_message = True
@@ -326,10 +313,7 @@ class ProtobufCodec(Codec):
 
 
 def _read_bounded_array(message: Any) -> Array:
-    """Return a wire.TensorProto's array.
-
-    Raises `UnknownTypeError`, also for a tensor that claims far more bytes than its message has.
-    """
+    """Return a tensor's array. Raises `UnknownTypeError`, also if it claims far more than was sent."""
     dimensions = message.tensor_shape.dim
     if len(dimensions) > MOST_DIMENSIONS:
         raise UnknownTypeError(

@@ -13,7 +13,7 @@ import binascii
 import functools
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -45,8 +45,8 @@ class JsonRequest:
     def __init__(self, text: bytes) -> None:
         self._text = text
         self._usual = _USUAL.match(text)
-        # Without a backslash names stand as they are. A signature's name behind the values is rare,
-        # and a body of numbers has no quote there: it is found to be so much sooner than a name.
+        # Without a backslash, names aren't escaped. A signature's name after the values is rare, and a
+        # body of numbers has no quote there, which is found faster than a name.
         if self._usual is not None and (
             b"\\" in text
             or text.find(_SIGNATURE_NAME, text.find(b'"', self._usual.end(2) + 1)) >= 0
@@ -65,8 +65,8 @@ class JsonRequest:
     def find_ranks(self, names: Collection[str]) -> dict[str, int]:
         """Return the rank of each of these inputs that the body contains.
 
-        A value without a name counts for the only one of `names`. The result for a body that the
-        model server rejects before it checks tensors is undefined.
+        A value without a name is the only one's. The result for a body that the model server rejects
+        before it checks tensors is undefined.
         """
         if self._usual is None or not all(map(_PLAIN_NAME.fullmatch, names)):
             return _find_ranks(self._parsed or _parse_object(self._text), names)
@@ -160,7 +160,7 @@ def _load_json(body: bytes) -> Any:
             return _fast_loads(body)
         except ValueError:
             pass  # it knows no NaN and Infinity, as the model server does
-    # As text: json guesses at UTF-16 and passes over what is no UTF-8.
+    # As text: from bytes, json detects UTF-16 and accepts invalid UTF-8.
     return json.loads(body.decode(), parse_constant=_NamedFloat)
 
 
@@ -256,7 +256,7 @@ def flatten(value: Any) -> tuple[list[int], list[Any]]:
 
 
 def _build_typed_array(leaves: Sequence[Any], number: int) -> Array:
-    # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
+    # type() and not isinstance(): a JSON true isn't a number, though bool is an int in Python.
     types = set(map(type, leaves))
     if number == STRING:
         return build_object_array([decode_string(leaf) for leaf in leaves])
@@ -278,8 +278,8 @@ def _build_typed_array(leaves: Sequence[Any], number: int) -> Array:
 
 def _build_float_array(leaves: Sequence[Any], number: int, *, whole_numbers: bool) -> Array:
     if whole_numbers:
-        # One that would silently become another is refused, unless it has more than 64
-        # bits: the model server's parser reads that as a decimal.
+        # An integer that would silently change is rejected, unless it has more than 64 bits:
+        # the model server's parser reads that as a decimal.
         exact = (1 << _FLOATS[number]) - 1
         for leaf in leaves:
             if type(leaf) is int and exact < abs(leaf) and -(1 << 63) <= leaf < 1 << 64:
@@ -298,8 +298,8 @@ def _build_float_array(leaves: Sequence[Any], number: int, *, whole_numbers: boo
 
 def _require_types(leaves: Sequence[Any], types: set[type], allowed: set[type], word: str) -> None:
     if types - allowed:
-        wrong: Callable[[Any], bool] = lambda leaf: type(leaf) not in allowed  # noqa: E731
-        raise JsonValueError(f"holds {_format_value(next(filter(wrong, leaves)))}, no {word}")
+        wrong = next(leaf for leaf in leaves if type(leaf) not in allowed)
+        raise JsonValueError(f"holds {_format_value(wrong)}, no {word}")
 
 
 def decode_string(leaf: Any) -> bytes:

@@ -38,7 +38,7 @@ MOST_HEADER_BYTES = 10_000  # numpy.lib.format reads no longer one either, by de
 # Of a request. Each is an object of Python's, of 50 bytes and more, whatever it takes in the file.
 MOST_STRINGS = 1 << 19
 MOST_UNPACKED_BYTES = 64 << 20
-"""SageMaker's answers have 25 MB at most; a damaged or hostile one may unpack to any size."""
+"""SageMaker's responses have at most 25 MB; a damaged or hostile one may unpack to any size."""
 MOST_MEMBERS = 4096
 _STRINGS_AT_ONCE = 4096
 _MAGIC = b"\x93NUMPY"
@@ -187,11 +187,10 @@ def from_npz(
     *,
     most_strings: int | None = MOST_STRINGS,
 ) -> dict[str, Array]:
-    """Return the archive's arrays by name.
+    """Return the archive's arrays by name. Raises `TensorError`, also for over 64 MiB unpacked.
 
-    Raises `TensorError`, also for more than 64 MiB unpacked. `check_names` is called before
-    anything is unpacked, and raises for names that are not wanted. `most_strings`: as for
-    `from_npy`, in each array.
+    `check_names` is called before anything is unpacked, and raises for names that are not wanted.
+    `most_strings`: as for `from_npy`, in each array.
     """
     if not body.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         # An archive is found from its end: before it might stand something else, as a .npy.
@@ -211,8 +210,14 @@ def from_npz(
             check_names(names)
             if len(names) > MOST_MEMBERS:
                 raise TensorError(f"the .npz holds {len(names)} arrays; at most {MOST_MEMBERS}")
+            for file in files:
+                # Other methods can be told to take gigabytes before their first byte is out.
+                if file.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise TensorError(
+                        f"{file.filename[:60]}: compressed by other means than deflate"
+                    )
             return {
-                name: from_npy(_read_member(archive, file), name[:60], most_strings=most_strings)
+                name: from_npy(archive.read(file), name[:60], most_strings=most_strings)
                 for name, file in zip(names, files, strict=True)
             }
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
@@ -234,18 +239,11 @@ def to_npz(arrays: Arrays) -> bytes:
     return file.getvalue()
 
 
-def _read_member(archive: zipfile.ZipFile, file: zipfile.ZipInfo) -> bytes:
-    # Other methods can be told to take gigabytes before their first byte is out.
-    if file.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise TensorError(f"{file.filename[:60]}: compressed by other means than deflate")
-    return archive.read(file)
-
-
 class NpyRelay:
     """A converter of .npy bodies to PredictRequests without arrays, for one model's signature.
 
-    Numbers are the same bytes in both. What precedes them depends only on type and shape, as does
-    whether they fit the signature: it is kept from the first request of that form.
+    Numbers are the same bytes in both. What precedes them, and whether they fit the signature,
+    depends only on type and shape: it is kept from the first request of that form.
     """
 
     def __init__(self) -> None:
@@ -275,15 +273,12 @@ class NpyRelay:
         self._by_length[len(body)] = body[: layout.start], before
 
 
-# An answer's new beginning, and from where to where its numbers are.
+# A response's new beginning, and the range of its numbers.
 _ANSWERS: LayoutCache[tuple[bytes, int, int]] = LayoutCache()
 
 
 def reply_to_npy(reply: bytes) -> bytes | None:
-    """Return the .npy of a PredictResponse's output, without an array.
-
-    Returns None unless it is one output of plain numbers.
-    """
+    """Return the .npy of a PredictResponse of one output of plain numbers; otherwise None."""
     layout = _ANSWERS.get(reply)
     if layout is None:
         places = find_places(reply)

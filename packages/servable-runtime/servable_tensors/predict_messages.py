@@ -45,7 +45,7 @@ _PACKED = {5: 1, 6: 2, 9: 8, 12: 18}
 MOST_OUTPUTS = 4096
 MOST_DIMENSIONS = 32
 """NumPy's own bound before its version 2; a thousand sizes would take a second to multiply."""
-# A plain answer has a handful beside its numbers; the parser in C walks faster than we do.
+# A plain response has a few besides its numbers; for more, the parser in C is faster.
 _MOST_FIELDS = 64
 
 
@@ -72,8 +72,7 @@ def serialize_predict_request(
 ) -> bytes:
     """Return a serialized PredictRequest. `spec` comes from `serialize_model_spec`.
 
-    Each tensor has the signature's type; without a signature, its array's. Raises
-    `UnknownTypeError`.
+    Each tensor has the signature's type, or its array's. Raises `UnknownTypeError`.
     """
     pieces: list[Any] = [spec]
     for name, array in arrays.items():
@@ -102,10 +101,7 @@ def _encode_input(name: str, array: Array, number: int | None) -> tuple[Any, ...
 
 
 def _encode_strings(array: Array) -> bytes:
-    """Return the encoded string_val of all elements.
-
-    It is encoded in pieces: one message of all elements would hold each of them twice more.
-    """
+    """Return the encoded string_val, in pieces: one message would hold each string twice more."""
     texts = array.ravel()
     pieces = []
     for at in range(0, len(texts), _STRINGS_AT_ONCE):
@@ -118,10 +114,7 @@ def _encode_strings(array: Array) -> bytes:
 def _encode_head(
     name: str, number: int, shape: tuple[int, ...], content_bytes: int, content: bytes | None = None
 ) -> bytes:
-    """Return all bytes of an input before its content.
-
-    They end with the content's own tag and length, or with `content` instead of them.
-    """
+    """Return all bytes before an input's content, with its tag and length, or with `content`."""
     tensor = wire.TensorProto(dtype=number)
     for size in shape:
         tensor.tensor_shape.dim.add(size=size)
@@ -173,10 +166,7 @@ def read_arrays(reply: bytes, read: Callable[[Any], Array] = to_array) -> dict[s
 
 
 def find_places(reply: bytes) -> tuple[Place, ...] | None:
-    """Return the places of the outputs, sorted by name.
-
-    Returns None if protobuf's parser has to read the reply.
-    """
+    """Return the outputs' places, sorted by name; None if protobuf's parser has to read the reply."""
     places: list[Place] = []
     others = 0
     try:
@@ -201,10 +191,7 @@ def find_places(reply: bytes) -> tuple[Place, ...] | None:
 
 
 def _find_place(reply: bytes, start: int, end: int) -> Place | None:
-    """Return an output's place, or None if it isn't plain.
-
-    It isn't plain if a field comes twice, or if it has a field that no plain response has.
-    """
+    """Return an output's place; None for a field that comes twice or that no plain response has."""
     entry = list(islice(iterate_fields(reply, start, end), 3))
     if [part[:2] for part in entry] != [(1, BYTES), (2, BYTES)]:
         return None

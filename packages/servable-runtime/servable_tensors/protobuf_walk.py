@@ -36,7 +36,7 @@ from servable_tensors.tensors import (
 from servable_tensors.wire import BYTES, VARINT, WireError, iterate_fields
 
 MOST_INPUTS = 4096
-MOST_FIELDS = 10_000  # of a request, beside those of its inputs
+MOST_FIELDS = 10_000  # of a request, besides those of its inputs
 
 _MIB = 1 << 20
 _MODEL_SPEC = (1, 3, 4)  # name, signature_name and version_label; 2 is the version
@@ -82,10 +82,7 @@ def check_predict_request(body: bytes) -> DescribedRequest:
 
 
 def check_model_spec(body: bytes) -> bool:
-    """Check a ClassificationRequest or RegressionRequest, and return whether it names a model.
-
-    Raises `TensorError`, as `check_predict_request` does.
-    """
+    """Return whether a ClassificationRequest or RegressionRequest names a model. Raises `TensorError`."""
     named = False
     try:
         for number, kind, start, end in iterate_fields(body, 0, len(body)):
@@ -98,10 +95,9 @@ def check_model_spec(body: bytes) -> bool:
 
 
 def describe_inputs(body: bytes) -> tuple[dict[str, TensorDescription], int]:
-    """Return the inputs by name, and the bytes that they hold beyond what was sent.
+    """Return the inputs by name, and the bytes beyond those sent. Raises `TensorError`.
 
-    They hold more than was sent where one value stands for all of a tensor's. Raises
-    `TensorError`.
+    A tensor has more bytes than were sent where one value stands for all.
     """
     _, _, tensors, repeated_bytes = _walk_request(body)
     inputs = {

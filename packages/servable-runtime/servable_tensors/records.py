@@ -30,10 +30,7 @@ def parse_media_type(content_type: str) -> str:
 
 
 def build_captured_part(mode: str, content_type: str, body: bytes) -> dict[str, str]:
-    """Return endpointInput or endpointOutput. A body that isn't UTF-8 becomes BASE64.
-
-    `mode`: INPUT or OUTPUT.
-    """
+    """Return endpointInput or endpointOutput, by `mode`. A body that isn't UTF-8 becomes BASE64."""
     encoding = _TEXT.get(parse_media_type(content_type), "BASE64")
     try:
         data = body.decode() if encoding != "BASE64" else ""
@@ -59,10 +56,12 @@ _QUOTED = re.compile(r'(?:^|(?<=,))"(?:[^"]|"")*"(?=,|$)')
 
 
 class TransformError(Exception):
-    """The error of a file that cannot be processed. `str()` is its text in the job's log."""
+    """The error of a file that cannot be processed. `str()` is its text in the job's log.
+
+    `record`: the number, from 1, of the record that cannot be read.
+    """
 
     record: int | None = None
-    """Number of the record, from 1, that cannot be read."""
 
 
 def compute_relative_name(prefix: str, key: str) -> str:
@@ -74,8 +73,7 @@ def compute_relative_name(prefix: str, key: str) -> str:
 def read_records(body: BinaryIO, split: str, limit: int, *, single: bool) -> Iterator[bytes]:
     """Yield the records of a file. Raises `TransformError` for one of more than `limit` bytes.
 
-    Frames of TFRecord and RecordIO are kept, unless each record is a request of its own
-    (`single`).
+    Frames of TFRecord and RecordIO are kept, unless each record is its own request (`single`).
     """
     if split == "None":
         yield _check_size(body.read(limit + 1), limit)
@@ -164,10 +162,7 @@ class JsonPath:
         return parts
 
     def select(self, value: Any) -> Any:
-        """Return the value at the path; a list or an object if it names several.
-
-        Raises `TransformError`.
-        """
+        """Return the value at the path, a list or object for several. Raises `TransformError`."""
         try:
             return self._select(value, self._steps)
         except (LookupError, TypeError):
@@ -195,10 +190,7 @@ class JsonPath:
 
 
 class DataProcessing:
-    """The filters and the join of a CreateTransformJob request.
-
-    Raises ValueError for what AWS doesn't support.
-    """
+    """A CreateTransformJob request's filters and join. Raises ValueError for unsupported ones."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         given = request.get("DataProcessing", {})
@@ -222,10 +214,7 @@ class DataProcessing:
     def build_batches(
         self, found: Iterator[bytes], limit: int, *, single: bool, end: bytes
     ) -> Iterator[Batch]:
-        """Yield requests of at most `limit` bytes; `end` separates their records.
-
-        `single`: each record is a request of its own.
-        """
+        """Yield requests of at most `limit` bytes, records joined by `end`; `single`: one record each."""
         batch = Batch(bytearray(), bytearray())
         for number, record in enumerate(found, 1):
             try:
@@ -262,7 +251,7 @@ class DataProcessing:
         )
         if len(sources) != len(answers):
             if self._csv:
-                for output in answers:  # JSON over several lines is told as no CSV
+                for output in answers:  # JSON over several lines isn't CSV, and is reported as such
                     _parse_csv(output, _OF_ALGORITHM)
             raise TransformError(
                 f"{len(answers)} records came back for {len(sources)}: they cannot be joined or filtered"

@@ -10,7 +10,7 @@ import numpy as np
 from servable_tensors import TensorError, wire
 from servable_tensors.tensors import BFLOAT16, Array, UnknownTypeError, find_type_number
 
-# What a plain array of this type may be sent as, beside its own type.
+# What a plain array of this type may be sent as, besides its own type.
 _ALSO_HOLDS = {1: {BFLOAT16}, 3: {13}, 4: {12}, 5: {15}, 6: {11}, 17: {16}}
 
 
@@ -65,10 +65,7 @@ class Signature:
 
     @functools.cached_property
     def ranks(self) -> Mapping[str, int]:
-        """Return the ranks of inputs with three or more dimensions, by name.
-
-        TensorFlow can abort if such an input has another number of dimensions.
-        """
+        """Return the ranks of inputs with three or more dimensions; others make TensorFlow abort."""
         ranks = {name: len(spec.shape or ()) for name, spec in self.inputs.items()}
         return {name: rank for name, rank in ranks.items() if rank >= _LEAST_RANK}
 

@@ -23,10 +23,7 @@ Range = tuple[int, int]
 
 
 class LayoutCache(Generic[Layout]):
-    """A cache of what was read from messages, for other messages of the same structure.
-
-    It keeps one layout for each length.
-    """
+    """A cache of what was read from messages, by length, for messages of the same structure."""
 
     def __init__(self) -> None:
         self._by_length: dict[int, tuple[tuple[tuple[int, int, bytes], ...], Layout]] = {}
@@ -56,7 +53,7 @@ class LayoutCache(Generic[Layout]):
         self._by_length[len(message)] = tuple(pieces), layout
 
 
-# Writers pack numbers into one piece: each that stands on its own takes as long as a whole piece.
+# Writers pack numbers into one piece: reading an unpacked one takes as long as a whole piece.
 MOST_PIECES = 256
 MOST_SINGLE_NUMBERS = 1 << 16
 
@@ -112,10 +109,7 @@ def read_tensor(body: bytes, start: int, end: int) -> Tensor:
 
 
 def count_values(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]:
-    """Count the values in the field; also return the least and greatest, if they are varints.
-
-    Raises `WireError` for packed values that do not end where they should.
-    """
+    """Count the field's values; also return the least and greatest varint. Raises `WireError`."""
     count, least, greatest = tensor.single.get(name, 0), tensor.least, tensor.greatest
     for start, end in tensor.packed_at.get(name, ()):
         if width := FIXED_WIDTHS.get(name):
@@ -132,14 +126,11 @@ def count_values(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]
 
 
 def count_packed_varints(body: bytes, start: int, end: int) -> tuple[int, int, int]:
-    """Count the varints between two positions; also return the least and the greatest.
-
-    They are signed 64-bit integers. Raises `WireError` for bytes that are no varints.
-    """
+    """Return count, least, and greatest, as signed 64 bits, of varints. Raises `WireError`."""
     array = np.frombuffer(body, np.uint8, end - start, start)
     count, least, greatest, at = 0, 1 << 63, -(1 << 63), 0
     while at < len(array):
-        # In pieces: what is worked out for each byte would fill the memory for all of them.
+        # In pieces, because intermediate results for all bytes would fill the memory.
         chunk = array[at : at + _CHUNK_BYTES]
         ends = np.flatnonzero(chunk < 0x80)
         lengths = np.diff(ends, prepend=-1)

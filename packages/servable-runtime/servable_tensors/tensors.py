@@ -129,9 +129,9 @@ def find_value_bounds(number: int) -> tuple[int, int]:
 
 
 def to_proto(array: Array, number: int | None = None) -> Any:
-    """Return a wire.TensorProto of the array, with the data type `number` or the array's own.
+    """Return a wire.TensorProto of the type `number` or the array's own, without a check of ranges.
 
-    Raises `UnknownTypeError` for what the type does not hold; values are not checked for range.
+    Raises `UnknownTypeError` for an array that the type cannot hold.
     """
     message = wire.TensorProto()
     fill_proto(message, array, number)
@@ -161,10 +161,7 @@ def to_array(message: Any) -> Array:
     repeated, as in TensorFlow. Raises `UnknownTypeError`.
     """
     number = message.dtype
-    if number != STRING and number not in _STORED:
-        raise UnknownTypeError(
-            f"{wire.find_dtype_name(number)} isn't a type that an array can hold"
-        )
+    find_array_dtype(number)  # raises for an unknown type
     shape = tuple(dim.size for dim in message.tensor_shape.dim)
     count = math.prod(shape)
     if message.tensor_shape.unknown_rank or min(shape, default=0) < 0:
@@ -223,10 +220,7 @@ def _pad_values(values: Array, count: int) -> Array:
 
 
 def build_object_array(elements: Sequence[Any]) -> Array:
-    """Return a one-dimensional array of `object` with the elements unchanged.
-
-    Strings are held like this.
-    """
+    """Return a one-dimensional array of `object` with the elements unchanged, as strings are held."""
     array = np.empty(len(elements), object)
     array[:] = elements
     return array
@@ -250,7 +244,7 @@ def _encode_bfloat16(array: Array) -> Array:
         return array.view("<u2")  # ml_dtypes' bfloat16, as .npy files hold it
     floats = np.ascontiguousarray(array, "<f4").reshape(-1)
     result = np.empty(len(floats), "<u2")
-    # In pieces: what is worked out in between is many times as large as what comes of it.
+    # In pieces, because intermediate results are many times as large as the result.
     for at in range(0, len(floats), _FLOATS_AT_ONCE):
         result[at : at + _FLOATS_AT_ONCE] = _round_to_bfloat16(floats[at : at + _FLOATS_AT_ONCE])
     return result.reshape(array.shape)
@@ -268,12 +262,10 @@ def _round_to_bfloat16(floats: Array) -> Array:
 def cast_exactly(array: Array, dtype: np.dtype[Any]) -> Array:
     """Return the array as the type `dtype`; unchanged if no cast between the two is allowed.
 
-    NumPy's own casts wrap integers, and turn numbers that are too large for a float32 into
-    infinity. Here integers and truth values are cast only if the type holds every one of them
-    exactly. Floats and complex numbers are rounded to the nearest, as the numbers of a JSON text
-    are. These casts never happen: a float to an integer, a complex number to a float, a number to
-    a truth value. Raises `InexactCastError` for an integer that the type does not hold, and for a
-    finite float that would become infinite.
+    Unlike NumPy's casts, integers and truth values are cast only if the type holds each exactly.
+    Floats and complex numbers are rounded to the nearest, as the numbers of a JSON text are. A
+    float never becomes an integer, a complex number a float, a number a truth value. Raises
+    `InexactCastError` for an integer that does not fit, and for a float that would become infinite.
     """
     kind, kinds = array.dtype.kind, "fc"
     if array.dtype == dtype or kind not in "biufc" or dtype.kind not in "iufc":

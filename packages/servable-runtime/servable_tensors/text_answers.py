@@ -46,10 +46,7 @@ def as_lines(arrays: Arrays) -> bytes:
 
 
 def as_csv(arrays: Arrays) -> bytes:
-    """Return one line for each row, with the outputs next to each other.
-
-    The outputs are in the order of `arrays`; deeper rows are flattened. Raises `TensorError`.
-    """
+    """Return one line for each row: the outputs in order, flattened. Raises `TensorError`."""
     _require_rows(arrays, ": no lines of CSV")
     columns = [_format_cells(name, array) for name, array in arrays.items()]
     file = io.StringIO()
@@ -147,7 +144,7 @@ def format_elements(name: str, array: Array) -> list[str]:
 def _format_decimal(text: str) -> str:
     if text.endswith(("inf", "nan")):
         return {"inf": "Infinity", "-inf": "-Infinity"}.get(text, "NaN")
-    # A whole number keeps its point, so that a reader does not take it for an integer.
+    # A whole number keeps its point, so that readers don't parse it as an integer.
     return text if "." in text or "e" in text else f"{text}.0"
 
 

@@ -14,13 +14,13 @@ _SIGNATURE_NAME = re.compile(rb'"signature_name"\s*:')
 # Two values with nothing but space between them.
 _SEPARATE_VALUES = re.compile(r"[}\]]\s*[\[{]", re.ASCII)
 _NESTED_LIST = re.compile(r"\s*\[\s*\[", re.ASCII)
-# Numbers end with a digit: a line of commas is told from them without the parser.
+# Numbers end with a digit, which distinguishes them from a line of commas without the parser.
 _LETTERS_OF_NUMBERS = re.compile(r"[-0-9](?:[-+0-9.,eE]*[0-9])?")
 # Made once: `json.loads` with these arguments makes one for each line.
 _NUMBERS = json.JSONDecoder(parse_float=len, parse_int=len)
-# A field that may be a number, and letters that stand otherwise in JSON.
+# A field that may be a number, and characters that JSON escapes.
 _UNLIKE_WORDS = re.compile(r'["\\]|(?:^|,)\s*-?[0-9]')
-# One piece of a line of CSV: a comma, text without quotes, or what stands between quotes.
+# One piece of a line of CSV: a comma, text without quotes, or text between quotes.
 _PIECES = re.compile(r'(,|[^",]+)|"((?:[^"]|"")*)(?:"|\Z)')
 # What NGINX's JavaScript takes for space: of Unicode's other spaces it knows none.
 SPACE = "\t\n\v\f\r "
@@ -28,10 +28,7 @@ _LINE_END = re.compile(r"\r?\n")
 
 
 def from_json(body: bytes) -> bytes:
-    """Return the model server's own format unchanged, and other JSON as instances.
-
-    The other JSON is JSON lines, a bare list, or a value.
-    """
+    """Return the model server's own format unchanged; lines, a list, or a value as instances."""
     if _OWN_FORM.search(body):
         return body
     text = body.decode(errors="surrogateescape")
@@ -45,10 +42,9 @@ def from_json(body: bytes) -> bytes:
 
 
 def from_records(body: bytes) -> bytes:
-    """Convert JSON lines that get one response line each.
+    """Convert JSON lines that get one response line each, also a single one and a plain value.
 
-    Every line is one row, also a single one and a plain value. By the container's rules,
-    `from_json`, a single line of nested lists would be several rows.
+    By the container's rules, `from_json`, a single line of nested lists would be several rows.
     """
     text = body.decode(errors="surrogateescape").strip(SPACE)
     if _OWN_FORM.search(body) or ("\n" in text and text[0] in "[{"):
@@ -58,10 +54,7 @@ def from_records(body: bytes) -> bytes:
 
 
 def from_csv(body: bytes) -> bytes:
-    """Convert CSV: every field of every line is a number as JSON writes it, or else a string.
-
-    Quotes open and close anywhere in a line and are removed; a doubled one between quotes is one.
-    """
+    """Convert CSV: a field is a number as JSON writes it, otherwise a string without its quotes."""
     text = body.decode(errors="surrogateescape")
     rows = [
         f"[{row}]" if several else row

@@ -27,12 +27,12 @@ def frame_records(records: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def read_records(file: BinaryIO, *, max_record_bytes: int = 1 << 26) -> Iterator[bytes]:
-    """Yield the records of a TFRecord file in order. Raises `RecordError`.
+# Longer records are rejected, so that a damaged length does not require terabytes.
+_MOST_RECORD_BYTES = 1 << 26
 
-    A length is trusted only up to `max_record_bytes` (64 MiB; SageMaker's largest
-    request is 6 MiB), so that a damaged one does not ask for terabytes.
-    """
+
+def read_records(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the records of a TFRecord file in order. Raises `RecordError`."""
     number = 0
     while header := file.read(12):
         if len(header) < 12:
@@ -40,9 +40,9 @@ def read_records(file: BinaryIO, *, max_record_bytes: int = 1 << 26) -> Iterator
         if _CRC.unpack(header[8:])[0] != mask_crc(compute_crc32c(header[:8])):
             raise RecordError(f"record {number}: the length's CRC does not match")
         length = _LENGTH.unpack(header[:8])[0]
-        if length > max_record_bytes:
+        if length > _MOST_RECORD_BYTES:
             raise RecordError(
-                f"record {number}: {length} bytes long; at most {max_record_bytes} are read"
+                f"record {number}: {length} bytes long; at most {_MOST_RECORD_BYTES} are read"
             )
         body = file.read(length + 4)
         if len(body) < length + 4:
@@ -54,10 +54,7 @@ def read_records(file: BinaryIO, *, max_record_bytes: int = 1 << 26) -> Iterator
 
 
 def mask_crc(crc: int) -> int:
-    """Return a CRC as TFRecord and the variables index store it: rotated and offset.
-
-    A CRC over data that contains CRCs would otherwise be weak.
-    """
+    """Return a CRC rotated and offset, as stored: a CRC over CRCs would otherwise be weak."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 

@@ -14,7 +14,7 @@ MOST_ATTRIBUTES = 1024
 MOST_INFERENCE_ID = 64
 _TRACEPARENT = "traceparent"
 _INFERENCE_ID = "inference-id"
-# Letters that start no other attribute and need no escape in a log.
+# Characters that start no other attribute and need no escape in a log.
 _VALID_ID = re.compile(rf"[A-Za-z0-9._:/+@~-]{{1,{MOST_INFERENCE_ID}}}")
 # A later version may add fields behind the 55 characters of version 00.
 _VALID_PARENT = re.compile(
@@ -37,10 +37,7 @@ def _append_attribute(attributes: str, more: str) -> str:
 
 
 def split_trace(attributes: str) -> tuple[str, dict[str, object]]:
-    """Return the other custom attributes, and the valid traceparent and inference_id for a log.
-
-    A malformed one is in neither. The first of several wins.
-    """
+    """Return the other custom attributes, and the first valid traceparent and inference_id."""
     if f"{_TRACEPARENT}=" not in attributes and f"{_INFERENCE_ID}=" not in attributes:
         return attributes, {}
     others: list[str] = []

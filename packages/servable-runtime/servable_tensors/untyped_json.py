@@ -27,10 +27,7 @@ _SHOWN = 60  # characters of a name that a server sent
 
 
 def write_request(arrays: Arrays, signature: str | None) -> bytes:
-    """Return a request by columns.
-
-    Raises `TensorError` for what JSON does not hold: complex numbers, long doubles, some shapes.
-    """
+    """Return a request by columns. Raises `TensorError` for what JSON does not hold."""
     request: dict[str, Any] = {}
     if signature:
         request["signature_name"] = signature
@@ -46,10 +43,7 @@ def read_inputs(body: bytes) -> dict[str, Array]:
 
 
 def read_outputs(body: bytes) -> dict[str, Array]:
-    """Return the outputs of a response, by columns ("outputs") or by rows ("predictions").
-
-    Raises `ValueError`.
-    """
+    """Return the outputs of a response, by columns or by rows. Raises `ValueError`."""
     return convert_response(parse_strictly(body))
 
 
@@ -121,7 +115,7 @@ def _convert_values(name: str, array: Array) -> Any:
     if kind == "f" and array.dtype.itemsize < 8:
         return _shorten_floats(array).tolist()
     if kind not in "biuf" or array.dtype.itemsize > 8:
-        raise TensorError(f"{name or 'the input'}: JSON holds no {array.dtype}; leave format out")
+        raise TensorError(f"{name or 'the input'}: JSON has no {array.dtype}; leave format out")
     return array.tolist()
 
 
@@ -143,10 +137,7 @@ def _encode_text(value: bytes) -> Any:
 
 
 def _build_array(name: str, value: Any) -> Array:
-    """Return the array of a value or of evenly nested lists. Raises ValueError.
-
-    `flatten` finds the shape, because NumPy doesn't find it reliably for strings.
-    """
+    """Return the array of a value or of evenly nested lists. Raises ValueError."""
     try:
         shape, leaves = flatten(value)
         if len(shape) > MOST_DIMENSIONS:
@@ -160,10 +151,7 @@ def _build_array(name: str, value: Any) -> Array:
 
 
 def _build_number_array(kinds: set[type], leaves: list[Any]) -> Array:
-    """Return int64, else uint64, else float64, else bool, so that no value changes.
-
-    Raises ValueError for null, ragged lists, mixed values, and integers that would change.
-    """
+    """Return int64, uint64, float64, or bool without changing a value. Raises ValueError."""
     if type(None) in kinds:
         raise ValueError("holds null")
     if bool in kinds:
@@ -179,7 +167,7 @@ def _build_number_array(kinds: set[type], leaves: list[Any]) -> Array:
                 return np.array(leaves, dtype)
         raise ValueError("holds integers that neither int64 nor uint64 holds")
     if not all(_is_exact_as_float(leaf) for leaf in leaves if type(leaf) is int):
-        raise ValueError("holds an integer beside fractions, which float64 rounds")
+        raise ValueError("holds an integer among fractions, which float64 rounds")
     return np.array(leaves, np.float64)
 
 

@@ -124,13 +124,11 @@ TensorInfo = _load_message("tensorflow.TensorInfo")
 SignatureDef = _load_message("tensorflow.SignatureDef")
 AssetFileDef = _load_message("tensorflow.AssetFileDef")
 MetaGraphDef = _load_message("tensorflow.MetaGraphDef")
-MetaInfoDef = _load_message("tensorflow.MetaGraphDef.MetaInfoDef")
 BundleHeaderProto = _load_message("tensorflow.BundleHeaderProto")
 BundleEntryProto = _load_message("tensorflow.BundleEntryProto")
 ModelSpec = _load_message("tensorflow.serving.ModelSpec")
 PredictRequest = _load_message("tensorflow.serving.PredictRequest")
 PredictResponse = _load_message("tensorflow.serving.PredictResponse")
-PredictLog = _load_message("tensorflow.serving.PredictLog")
 PredictionLog = _load_message("tensorflow.serving.PredictionLog")
 SignatureDefMap = _load_message("tensorflow.serving.SignatureDefMap")
 GetModelMetadataRequest = _load_message("tensorflow.serving.GetModelMetadataRequest")
@@ -149,10 +147,7 @@ DataType: dict[str, int] = {
 
 
 def find_dtype_name(number: int) -> str:
-    """Return the name that TensorFlow and NumPy write, such as "float32" for 1.
-
-    For an unknown number it is "dtype" and the number.
-    """
+    """Return the name that TensorFlow and NumPy write, as "float32" for 1, or "dtype" and the number."""
     return _DTYPE_NAMES.get(number, f"dtype {number}")
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from servable_scaling.alarms.alarm_state import EXTRA_DATAPOINTS, Evaluation, MetricAlarmRule, State
 from servable_scaling.alarms.query import MetricValues
 from servable_scaling.scalable_target import (
+    Properties,
     ScaledTarget,
     ScalingActivity,
     ScalingPropertyError,
@@ -44,10 +45,7 @@ def is_acting(before: State, state: State, at: datetime) -> bool:
 
 
 def is_due(rule: MetricAlarmRule, at: datetime) -> bool:
-    """Return whether a rule is evaluated at `at`.
-
-    It is evaluated every minute, or every 10 s for a period below a minute.
-    """
+    """Return whether a rule is evaluated at `at`: each minute, or every 10 s for a shorter period."""
     return at.second == 0 or rule.period_seconds < _MINUTE_SECONDS
 
 
@@ -57,10 +55,7 @@ def find_breaches(
     evaluation: Evaluation,
     policies: Container[str],
 ) -> Iterator[Breach]:
-    """Yield a breach for each of the policies in the alarm's AlarmActions.
-
-    Yields nothing if the alarm's actions are disabled.
-    """
+    """Yield a breach for each of the policies in the alarm's AlarmActions, unless it is disabled."""
     if not request.get("ActionsEnabled", True):
         return
     for action in request.get("AlarmActions", ()):
@@ -76,11 +71,10 @@ def find_breaches(
 
 @dataclass
 class WatchedAlarm:
-    """A metric alarm and its state; it requests each datapoint once.
+    """A metric alarm and its state, which reads each datapoint once, as in a simulation.
 
-    Raises ValueError with a message. It is for values that don't change afterwards, as in a
-    simulation. `request` is PutMetricAlarm's, or the properties of AWS::CloudWatch::Alarm with
-    its references resolved.
+    `request`: PutMetricAlarm's, or the properties of AWS::CloudWatch::Alarm with its references
+    resolved. Raises ValueError with a message.
     """
 
     request: Mapping[str, Any]
@@ -126,15 +120,9 @@ class WatchedAlarm:
         return points
 
 
-Properties = Mapping[str, Any]
-
-
 @dataclass(frozen=True)
 class AlarmChange:
-    """The change of an alarm from one state to another.
-
-    `actions`: the alarm's actions for its new state.
-    """
+    """An alarm's change of state. `actions`: the alarm's actions for its new state."""
 
     at: datetime
     alarm: str
@@ -172,7 +160,6 @@ class Autoscaling:
         # Chosen: seconds until an alarm can see a datapoint.
         metric_delay_seconds: int = 0,
     ) -> None:
-        self._delay_seconds = metric_delay_seconds
         self.scalers: dict[str, TargetScaler] = {}
         self.alarms: dict[str, WatchedAlarm] = {}
         # By what an alarm's actions name.
@@ -184,10 +171,10 @@ class Autoscaling:
                 ScheduledAction.from_properties(each)
                 for each in properties.get("ScheduledActions", ())
             ]
-            self.scalers[target.resource_id] = TargetScaler(
-                target, created=created, actions=actions
-            )
+            scaler = TargetScaler(target, created=created, actions=actions)
+            self.scalers[target.resource_id] = scaler
             by_name[name] = target.resource_id
+        requests: list[Properties] = []
         for name, properties in policies.items():
             resource = properties.get("ResourceId") or by_name.get(
                 str(properties.get("ScalingTargetId"))
@@ -199,18 +186,15 @@ class Autoscaling:
             self._resources[name] = str(resource)
             if isinstance(policy, TargetTracking):
                 sides = build_alarm_requests(policy, scaler.target, suffix=policy.name)
-                for side in sides.values():
-                    self._add_alarm({**side, "AlarmActions": [name]})
-        for request in alarms:
-            self._add_alarm(request)
+                requests += [{**side, "AlarmActions": [name]} for side in sides.values()]
+        for request in (*requests, *alarms):
+            alarm = WatchedAlarm(request, delay_seconds=metric_delay_seconds)
+            self.alarms[alarm.name] = alarm
 
     def advance(
         self, at: datetime, values: MetricValues, resources: Mapping[str, ScaledResource]
     ) -> ScalingMinute:
-        """Simulate the minute (or 10 s) that begins at `at`.
-
-        `resources`: {ResourceId: its current state}.
-        """
+        """Simulate the minute (or 10 s) that begins at `at`. `resources`: states by ResourceId."""
         step = ScalingMinute()
         acting: dict[str, list[Breach]] = {}
         for alarm in self.alarms.values():
@@ -235,7 +219,3 @@ class Autoscaling:
             if decision.desired is not None:
                 step.desired[resource_id] = decision.desired
         return step
-
-    def _add_alarm(self, request: Properties) -> None:
-        alarm = WatchedAlarm(request, delay_seconds=self._delay_seconds)
-        self.alarms[alarm.name] = alarm

@@ -21,11 +21,7 @@ class TemplateError(Exception):
 
 
 class Evaluator:
-    """The evaluator of the functions.
-
-    Subclasses implement `find_physical_id` and `find_attribute`. Only a subclass knows which
-    resources exist.
-    """
+    """The evaluator of the functions. Only its subclasses know which resources exist."""
 
     def __init__(
         self,
@@ -68,10 +64,7 @@ class Evaluator:
         return _FUNCTIONS[name](self, argument)
 
     def resolve_dynamic_reference(self, text: str) -> Any:
-        """Return the value of a text that refers to Parameter Store or Secrets Manager.
-
-        Raises `TemplateError` unless a subclass resolves it.
-        """
+        """Return a value of Parameter Store or Secrets Manager, in a subclass. Raises `TemplateError`."""
         raise TemplateError(f"Dynamic references are not emulated: {text}")
 
     def _evaluate(self, value: Any) -> Any:
@@ -126,7 +119,7 @@ class Evaluator:
     def _join(self, argument: Any) -> str:
         separator, parts = argument
         result = self.evaluate(parts)
-        # Text where a list belongs stands for one that is not known.
+        # A text instead of a list is a placeholder for an unknown list.
         return result if isinstance(result, str) else str(separator).join(map(str, result))
 
     def _select(self, argument: Any) -> Any:
@@ -175,7 +168,7 @@ class Evaluator:
         name, yes, no = argument
         if name not in self.conditions:
             raise TemplateError(f"Template error: unresolved condition dependency {name} in Fn::If")
-        return self._evaluate(yes if self.find_condition(name) else no)
+        return self._evaluate(yes if self.conditions[name] else no)
 
 
 _BOOLEANS = "object requires a list of at least 2 and at most 10 boolean parameters."

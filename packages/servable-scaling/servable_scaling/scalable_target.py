@@ -30,10 +30,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 class ScalingPropertyError(ValueError):
-    """The error of a property that Application Auto Scaling rejects, or that is not emulated.
-
-    `str()` names it.
-    """
+    """The error of a property that AWS rejects, or that is not emulated. `str()` names it."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +127,7 @@ ScalingPolicy = TargetTracking | StepScaling
 
 
 def parse_scaling_policy(properties: Properties) -> ScalingPolicy:
-    """Return the policy of these properties.
-
-    They are those of AWS::ApplicationAutoScaling::ScalingPolicy or PutScalingPolicy. Raises
-    `ScalingPropertyError`.
-    """
+    """Return the policy of CloudFormation's or the API's properties. Raises `ScalingPropertyError`."""
     name = str(properties["PolicyName"])
     tracked = properties.get("TargetTrackingScalingPolicyConfiguration")
     if tracked is not None:
@@ -236,10 +229,7 @@ class ScheduledAction:
 
 
 def _convert_to_utc(value: Any) -> datetime | None:
-    """Convert a time of the API or of a template to naive UTC.
-
-    The API has seconds or a datetime, a template has ISO 8601.
-    """
+    """Convert the API's seconds or datetime, or a template's ISO 8601, to naive UTC."""
     if value is None:
         return None
     if isinstance(value, int | float):
@@ -310,55 +300,3 @@ class ScalingActivity:
 def format_cause(alarm: str, policy: str) -> str:
     """Return the cause of an activity that a policy starts."""
     return f"monitor alarm {alarm} in state ALARM triggered policy {policy}"
-
-
-def build_change_activity(
-    target: ScaledTarget, number: int, cause: str, desired: int, at: datetime
-) -> ScalingActivity:
-    """Return the activity of a capacity change that has begun."""
-    return ScalingActivity(
-        target,
-        number,
-        cause,
-        f"Setting {target.noun} to {desired}.",
-        at,
-        message=f"Successfully set {target.noun} to {desired}. Waiting for change to be "
-        f"fulfilled by {target.service}.",
-        desired=desired,
-    )
-
-
-def build_bounds_activity(
-    target: ScaledTarget, number: int, action: str, at: datetime
-) -> ScalingActivity:
-    """Return the activity of a scheduled action that has set the current bounds of `target`."""
-    bounds = f"min capacity to {target.minimum} and max capacity to {target.maximum}"
-    return ScalingActivity(
-        target,
-        number,
-        f"scheduled action name {action} was triggered",
-        f"Setting {bounds}",
-        at,
-        "Successful",
-        f"Successfully set {bounds}",
-    )
-
-
-def build_unscaled_activity(
-    target: ScaledTarget, number: int, cause: str, code: ReasonCode, capacity: int, at: datetime
-) -> ScalingActivity:
-    """Return an activity that did not scale, with its reason."""
-    bounds = {
-        "AlreadyAtMaxCapacity": {"MaxCapacity": target.maximum},
-        "AlreadyAtMinCapacity": {"MinCapacity": target.minimum},
-        "AlreadyAtDesiredCapacity": {"CurrentCapacity": capacity},
-    }
-    return ScalingActivity(
-        target,
-        number,
-        cause,
-        "Attempting to scale due to alarm triggered",
-        at,
-        "Failed",
-        not_scaled={"Code": code, **bounds.get(code, {})},
-    )

@@ -173,10 +173,7 @@ def compute_capacity_out(policy: TargetTracking, metric: float, capacity: int) -
 
 
 def compute_capacity_in(policy: TargetTracking, metric: float, capacity: int) -> int:
-    """Return the capacity after scaling in.
-
-    It is unchanged if one less would bring the metric above its target.
-    """
+    """Return the capacity after scaling in; unchanged if one less would exceed the target."""
     if capacity == 0 or metric >= policy.target_value:
         return capacity
     # Rounded up: all are needed where the metric x n / (n - 1) would exceed the target.

@@ -38,37 +38,26 @@ class ScheduleError(ValueError):
 
 
 def compute_last_run(expression: str) -> datetime | None:
-    """Return the last time at which the expression runs, in its own time zone.
-
-    Returns None if it never ends. Raises `ScheduleError`.
-    """
-    kind, _, rest = expression.rstrip(")").partition("(")
-    if kind == "at":
-        return _parse_at(rest)
-    if kind == "cron":
-        fields = _Cron(rest)
-        return None if fields.every_year else datetime(max(fields.years), 12, 31, 23, 59, 59)
-    _parse_rate(rest)
-    return None
+    """Return the last run, in the expression's time zone; None if none is. Raises `ScheduleError`."""
+    parsed = _parse_expression(expression)
+    if isinstance(parsed, datetime):
+        return parsed
+    if isinstance(parsed, int) or parsed.every_year:
+        return None
+    return datetime(max(parsed.years), 12, 31, 23, 59, 59)
 
 
 def parse_interval_seconds(expression: str) -> int | None:
-    """Return the seconds between two runs of a rate, or None for other expressions.
-
-    Raises `ScheduleError`.
-    """
-    kind, _, rest = expression.rstrip(")").partition("(")
-    return _parse_rate(rest) if kind == "rate" else None
+    """Return the seconds between two runs of a rate, otherwise None. Raises `ScheduleError`."""
+    parsed = _parse_expression(expression)
+    return parsed if isinstance(parsed, int) else None
 
 
 def has_common_minute(first: str, second: str) -> bool:
-    """Return whether two expressions of one time zone both run in some minute of one year.
-
-    Rates are not compared. Raises `ScheduleError`.
-    """
-    parts = [expression.rstrip(")").partition("(") for expression in (first, second)]
-    moments = [_parse_at(rest).replace(second=0) for kind, _, rest in parts if kind == "at"]
-    crons = [_Cron(rest) for kind, _, rest in parts if kind == "cron"]
+    """Return whether two expressions, no rates, run in a common minute. Raises `ScheduleError`."""
+    both = [_parse_expression(expression) for expression in (first, second)]
+    moments = [each.replace(second=0) for each in both if isinstance(each, datetime)]
+    crons = [each for each in both if isinstance(each, _Cron)]
     if len(moments) == 2:
         return moments[0] == moments[1]
     if moments and crons:
@@ -98,20 +87,20 @@ class ActionSchedule:
         end: datetime | None = None,
         created: datetime,
     ) -> None:
-        kind, _, rest = expression.rstrip(")").partition("(")
+        parsed = _parse_expression(expression)
         self._zone = None if time_zone in (None, "UTC", "Etc/UTC") else ZoneInfo(str(time_zone))
         self._start, self._end = start, end
         self._runs: Callable[[datetime], bool]
-        if kind == "rate":
-            seconds = _parse_rate(rest)
+        if isinstance(parsed, int):
+            seconds = parsed
             # Chosen: the intervals of rate(…) begin at StartTime; without one, when it was created.
             since, self._zone = (start or created).replace(second=0, microsecond=0), None
             self._runs = lambda at: at > since and not (at - since).total_seconds() % seconds
-        elif kind == "at":
-            moment = _parse_at(rest).replace(second=0)
+        elif isinstance(parsed, datetime):
+            moment = parsed.replace(second=0)
             self._runs = lambda local: local == moment
         else:
-            self._runs = _Cron(rest).is_match
+            self._runs = parsed.is_match
 
     def is_due(self, minute: datetime) -> bool:
         """Return whether it runs in the minute that begins at `minute`."""
@@ -129,8 +118,15 @@ class ActionSchedule:
         return not local.fold and self._runs(local.replace(tzinfo=None))
 
 
+def _parse_expression(expression: str) -> "int | datetime | _Cron":
+    """Return the seconds of a rate, the moment of at(…), or the fields of cron(…)."""
+    kind, _, rest = expression.rstrip(")").partition("(")
+    if kind == "at":
+        return _parse_at(rest)
+    return _Cron(rest) if kind == "cron" else _parse_rate(rest)
+
+
 def _parse_rate(rest: str) -> int:
-    """Return the seconds between two runs of a rate. Raises `ScheduleError`."""
     parts = re.fullmatch(r"0*([1-9][0-9]*) (minute|hour|day)(s?)", rest)
     if parts is None:
         allowed = "rate(N UNIT): a whole number from 1 up, and minutes, hours or days"

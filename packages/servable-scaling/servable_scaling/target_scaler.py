@@ -9,6 +9,7 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html (no
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from servable_scaling.scalable_target import (
     COPIES,
@@ -20,9 +21,6 @@ from servable_scaling.scalable_target import (
     StepScaling,
     SuspendedState,
     TargetTracking,
-    build_bounds_activity,
-    build_change_activity,
-    build_unscaled_activity,
     format_cause,
 )
 from servable_scaling.scaling_policies import (
@@ -69,10 +67,7 @@ class Breach:
 
 @dataclass
 class Decision:
-    """The result of an evaluation at one point in time.
-
-    `desired`: the capacity to set now, None to leave it.
-    """
+    """The result at one point in time. `desired`: the capacity to set now, None to leave it."""
 
     at: datetime
     resource: ScaledResource
@@ -135,10 +130,7 @@ class TargetScaler:
             self.put_action(action, created)
 
     def put_action(self, action: ScheduledAction, at: datetime) -> None:
-        """Add a scheduled action or replace the one of the same name.
-
-        Raises `ScheduleError`, ZoneInfoNotFoundError.
-        """
+        """Add or replace a scheduled action. Raises `ScheduleError`, ZoneInfoNotFoundError."""
         schedule = ActionSchedule(
             action.schedule,
             time_zone=action.time_zone,
@@ -151,10 +143,7 @@ class TargetScaler:
     def register(
         self, minimum: int | None, maximum: int | None, suspended: SuspendedState | None
     ) -> None:
-        """Register the target again: None keeps the current value.
-
-        The capacity is moved inside the bounds as soon as the resource can be scaled.
-        """
+        """Register the target again, to move it inside its bounds soon; None keeps a value."""
         self.target = self.target.replace_bounds(minimum, maximum)
         if suspended is not None:
             self.target = replace(self.target, suspended=suspended)
@@ -204,17 +193,16 @@ class TargetScaler:
         It counts from `until`, when the change succeeds. Before that, `datetime.max` makes it
         hold without an end.
         """
-        policy, open_end = self._running_policy, until == datetime.max
-        if policy is None:
+        if (policy := self._running_policy) is None:
             return
-        if reached < self._before:
-            self._in_until = (
-                until if open_end else until + timedelta(seconds=policy.in_cooldown_seconds)
-            )
-            return
-        if not open_end:
-            until += timedelta(seconds=policy.out_cooldown_seconds)
-        self._out[policy.name] = _Cooldown(until, self._before, *self._wanted)
+        inward = reached < self._before
+        if until != datetime.max:
+            seconds = policy.in_cooldown_seconds if inward else policy.out_cooldown_seconds
+            until += timedelta(seconds=seconds)
+        if inward:
+            self._in_until = until
+        else:
+            self._out[policy.name] = _Cooldown(until, self._before, *self._wanted)
 
     # --- schedules and bounds
 
@@ -224,8 +212,11 @@ class TargetScaler:
             if not schedule.is_due(at):
                 continue
             bounds = self.target.replace_bounds(action.minimum, action.maximum)
-            activity = build_bounds_activity(bounds, len(self.activities), action.name, at)
-            self._record_activity(activity, decision)
+            text = f"min capacity to {bounds.minimum} and max capacity to {bounds.maximum}"
+            cause = f"scheduled action name {action.name} was triggered"
+            activity = self._record_activity(
+                decision, cause, f"Setting {text}", "Successful", f"Successfully set {text}"
+            )
             if updating or bounds.minimum > bounds.maximum:
                 activity.status, activity.ended = "Failed", at
                 crossed = "Maximum capacity cannot be less than minimum capacity"
@@ -257,10 +248,8 @@ class TargetScaler:
             return
         proposals = [
             proposal
-            for breach in breaches
-            if (
-                proposal := self._build_proposal(at, self.policies[breach.policy], breach, resource)
-            )
+            for each in breaches
+            if (proposal := self._build_proposal(at, self.policies[each.policy], each, resource))
         ]
         suspended = self.target.suspended
         outward = [proposal for proposal in proposals if proposal.capacity > resource.desired]
@@ -287,8 +276,8 @@ class TargetScaler:
             return None
         cooldown, origin = self._out.get(policy.name), desired
         if capacity > desired and cooldown is not None and at < cooldown.until:
-            # In a cooldown only a larger scale-out counts, with what was added as a part of it: by the
-            # scale-out that began this cooldown, the newest.
+            # In a cooldown only a larger scale-out counts, and includes what the newest scale-out, which
+            # began this cooldown, added.
             larger = self._compute_capacity(policy, breach, cooldown.origin)
             if larger is None or larger <= cooldown.wanted:
                 return None
@@ -317,26 +306,16 @@ class TargetScaler:
         return None if step is None else compute_adjusted_capacity(policy, step, capacity)
 
     def _select_inward(self, proposals: Sequence[_Proposal], desired: int) -> list[_Proposal]:
-        """Return the proposals that scale in.
-
-        Steps scale in at once, tracking only if all its policies are ready.
-        """
+        """Return the proposals that scale in: steps at once, tracking if all its policies are ready."""
         tracking = [each for each in self.policies.values() if isinstance(each, TargetTracking)]
         expected = {policy.name for policy in tracking if policy.scales_in}
-        low = [
-            proposal
-            for proposal in proposals
-            if isinstance(proposal.policy, TargetTracking)
-            and not proposal.breach.upward
-            and proposal.policy.scales_in
-        ]
-        ready = expected == {proposal.policy.name for proposal in low}
-        steps = [
-            proposal
-            for proposal in proposals
-            if isinstance(proposal.policy, StepScaling) and proposal.capacity < desired
-        ]
-        return [*steps, *(low if ready else [])]
+        low, steps = [], []
+        for proposal in proposals:
+            if isinstance(proposal.policy, StepScaling):
+                steps += [proposal] if proposal.capacity < desired else []
+            elif proposal.policy.scales_in and not proposal.breach.upward:
+                low.append(proposal)
+        return steps + (low if expected == {proposal.policy.name for proposal in low} else [])
 
     def _scale_out(self, decision: Decision, proposal: _Proposal) -> None:
         capacity = self.target.clamp(proposal.capacity)
@@ -364,12 +343,19 @@ class TargetScaler:
         at, before = decision.at, decision.resource.desired
         if self._running is not None:
             self._running.override(at)
-        activity = build_change_activity(self.target, len(self.activities), cause, desired, at)
+        change = f"{self.target.noun} to {desired}"
+        activity = self._record_activity(
+            decision,
+            cause,
+            f"Setting {change}.",
+            message=f"Successfully set {change}. Waiting for change to be fulfilled by "
+            f"{self.target.service}.",
+            desired=desired,
+        )
         self._running, self._running_policy, self._before = activity, policy, before
         self._start_cooldown(datetime.max, desired)
         self._unscaled = None
         decision.desired = desired
-        self._record_activity(activity, decision)
 
     def _record_unscaled(self, decision: Decision, breach: Breach, code: ReasonCode) -> None:
         """Record an activity that did not scale; of equal ones in a row only the first."""
@@ -377,9 +363,18 @@ class TargetScaler:
         if self._unscaled == (cause, code):
             return
         self._unscaled = (cause, code)
-        number, capacity = len(self.activities), decision.resource.desired
-        activity = build_unscaled_activity(self.target, number, cause, code, capacity, decision.at)
-        self._record_activity(activity, decision)
+        details = {
+            "AlreadyAtMaxCapacity": {"MaxCapacity": self.target.maximum},
+            "AlreadyAtMinCapacity": {"MinCapacity": self.target.minimum},
+            "AlreadyAtDesiredCapacity": {"CurrentCapacity": decision.resource.desired},
+        }
+        self._record_activity(
+            decision,
+            cause,
+            "Attempting to scale due to alarm triggered",
+            "Failed",
+            not_scaled={"Code": code, **details.get(code, {})},
+        )
 
     def record_failure(self, activity: ScalingActivity, at: datetime, reason: str) -> None:
         """Record that the service did not accept, or did not fulfill, an activity's change."""
@@ -389,6 +384,14 @@ class TargetScaler:
                 self._out.pop(self._running_policy.name, None)
             self._in_until = self._running = None
 
-    def _record_activity(self, activity: ScalingActivity, decision: Decision) -> None:
+    def _record_activity(
+        self, decision: Decision, cause: str, description: str, *status: Any, **more: Any
+    ) -> ScalingActivity:
+        """Record an activity; `status` and `more` are fields of `ScalingActivity`."""
+        number = len(self.activities)
+        activity = ScalingActivity(
+            self.target, number, cause, description, decision.at, *status, **more
+        )
         self.activities.append(activity)
         decision.activities.append(activity)
+        return activity

@@ -16,6 +16,7 @@ from servable.load.measurement import CURVE
 from servable.project import account as aws_account
 from servable.rehearse import command, rehearsal
 from servable.rehearse.command import rehearse
+from servable_scaling.rehearsal import ProfileName
 from servable_scaling.rehearsal.traffic import PROFILES, build_profile
 from tests.conftest import VALID
 from tests.servable.tune.example_content import content
@@ -45,7 +46,7 @@ def result(found: Result) -> Any:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_shape_reaches_its_peak_and_never_goes_below_its_base(name: str) -> None:
+def test_a_shape_reaches_its_peak_and_never_goes_below_its_base(name: ProfileName) -> None:
     assert max(build_profile(name, peak_rps=50, base_rps=5)) == pytest.approx(3000, rel=0.001)
     assert min(build_profile(name, peak_rps=50, base_rps=5)) == pytest.approx(300)
 
@@ -125,9 +126,9 @@ def test_a_day_may_leave_minutes_out_or_be_captured(run: Run, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("0,12\nx,12\n", "day.csv:2: x,12 is no minute"),
+        ("0,12\nx,12\n", "day.csv:2: x,12 isn't a minute"),
         ("0,12\n0,13\n", "day.csv:2: minute 0 comes after minute 0"),
-        ("0,-1\n", "day.csv:1: 0,-1 is no minute"),
+        ("0,-1\n", "day.csv:1: 0,-1 isn't a minute"),
         ("", "has no line"),
     ],
 )

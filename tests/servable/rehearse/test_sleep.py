@@ -121,7 +121,7 @@ def test_cost_shows_the_stated_day_with_and_without_sleep(
     text = SLEEPING.replace("[traffic]\nday = 'day.csv'\n", "")
     assert "the day is not stated; set profile" in run(command=cost, text=text).stdout
     (environment(SLEEPING).root / "day.csv").write_text("0,x\n")
-    assert "day.csv:1: 0,x is no minute" in run(command=cost).output
+    assert "day.csv:1: 0,x isn't a minute" in run(command=cost).output
 
 
 ROOT = Path(__file__).resolve().parents[3]

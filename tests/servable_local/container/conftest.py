@@ -1,13 +1,12 @@
 """Archives packed by hand, and the endpoints that most tests share."""
 
-import io
-import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from servable_local.container.launch import EndpointProcess, launch
+from tests.conformance import archives
 from tests.servable_local.container.endpoint_calls import RANKER, Pack
 
 
@@ -16,15 +15,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Pack:
     """pack(files={name: bytes}, folders={name: path}): an archive in a folder of its own."""
 
     def packed(files: Mapping[str, bytes] = {}, folders: Mapping[str, Path] = {}) -> Path:
-        archive = tmp_path_factory.mktemp("archive") / "model.tar.gz"
-        with tarfile.open(archive, "w:gz") as tar:
-            for name, folder in folders.items():
-                tar.add(folder, name)
-            for name, content in files.items():
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
-        return archive
+        return archives.pack(tmp_path_factory.mktemp("archive") / "model.tar.gz", files, folders)
 
     return packed
 

@@ -83,9 +83,7 @@ def test_without_the_same_version_the_nearest_one_is_imported(code: Path, house:
     compiled = (
         f"code/lib/{COMPILED}: fast 1.5 is compiled for Python 3.99; this computer runs Python "
     )
-    assert problem.startswith(
-        f"{compiled}{platform.python_version()}, for which it has no wheel; "
-    )
+    assert problem.startswith(f"{compiled}{platform.python_version()}, for which it has no wheel; ")
     assert "fast-1.4 is imported instead; name a version in requirements.txt that has " in problem
 
 

@@ -141,7 +141,7 @@ def test_a_file_that_hides_a_module_of_the_service_is_refused_as_the_image_fails
     (tmp_path / file).write_text("x = 1\n")
     last = run("", tmp_path, before="import json, email").stderr.splitlines()[-1]
     hidden = Path(file).stem
-    assert f"HidingError: {'/'.join(Path(file).parts[-2:])} hides the module {hidden}, " in last
+    assert f"CodeError: {'/'.join(Path(file).parts[-2:])} hides the module {hidden}, " in last
 
 
 def test_a_file_that_hides_nothing_of_the_service_is_taken(tmp_path: Path) -> None:

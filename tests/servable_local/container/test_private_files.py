@@ -50,7 +50,7 @@ def test_the_container_s_own_log_is_the_owners(
 ) -> None:
     monkeypatch.setattr(
         "servable_local.container.launch._wait_for_report",
-        lambda *_: {"port": 1, "seconds_after_import": 0.0},
+        lambda *_: {"port": 1},
     )
     before = os.umask(0)
     try:

@@ -68,7 +68,7 @@ def pinging() -> Iterator[int]:
 
 def test_no_docker_is_said(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LaunchError, match="there is no `docker` on this computer"):
+    with pytest.raises(LaunchError, match="this computer has no `docker`"):
         launch_image(IMAGE, archive, {})
 
 

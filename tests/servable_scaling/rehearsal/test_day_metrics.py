@@ -7,30 +7,13 @@ from typing import Any
 
 import pytest
 
-from servable_scaling.rehearsal.day import RehearsedDay, rehearse
-from servable_scaling.rehearsal.fleet import InstanceModel, Service
-from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
-from tests.servable_scaling.minutes import RESOURCE, START, target
-from tests.servable_scaling.rehearsal.test_day import TRACKING
+from servable_scaling.rehearsal.scenario import PlacedDeployment
+from tests.servable_scaling.minutes import START, target
+from tests.servable_scaling.rehearsal.test_day import MODEL, TRACKING, day
 
-MODEL = InstanceModel(rate_rps=100, service=Service(0.02, 0.05), queue=2000)
 QUIET = [3000.0] * 20
 # What one request takes on average: the mean of a lognormal with that median and p99.
 MEAN_SECONDS = 0.02 * math.exp((math.log(2.5) / 2.326348) ** 2 / 2)
-
-
-def day(requests: list[float], **more: Any) -> RehearsedDay:
-    scenario = Scenario(
-        requests=requests,
-        model=MODEL,
-        routing="least_outstanding_requests",
-        resource=RESOURCE,
-        instances=2,
-        start_minutes=4,
-        p99_ms=100,
-        begins=START,
-    )
-    return rehearse(replace(scenario, **more))
 
 
 def state(metric: str, statistic: str, threshold: float, requests: list[float], **more: Any) -> str:
@@ -51,7 +34,7 @@ def state(metric: str, statistic: str, threshold: float, requests: list[float], 
     return changes[-1].state if changes else "INSUFFICIENT_DATA"
 
 
-REFUSING = {"model": replace(MODEL, queue=0, kept={}, percentiles={}), "p99_ms": None}
+REFUSING = {"model": replace(MODEL, queue=0), "p99_ms": None}
 
 
 @pytest.mark.parametrize(

@@ -55,20 +55,18 @@ def test_a_percentile_without_waiting_is_the_lognormals_and_else_of_the_wait() -
         (0.9985, 0.01),
     ]:
         seconds = 0.02 * math.exp(LOGNORMAL.sigma * NormalDist().inv_cdf(share))
-        assert compute_percentile(LOGNORMAL.cells, [IDLE], share) == pytest.approx(
-            seconds, rel=within
-        )
+        assert compute_percentile(LOGNORMAL, (IDLE,), share) == pytest.approx(seconds, rel=within)
     for share in [0.2, 0.5, 0.95, 0.99]:
         waiting = (1.0, 0.3, 0.8, 0.25)
         wait = max(0.0, 0.25 * math.log(0.8 / (1 - share)))
-        assert compute_percentile(CONSTANT.cells, [waiting], share) == pytest.approx(
+        assert compute_percentile(CONSTANT, (waiting,), share) == pytest.approx(
             0.4 + wait, rel=2e-3
         )
 
 
 def test_a_percentile_weighs_parts_by_their_requests() -> None:
-    parts = [(0.9, 0.0, 0.0, 0.0), (0.1, 5.0, 0.0, 0.0)]
-    found = [compute_percentile(CONSTANT.cells, parts, share) for share in (0.89, 0.91)]
+    parts = ((0.9, 0.0, 0.0, 0.0), (0.1, 5.0, 0.0, 0.0))
+    found = [compute_percentile(CONSTANT, parts, share) for share in (0.89, 0.91)]
     assert found == pytest.approx([0.1, 5.1], rel=1e-3)
 
     model = InstanceModel(10, CONSTANT, 10)
@@ -77,7 +75,7 @@ def test_a_percentile_weighs_parts_by_their_requests() -> None:
     ] == pytest.approx([0.4, 0.4], rel=1e-3)
 
     model = InstanceModel(10, CONSTANT, 10)
-    parts = [(0.5, 0.0, 0.0, 0.0), (0.5, 5.0, 0.0, 0.0)]
+    parts = ((0.5, 0.0, 0.0, 0.0), (0.5, 5.0, 0.0, 0.0))
     assert model.compute_percentile(parts, 0.9) == pytest.approx(5.1, rel=1e-3)
 
 

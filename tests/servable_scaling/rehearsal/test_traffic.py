@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from servable_scaling.rehearsal import ProfileName
 from servable_scaling.rehearsal.traffic import (
     TrafficError,
     build_profile,
@@ -38,7 +39,9 @@ from servable_scaling.rehearsal.traffic import (
         ("launch", 780, 3.5),
     ],
 )
-def test_a_profile_goes_from_its_base_to_its_peak(name: str, minute: int, rps: float) -> None:
+def test_a_profile_goes_from_its_base_to_its_peak(
+    name: ProfileName, minute: int, rps: float
+) -> None:
     requests = build_profile(name, peak_rps=11, base_rps=1)
     assert len(requests) == 1440
     assert requests[minute] == pytest.approx(60 * rps)
@@ -89,15 +92,18 @@ def test_a_file_gives_each_minute_of_at_most_a_week_its_requests(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("0,5\n10080,1\n", "traffic.csv:2: 10080,1 is no minute with its requests"),
-        ("-1,5\n", "traffic.csv:1: -1,5 is no minute"),
-        ("0,-1\n", "traffic.csv:1: 0,-1 is no minute"),
-        ("0,inf\n", "traffic.csv:1: 0,inf is no minute"),
-        ("0,nan\n", "traffic.csv:1: 0,nan is no minute"),
-        ("0\n", "traffic.csv:1: 0 is no minute"),
-        ("noon,5\n", "traffic.csv:1: noon,5 is no minute"),
-        ("0,5\nminute,requests\n", "traffic.csv:2: minute,requests is no minute"),
-        ("1,5\n1,6\n", "traffic.csv:2: minute 1 comes after minute 1; each minute stands once"),
+        ("0,5\n10080,1\n", "traffic.csv:2: 10080,1 isn't a minute with its requests"),
+        ("-1,5\n", "traffic.csv:1: -1,5 isn't a minute"),
+        ("0,-1\n", "traffic.csv:1: 0,-1 isn't a minute"),
+        ("0,inf\n", "traffic.csv:1: 0,inf isn't a minute"),
+        ("0,nan\n", "traffic.csv:1: 0,nan isn't a minute"),
+        ("0\n", "traffic.csv:1: 0 isn't a minute"),
+        ("noon,5\n", "traffic.csv:1: noon,5 isn't a minute"),
+        ("0,5\nminute,requests\n", "traffic.csv:2: minute,requests isn't a minute"),
+        (
+            "1,5\n1,6\n",
+            "traffic.csv:2: minute 1 comes after minute 1; each minute must appear once",
+        ),
         ("3,5\n2,6\n", "traffic.csv:2: minute 2 comes after minute 3"),
         ("", "traffic.csv: has no line; write minute,requests, such as 0,1200"),
         ("minute,requests\n", "traffic.csv: has no line"),
@@ -146,7 +152,7 @@ def test_cloudwatchs_own_file_is_read_by_its_period_and_its_invocations(tmp_path
     [
         (CONSOLE.replace("Sum", "Average"), "its statistic is Average; allowed: Sum"),
         ("Label,a,b\n2026-11-20 00:00:00,1,2\n", "it has 2 metrics; allowed: one, Invocations"),
-        ("2026-11-20 00:00:00,many\n", "many at 2026-11-20 00:00 is no number"),
+        ("2026-11-20 00:00:00,many\n", "many at 2026-11-20 00:00 isn't a number"),
         ("2026-11-20 00:00:00,1\n2026-12-20 00:00:00,1\n", "has 31 days; allowed: at most 7"),
     ],
 )

@@ -67,13 +67,13 @@ class EndpointTermination:
         self.supervisor: Supervisor | None = None
 
     def __call__(self) -> NoReturn:
-        # Handlers may be running; nothing of theirs is worth waiting for.
+        # Running handlers are killed, too.
         if self.supervisor is not None:
             self.supervisor.ending = True
         deadline = time.monotonic() + _END_SECONDS
         while psutil.Process().children() and time.monotonic() < deadline:
             for child in psutil.Process().children(recursive=True):
-                with contextlib.suppress(psutil.Error):  # it was quicker
+                with contextlib.suppress(psutil.Error):  # it has already ended
                     child.kill()
             try:
                 while os.waitpid(-1, os.WNOHANG) != (0, 0):
@@ -112,15 +112,12 @@ async def _serve(options: argparse.Namespace, events: Events, end: EndpointTermi
     except _START_ERRORS as error:
         events.report(error=str(error))
         end()
-    imported = time.monotonic() - supervisor.imported
-    log(
-        f"ready in {time.monotonic() - began:.2f} s, {imported:.2f} s after TensorFlow was imported"
-    )
+    log(f"ready in {time.monotonic() - began:.2f} s")
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(
         signal.SIGUSR1, lambda: loop.create_task(_reload(options, events, supervisor))
     )
-    events.report(port=port, seconds_after_import=imported)
+    events.report(port=port)
     if options.memory_limit_mib:
         await _enforce_memory_limit(options.memory_limit_mib)
     await asyncio.Event().wait()
@@ -179,7 +176,7 @@ def _plan_endpoint(
             )
         if not re.fullmatch(_ADDRESSABLE, default_model):
             raise ContainerStartError(
-                f"the folder {default_model!r}: the image would wait in vain at an address with this "
+                f"the folder {default_model!r}: the image would wait forever at an address with this "
                 "name; name the folder with letters, digits, '.', '_' and '-'"
             )
     if settings.workers == 0 and (code is not None or settings.multi_model):
@@ -222,10 +219,7 @@ def _prepare_code(model: Path) -> ArchiveCode | None:
 
 
 async def _enforce_memory_limit(limit_mib: int) -> NoReturn:
-    """Kill the largest child process whenever all together exceed `limit_mib`.
-
-    The kernel does this to a container that uses too much memory.
-    """
+    """Kill the largest child process whenever all exceed `limit_mib`, as the kernel does."""
     while True:
         await asyncio.sleep(_LOOK_EVERY_SECONDS)
         # Shared pages are divided between forks; macOS tells a process's own ones only.
@@ -240,7 +234,7 @@ async def _enforce_memory_limit(limit_mib: int) -> NoReturn:
                 f"out of memory: {sum(mib.values()):.0f} MiB of {limit_mib} MiB are taken; "
                 f"process {largest.pid} with {mib[largest]:.0f} MiB is killed"
             )
-            with contextlib.suppress(psutil.NoSuchProcess):  # it was quicker
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has already ended
                 largest.kill()
 
 

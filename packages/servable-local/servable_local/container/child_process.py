@@ -32,7 +32,7 @@ def exit_with_parent(parent_pid: int) -> None:
             os._exit(1)
 
         threading.Thread(target=watch, daemon=True).start()
-    if os.getppid() != parent_pid:  # it ended before we asked
+    if os.getppid() != parent_pid:  # it ended before the call above
         os._exit(1)
 
 
@@ -80,7 +80,9 @@ class Events:
 
     def report(self, **event: Any) -> None:
         # One write of less than a page: lines of several processes do not mix.
-        with contextlib.suppress(BrokenPipeError):  # nobody reads it, and we are about to end too
+        with contextlib.suppress(
+            BrokenPipeError
+        ):  # the reader has ended, and this process is about to
             os.write(self._out, json.dumps(event).encode() + b"\n")
 
 
@@ -121,19 +123,19 @@ class ChildProcess:
         self.module = module
         self._on_event = on_event
         self._rest = b""
-        assert self._process.stdout is not None  # asked for
+        assert self._process.stdout is not None  # it is a pipe
         self._out = self._process.stdout.fileno()
         asyncio.get_running_loop().add_reader(self._out, self._read_events)
 
     def send(self, **line: Any) -> None:
         """Send one JSON line to its standard input."""
-        assert self._process.stdin is not None  # asked for
+        assert self._process.stdin is not None  # it is a pipe
         self._process.stdin.write(json.dumps(line).encode() + b"\n")
         self._process.stdin.flush()
 
     def kill(self) -> None:
         """Kill it for good; the supervisor waits for every child."""
-        with contextlib.suppress(ProcessLookupError):  # it was quicker
+        with contextlib.suppress(ProcessLookupError):  # it has already ended
             os.kill(self.pid, signal.SIGKILL)
         self.release()
 
@@ -144,7 +146,7 @@ class ChildProcess:
         self._process.returncode = 0  # Popen would wait for it again
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):  # a line that nobody read
+                with contextlib.suppress(BrokenPipeError):  # an unread line
                     pipe.close()
 
     def _read_events(self) -> None:

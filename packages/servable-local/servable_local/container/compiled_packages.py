@@ -35,7 +35,7 @@ def find_compiled_packages(code: Path) -> CompiledPackages:
     paths: list[Path] = []
     problems: list[str] = []
     packaged: set[Path] = set()
-    for package, fetched in fetched_packages(code / "lib"):
+    for package, fetched in fetch_packages(code / "lib"):
         files = {Path(str(file.locate())) for file in package.files or []}
         packaged |= files
         name, version = str(package.metadata["Name"]), str(package.version)
@@ -66,7 +66,7 @@ def find_compiled_packages(code: Path) -> CompiledPackages:
     return CompiledPackages(tuple(paths), tuple(problems))
 
 
-def fetched_packages(
+def fetch_packages(
     lib: Path, *, index: Sequence[str] = ()
 ) -> Iterator[tuple[PathDistribution, Path | str]]:
     """Yield each package of `lib` for a different Python, and its folder for this Python.

@@ -83,7 +83,7 @@ class PredictionFaults(NamedTuple):
 
     latency_seconds: float = 0.0
     status: int = 0
-    """The HTTP status that every prediction is answered; 0 for none."""
+    """The HTTP status of the response to every prediction; 0 for none."""
     queue_full: int = 0
     slow_server: int = _EVERY
 
@@ -111,9 +111,9 @@ class FaultFile:
         if faults.latency_seconds and faults.slow_server in (_EVERY, server + 1):
             time.sleep(faults.latency_seconds)
         if faults.queue_full:
-            raise HttpError(503, QUEUE_FULL)
+            raise HttpError(QUEUE_FULL, 503)
         if faults.status:
-            raise HttpError(faults.status, "injected fault: the model server is set to fail")
+            raise HttpError("injected fault: the model server is set to fail", faults.status)
 
 
 class FaultInjector:

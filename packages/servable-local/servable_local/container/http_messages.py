@@ -59,7 +59,7 @@ class HttpResponse:
 class HttpError(Exception):
     """The model server's rejection of a request: an HTTP status and TensorFlow's message."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
@@ -75,11 +75,11 @@ _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 def encode_response(answer: HttpResponse, *, keep_alive: bool, head: bool = False) -> bytes:
     """Return status line, headers, and body. `head`: the request was HEAD, omit the body."""
-    of_body = [f"Content-Type: {answer.content_type}", f"Content-Length: {len(answer.body)}"]
     lines = [
         f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Unknown')}",
         "Server: servable-local-container",
-        *of_body,
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(answer.body)}",
         *(f"{name}: {value}" for name, value in answer.headers.items()),
         "Connection: keep-alive" if keep_alive else "Connection: close",
         "\r\n",
@@ -127,7 +127,11 @@ class RequestReader:
             except httptools.HttpParserUpgrade as upgrade:
                 # NGINX ignores the header Upgrade. llhttp reads no body after it, so it gets the
                 # request again without that header.
-                data = self._format_head() + self._data[upgrade.args[0] :]
+                pairs = [pair for pair in self._headers.pairs if pair[0].lower() != b"upgrade"]
+                version = self._parser.get_http_version().encode()
+                first = b"%s %s HTTP/%s" % (self._parser.get_method(), self._target, version)
+                head = [first, *(b"%s: %s" % pair for pair in pairs), b"\r\n"]
+                data = b"\r\n".join(head) + self._data[upgrade.args[0] :]
                 self._parser = httptools.HttpRequestParser(self)
             except httptools.HttpParserError as problem:
                 if isinstance(problem.__context__, BadRequestError):
@@ -138,13 +142,6 @@ class RequestReader:
             self._head_bytes += len(self._data)
             if self._head_bytes > _MAX_HEAD_BYTES:
                 raise _build_too_long_error()
-
-    def _format_head(self) -> bytes:
-        pairs = [pair for pair in self._headers.pairs if pair[0].lower() != b"upgrade"]
-        lines = [b"%s: %s" % pair for pair in pairs]
-        version = self._parser.get_http_version().encode()
-        first = b"%s %s HTTP/%s" % (self._parser.get_method(), self._target, version)
-        return b"\r\n".join([first, *lines, b"\r\n"])
 
     # --- called by the parser
 
@@ -161,7 +158,7 @@ class RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         if len(name) + len(value) > _MAX_LINE_BYTES - len(": \r\n"):
             raise _build_too_long_error()
-        # NGINX leaves out names with other letters, "_" among them.
+        # NGINX drops names with other characters, such as "_".
         if name.replace(b"-", b"").isalnum():
             self._headers.pairs.append((name, value.rstrip(b" ")))
 
@@ -205,5 +202,4 @@ class RequestReader:
 
 
 def _build_too_long_error() -> BadRequestError:
-    phrase = "Request Header Or Cookie Too Large"
-    return BadRequestError("the headers are too long", phrase=phrase)
+    return BadRequestError("the headers are too long", phrase="Request Header Or Cookie Too Large")

@@ -26,7 +26,7 @@ class ImageCode:
     NGINX compares a content type in lower case and without its parameters, converts every field
     of a CSV body, looks for JSON anywhere in an Accept header; attributes of the header are
     checked (400); input_handler and output_handler, and a container without either, let an answer
-    of the model server that is no success through as an error; a falcon.HTTPError of the user's
+    of the model server that isn't a success through as an error; a falcon.HTTPError of the user's
     code keeps its status; a handler's context has a timeout; names of models are checked.
     """
 
@@ -51,10 +51,7 @@ class ImageCode:
         return round(sum(min(0.1 * (1 << n), 120.0) for n in range(1, retries)), 1)
 
     def parse_nginx_attributes(self, header: str | None) -> dict[str, str]:
-        """Parse `tfs-model-name=a,tfs-method=predict`; other attributes are ignored.
-
-        An attribute whose value contains a further "=" is skipped.
-        """
+        """Parse `tfs-model-name=a,tfs-method=predict`, without others and values with a further "="."""
         matches = re.findall(r"(tfs-[a-z\-]+)=([^,]+)", header or "")
         return {name: value for name, value in matches if "=" not in value}
 

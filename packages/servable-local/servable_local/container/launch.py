@@ -47,23 +47,24 @@ _NOT_INSTALLED = (
 _END_SECONDS = 5.0
 # A line that is longer is shown in parts.
 _MOST_LOG_BYTES = 1 << 16
+# TensorFlow's import writes these, whatever TF_CPP_MIN_LOG_LEVEL is (TensorFlow 2.21, 2026-11-22).
+_USUAL_NOTES = (b"All log messages before absl::Init", b"oneDNN custom operations are on.")
 
 
 class UnpackFolder:
     """A temporary folder that doesn't outlive both this process and the endpoint.
 
-    `path` exists until `remove`. Pass `lock` to the endpoint's process: it shares the lock. Each
-    of the two removes the folder at its end. When both are killed at once, neither can; their
-    lock is then free, and the next launch removes the unlocked folders that it finds.
+    `path` exists until `remove`. Pass `lock` to the endpoint's process: each of the two removes
+    the folder at its end. If both are killed at once, the next launch finds it unlocked.
     """
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
         # Locked under another name first: a sweep in this moment must not find it free.
-        beside = self.path / "lock.new"
-        self.lock = os.open(beside, os.O_RDWR | os.O_CREAT, 0o600)
+        unlocked = self.path / "lock.new"
+        self.lock = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self.lock, fcntl.LOCK_EX)
-        beside.rename(self.path / _LOCK)
+        unlocked.rename(self.path / _LOCK)
         self._open = True
 
     def remove(self) -> None:
@@ -80,7 +81,7 @@ def remove_orphaned_folders() -> None:
         try:
             held = os.open(lock, os.O_RDWR)
         except OSError:
-            continue  # another sweep was quicker, or the folder is another user's
+            continue  # already removed, or the folder of a different user
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(lock.parent, ignore_errors=True)
@@ -95,8 +96,6 @@ class EndpointProcess:
 
     def __init__(self, process: "subprocess.Popen[bytes]", folder: UnpackFolder) -> None:
         self.url = ""
-        self.seconds_after_import = 0.0
-        """Seconds from TensorFlow's import, whose time depends on the disk, to the first answer."""
         self.process = process
         """The supervisor."""
         self._folder = folder
@@ -173,7 +172,8 @@ class EndpointProcess:
         """Write the container's output to stderr, unless a file was specified for it."""
         with self.process.stderr or io.BytesIO() as log:
             while line := log.readline(_MOST_LOG_BYTES):
-                sys.stderr.write(line.decode(errors="backslashreplace"))
+                if not any(note in line for note in _USUAL_NOTES):
+                    sys.stderr.write(line.decode(errors="backslashreplace"))
 
     def __enter__(self) -> Self:
         return self
@@ -218,7 +218,7 @@ def launch(
     if archive is not None:
         archive = archive.resolve()
         if not archive.is_file():
-            raise LaunchError(f"{archive}: there is no such file; pack the model first")
+            raise LaunchError(f"{archive}: no such file; pack the model first")
     if port is not None:
         variables = {**variables, PORT: str(port)}
     if tensorflow is not None:
@@ -245,7 +245,6 @@ def launch(
     try:
         report = _wait_for_report(process, ready_timeout_seconds, words, unpacking)
         process.url = f"http://127.0.0.1:{report['port']}"
-        process.seconds_after_import = report["seconds_after_import"]
     except BaseException:  # Ctrl-C while waiting leaves nothing either
         process.close()
         raise
@@ -279,13 +278,11 @@ def _start_process(
 
 def build_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return this process's environment, with the container's settings only from `variables`."""
-    # The container's settings come from `variables` alone, not from the shell we run in.
     environment = {
         name: text for name, text in os.environ.items() if not is_container_variable(name)
     }
     environment[OPENMP_THREADS] = "1"  # as the image does when it is left out
-    # TensorFlow imports Keras unless told that another one will be used; no
-    # SavedModel needs it, and without it the start takes 1.7 s instead of 3.4 s.
+    # TensorFlow then doesn't import Keras, which no SavedModel needs: the start takes 1.7 s, not 3.4 s.
     environment["TF_USE_LEGACY_KERAS"] = "1"
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     environment |= variables
@@ -308,7 +305,7 @@ def _wait_for_report(
     unpacking: Callable[[int, int], None] = lambda read, size: None,
 ) -> dict[str, Any]:
     out = process.process.stdout
-    assert out is not None  # asked for as a pipe
+    assert out is not None  # it is a pipe
     deadline = time.monotonic() + timeout_seconds
     data = b""
     # Not select(): it fails on the descriptors above 1023 of a process with many connections.

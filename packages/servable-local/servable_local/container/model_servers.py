@@ -67,16 +67,16 @@ CONTROL_SOCKET = "control.sock"
 
 
 def call_supervisor(folder: Path, **question: Any) -> dict[str, Any]:
-    """Send a JSON request, and return the JSON response. Raises `OSError` if nobody listens."""
+    """Send a JSON request, and return the JSON response. Raises `OSError` without a listener."""
     with socket.socket(socket.AF_UNIX) as connection:
         if sys.platform == "linux":
-            # By a descriptor of the folder: a path of more than 107 letters is no address.
+            # By a descriptor of the folder: a path of over 107 characters isn't a valid address.
             descriptor = os.open(folder, os.O_RDONLY)
             try:
                 connection.connect(f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")
             finally:
                 os.close(descriptor)
-        else:  # of at most 103 letters on macOS
+        else:  # at most 103 characters on macOS
             connection.connect(str(folder / CONTROL_SOCKET))
         connection.sendall(json.dumps(question).encode() + b"\n")
         with connection.makefile("rb") as lines:
@@ -151,7 +151,7 @@ class ModelServerProcesses:
             return False
         self._parent.release()
         self.pids.clear()
-        log(f"the model servers' parent {pid} has ended; it is started again")
+        log(f"the model servers' parent {pid} has ended; it is restarted")
 
         async def restart_servers() -> None:
             await self.start_parent()
@@ -184,9 +184,9 @@ class ModelServerProcesses:
             self._finish_start(number, problem)
             if number in self._once:
                 self._plans.pop(number, None)
-                log(f"unexpected end of model server {number}, {event}; it stays away")
+                log(f"unexpected end of model server {number}, {event}; it is not restarted")
             elif number in self._plans:
-                log(f"unexpected end of model server {number}, {event}; it is started again")
+                log(f"unexpected end of model server {number}, {event}; it is restarted")
                 asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._request_fork, number)
         self._changed()
 
@@ -256,19 +256,16 @@ class MultiModelMode:
             for _ in range(self._settings.model_servers):
                 number = next(self._count)
                 grpc, self._numbers[name][number] = self._reserve_pair()
-                plan = self._plan.plan_models_server(
-                    {name: versions}, grpc_port=grpc, rest_port=grpc + 1
-                )
-                # As in the image, which starts none of these again.
+                plan = self._plan.plan_models_server({name: versions}, grpc)
+                # As in the image, which restarts no such server.
                 self._servers.add(number, plan, once=True)
-                await self._servers.wait_until_ready(
-                    number, wait_seconds=self._settings.load_wait_seconds
-                )
+                seconds = self._settings.load_wait_seconds
+                await self._servers.wait_until_ready(number, wait_seconds=seconds)
                 pairs.append((grpc, grpc + 1))
         except ports.PortError as error:
             status, body = _format_error(507, f"Memory exhausted: {error}")
         except (TimeoutError, ContainerStartError) as error:
-            # The image waits for a model that cannot be loaded as for a slow one, and answers no JSON.
+            # The image waits for a model that can't be loaded as for a slow one; its response isn't JSON.
             status, body = 408, f"Timed out after {self._settings.wait_seconds} seconds"
             if str(error):
                 log(f"model {name}: {error}; the image answers this after the wait, not at once")
@@ -284,7 +281,7 @@ class MultiModelMode:
         for number, kept in self._numbers.pop(name, {}).items():
             pid = self._servers.remove(number)
             if pid is not None:
-                with contextlib.suppress(ProcessLookupError):  # it was quicker
+                with contextlib.suppress(ProcessLookupError):  # it has already ended
                     os.kill(pid, signal.SIGKILL)
             for reservation in kept:
                 reservation.close()

@@ -21,8 +21,8 @@ class ServerPlan:
 
     models: dict[str, dict[int, Path]]
     """Name -> version -> folder of its SavedModel."""
-    grpc_port: int
-    rest_port: int
+    port: int
+    """The gRPC port; the REST port follows it."""
     inter_op_threads: int
     intra_op_threads: int
     batching: BatchingPlan | None
@@ -46,7 +46,7 @@ class ServerPlan:
 
 
 class EndpointPlan:
-    """The plan of one endpoint. Its ports stay reserved for as long as this process lives.
+    """The plan of an endpoint, whose ports stay reserved while this process lives.
 
     Raises `PortError` for unavailable ports.
     """
@@ -98,17 +98,13 @@ class EndpointPlan:
 
     def plan_server(self, number: int) -> ServerPlan:
         """Return the plan of the server with this number, with every model of the archive."""
-        low = self._low + 2 * number
-        return self.plan_models_server(self._models, grpc_port=low, rest_port=low + 1)
+        return self.plan_models_server(self._models, self._low + 2 * number)
 
-    def plan_models_server(
-        self, models: dict[str, dict[int, Path]], *, grpc_port: int, rest_port: int
-    ) -> ServerPlan:
-        """Return the plan of a model server of these models, on these ports."""
+    def plan_models_server(self, models: dict[str, dict[int, Path]], port: int) -> ServerPlan:
+        """Return the plan of a model server of these models, on this port and the next."""
         return ServerPlan(
             models=models,
-            grpc_port=grpc_port,
-            rest_port=rest_port,
+            port=port,
             inter_op_threads=self.settings.inter_op_threads,
             intra_op_threads=self.settings.intra_op_threads,
             batching=self.settings.batching,

@@ -1,14 +1,11 @@
 """Ports of 127.0.0.1: finding free ones, reserving them, and describing who holds one."""
 
 import contextlib
-import os
 import random
 import socket
 import textwrap
 
 import psutil
-
-from servable_local.container.settings import PORT
 
 HOST = "127.0.0.1"
 # Below the kernel's ephemeral range (32768 up), so that no outgoing connection takes one.
@@ -78,31 +75,12 @@ def _describe_holder(port: int) -> str:
     with contextlib.suppress(psutil.Error, OSError):  # another user's
         for connection in psutil.net_connections("tcp4"):
             if connection.laddr and connection.laddr.port == port and connection.pid:
-                return _describe_process(psutil.Process(connection.pid))
-    # No table shows a local container that is starting: it does not listen yet.
-    if starting := _find_local_container(port):
-        return _describe_process(starting)
+                process = psutil.Process(connection.pid)
+                words = process.cmdline()
+                local = any(word.startswith("servable_local.container") for word in words)
+                shown = textwrap.shorten(" ".join(words), MOST_CHARACTERS) or process.name()
+                return (
+                    f"; process {process.pid} holds it ({'a local container' if local else shown}); "
+                    "choose another port, or end that process"
+                )
     return "; another process holds it; choose another port, or end that process"
-
-
-def _describe_process(process: psutil.Process) -> str:
-    words = process.cmdline()
-    local = any(word.startswith("servable_local.container") for word in words)
-    what = "a local container" if local else textwrap.shorten(" ".join(words), MOST_CHARACTERS)
-    return (
-        f"; process {process.pid} holds it ({what or process.name()}); choose another port, or end "
-        "that process"
-    )
-
-
-def _find_local_container(port: int) -> psutil.Process | None:
-    """Return the first other supervisor of ours that was told to take the port."""
-    supervisors = []
-    for process in psutil.process_iter():
-        try:
-            is_one = process.pid != os.getpid() and "servable_local.container" in process.cmdline()
-            if is_one and process.environ().get(PORT) == str(port):
-                supervisors.append((process.create_time(), process.pid))
-        except psutil.Error:
-            continue  # gone, or another user's
-    return psutil.Process(min(supervisors)[1]) if supervisors else None

@@ -79,11 +79,10 @@ def launch_image(
         if started.returncode != 0:
             raise LaunchError(f"docker run failed: {started.stderr.strip()}")
         _wait_until_ready(container, ready_timeout_seconds)
-    except ArchiveError as error:
+    except BaseException as error:  # Ctrl-C while waiting leaves nothing either
         container.close()
-        raise LaunchError(str(error)) from None
-    except BaseException:  # Ctrl-C while waiting leaves nothing either
-        container.close()
+        if isinstance(error, ArchiveError):
+            raise LaunchError(str(error)) from None
         raise
     return container
 
@@ -91,7 +90,7 @@ def launch_image(
 def check_image(image: str) -> None:
     """Raise `LaunchError` if Docker, its daemon, or the image is missing."""
     if shutil.which("docker") is None:
-        raise LaunchError("there is no `docker` on this computer; install it, or omit --docker")
+        raise LaunchError("this computer has no `docker`; install it, or omit --docker")
     server = _run_docker("version", "--format", "{{.Server.Version}}")
     if server.returncode != 0:
         reason = (server.stderr.strip().splitlines() or ["no answer"])[-1]

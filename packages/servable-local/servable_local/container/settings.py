@@ -126,7 +126,7 @@ def read_settings(variables: Mapping[str, str], *, gunicorn: bool = True) -> Sta
     )
 
 
-def batch_variables(request: Mapping[str, Any]) -> dict[str, str]:
+def build_batch_variables(request: Mapping[str, Any]) -> dict[str, str]:
     """Return the variables that SageMaker adds for a CreateTransformJob request.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-batch-code.html

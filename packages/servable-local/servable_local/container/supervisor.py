@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,10 +52,8 @@ class Supervisor:
         self._ready: dict[str, asyncio.Future[None]] = {}
         self._patience = asyncio.timeout(None)
         self._multi_model = MultiModelMode(self._current.model_servers, plan)
-        self.imported = 0.0
-        """Time of TensorFlow's import, by the monotonic clock."""
         self.ending = False
-        """Set when everything is about to end: nothing is started again."""
+        """Set when everything is about to end: nothing is restarted."""
 
     @property
     def plan(self) -> EndpointPlan:
@@ -77,10 +74,7 @@ class Supervisor:
     async def replace(
         self, plan: EndpointPlan, environment: Mapping[str, str], model: Path
     ) -> None:
-        """Start the processes of `plan`, send new requests there, then end the old processes.
-
-        Raises `ContainerStartError`; the old processes then continue.
-        """
+        """Serve `plan` from new processes, then end the old; they go on after a `ContainerStartError`."""
         plan.socket = f"gunicorn-{next(self._numbers)}.sock"
         await self._switch_to(self._add_generation(plan, environment, model))
 
@@ -114,7 +108,7 @@ class Supervisor:
             raise
         self._current = new
         self._switched.clear()
-        with contextlib.suppress(OSError, ValueError):  # it is being started again, with this plan
+        with contextlib.suppress(OSError, ValueError):  # it is being restarted with this plan
             self._children[NGINX].send(**new.plan.build_nginx_plan())
         await self._switched.wait()
 
@@ -134,7 +128,6 @@ class Supervisor:
 
     async def _start_model_servers(self, generation: Generation) -> None:
         await generation.model_servers.start_parent()
-        self.imported = time.monotonic()
         settings = generation.plan.settings
         if settings.multi_model:
             return
@@ -170,21 +163,18 @@ class Supervisor:
         generation = self._current if name == NGINX else self._generations.get(name)
         if generation is None:
             return  # it was replaced while it waited for its new start
-        plan = (
-            generation.plan.build_nginx_plan()
-            if name == NGINX
-            else generation.plan.build_gunicorn_plan()
-        )
+        plan = generation.plan
+        own_plan = plan.build_nginx_plan() if name == NGINX else plan.build_gunicorn_plan()
 
         def apply_event(event: dict[str, Any]) -> None:
             ready = self._ready[name]
             if "serves" in event:
                 self._end_unused(event["serves"], event["in_use"])
-            if ready.done():  # a restart: nobody waits
+            if ready.done():  # a restart, for which no caller waits
                 if "error" in event:
                     log(event["error"])
             elif "loading" in event:
-                seconds = generation.plan.settings.gunicorn_timeout_seconds
+                seconds = plan.settings.gunicorn_timeout_seconds
                 self._patience.reschedule(asyncio.get_running_loop().time() + seconds)
             elif "error" in event:
                 ready.set_exception(ContainerStartError(event["error"]))
@@ -194,7 +184,7 @@ class Supervisor:
 
         self._children[name] = ChildProcess(
             NGINX if name == NGINX else GUNICORN,
-            ["--plan", json.dumps(plan)],
+            ["--plan", json.dumps(own_plan)],
             environment=generation.environment,
             on_event=apply_event,
         )
@@ -231,7 +221,7 @@ class Supervisor:
                 problem = f"{child.module} ended with status {status}; see the log"
                 ready.set_exception(ContainerStartError(problem))
             elif ready.exception() is None:
-                log(f"unexpected end of {child.module} {pid}, status {status}; it is started again")
+                log(f"unexpected end of {child.module} {pid}, status {status}; it is restarted")
                 asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, name)
 
     async def _serve_control(

@@ -36,7 +36,7 @@ from servable_tensors import wire
 
 SERVICE = "/tensorflow.serving.PredictionService/"
 OPTIONS = [
-    # gRPC's own 4 MiB are less than a request may hold, let alone an answer.
+    # gRPC's own 4 MiB are less than a request may have, let alone a response.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
     # A new channel is a new connection, without the old one's waiting time.
@@ -89,7 +89,7 @@ class Channels:
         opened = open_connection(port, deadline)
         with _lock:
             if self._sentinels.setdefault(port, opened) is not opened:
-                opened.close()  # another call was sooner
+                opened.close()  # another call was faster
 
     def renew(self, port: int) -> None:
         """Make the next call open a new connection."""
@@ -181,7 +181,7 @@ class SmallCalls:
         try:
             self._call_on_connection(connection, port, _TRIAL, status.SerializeToString(), deadline)
         except CallFailedError:
-            return  # the answer is supported, although there is no such model yet
+            return  # the response is supported, although the model isn't loaded yet
         except UnexpectedAnswerError as error:
             raise UnsupportedError(str(error)) from None
         except BrokenOffError as error:

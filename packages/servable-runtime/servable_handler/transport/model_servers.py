@@ -57,10 +57,7 @@ class _Server:
 
 
 class ServerChoice:
-    """The choice of a server for each request: call `take` before it and `give_back` after it.
-
-    It is thread-safe.
-    """
+    """The choice of a server for each request: `take` before it, `give_back` after it. Thread-safe."""
 
     def __init__(self, count: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._servers = [_Server() for _ in range(count)]
@@ -112,7 +109,7 @@ class ServerChoice:
     def _choose_server(self, now: float, avoid: int | None) -> int:
         every = range(len(self._servers))
         able = [n for n in every if self._servers[n].answers and n != avoid]
-        # If no server answers, requests must still find out when one does again.
+        # If no server responds, requests must still find out when one does again.
         able = able or [n for n in every if n != avoid]
         due = [n for n in able if self._is_due(self._servers[n], now)]
         if due:
@@ -122,11 +119,10 @@ class ServerChoice:
         return min(able, key=lambda n: _estimate_wait(self._servers[n], slowest))
 
     def _is_due(self, server: _Server, now: float) -> bool:
-        age = now - server.tried_at
+        age, requests = now - server.tried_at, self._requests - server.tried_as
         if server.outstanding or age < PROBE_SECONDS:
             return False
-        asked = self._requests - server.tried_as
-        return asked >= PROBE_REQUESTS or age >= PROBE_ANYWAY_SECONDS
+        return requests >= PROBE_REQUESTS or age >= PROBE_ANYWAY_SECONDS
 
 
 def _estimate_wait(server: _Server, slowest: float) -> tuple[float, int, float]:
@@ -158,7 +154,7 @@ class ModelServers:
         self._choice = ServerChoice(len(grpc_ports))
         self._channels = Channels()
         self._small: SmallCalls | None = SmallCalls()
-        """None once a server has sent an answer that only grpcio supports."""
+        """None once a server has sent a response that only grpcio supports."""
         self._rest = RestConnections()
 
     def call_grpc(self, method: str, request: bytes, call: Call) -> bytes:

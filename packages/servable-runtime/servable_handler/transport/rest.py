@@ -19,16 +19,13 @@ _PIECE_BYTES = 1 << 18
 
 
 class NotTakenError(Exception):
-    """The error of a request that no model server processed: it was not sent, or it was rejected.
-
-    It can be sent again.
-    """
+    """The error of a request that no model server processed, so that it can be sent again."""
 
 
 class BrokenOffError(Exception):
-    """The error of a broken connection or invalid response after bytes of the request were sent.
+    """The error of a connection that broke, or an invalid response, after bytes were sent.
 
-    The request may have run and may be why the server ended, so it is not sent again.
+    The request may have run, and may be why the server ended, so it is not sent again.
     """
 
 
@@ -139,7 +136,7 @@ def _exchange(
         raise DeadlineError from None
     except (OSError, ValueError) as error:
         raise BrokenOffError(str(error)) from None
-    # Bytes after the answer would be taken for the next answer.
+    # Bytes after the response would be read as the next response.
     return status, answer, not extra and not _CLOSE.search(top)
 
 

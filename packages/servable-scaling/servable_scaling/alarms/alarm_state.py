@@ -30,25 +30,24 @@ _TOKEN = re.compile(
 )
 
 
-class RuleError(ValueError):
-    """The error of a composite alarm's rule; `str()` says where the rule cannot be read."""
-
-
 class AlarmRule:
-    """A composite alarm's rule, parsed once. `names` are its alarms, by name or ARN as written."""
+    """A composite alarm's rule, parsed once. `names` are its alarms, by name or ARN as written.
+
+    Raises ValueError for a rule that cannot be read.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
-        # Each test of a state, by the name that stands for it in the rule as Python reads it.
+        # Each test of a state, by its placeholder in the rule that Python parses.
         self._tests: dict[str, tuple[str, str]] = {}
         # CloudWatch's words bind as Python's do: NOT before AND before OR.
         words = " ".join(self._translate_words(text))
         try:
             self._tree = ast.parse(words, mode="eval").body
         except SyntaxError:
-            raise RuleError(f"AlarmRule: cannot be read: {text}") from None
+            raise ValueError(f"AlarmRule: cannot be read: {text}") from None
         if any(isinstance(node, ast.Call | ast.Tuple) for node in ast.walk(self._tree)):
-            raise RuleError(f"AlarmRule: cannot be read: {text}")
+            raise ValueError(f"AlarmRule: cannot be read: {text}")
         self.names = {name for _, name in self._tests.values()}
 
     def is_met(self, state_of: StateOf) -> bool:
@@ -58,7 +57,7 @@ class AlarmRule:
         at = 0
         while text[at:].strip():
             if not (match := _TOKEN.match(text, at)):
-                raise RuleError(f"AlarmRule: cannot be read at: {text[at:].strip()}")
+                raise ValueError(f"AlarmRule: cannot be read at: {text[at:].strip()}")
             at = match.end()
             if state := match["state"]:
                 name = match["bare"] or match["quoted"].replace('\\"', '"')
@@ -82,24 +81,20 @@ class AlarmRule:
                 return all(self._evaluate_node(part, state_of) for part in parts)
             case ast.BoolOp(values=parts):
                 return any(self._evaluate_node(part, state_of) for part in parts)
-        raise RuleError(f"AlarmRule: cannot be read: {self.text}")
+        raise ValueError(f"AlarmRule: cannot be read: {self.text}")
 
 
 State = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]
 Treatment = Literal["missing", "ignore", "breaching", "notBreaching"]
-# More is looked at than is needed, so that a few gaps do not matter. AWS's example takes
-# 5 datapoints for 3 evaluation periods and names no formula.
+# CloudWatch reads more datapoints than it needs, so that a few gaps don't matter. AWS's example has
+# 5 datapoints for 3 evaluation periods, without a formula.
 EXTRA_DATAPOINTS = 2
 
 
 def decide_state(
     breaching: Sequence[bool | None], *, m: int, n: int, treatment: Treatment, now: State
 ) -> State:
-    """Return an alarm's next state. `now` is its current state.
-
-    `breaching` is the whole evaluation range, N datapoints and the extra ones: oldest first, None
-    if data is missing.
-    """
+    """Return an alarm's next state. `breaching`: N datapoints and the extra ones, oldest first."""
     real = [breach for breach in breaching if breach is not None]
     if not real:
         empty: dict[str, State] = {"missing": "INSUFFICIENT_DATA", "ignore": now}
@@ -108,8 +103,8 @@ def decide_state(
         # All that is there breaches; premature if the oldest of the last N is as old as M.
         ages = [age for age, breach in enumerate(reversed(breaching[-n:]), start=1) if breach]
         if max(ages, default=0) >= m:
-            # With `ignore` M breaching datapoints are an alarm, as wherever they are seen: inferred, AWS's
-            # tables have no row of it.
+            # With `ignore`, M breaching datapoints are an alarm. This is inferred: AWS's tables have no
+            # such row.
             return "ALARM" if treatment == "missing" or len(real) >= m else now
     filled = max(0, n - len(real)) if treatment == "breaching" else 0
     return "ALARM" if sum(real[-n:]) + filled >= m else "OK"
@@ -208,10 +203,7 @@ class MetricAlarmRule:
         return Evaluation(at, state, real[-self.n :])
 
     def _has_few_samples(self, values: MetricValues, start: datetime) -> bool:
-        """Return whether the percentile has too few samples to evaluate.
-
-        Source: "Percentile-based CloudWatch alarms and low data samples".
-        """
+        """Return whether the percentile has fewer samples than CloudWatch's guide requires."""
         if not isinstance(self.query, MetricQuery):
             return False
         percent = parse_percent(self.query.statistic)
@@ -236,17 +228,14 @@ class MetricAlarmRule:
             if self._compare(value, self.threshold) == (state == "ALARM")
         ]
         listed = ", ".join(f"{value} ({at:%d/%m/%y %H:%M:%S})" for at, value in reversed(crossed))
-        if not self._says_of_how_many:
-            verb = "was" if state == "ALARM" else "was not"
-            return (
-                f"Threshold Crossed: 1 datapoint [{listed}] {verb} {self._words} the threshold "
-                f"({self.threshold})."
-            )
-        verb = "were" if state == "ALARM" else "were not"
+        count, verb, minimum = "1 datapoint", "was", ""
+        if self._says_of_how_many:
+            count, verb = f"{len(crossed)} out of the last {self.n} datapoints", "were"
+            plural = "s" if self.m > 1 else ""
+            minimum = f" (minimum {self.m} datapoint{plural} for OK -> ALARM transition)"
         return (
-            f"Threshold Crossed: {len(crossed)} out of the last {self.n} datapoints [{listed}] "
-            f"{verb} {self._words} the threshold ({self.threshold}) (minimum {self.m} "
-            f"datapoint{'s' if self.m > 1 else ''} for OK -> ALARM transition)."
+            f"Threshold Crossed: {count} [{listed}] {verb}{'' if state == 'ALARM' else ' not'} "
+            f"{self._words} the threshold ({self.threshold}){minimum}."
         )
 
     def format_reason_data(self, evaluation: Evaluation, values: MetricValues) -> str:
@@ -256,33 +245,23 @@ class MetricAlarmRule:
         data: dict[str, Any] = {"version": "1.0", "queryDate": format_timestamp(evaluation.at)}
         if real:
             data["startDate"] = format_timestamp(real[0][0])
-        if isinstance(self.query, MetricQuery):
-            if self.query.unit:
-                data["unit"] = self.query.unit
-            data["statistic"] = self.query.statistic
+        metric = self.query if isinstance(self.query, MetricQuery) else None
+        if metric is not None:
+            data |= {"unit": metric.unit} if metric.unit else {}
+            data["statistic"] = metric.statistic
+        evaluated: list[dict[str, Any]] = []
+        for start, value in reversed(real):
+            point: dict[str, Any] = {"timestamp": format_timestamp(start)}
+            if metric is not None:
+                count = values.count_samples(metric, start, start + period)
+                point["sampleCount"] = float(count)
+            evaluated.append(point | {"value": value})
+        missing = (evaluation.at - ago * period for ago in range(1, self.n + 1))
         data |= {
             "period": self.period_seconds,
             "recentDatapoints": [value for _, value in real],
             "threshold": self.threshold,
-            "evaluatedDatapoints": [
-                {
-                    "timestamp": format_timestamp(start),
-                    **(
-                        {
-                            "sampleCount": float(
-                                values.count_samples(self.query, start, start + period)
-                            )
-                        }
-                        if isinstance(self.query, MetricQuery)
-                        else {}
-                    ),
-                    "value": value,
-                }
-                for start, value in reversed(real)
-            ]
-            or [
-                {"timestamp": format_timestamp(evaluation.at - ago * period)}
-                for ago in range(1, self.n + 1)
-            ],
+            "evaluatedDatapoints": evaluated
+            or [{"timestamp": format_timestamp(start)} for start in missing],
         }
         return json.dumps(data)

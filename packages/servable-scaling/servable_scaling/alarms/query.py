@@ -28,10 +28,7 @@ _SIGNIFICANT_DIGITS = 3
 
 @dataclass
 class Samples:
-    """The samples of a metric. Count, sum and bounds are exact.
-
-    Percentiles are exact for up to 2,000 different values.
-    """
+    """The samples of a metric; percentiles are exact for up to 2,000 different values."""
 
     count: float = 0.0
     total: float = 0.0
@@ -151,15 +148,8 @@ _OF_LISTS: dict[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-class UnknownExpressionError(ValueError):
-    """The error of an expression that is not emulated; `str()` names the part."""
-
-
 class Expression:
-    """A metric math expression, compiled once to a function of the metrics' values.
-
-    Raises `UnknownExpressionError`.
-    """
+    """A metric math expression, compiled once. Raises ValueError for a part that isn't emulated."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -167,14 +157,11 @@ class Expression:
         try:
             tree = ast.parse(text.strip(), mode="eval").body
         except SyntaxError:
-            raise UnknownExpressionError(f"The expression {text} cannot be read.") from None
+            raise ValueError(f"The expression {text} cannot be read.") from None
         self._term = self._compile(tree)
 
     def compute_value(self, values: Values) -> float | None:
-        """Return the value of the expression.
-
-        Returns None if no metric that it needs has data, and for a division by zero.
-        """
+        """Return the expression's value; None without data, and for a division by zero."""
         return self._term(values)
 
     def _compile(self, node: ast.expr) -> _Term:
@@ -196,7 +183,9 @@ class Expression:
                 return self._compile_function(abs, inner)
             case ast.Call(func=ast.Name(id="FILL"), args=[_, _] as parts, keywords=[]):
                 series, default = map(self._compile, parts)
-                return lambda values: _fill_value(series(values), default, values)
+                return lambda values: (
+                    default(values) if (value := series(values)) is None else value
+                )
             case ast.Call(func=ast.Name(id="IF"), args=[_, _, *_] as parts, keywords=[]) if (
                 len(parts) <= 3
             ):
@@ -206,9 +195,7 @@ class Expression:
                 name in _OF_LISTS and parts
             ):
                 return self._compile_aggregate(_OF_LISTS[name], parts)
-        raise UnknownExpressionError(
-            f"{ast.unparse(node)} in the expression {self.text} is not emulated."
-        )
+        raise ValueError(f"{ast.unparse(node)} in the expression {self.text} is not emulated.")
 
     def _compile_aggregate(
         self, function: Callable[[Sequence[float]], float], parts: Sequence[ast.expr]
@@ -240,10 +227,6 @@ class Expression:
                 return None
 
         return compute_term
-
-
-def _fill_value(value: float | None, default: _Term, values: Values) -> float | None:
-    return default(values) if value is None else value
 
 
 def _choose_branch(
@@ -317,10 +300,7 @@ Query = MetricQuery | MathQuery
 
 
 def parse_queries(entries: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
-    """Return the queries of MetricDataQueries by ID.
-
-    Raises ValueError with a message for what is not emulated.
-    """
+    """Return MetricDataQueries' queries by ID. Raises ValueError for what isn't emulated."""
     by_id: dict[str, Query] = {}
     for entry in entries:
         if "MetricStat" in entry:

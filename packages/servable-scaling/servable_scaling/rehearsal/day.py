@@ -31,10 +31,7 @@ MICROSECONDS, MILLISECONDS = 1e6, 1e3
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch of a rolling deployment.
-
-    It has the minutes in which the batch starts, begins to respond, and ends.
-    """
+    """A batch of a rolling deployment: the minutes in which it starts, responds, and ends."""
 
     starts: int
     answers: int
@@ -44,10 +41,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class RehearsedMinute:
-    """The responses and instances of one minute.
-
-    `paid` includes instances that start, and a second fleet.
-    """
+    """The responses and instances of one minute. `paid`: with starting ones and a second fleet."""
 
     requests: float
     answering: int
@@ -63,9 +57,9 @@ class RehearsedMinute:
     waiting: float = 0.0
     """Requests that came while no copy ran: their callers wait for the first one."""
     asking: float = 0.0
-    """Requests that found no copy: these, and those of callers who ask again."""
+    """Requests that found no copy: these, and the retries of callers."""
     late: float = 0.0
-    """Requests that are answered in this minute, after a wait."""
+    """Requests that get a response in this minute, after a wait."""
 
     @property
     def arriving_requests(self) -> float:
@@ -82,13 +76,13 @@ class RehearsedDay:
     alarms: list[AlarmChange] = field(default_factory=list)
     woken: list[int] = field(default_factory=list)
     broken: list[int] = field(default_factory=list)
-    """Minutes outside of the objective: slower at p99, or with more than 1 % refused."""
+    """Minutes outside of the objective: slower at p99, or with more than 1 % rejected."""
     deployed_with: int | None = None
     """Instances of the variant as the deployment began."""
     waits: list[Wait] = field(default_factory=list)
-    """Callers who found no copy, and were answered by the next one."""
+    """Callers who found no copy, and got a response from the next one."""
     gave_up: float = 0.0
-    """Callers who waited for as long as they do and failed, or did not wait; they are among the refused."""
+    """Callers who waited for as long as they do and failed, or did not wait; `refused` includes them."""
 
     @property
     def waiting_callers(self) -> float:
@@ -109,8 +103,8 @@ class RehearsedDay:
         return sum(minute.paid for minute in self.minutes) / 60
 
 
-# Our choice: a minute that refuses a larger share is outside of the objective, as is one in which a larger
-# share is slower than p99 allows.
+# Our choice: a minute is outside of the objective if a larger share is rejected, or is slower than p99
+# allows.
 MOST_REFUSED_SHARE = 0.01
 # A computed latency may be wrong by so much: what is within it of the objective is not sure to hold. The
 # queue is within 5 % of an event simulation's mean (docs/decisions/0052), its p99 within 10 %.
@@ -121,7 +115,7 @@ LATENCY_MARGIN = 0.1
 def compute_break_probability(requests: int, share: float) -> float:
     """Return the probability that more than 1 % of the requests break the objective.
 
-    `share`: the expected share of requests that break it.
+    `share`: the expected share of such requests.
     """
     most, mean = math.floor(MOST_REFUSED_SHARE * requests), share * requests
     if mean <= 0 or mean < most - 8 * math.sqrt(most):
@@ -136,10 +130,7 @@ def compute_break_probability(requests: int, share: float) -> float:
 
 
 def rehearse(scenario: Scenario) -> RehearsedDay:
-    """Return the day of a scenario, minute by minute.
-
-    Raises `ScalingPropertyError`, `ScheduleError`, or ValueError for an alarm.
-    """
+    """Return a scenario's day. Raises `ScalingPropertyError`, `ScheduleError`, and ValueError."""
     simulation = _Simulation(scenario)
     day = draw_whole_requests(scenario.requests, 0) if scenario.sleep else scenario.requests
     for minute, requests in enumerate(day):
@@ -260,12 +251,8 @@ class _Simulation:
         more, self.desired = capacity - self.desired, capacity
         if more > 0 and (sleep := self.scenario.sleep) is not None:
             there = self.empty.take(more, minute)
-            for seconds, count in (
-                (sleep.copy_start_seconds, there),
-                (sleep.start_seconds, more - there),
-            ):
-                if count:
-                    self.starting.append((minute + seconds / SECONDS, count))
+            starts = ((sleep.copy_start_seconds, there), (sleep.start_seconds, more - there))
+            self.starting += [(minute + seconds / SECONDS, n) for seconds, n in starts if n]
         elif more > 0:
             self.starting.append((minute + self.scenario.start_minutes, more))
         elif more < 0:
@@ -279,17 +266,17 @@ class _Simulation:
         plan = self.scenario.deployment
         if plan is None or minute < plan.minute:
             return
+        if minute == plan.minute:
+            self.day.deployed_with = self.desired
         if plan.batch_percent is not None:
             self._roll_batches(plan, plan.batch_percent, minute)
             return
         if minute == plan.minute:
-            self.day.deployed_with = self.desired
             self.shares = plan.by_count.get(self.desired, plan.shares)
+            self.second = QueuedFleet(self.scenario.model, self.scenario.routing, 0)
         begins = plan.minute + self.scenario.start_minutes
         last = plan.bake_minutes if plan.last_bake_minutes is None else plan.last_bake_minutes
         ends = begins + (len(self.shares) - 1) * plan.bake_minutes + last
-        if minute == plan.minute:
-            self.second = QueuedFleet(self.scenario.model, self.scenario.routing, 0)
         if self.second is None:
             return
         if minute == begins:
@@ -300,7 +287,6 @@ class _Simulation:
 
     def _roll_batches(self, plan: PlacedDeployment, percent: float, minute: int) -> None:
         if minute == plan.minute:
-            self.day.deployed_with = self.desired
             remaining, at = self.desired, minute
             while remaining:
                 count = min(remaining, math.ceil(self.desired * percent / 100))
@@ -357,10 +343,10 @@ class _Simulation:
         answering = self.fleet.count + (self.second.count if self.second else 0)
         self.measured.served.append(_combine_parts(served))
         parts = self.measured.served[-1]
-        answered = parts and arriving and self.scenario.latencies
+        model = self.scenario.model
         p50, p99 = (
-            self.scenario.model.compute_percentile(parts, percent) * MILLISECONDS
-            if answered
+            model.compute_percentile(parts, percent) * MILLISECONDS
+            if parts and arriving and self.scenario.latencies
             else None
             for percent in (0.5, 0.99)
         )
@@ -377,30 +363,15 @@ class _Simulation:
         )
         if failed > MOST_REFUSED_SHARE * arriving:
             breaks = 1.0  # nothing of it is left to chance
+        numbers = (use, p50, p99, refused, round(slower, 6), round(breaks, 6))
         self.day.minutes.append(
-            RehearsedMinute(
-                requests,
-                answering,
-                paid,
-                use,
-                p50,
-                p99,
-                refused,
-                round(slower, 6),
-                round(breaks, 6),
-                found_none,
-                asking,
-                late,
-            )
+            RehearsedMinute(requests, answering, paid, *numbers, found_none, asking, late)
         )
         if slower > MOST_REFUSED_SHARE or refused > MOST_REFUSED_SHARE * arriving:
             self.day.broken.append(minute)
 
     def _compute_slower_shares(self, parts: Sequence[Part], requests: float) -> tuple[float, float]:
-        """Return two shares of requests that are slower than the objective.
-
-        The second is computed with latencies longer by the margin.
-        """
+        """Return the share of requests slower than the objective, also with latencies at the margin."""
         most = self.scenario.p99_ms
         if most is None or not parts or not requests:
             return 0.0, 0.0

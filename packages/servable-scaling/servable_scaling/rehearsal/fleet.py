@@ -9,7 +9,7 @@ https://en.wikipedia.org/wiki/M/G/k_queue.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import NormalDist
 from typing import Literal
@@ -19,7 +19,7 @@ _CELLS = ((0.9, 12), (0.99, 9), (0.999, 9), (1.0, 2))
 _Z99 = NormalDist().inv_cdf(0.99)
 # Bisections of a percentile: to a thousandth of its bracket, and better.
 _HALVINGS = 22
-# A choice of ours: (of every request that waits, more where service times vary).
+# Our choice: (for every request that waits, more if service times vary).
 _COMMITTED = (0.6, 0.5)
 
 
@@ -49,10 +49,7 @@ class Service:
 
     @property
     def variation(self) -> float:
-        """Return the squared coefficient of variation.
-
-        It is 0 for a constant time, 1 for an exponential one.
-        """
+        """Return the squared coefficient of variation: 0 if constant, 1 if exponential."""
         return math.exp(self.sigma**2) - 1
 
     @cached_property
@@ -103,35 +100,31 @@ def compute_least_outstanding_wait(
     return waits, central + (fixed + by_variation * min(variation, 2.0)) * lost
 
 
-def compute_percentile(
-    cells: Sequence[tuple[float, float]],
-    parts: Sequence[tuple[float, float, float, float]],
-    share: float,
-) -> float:
-    """Return the seconds that `share` of the requests stay below, waiting included.
+SECONDS = 60.0
+Routing = Literal["random", "least_outstanding_requests"]
+Part = tuple[float, float, float, float]
+"""(share of the requests, least delay in s, share that waits beyond it, mean seconds of those)."""
 
-    `parts`: (share of requests, least delay, share that waits beyond it, mean seconds of those).
-    """
-    low, high = 0.0, 4 * cells[-1][1] + max(delay + 8 * waited for _, delay, _, waited in parts)
+
+@lru_cache(maxsize=100_000)
+def compute_percentile(service: Service, parts: tuple[Part, ...], share: float) -> float:
+    """Return the seconds that `share` of the requests stay below, waiting included."""
+    longest = max(delay + 8 * waited for _, delay, _, waited in parts)
+    low, high = 0.0, 4 * service.cells[-1][1] + longest
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (
-            (middle, high)
-            if compute_slower_share(cells, parts, middle) > 1 - share
-            else (low, middle)
-        )
+        if _sum_slower_share(service, parts, middle) > 1 - share:
+            low = middle
+        else:
+            high = middle
     return (low + high) / 2
 
 
-def compute_slower_share(
-    cells: Sequence[tuple[float, float]],
-    parts: Sequence[tuple[float, float, float, float]],
-    limit_seconds: float,
-) -> float:
+def _sum_slower_share(service: Service, parts: tuple[Part, ...], limit_seconds: float) -> float:
     """Return the share of the requests that take longer than the limit, waiting included."""
     slower = 0.0
     for part, delay, waits, waited in parts:
-        for cell, seconds in cells:
+        for cell, seconds in service.cells:
             spare = limit_seconds - delay - seconds
             if spare < 0:
                 slower += part * cell
@@ -140,21 +133,18 @@ def compute_slower_share(
     return slower
 
 
-SECONDS = 60.0
-Routing = Literal["random", "least_outstanding_requests"]
-Part = tuple[float, float, float, float]
-"""(share of the requests, least delay in s, share that waits beyond it, mean seconds of those)."""
+compute_slower_share = lru_cache(maxsize=100_000)(_sum_slower_share)
 
-# Choices of ours. At this utilisation and above, a minute is too short for a queue's long-run average:
+# Our choices. At this utilization and above, a minute is too short for a queue's long-run average:
 # the wait is that which Poisson arrivals build up within one minute.
 STEADY_BELOW = 0.995
-# Where fewer wait, nothing that a percentile shows comes from waiting.
+# If fewer wait, waiting doesn't affect a percentile.
 FEW_WAIT = 1e-4
 # A growing backlog within one minute is shown as so many equal parts of it.
 SLICES = 4
-# Steps of utilisation that are computed: at 90 % a step of 0.5 % is 2.5 % of the wait.
+# Steps of utilization that are computed: at 90 % a step of 0.5 % is 2.5 % of the wait.
 USES = 200
-# A queue that is nearly stable refuses so many of the requests that find it longer than its places.
+# A nearly stable queue rejects this share of the requests that find it full.
 LEAST_TURNED_AWAY = 0.1
 
 
@@ -165,73 +155,52 @@ class InstanceModel:
     rate_rps: float
     service: Service
     queue: float
-    kept: dict[tuple[int, float], Part] = field(default_factory=dict, compare=False, repr=False)
-    # By the parts, and the share or the seconds that are asked of them.
-    percentiles: dict[tuple[tuple[Part, ...], float], float] = field(
-        default_factory=dict, compare=False, repr=False
-    )
-    slower_shares: dict[tuple[tuple[Part, ...], float], float] = field(
-        default_factory=dict, compare=False, repr=False
-    )
 
     @property
     def servers(self) -> int:
-        """Return the number of requests that it serves at a time.
-
-        That is its rate times the time of one request.
-        """
+        """Return the number of requests served at a time: the rate times one request's time."""
         return max(1, round(self.rate_rps * self.service.mean_seconds))
 
     def compute_steady_part(self, use: float, instances: int) -> Part:
         """Return the waiting at this utilization. A request joins the least busy of `instances`."""
-        key = (instances, round(use, 3))
-        if key not in self.kept:
-            self.kept[key] = self._compute_steady_part(min(STEADY_BELOW, key[1]), instances)
-        return self.kept[key]
+        return _compute_steady_part(self, min(STEADY_BELOW, round(use, 3)), instances)
 
     def compute_percentile(self, parts: Sequence[Part], share: float) -> float:
         """Return the seconds within which `share` of these parts' requests get a response."""
-        key = (_normalize_parts(parts), share)
-        if key not in self.percentiles:
-            self.percentiles[key] = compute_percentile(self.service.cells, key[0], share)
-        return self.percentiles[key]
+        return compute_percentile(self.service, _normalize_parts(parts), share)
 
     def compute_slower_share(self, parts: Sequence[Part], seconds: float) -> float:
         """Return the share of the requests of these parts that take longer."""
-        key = (_normalize_parts(parts), seconds)
-        if key not in self.slower_shares:
-            self.slower_shares[key] = compute_slower_share(self.service.cells, key[0], seconds)
-        return self.slower_shares[key]
+        return compute_slower_share(self.service, _normalize_parts(parts), seconds)
 
-    def _compute_steady_part(self, use: float, instances: int) -> Part:
-        if use <= 0:
-            return (1.0, 0.0, 0.0, 0.0)
-        mean, variation = self.servers / self.rate_rps, self.service.variation
-        if instances > 1:
-            waits, wait = compute_least_outstanding_wait(
-                instances=instances,
-                servers=self.servers,
-                use=use,
-                mean_seconds=mean,
-                variation=variation,
-            )
-        else:
-            waits = compute_erlang_c(self.servers, self.servers * use)
-            wait = compute_mean_wait(
-                servers=self.servers, use=use, mean_seconds=mean, variation=variation
-            )
-        if waits < FEW_WAIT:
-            return (1.0, 0.0, 0.0, 0.0)
-        # What arrivals and service vary within a minute bounds what can queue in it.
-        spread = math.sqrt(SECONDS * (1 + variation) / (self.rate_rps * instances))
-        return (1.0, 0.0, waits, min(wait / waits, spread, self.queue / self.rate_rps))
+
+@lru_cache(maxsize=100_000)
+def _compute_steady_part(model: InstanceModel, use: float, instances: int) -> Part:
+    if use <= 0:
+        return (1.0, 0.0, 0.0, 0.0)
+    servers, rate, variation = model.servers, model.rate_rps, model.service.variation
+    if instances > 1:
+        waits, wait = compute_least_outstanding_wait(
+            instances=instances,
+            servers=servers,
+            use=use,
+            mean_seconds=servers / rate,
+            variation=variation,
+        )
+    else:
+        waits = compute_erlang_c(servers, servers * use)
+        wait = compute_mean_wait(
+            servers=servers, use=use, mean_seconds=servers / rate, variation=variation
+        )
+    if waits < FEW_WAIT:
+        return (1.0, 0.0, 0.0, 0.0)
+    # What arrivals and service vary within a minute bounds what can queue in it.
+    spread = math.sqrt(SECONDS * (1 + variation) / (rate * instances))
+    return (1.0, 0.0, waits, min(wait / waits, spread, model.queue / rate))
 
 
 def _normalize_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts as a key; a single part gets the share 1.
-
-    The result of a single part doesn't depend on its share.
-    """
+    """Return the parts as a key; the result of a single part doesn't depend on its share."""
     return tuple(parts) if len(parts) > 1 else ((1.0, *parts[0][1:]),)
 
 
@@ -320,7 +289,7 @@ class QueuedFleet:
         """Return the part that waits behind `queued` requests, and the share rejected."""
         model = self.model
         _, _, waits, waited = model.compute_steady_part(use, joined)
-        # What comes behind the last place is refused, and waits for nothing.
+        # Requests behind the last place are rejected at once.
         room = round((model.queue - queued) / model.rate_rps, 3)
         beyond, refused = min(waited, room), 0.0
         if beyond > 0:

@@ -16,7 +16,7 @@ MINUTE_SECONDS = 60.0
 # unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/ (2024-12-03); 12
 # were seen: https://github.com/huggingface/skills/pull/215 (2026-07).
 EMPTY_MINUTES = 10
-# Who waits asks so often: WAKE_LOOK_SECONDS of servable_client, which nothing here imports (a test compares).
+# A waiting caller retries this often: WAKE_LOOK_SECONDS of servable_client (a test compares both).
 ASKS_AGAIN_SECONDS = 10.0
 
 
@@ -25,7 +25,7 @@ class Sleep:
     """A variant whose copies may scale to zero, each with an instance to itself."""
 
     start_seconds: float
-    """From a decision to a copy's first answer, on a new instance."""
+    """From a decision to a copy's first response, on a new instance."""
     copy_start_seconds: float
     """The same on an instance that is still there."""
     wake_seconds: float
@@ -91,10 +91,7 @@ class EmptyInstances:
         self._ends += [minute + self._minutes] * count
 
     def take(self, count: int, minute: int) -> int:
-        """Remove the instances that get a copy, and return their number, at most `count`.
-
-        Those that were emptied last get one first.
-        """
+        """Remove at most `count` instances, the last emptied first, and return their number."""
         taken = min(count, self.count_paid(minute))
         del self._ends[len(self._ends) - taken :]
         return taken
@@ -106,10 +103,7 @@ class EmptyInstances:
 
 
 def compute_mean_wait_seconds(waits: Sequence[Wait]) -> float:
-    """Return the mean wait over callers; 0 if nobody waited.
-
-    It includes half of a pause until they retry.
-    """
+    """Return the callers' mean wait, with half of a retry's pause; 0 if nobody waited."""
     callers = sum(wait.callers for wait in waits)
     if not callers:
         return 0.0
@@ -118,7 +112,7 @@ def compute_mean_wait_seconds(waits: Sequence[Wait]) -> float:
 
 
 def compute_longest_wait_seconds(waits: Sequence[Wait]) -> float:
-    """Return the longest wait; 0 if nobody waited. It includes the pause until a caller retries."""
+    """Return the longest wait; 0 without any. It includes the pause until a caller retries."""
     return max((wait.longest_seconds + ASKS_AGAIN_SECONDS for wait in waits), default=0.0)
 
 
@@ -161,7 +155,7 @@ class Scenario:
     page: str | None = None
     """The rule of the composite alarm that wakes the on-call engineer."""
     p99_ms: float | None = None
-    """The objective; without one every answered request meets it."""
+    """The objective; without one every request with a response meets it."""
     begins: datetime = datetime(2026, 11, 23)
     deployment: PlacedDeployment | None = None
     metric_delay_seconds: int = 0
@@ -172,9 +166,6 @@ class Scenario:
     """False: percentiles are left out, and take no time."""
 
     def reduce_to_scaling(self) -> "Scenario":
-        """Return the same day without percentiles and alarms that only notify.
-
-        It runs four times as fast.
-        """
+        """Return the day without percentiles and notifying alarms, which runs four times as fast."""
         acting = [alarm for alarm in self.alarms if alarm.get("AlarmActions")]
         return replace(self, alarms=acting, page=None, latencies=False)

@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from statistics import NormalDist
-from typing import get_args
 
 from servable_scaling.rehearsal import ProfileName
 
@@ -63,10 +62,14 @@ def parse_requests(rows: Sequence[Sequence[str]]) -> dict[int, float]:
         try:
             value = float(cell.replace(",", "")) if cell else 0.0
         except ValueError:
-            raise ValueError(f"{cell} at {time:%Y-%m-%d %H:%M} is no number") from None
+            raise ValueError(f"{cell} at {time:%Y-%m-%d %H:%M} isn't a number") from None
         begin, lasts = int((time - midnight) // MINUTE), max(1, round(period / MINUTE))
         for minute in range(begin, begin + lasts):
             requests[minute] = requests.get(minute, 0.0) + value / lasts
+    if max(requests) >= MOST_MINUTES:
+        raise ValueError(f"has {max(requests) // MINUTES + 1} days; allowed: at most 7")
+    if any(not math.isfinite(count) or count < 0 for count in requests.values()):
+        raise ValueError("has a negative number of requests; allowed: 0 or more")
     return requests
 
 
@@ -74,14 +77,12 @@ def _find_column(words: Sequence[Sequence[str]], count: int) -> int:
     """Return the position of Invocations among the values. Raises ValueError."""
     if count == 1:
         return 0
-    exact = {
+    chosen = {
         column
         for row in words
         for column, cell in enumerate(row[1:])
         if re.search(r"\bInvocations\b", cell)
     }
-    filled = {column for row in words for column, cell in enumerate(row[1:]) if cell.strip()}
-    chosen = exact or filled
     if len(chosen) != 1:
         raise ValueError(
             f"it has {count} metrics; allowed: one, Invocations, or a column with that label"
@@ -90,18 +91,11 @@ def _find_column(words: Sequence[Sequence[str]], count: int) -> int:
 
 
 def _select_cell(cells: Sequence[str], column: int) -> str:
-    """Return the column's cell; if there is one word for all columns, return that."""
-    alone = [cell.strip() for cell in cells if cell.strip()]
-    if column < len(cells) and cells[column].strip():
-        return cells[column].strip()
-    return alone[0] if len(alone) == 1 and len(cells) == 1 else ""
+    return cells[column].strip() if column < len(cells) else ""
 
 
 def _find_period(cell: str, times: Sequence[datetime]) -> timedelta:
-    """Return the stated period, or else the least time between two datapoints.
-
-    The computed period is between a minute and an hour. Raises ValueError.
-    """
+    """Return the stated period, or the shortest between datapoints, of a minute to an hour."""
     if stated := re.match(r"(\d+)\s*([smh]?)", cell.lower()):
         return timedelta(seconds=int(stated[1]) * _UNITS[stated[2] or "s"])
     differences = [later - earlier for earlier, later in pairwise(times)]
@@ -112,15 +106,15 @@ MINUTES = 24 * 60
 SECONDS = 60
 MOST_MINUTES = 7 * MINUTES
 
-# Choices of ours, each a shape from 0 (base) to 1 (peak) over the minutes of a day.
+# Our choices, each a shape from 0 (base) to 1 (peak) over the minutes of a day.
 SPIKE_MINUTES = (720, 735)
 LAUNCH_MINUTE, LAUNCH_HALVES_MINUTES = 540, 120
 RAMP_MINUTES = (480, 960)
-# A choice of ours, where no base is known: a tenth of the peak.
+# Our choice if no base is known: a tenth of the peak.
 BASE_SHARE = 0.1
-# Choices of ours about random days: the day as a whole is larger or smaller (standard deviation of the
+# Our choices about random days: the day as a whole is larger or smaller (standard deviation of the
 # logarithm), comes earlier or later (minutes at most), and each minute differs from the day's curve, less
-# than the minutes beside it differ from each other over so many minutes.
+# than adjacent minutes differ from each other over so many minutes.
 DAY_SIGMA, SHIFT_MINUTES = 0.1, 30
 MINUTE_SIGMA, MEMORY_MINUTES = 0.05, 10
 # A minute of so many requests is never without one: e^-50.
@@ -131,37 +125,21 @@ class TrafficError(ValueError):
     """The error of an unreadable traffic file; `str()` names the line and what is allowed."""
 
 
-def _compute_spike(minute: int) -> float:
-    return 1.0 if SPIKE_MINUTES[0] <= minute < SPIKE_MINUTES[1] else 0.0
-
-
-def _compute_daily(minute: int) -> float:
-    """Return the daily curve: lowest at 03:00, highest at 15:00."""
-    return (1 - math.cos(2 * math.pi * (minute - 180) / MINUTES)) / 2
-
-
-def _compute_ramp(minute: int) -> float:
-    begin, end = RAMP_MINUTES
-    return min(1.0, max(0.0, (minute - begin) / (end - begin)))
-
-
-def _compute_launch(minute: int) -> float:
-    """Return the launch curve: the peak at 09:00, then half as much every two hours."""
-    return (
+PROFILES: Mapping[ProfileName, Callable[[int], float]] = {
+    "spike": lambda minute: float(SPIKE_MINUTES[0] <= minute < SPIKE_MINUTES[1]),
+    # Lowest at 03:00, highest at 15:00.
+    "daily": lambda minute: (1 - math.cos(2 * math.pi * (minute - 180) / MINUTES)) / 2,
+    "ramp": lambda minute: min(
+        1.0, max(0.0, (minute - RAMP_MINUTES[0]) / (RAMP_MINUTES[1] - RAMP_MINUTES[0]))
+    ),
+    # The peak at 09:00, then half as much every two hours.
+    "launch": lambda minute: (
         0.0 if minute < LAUNCH_MINUTE else 0.5 ** ((minute - LAUNCH_MINUTE) / LAUNCH_HALVES_MINUTES)
-    )
+    ),
+}
 
 
-PROFILES: Mapping[str, Callable[[int], float]] = dict(
-    zip(
-        get_args(ProfileName),
-        (_compute_spike, _compute_daily, _compute_ramp, _compute_launch),
-        strict=True,
-    )
-)
-
-
-def build_profile(name: str, *, peak_rps: float, base_rps: float) -> list[float]:
+def build_profile(name: ProfileName, *, peak_rps: float, base_rps: float) -> list[float]:
     """Return the requests of each minute of a day."""
     shape = PROFILES[name]
     return [SECONDS * (base_rps + (peak_rps - base_rps) * shape(at)) for at in range(MINUTES)]
@@ -220,7 +198,10 @@ def read_traffic(file: Path, shown: str = "") -> list[float]:
         raise TrafficError(f"{name}: cannot be read: {wrong.strerror}") from None
     rows = list(csv.reader(lines))
     if any(row and parse_time(row[0]) is not None for row in rows):
-        return _convert_cloudwatch_rows(rows, name)
+        try:
+            return fill_minutes(parse_requests(rows))
+        except ValueError as wrong:
+            raise TrafficError(f"{name}: {wrong}") from None
     minutes: dict[int, float] = {}
     for number, row in enumerate(rows, 1):
         if not row or (number == 1 and row[0].strip().lower() == "minute"):
@@ -231,30 +212,18 @@ def read_traffic(file: Path, shown: str = "") -> list[float]:
             minute, requests = -1, 0.0
         if not (0 <= minute < MOST_MINUTES and math.isfinite(requests) and requests >= 0):
             raise TrafficError(
-                f"{name}:{number}: {','.join(row)} is no minute with its requests; allowed: a minute of "
+                f"{name}:{number}: {','.join(row)} isn't a minute with its requests; allowed: a minute of "
                 f"0 to {MOST_MINUTES - 1}, a comma, and 0 or more requests, such as 540,61000"
             )
         if minutes and minute <= max(minutes):
             raise TrafficError(
                 f"{name}:{number}: minute {minute} comes after minute {max(minutes)}; each minute "
-                "stands once, in rising order"
+                "must appear once, in ascending order"
             )
         minutes[minute] = requests
     if not minutes:
         raise TrafficError(f"{name}: has no line; write minute,requests, such as 0,1200")
     return fill_minutes(minutes)
-
-
-def _convert_cloudwatch_rows(rows: Sequence[Sequence[str]], name: str) -> list[float]:
-    try:
-        counts = parse_requests(rows)
-    except ValueError as wrong:
-        raise TrafficError(f"{name}: {wrong}") from None
-    if max(counts) >= MOST_MINUTES:
-        raise TrafficError(f"{name}: has {max(counts) // MINUTES + 1} days; allowed: at most 7")
-    if any(not math.isfinite(count) or count < 0 for count in counts.values()):
-        raise TrafficError(f"{name}: has a negative number of requests; allowed: 0 or more")
-    return fill_minutes(counts)
 
 
 def fill_minutes(minutes: Mapping[int, float]) -> list[float]:

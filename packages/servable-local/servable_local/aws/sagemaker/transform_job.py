@@ -43,7 +43,7 @@ from servable_local.aws.sagemaker.transform_requests import (
     transform,
 )
 from servable_local.container.image_code import parse_image_version
-from servable_local.container.settings import batch_variables
+from servable_local.container.settings import build_batch_variables
 from servable_tensors.records import (
     DataProcessing,
     TransformError,
@@ -219,7 +219,7 @@ class TransformJob:
         variables = parse_image_version(container.get("Image", "")) | container.get(
             "Environment", {}
         )
-        variables |= batch_variables(self.request) | self.request.get("Environment", {})
+        variables |= build_batch_variables(self.request) | self.request.get("Environment", {})
         log = self._around.folder / f"{self.name}.log"
         for _ in range(count):
             started = Container(

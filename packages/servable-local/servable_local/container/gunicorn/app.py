@@ -7,20 +7,20 @@ import re
 import stat
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import falcon
 import requests
 
 from servable_local.container.compiled_packages import find_compiled_packages
 from servable_local.container.gunicorn.user_code import (
-    CallTarget,
+    Context,
+    ContextUpTo219,
     Handler,
     UnsupportedTypeError,
-    build_context,
     load_handler,
 )
 from servable_local.container.image_code import HEADER, MODEL_NAME, AttributesError, ImageCode
@@ -49,6 +49,11 @@ class Invocations:
 
     def on_post(self, request: Any, response: Any) -> None:
         grpc_port = random.choice(self.grpc_ports)
+        if grpc_port not in self._channels:
+            # On first use, not in the master as in the image: its threads do not survive a fork.
+            import grpc
+
+            self._channels[grpc_port] = grpc.insecure_channel(f"{HOST}:{grpc_port}")
         call_handler(
             self.handler,
             request,
@@ -58,21 +63,9 @@ class Invocations:
             default_model=self.default_model,
             rest_port=random.choice(self.rest_ports),
             grpc_port=grpc_port,
-            channel=self._open_channel(grpc_port),
+            channel=self._channels[grpc_port],
             timeout_seconds=self.timeout_seconds,
         )
-
-    def _open_channel(self, port: str) -> object:
-        """Return the gRPC channel of a model server in this worker, with gRPC's own limits.
-
-        It is opened on first use, and not in the master as in the image: gRPC's threads do not
-        survive a fork.
-        """
-        if port not in self._channels:
-            import grpc
-
-            self._channels[port] = grpc.insecure_channel(f"{HOST}:{port}")
-        return self._channels[port]
 
     def on_get(self, request: Any, response: Any) -> None:
         """Respond with an empty list of loaded models: the image has one resource for both modes."""
@@ -86,18 +79,47 @@ class Invocations:
 
 
 def call_handler(
-    handler: Handler, request: Any, response: Any, image: ImageCode, **where: Unpack[CallTarget]
+    handler: Handler,
+    request: Any,
+    response: Any,
+    image: ImageCode,
+    *,
+    model: str | None,
+    default_model: str,
+    rest_port: str,
+    grpc_port: str,
+    channel: object,
+    timeout_seconds: int,
 ) -> None:
-    """Call the handler; its result or exception is the response. `where`: see `build_context`."""
+    """Call the handler; its result or exception is the response.
+
+    `model`: from the path in multi-model mode; None: from the header.
+    """
+    header = request.get_header(HEADER)
     try:
-        # Up to 2.19 a ValueError: Falcon answers in its own form.
-        attributes = image.parse_python_attributes(request.get_header(HEADER))
-        call_context = build_context(request, image, attributes=attributes, **where)
+        # Up to 2.19 a ValueError, which Falcon turns into its own response.
+        attributes = image.parse_python_attributes(header)
+        path = image.build_model_path(attributes, default_model, model=model)
     except AttributesError as problem:
         reject(response, falcon.HTTP_400, str(problem))
         return
+    context = Context(
+        model_name=model or attributes.get("tfs-model-name"),
+        model_version=attributes.get("tfs-model-version"),
+        method=attributes.get("tfs-method"),
+        rest_uri=f"http://{HOST}:{rest_port}{path}",
+        grpc_port=grpc_port,
+        channel=channel,
+        custom_attributes=header,
+        request_content_type=request.get_header("Content-Type") or falcon.MEDIA_JSON,
+        accept_header=request.get_header("Accept") or falcon.MEDIA_JSON,
+        content_length=request.content_length,
+        timeout=timeout_seconds,
+    )
+    if not image.rewritten:
+        context = ContextUpTo219(*context[:-1])
     try:
-        response.text, response.content_type = handler(request.stream, call_context)
+        response.text, response.content_type = handler(request.stream, context)
     except UnsupportedTypeError as problem:
         reject(response, falcon.HTTP_415, str(problem))
     except Exception as failure:
@@ -113,25 +135,14 @@ def reject(response: Any, status: str, sentence: str) -> None:
     response.text, response.data = None, json.dumps({"error": sentence}).encode()
 
 
-def build_application(routes: Mapping[str, object]) -> Any:
-    """Build the WSGI application of these routes."""
-    app = falcon.App()
-    # Without a page of its own: an exception that no handler of ours sees is an empty 500
-    # with Falcon's JSON, and its traceback goes to the log.
-    for path, resource in routes.items():
-        app.add_route(path, resource)
-    return app
-
-
 _STATUS_SECONDS = 5.0
 
 
 class Models:
     """The resource /models and below, which loads, lists, calls, and unloads models.
 
-    POST /models names a folder, and the code in it then runs with the rights of the process.
-    Every user of the computer can send that request; so the folder must not be one of theirs. The
-    supervisor starts and ends the model servers.
+    POST /models names a folder, and the code in it runs with the rights of the process. Every user
+    of the computer can send that request; so the folder must belong to this user.
     """
 
     def __init__(
@@ -145,7 +156,7 @@ class Models:
     ) -> None:
         self._handler, self._image = handler, image
         # Since 2.20 a model whose model server has ended is unloaded by the next request for it.
-        # Only gevent's workers notice: to the others the process, which nobody waits for, is there.
+        # Only gevent's workers notice: for the others the process, a zombie, still exists.
         self._unloads_ended = image.rewritten and worker_class == "gevent"
         self._folder = workers_share
         self._timeout_seconds = timeout_seconds
@@ -227,7 +238,7 @@ class Models:
             return
         if model not in self._handlers:  # another worker has loaded it
             self._import_code(model, find_code_folder(loaded[model].folder, model))
-        # One of its servers, and that one's gRPC port: not drawn apart as in the other mode.
+        # Both ports of one of its servers, unlike in the other mode.
         grpc_port, rest_port = random.choice(loaded[model].ports)
         call_handler(
             self._handlers[model],
@@ -288,7 +299,7 @@ def explain_foreign_access(folder: Path) -> str | None:
                 f"{path}: belongs to another user, whose code is not run; "
                 "unpack the model into a folder of your own"
             )
-        # In a sticky folder, as /tmp, nobody can replace what is another's.
+        # In a sticky folder, such as /tmp, users can't replace the files of other users.
         if status.st_mode & stat.S_IWOTH and not (path != folder and status.st_mode & stat.S_ISVTX):
             return f"{path}: every user can write to it; remove that permission: chmod o-w {path}"
         if status.st_uid == os.geteuid() and not status.st_mode & stat.S_IXOTH:

@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import falcon
 from gunicorn.app.base import BaseApplication
 
 from servable_local.container.child_process import Events, begin_child, exit_with_parent
-from servable_local.container.gunicorn.app import Invocations, Models, Ping, build_application
+from servable_local.container.gunicorn.app import Invocations, Models, Ping
 from servable_local.container.gunicorn.user_code import (
     CodeError,
-    Handler,
-    HidingError,
     build_default_handler,
     load_handler,
     restrict_imports,
@@ -64,7 +63,7 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]
 
     def load_config(self) -> None:
         own = {
-            # A name and no path: a path of more than 107 letters is no address.
+            # A name, because a path of more than 107 characters isn't a valid socket address.
             "bind": f"unix:{self._socket}",
             "umask": 0o077,  # the socket's; 0 is Gunicorn's default
             "control_socket_disable": True,
@@ -97,12 +96,10 @@ def run_gunicorn() -> None:
         restrict_imports([Path(path) for path in plan["import_paths"]])
         if inference is not None:
             map_model_folder(inference.parents[1])
-        handler: Handler = (
-            load_handler(inference, image, plan["problems"])
-            if inference
-            else build_default_handler(image)
-        )
-    except (CodeError, HidingError) as error:
+            handler = load_handler(inference, image, plan["problems"])
+        else:
+            handler = build_default_handler(image)
+    except CodeError as error:
         events.report(error=str(error))
         return
     routes: dict[str, object] = {"/ping": Ping()}
@@ -131,5 +128,9 @@ def run_gunicorn() -> None:
         )
     chosen = Path.cwd()  # the code may have gone elsewhere
     os.chdir(folder)
-    app = build_application(routes)
+    # Without an error handler: an exception that ours don't see is an empty 500 with Falcon's
+    # JSON, and its traceback goes to the log.
+    app = falcon.App()
+    for path, resource in routes.items():
+        app.add_route(path, resource)
     GunicornServer(app, plan, events, working_folder=chosen).run()

@@ -12,20 +12,19 @@ import re
 import sys
 import traceback
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, DistributionFinder, MetadataPathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, TypedDict, Unpack, cast
+from typing import Any, NamedTuple, cast
 
 import falcon
 import requests
 
 from servable_local.container.http_messages import JSON
 from servable_local.container.image_code import HEADER, VERSION, ImageCode
-from servable_local.container.ports import HOST
 
 
 def restrict_imports(import_paths: Sequence[Path]) -> None:
@@ -49,16 +48,6 @@ def restrict_imports(import_paths: Sequence[Path]) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
 
-class HidingError(ImportError):
-    """A file of the archive hides a module that the container imports. `str()`: a sentence."""
-
-
-def find_image_python() -> str:
-    """Return the image's Python version, such as 3.12."""
-    python: str = _load_table()["python"][_find_version()]
-    return python
-
-
 class ImageFinder(MetaPathFinder):
     """A finder that uses the previous finders, and rejects modules that only this computer has.
 
@@ -75,7 +64,7 @@ class ImageFinder(MetaPathFinder):
         self._own_path = frozenset(sys.path)
 
     def reject_hiding(self, import_paths: Sequence[Path]) -> None:
-        """Raise `HidingError` for a file that the container would import instead of a module.
+        """Raise `CodeError` for a file that the container would import instead of a module.
 
         The image searches code/ and code/lib/ before the standard library. This process has
         imported its modules before it knows those folders, and would never notice.
@@ -89,7 +78,7 @@ class ImageFinder(MetaPathFinder):
                     if file.is_file():
                         problem = f"hides the module {name}, which the container's service imports"
                         shown = "/".join(file.parts[-2:])
-                        raise HidingError(f"{shown} {problem}; rename it", name=name)
+                        raise CodeError(f"{shown} {problem}; rename it")
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -97,7 +86,7 @@ class ImageFinder(MetaPathFinder):
         """Find a module. Raises `ModuleNotFoundError` for one that only this computer has."""
         if name in self._of_the_container:
             print(
-                f"{name} is the container's own module, which hides a {name}.py of yours; "
+                f"{name} is the container's own module, which hides your {name}.py; "
                 "here it has the names of values alone",
                 file=sys.stderr,
             )
@@ -109,7 +98,7 @@ class ImageFinder(MetaPathFinder):
         spec = PathFinder.find_spec(name, users, target)
         if spec is not None or self._find_here(name, path, target) is None:
             return spec
-        # importlib.util.find_spec asks whether there is such a module: there is none.
+        # importlib.util.find_spec checks whether the module exists: it doesn't.
         if sys._getframe(2).f_code is importlib.util.find_spec.__code__:
             return None
         raise ModuleNotFoundError(
@@ -132,7 +121,7 @@ class ImageFinder(MetaPathFinder):
         """Return whether the top-level package of `name` is the image's, or Python's own."""
         top = name.partition(".")[0]
         in_python = top in sys.stdlib_module_names or top == "__main__"
-        # Written when Python is built; put beside a package by mypyc.
+        # Python's build writes the first, mypyc puts the second next to a package.
         generated = top.startswith("_sysconfigdata_") or top.endswith("__mypyc")
         return in_python or generated or top in self._modules
 
@@ -196,39 +185,7 @@ class Context(NamedTuple):
 
 
 # Up to 2.19 a context has no timeout.
-_UpTo219 = cast(Any, namedtuple)("Context", Context._fields[:-1])
-
-
-class CallTarget(TypedDict):
-    """The target of a request. `model`: from the path in multi-model mode; None: from the header."""
-
-    model: str | None
-    default_model: str
-    rest_port: str
-    grpc_port: str
-    channel: object
-    timeout_seconds: int
-
-
-def build_context(
-    request: Any, image: ImageCode, *, attributes: Mapping[str, str], **where: Unpack[CallTarget]
-) -> Context:
-    """Build the context of a request for its handler. Raises `AttributesError`."""
-    path = image.build_model_path(attributes, where["default_model"], model=where["model"])
-    newest = Context(
-        model_name=where["model"] or attributes.get("tfs-model-name"),
-        model_version=attributes.get("tfs-model-version"),
-        method=attributes.get("tfs-method"),
-        rest_uri=f"http://{HOST}:{where['rest_port']}{path}",
-        grpc_port=where["grpc_port"],
-        channel=where["channel"],
-        custom_attributes=request.get_header(HEADER),
-        request_content_type=request.get_header("Content-Type") or JSON,
-        accept_header=request.get_header("Accept") or JSON,
-        content_length=request.content_length,
-        timeout=where["timeout_seconds"],
-    )
-    return newest if image.rewritten else cast(Context, _UpTo219(*newest[:-1]))
+ContextUpTo219 = cast(Any, namedtuple)("Context", Context._fields[:-1])
 
 
 Handler = Callable[[Any, Context], Any]
@@ -289,7 +246,7 @@ def _explain_import_failure(failure: BaseException, code: Path, problems: Sequen
     sentence = (
         f"code/inference.py does not import: {type(failure).__name__}: {failure} "
         f"({place}Python {platform.python_version()} of this computer, "
-        f"where the image has {find_image_python()})"
+        f"where the image has {_load_table()['python'][_find_version()]})"
     )
     return "\n".join([sentence, *(problems if isinstance(failure, ImportError) else ())])
 

@@ -13,47 +13,15 @@ import select
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from servable_local.container.child_process import begin_child
 from servable_local.container.plan import ServerPlan
 
-# Written below Python's logging, whatever TF_CPP_MIN_LOG_LEVEL says (TensorFlow 2.21, 2026-11-22).
-USUAL = (b"All log messages before absl::InitializeLog()", b"oneDNN custom operations are on.")
-
-
-@contextmanager
-def filter_usual_notes() -> Iterator[None]:
-    """Drop the lines of `USUAL` from what this process writes to stderr inside the block.
-
-    A process, and not a thread, forwards the other lines: model servers are forked afterwards,
-    and what TensorFlow writes before it aborts is shown too.
-    """
-    read, write = os.pipe()
-    relay = os.fork()
-    if relay == 0:
-        os.close(write)
-        with os.fdopen(read, "rb") as lines:
-            for line in lines:
-                if not any(note in line for note in USUAL):
-                    os.write(sys.stderr.fileno(), line)
-        os._exit(0)
-    os.close(read)
-    stderr = os.dup(sys.stderr.fileno())
-    os.dup2(write, sys.stderr.fileno())
-    os.close(write)
-    try:
-        yield
-    finally:
-        os.dup2(stderr, sys.stderr.fileno())
-        os.close(stderr)
-        os.waitpid(relay, 0)
-
 
 def main() -> None:
     _, events = begin_child()
-    # Who makes models needs all of TensorFlow. A SavedModel is served by its session and its loader,
-    # which are found in a package that is not run itself: half of the time that an import takes.
+    # Serving a SavedModel needs only TensorFlow's session and loader. They are found in a package whose
+    # own module isn't executed, which takes half of the time of an import.
     whole = importlib.util.find_spec("tensorflow")
     assert whole is not None  # launch.py has looked
     sys.modules["tensorflow"] = importlib.util.module_from_spec(whole)
@@ -61,8 +29,7 @@ def main() -> None:
     # stays, so no garbage is looked for in it: a tenth of the time, and its pages stay shared.
     # https://docs.python.org/3/library/gc.html#gc.freeze, 2026-11-22
     gc.disable()
-    with filter_usual_notes():
-        from servable_local.container.model_server.process import run_model_server
+    from servable_local.container.model_server.process import run_model_server
 
     gc.freeze()
     gc.enable()
@@ -86,10 +53,7 @@ def main() -> None:
 
 
 def _read_input_lines() -> Iterator[list[bytes]]:
-    """Yield lines of standard input; none when a child's end interrupts waiting for them.
-
-    It uses no thread: a process with threads must not fork.
-    """
+    """Yield lines of standard input, without a thread, as the process forks; none at a child's end."""
     wakeup, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)

@@ -1,7 +1,7 @@
-"""Answers of TensorFlow Serving's REST interface: arrays become JSON; classify and regress.
+"""Responses of TensorFlow Serving's REST interface: arrays become JSON; classify and regress.
 
-The text matters: the size of an answer counts against SageMaker's limit, and a
-columnar answer has every number on a line of its own.
+The text matters: the size of a response counts against SageMaker's limit, and a
+columnar response has every number on a line of its own.
 Source: https://github.com/tensorflow/serving (tensorflow_serving/util/json_tensor.cc)
 
 Only SavedModels of TensorFlow 1's estimators have signatures to classify and regress; all that TensorFlow 2
@@ -34,12 +34,11 @@ def format_rows(arrays: Mapping[str, Array]) -> bytes:
     sizes: dict[str, int] = {}
     for name, array in arrays.items():
         if array.ndim == 0:
-            raise HttpError(400, f"Tensor name: {name} has no shape information ")
+            raise HttpError(f"Tensor name: {name} has no shape information ")
         sizes[name] = len(array)
         expected = next(iter(sizes.values()))
         if len(array) != expected:
             raise HttpError(
-                400,
                 f"Tensor name: {name} has inconsistent batch size: {len(array)} "
                 f"expecting: {expected}",
             )
@@ -92,15 +91,15 @@ def _format_values(name: str, array: Array) -> list[str]:
             for value in values
         ]
     if array.dtype.kind == "c":
-        raise HttpError(400, f"Failed to write JSON value for tensor type: {array.dtype.name}")
+        raise HttpError(f"Failed to write JSON value for tensor type: {array.dtype.name}")
     return _format_decimals(
         array.astype(np.float32 if array.dtype.itemsize < 8 else np.float64).ravel()
     )
 
 
 def _format_decimals(array: Array) -> list[str]:
-    # TensorFlow Serving tries six digits first, and falls back to as many as
-    # bring every float back: 9 for float32, 17 for float64.
+    # TensorFlow Serving tries six digits first, and falls back to as many as restore every
+    # float: 9 for float32, 17 for float64.
     full = ".9g" if array.dtype == np.float32 else ".17g"
     values: list[float] = array.tolist()
     short = [format(value, "g") for value in values]
@@ -114,7 +113,7 @@ def _format_decimals(array: Array) -> list[str]:
 def _format_decimal(text: str, value: float) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "-Infinity" if value < 0 else "Infinity"
-    # A whole number keeps its point, so that a reader does not take it for an integer.
+    # A whole number keeps its point, so that readers don't parse it as an integer.
     return text if "." in text or "e" in text else text + ".0"
 
 
@@ -160,7 +159,7 @@ def build_response(method: str, body: bytes, servable: LoadedVersion, compute: C
     signature = find_signature(servable, str(request.get("signature_name") or ""), method)
     examples = request.get("examples")
     if not isinstance(examples, list) or not examples:
-        raise HttpError(400, "Missing or empty 'examples' key: it holds a list of objects")
+        raise HttpError("Missing or empty 'examples' key: it holds a list of objects")
     shared = request.get("context") or {}
     serialized = [_serialize(shared, example) for example in examples]
     if method == "regress":
@@ -181,11 +180,10 @@ def find_signature(servable: LoadedVersion, name: str, method: str) -> LoadedSig
     """Return the signature with this name and method. Raises `HttpError`."""
     name = name or DEFAULT_SIGNATURE
     if name not in servable.signatures:
-        raise HttpError(400, f'Serving signature name: "{name}" not found in signature def')
+        raise HttpError(f'Serving signature name: "{name}" not found in signature def')
     signature: LoadedSignature = servable.signatures[name]
     if signature.method != f"tensorflow/serving/{method}":
         raise HttpError(
-            400,
             f"Expected {method} signature method_name to be tensorflow/serving/{method}. "
             f"Was: {signature.method}",
         )
@@ -210,7 +208,7 @@ def regress(
     """Return one number for each example."""
     numbers = _compute(signature, serialized, compute)[OUTPUTS].ravel()
     if len(numbers) != len(serialized):
-        raise HttpError(400, f"Expected {len(serialized)} outputs, got {len(numbers)}")
+        raise HttpError(f"Expected {len(serialized)} outputs, got {len(numbers)}")
     return [float(value) for value in numbers]
 
 
@@ -224,7 +222,7 @@ def _compute(
 
 def _serialize(shared: dict[str, Any], features: object) -> bytes:
     if not isinstance(features, dict):
-        raise HttpError(400, "Example must be JSON object but got something else")
+        raise HttpError("Example must be JSON object but got something else")
     # Imported here: the rest of this file is used without TensorFlow, in tests.
     from tensorflow.core.example import example_pb2
 
@@ -243,6 +241,6 @@ def _serialize(shared: dict[str, Any], features: object) -> bytes:
                 for item in values
             )
         else:
-            raise HttpError(400, f"Example feature {name} has values of more than one type")
+            raise HttpError(f"Example feature {name} has values of more than one type")
     serialized: bytes = example.SerializeToString()
     return serialized

@@ -32,13 +32,8 @@ def to_array(name: str, proto: Any) -> Array:
     try:
         array: Array = tensor_util.MakeNdarray(proto)
     except (TypeError, ValueError) as problem:
-        raise HttpError(400, f"Invalid tensor {name}: {problem}") from None
+        raise HttpError(f"Invalid tensor {name}: {problem}") from None
     return array
-
-
-def find_type_name(array: Array) -> str:
-    """Return TensorFlow's name of the array's type."""
-    return str(dtypes.as_dtype(array.dtype).name)
 
 
 def write_tensor(array: Array, proto: Any) -> None:
@@ -84,16 +79,16 @@ class GrpcInterface:
         name = request.model_spec.signature_name or "serving_default"
         servable, response = self._begin_response(request, wire.PredictResponse(), name)
         if name not in servable.signatures:
-            raise HttpError(400, f'Serving signature key "{name}" not found.')
+            raise HttpError(f'Serving signature key "{name}" not found.')
         signature = servable.signatures[name]
         outputs = list(request.output_filter)
         _check_names(f"{name} input", set(request.inputs), set(signature.inputs), exactly=True)
         _check_names(f"{name} output", set(outputs), set(signature.outputs), exactly=False)
         arrays = {key: to_array(key, request.inputs[key]) for key in signature.inputs}
         for key, array in arrays.items():
-            dtype, expected = find_type_name(array), signature.inputs[key]
+            dtype, expected = dtypes.as_dtype(array.dtype).name, signature.inputs[key]
             if dtype != expected:
-                raise HttpError(400, f"input {key} expected type: {expected} but got: {dtype}")
+                raise HttpError(f"input {key} expected type: {expected} but got: {dtype}")
         for key, array in self.servables.compute(signature, arrays).items():
             if not outputs or key in outputs:
                 write_tensor(array, response.outputs[key])
@@ -121,7 +116,7 @@ class GrpcInterface:
 
     def read_metadata(self, request: Any) -> Any:
         if list(request.metadata_field) != ["signature_def"]:
-            raise HttpError(400, "metadata_field must be signature_def")
+            raise HttpError("metadata_field must be signature_def")
         servable, response = self._begin_response(request, wire.GetModelMetadataResponse(), "")
         signatures = wire.SignatureDefMap()
         for name, signature in servable.signatures.items():
@@ -138,7 +133,7 @@ class GrpcInterface:
         if spec.HasField("version"):
             versions = [version for version in versions if version == spec.version.value]
         if not versions:
-            raise HttpError(404, f"Could not find any versions of model {spec.name}")
+            raise HttpError(f"Could not find any versions of model {spec.name}", 404)
         response = wire.GetModelStatusResponse()
         for version in versions:
             response.model_version_status.add(version=version, state=_AVAILABLE)
@@ -148,7 +143,7 @@ class GrpcInterface:
         """Return the request's servable, and the response with its name and version."""
         spec = request.model_spec
         if not spec.name:
-            raise HttpError(400, "Missing ModelSpec")
+            raise HttpError("Missing ModelSpec")
         version = spec.version.value if spec.HasField("version") else None
         number, servable = self.servables.find_version(spec.name, version)
         response.model_spec.name, response.model_spec.signature_name = spec.name, signature
@@ -160,14 +155,13 @@ def _check_names(part: str, names: set[str], allowed: set[str], *, exactly: bool
     extra, missing = sorted(names - allowed), sorted(allowed - names) if exactly else []
     if extra or missing:
         raise HttpError(
-            400,
             f"{part} names do not fit: extra {extra}, missing {missing}; "
             f"the signature has {sorted(allowed)}",
         )
 
 
-# Calls computed at once. Of a slow model that many are under way together, as with the
-# image's server, whose threads are four for each vCPU of a large instance.
+# Calls computed at once: as many as the image's server runs of a slow model, with four threads for
+# each vCPU of a large instance.
 THREADS = 64
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _CODE_OF_STATUS = {status: code for code, status in sorted(STATUSES.items(), reverse=True)}

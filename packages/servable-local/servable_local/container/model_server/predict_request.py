@@ -35,20 +35,18 @@ def flatten(value: object) -> tuple[list[int], list[Any]]:
         for item in level:
             if not isinstance(item, list):
                 raise HttpError(
-                    400,
                     f"JSON Value: {format_for_message(item)} found at incorrect level: {depth + 1} "
                     f"in the JSON DOM. Expected at level: {len(shape)}",
                 )
             if len(item) != size:
                 raise HttpError(
-                    400,
                     f"Encountered list at unexpected size: {len(item)} at level: {depth} "
                     f"expected size: {size}",
                 )
         level = list(chain.from_iterable(level))
     if any(isinstance(leaf, list) for leaf in level):
         rank = len(shape)
-        raise HttpError(400, f"Encountered list at unexpected level: {rank} expected < {rank}")
+        raise HttpError(f"Encountered list at unexpected level: {rank} expected < {rank}")
     return shape, level
 
 
@@ -71,13 +69,12 @@ _SHOWN_TYPES = {"float32": "float", "float64": "double", "float16": "half"}
 
 
 def to_array(value: object, dtype: str) -> Array:
-    """Convert a number, a string, or evenly nested lists of them to an array of their shape.
+    """Convert a value, or evenly nested lists, to an array. Raises `HttpError` (400) for others.
 
-    Raises `HttpError` (400) for uneven lists and for values outside of `dtype`.
     bfloat16 becomes float32: NumPy has no such type.
     """
     shape, leaves = flatten(value)
-    # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
+    # type() and not isinstance(): a JSON true isn't a number, though bool is an int in Python.
     types = frozenset(map(type, leaves))
     allowed = _TYPES.get(dtype, types)
     if types - allowed:
@@ -97,7 +94,7 @@ def to_array(value: object, dtype: str) -> Array:
         array[:] = [_convert_bytes(leaf) for leaf in leaves]
     else:
         first = format_for_message(leaves[0]) if leaves else "[]"
-        raise HttpError(501, f"Conversion of JSON Value: {first} to type: {dtype}")
+        raise HttpError(f"Conversion of JSON Value: {first} to type: {dtype}", 501)
     return array.reshape(shape)
 
 
@@ -108,8 +105,8 @@ def is_base64(value: object) -> bool:
 
 def _convert_floats(leaves: Sequence[Any], dtype: str) -> Array:
     if int in set(map(type, leaves)):
-        # A whole number that would silently become another one is refused,
-        # unless it has more than 64 bits: JSON's parser reads that as a decimal.
+        # An integer that would silently change is rejected, unless it has more than 64 bits:
+        # JSON's parser reads that as a decimal.
         exact = (1 << _FLOATS[dtype]) - 1
         for leaf in leaves:
             if type(leaf) is int and exact < abs(leaf) and -(1 << 63) <= leaf < (1 << 64):
@@ -117,7 +114,7 @@ def _convert_floats(leaves: Sequence[Any], dtype: str) -> Array:
     try:
         array = np.array(leaves, dtype=np.float64)
     except OverflowError:
-        raise HttpError(400, "JSON Parse error: Number too big to be stored in double.") from None
+        raise HttpError("JSON Parse error: Number too big to be stored in double.") from None
     narrow = np.dtype("float32" if dtype == "bfloat16" else dtype)
     beyond = np.isfinite(array) & (np.abs(array) > float(np.finfo(narrow).max))
     if beyond.any():
@@ -130,26 +127,23 @@ def _convert_bytes(leaf: object) -> bytes:
         try:
             return leaf.encode()
         except UnicodeEncodeError:
-            raise HttpError(
-                400, "JSON Parse error: The surrogate pair in string is invalid."
-            ) from None
+            raise HttpError("JSON Parse error: The surrogate pair in string is invalid.") from None
     if not isinstance(leaf, dict):
         raise _build_type_error(leaf, "string")
     if not is_base64(leaf):
         raise HttpError(
-            400, f"JSON Value: {format_for_message(leaf)} not formatted correctly for base64 data"
+            f"JSON Value: {format_for_message(leaf)} not formatted correctly for base64 data"
         )
     try:
         return base64.b64decode(leaf["b64"], validate=True)
     except (binascii.Error, ValueError):
-        raise HttpError(400, "Unable to base64 decode") from None
+        raise HttpError("Unable to base64 decode") from None
 
 
 def _build_type_error(leaf: object, dtype: str) -> HttpError:
     kinds = {type(None): "Null", dict: "Object", str: "String"}
     kind = str(leaf) if isinstance(leaf, bool) else kinds.get(type(leaf), "Number")
     return HttpError(
-        400,
         f"JSON Value: {format_for_message(leaf)} Type: {kind} is not of expected type: "
         f"{_SHOWN_TYPES.get(dtype, dtype)}",
     )
@@ -158,7 +152,6 @@ def _build_type_error(leaf: object, dtype: str) -> HttpError:
 def _build_precision_error(leaf: object, dtype: str) -> HttpError:
     target = _SHOWN_TYPES.get(dtype, dtype)
     return HttpError(
-        400,
         f"Cannot convert JSON value: {format_for_message(leaf)} to {target} without loss of precision.",
     )
 
@@ -182,35 +175,34 @@ def parse_request(body: bytes, signatures: Mapping[str, Mapping[str, str]]) -> P
     request = parse_json_object(body)
     signature = request.get("signature_name", "")
     if not isinstance(signature, str):
-        raise HttpError(400, "'signature_name' key must be a string value.")
+        raise HttpError("'signature_name' key must be a string value.")
     signature = signature or DEFAULT_SIGNATURE
     if signature not in signatures:
-        raise HttpError(400, f'Serving signature name: "{signature}" not found in signature def')
+        raise HttpError(f'Serving signature name: "{signature}" not found in signature def')
     inputs = signatures[signature]
     if "instances" in request:
         if "inputs" in request:
             raise HttpError(
-                400,
                 "Not formatted correctly expecting only one of 'inputs' or 'instances' "
                 "keys to exist ",
             )
         return PredictRequest(signature, _parse_rows(request["instances"], inputs), True)
     if "inputs" in request:
         return PredictRequest(signature, _parse_columns(request["inputs"], inputs), False)
-    raise HttpError(400, "Missing 'inputs' or 'instances' key")
+    raise HttpError("Missing 'inputs' or 'instances' key")
 
 
 def parse_json_object(body: bytes) -> dict[str, Any]:
     """Parse the JSON object in a request's body. Raises `HttpError`."""
     if not body:
-        raise HttpError(400, "JSON Parse error: The document is empty")
+        raise HttpError("JSON Parse error: The document is empty")
     try:
         request = json.loads(body)
     # A number of more than 4300 digits is a ValueError too; deep nesting is the other one.
     except (ValueError, RecursionError) as error:
-        raise HttpError(400, f"JSON Parse error: {error}") from None
+        raise HttpError(f"JSON Parse error: {error}") from None
     if not isinstance(request, dict):
-        raise HttpError(400, "JSON Value is not object")
+        raise HttpError("JSON Value is not object")
     return request
 
 
@@ -218,38 +210,33 @@ def _parse_columns(value: object, inputs: Mapping[str, str]) -> dict[str, Array]
     if not isinstance(value, dict) or is_base64(value):
         if len(inputs) > 1:
             raise HttpError(
-                400,
                 "inputs is a plain value/list, but expecting an object as multiple "
                 "input tensors required as per tensorinfo_map",
             )
         return {name: to_array(value, dtype) for name, dtype in inputs.items()}
     for name in inputs:
         if name not in value:
-            raise HttpError(400, f"Missing named input: {name} in 'inputs' object.")
+            raise HttpError(f"Missing named input: {name} in 'inputs' object.")
     return {name: to_array(value[name], dtype) for name, dtype in inputs.items()}
 
 
 def _parse_rows(rows: object, inputs: Mapping[str, str]) -> dict[str, Array]:
     if not isinstance(rows, list):
-        raise HttpError(400, "Excepting 'instances' to be an list/array")
+        raise HttpError("Excepting 'instances' to be an list/array")
     if not rows:
-        raise HttpError(400, "No values in 'instances' array")
+        raise HttpError("No values in 'instances' array")
     named = isinstance(rows[0], dict) and not is_base64(rows[0])
     if not named and len(inputs) > 1:
         raise HttpError(
-            400,
             "instances is a plain list, but expecting list of objects as multiple "
             "input tensors required as per tensorinfo_map",
         )
     for number, row in enumerate(rows):
         if named != (isinstance(row, dict) and not is_base64(row)):
             expected, got = ("object", "list") if named else ("value/list", "object")
-            raise HttpError(
-                400, f"Expecting {expected} but got {got} at item {number} of input list"
-            )
+            raise HttpError(f"Expecting {expected} but got {got} at item {number} of input list")
         if named and row.keys() != inputs.keys():
             raise HttpError(
-                400,
                 f"Failed to process element: {number} of 'instances' list. JSON object: "
                 f"{json.dumps(row)[:200]} keys must be equal to: {','.join(inputs)}",
             )
@@ -268,9 +255,9 @@ def _convert_column(values: list[Any], name: str, dtype: str) -> Array:
             try:
                 array = to_array(value, dtype)
             except HttpError as single:
-                raise HttpError(400, prefix + single.message) from None
+                raise HttpError(prefix + single.message) from None
             first = array if first is None else first
             if array.shape != first.shape:
                 shapes = f"{list(first.shape)} but got: {list(array.shape)}"
-                raise HttpError(400, f"{prefix}Expecting shape {shapes}") from None
+                raise HttpError(f"{prefix}Expecting shape {shapes}") from None
         raise

@@ -68,14 +68,14 @@ def _compute_record(
     if log.WhichOneof("log_type") in _NOT_HERE:
         return
     if not log.HasField("predict_log"):
-        raise HttpError(400, "the local container replays only predict records")
+        raise HttpError("the local container replays only predict records")
     request = log.predict_log.request
     name = request.model_spec.signature_name or "serving_default"
     if name not in servable.signatures:
-        raise HttpError(400, f'Serving signature key "{name}" not found.')
+        raise HttpError(f'Serving signature key "{name}" not found.')
     signature = servable.signatures[name]
     if set(request.inputs) != set(signature.inputs):
-        raise HttpError(400, f"inputs {sorted(request.inputs)}, not {sorted(signature.inputs)}")
+        raise HttpError(f"inputs {sorted(request.inputs)}, not {sorted(signature.inputs)}")
     arrays = {key: grpc_interface.to_array(key, request.inputs[key]) for key in signature.inputs}
     if max_batch_rows is not None:
         check_batch(arrays, max_batch_rows)
@@ -94,9 +94,9 @@ def run_model_server(plan: ServerPlan, number: int, events: Events, *, parent_pi
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     try:
         servables = _load_servables(plan, number)
-        # gRPC first: whoever sees REST answer finds gRPC answering too.
-        server = grpc_interface.serve_grpc(GrpcInterface(servables), plan.grpc_port)
-        rest.serve_rest(RestInterface(servables).respond, plan.rest_port)
+        # gRPC first: once REST responds, gRPC responds too.
+        server = grpc_interface.serve_grpc(GrpcInterface(servables), plan.port)
+        rest.serve_rest(RestInterface(servables).respond, plan.port + 1)
         events.report(ready=number, pid=os.getpid())
         server.wait_for_termination()
     except ModelLoadError as error:

@@ -125,11 +125,11 @@ class RestInterface:
         model, version = status["model"], status["version"]
         versions = self.servables.list_versions(model)
         if not versions:
-            raise HttpError(404, f"Could not find any versions of model {model}")
+            raise HttpError(f"Could not find any versions of model {model}", 404)
         if version is not None:
             versions = [each for each in versions if each == _parse_version(version)]
             if not versions:
-                raise HttpError(404, f"Could not find version {version} of model {model}")
+                raise HttpError(f"Could not find version {version} of model {model}", 404)
         fine = {"error_code": "OK", "error_message": ""}
         states = [{"version": str(v), "state": "AVAILABLE", "status": fine} for v in versions]
         return _build_json_response({"model_version_status": states})

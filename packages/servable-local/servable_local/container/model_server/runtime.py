@@ -40,7 +40,7 @@ class ModelLoadError(Exception):
     """TensorFlow can't load a SavedModel. `str()` is TensorFlow's reason, on one line."""
 
 
-# What TensorFlow Serving links beside TensorFlow: modules that register the operations when imported.
+# What TensorFlow Serving links besides TensorFlow: modules that register operations when imported.
 # Source: SUPPORTED_TENSORFLOW_OPS in tensorflow_serving/model_servers/BUILD, read 2026-11-22
 ADDED = ("tensorflow_text", "tensorflow_decision_forests")
 UNREGISTERED = "Op type not registered"
@@ -85,9 +85,9 @@ class LoadedSignature:
         try:
             values = self._run(*feed)
         except errors_impl.OpError as failure:
-            raise HttpError(STATUSES.get(failure.error_code, 500), str(failure.message)) from None
+            raise HttpError(str(failure.message), STATUSES.get(failure.error_code, 500)) from None
         except (ValueError, TypeError) as failure:
-            raise HttpError(400, str(failure)) from None
+            raise HttpError(str(failure)) from None
         # A lone string comes as bytes; NumPy alone would drop its trailing zeros.
         return {
             name: np.asarray(value, object if isinstance(value, bytes) else None)
@@ -140,7 +140,7 @@ def _load_session(folder: Path, options: Any) -> tuple[Any, Any, Any]:
     graph = ops.Graph()
     with graph.as_default():
         session = sessions.Session(graph=graph, config=options)
-        with deprecation.silence():  # meant for whoever wrote the call
+        with deprecation.silence():  # the warning is meant for the caller's author
             return graph, session, loader_impl.load(session, ["serve"], str(folder))
 
 
@@ -189,7 +189,7 @@ def _add_batching(
 class Servables:
     """The loaded versions of every model, in model server `number`.
 
-    `max_batch_rows`: the largest request while batching is on, None while it is off.
+    `max_batch_rows`: the largest request while batching is on, otherwise None.
     """
 
     models: Mapping[str, Mapping[int, LoadedVersion]]
@@ -208,7 +208,7 @@ class Servables:
         if number in versions:
             return number, versions[number]
         servable = f"Latest({model})" if version is None else f"Specific({model}, {version})"
-        raise HttpError(404, f"Servable not found for request: {servable}")
+        raise HttpError(f"Servable not found for request: {servable}", 404)
 
     def compute(self, signature: LoadedSignature, arrays: Mapping[str, Array]) -> Arrays:
         """Compute a signature's outputs, with injected faults. Raises `HttpError`."""
@@ -228,4 +228,4 @@ def check_batch(arrays: Mapping[str, Array], max_rows: int) -> None:
     elif (rows := max(sizes, default=0)) > max_rows:
         problem = f"Task size {rows} is larger than maximum input batch size {max_rows}"
     if problem:
-        raise HttpError(400, problem)
+        raise HttpError(problem)

@@ -55,7 +55,7 @@ class CallerConnection(asyncio.Protocol):
     def connection_lost(self, failure: Exception | None) -> None:
         self._cancel_idle_timer()
         if self._working is not None:
-            # As NGINX: who hung up is not waited for, and the upstream notices.
+            # As NGINX: stop waiting for a caller that hung up; the upstream notices.
             self._working.cancel()
 
     def data_received(self, data: bytes) -> None:
@@ -64,7 +64,7 @@ class CallerConnection(asyncio.Protocol):
             self._reader.feed(data)
         except BadRequestError as problem:
             log(f"{problem.status} {problem.phrase}: {problem}")
-            # Behind the answers to the requests before it.
+            # After the responses to earlier requests.
             self._reader.requests.append((build_error_page(problem.status, problem.phrase), False))
             self._transport.pause_reading()
         if self._reader.wants_continue:

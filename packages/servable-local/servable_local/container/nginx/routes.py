@@ -253,8 +253,7 @@ class Routes:
 
     async def respond(self, request: HttpRequest) -> HttpResponse:
         if _ODD.search(request.path):
-            path = normalize_path(request.path)
-            if path is None:
+            if (path := normalize_path(request.path)) is None:
                 return build_error_page(400, "Bad Request")
             request = replace(request, path=path)
         # Prefixes, as NGINX's locations are.
@@ -280,7 +279,7 @@ class Routes:
 
     async def _forward_to_gunicorn(self, request: HttpRequest) -> HttpResponse:
         if self.gunicorn is None:
-            raise UpstreamError("nobody listens on its socket")
+            raise UpstreamError("its socket has no listener")
         return await self.gunicorn.send(build_gunicorn_request(request))
 
     async def _respond_to_ping(self, request: HttpRequest) -> HttpResponse:
@@ -305,7 +304,7 @@ class Routes:
         try:
             answer = await self.model_servers.send("POST", path, body)
         except UpstreamError:
-            # The conversion's own subrequest: it hands the page on, as what it always answers.
+            # The conversion's own subrequest: it passes the page on with its usual content type.
             answer = replace(build_error_page(502, "Bad Gateway"), content_type=JSON)
         return apply_accept_header(request.headers.join_values("Accept"), answer, self.image)
 
@@ -362,7 +361,7 @@ def build_gunicorn_request(request: HttpRequest) -> bytes:
     ]
     if has_body(request):
         lines.append(b"Content-Length: %d" % len(request.body))
-    # Gunicorn took the last of several types when it was observed, and refuses them since.
+    # Gunicorn used the last of several types when it was observed; later versions reject several.
     for content_type in request.headers.list_values("Content-Type")[-1:]:
         lines.append(f"Content-Type: {content_type}".encode("latin-1"))
     for name, value in request.headers.pairs:

@@ -17,10 +17,8 @@ from typing import Any
 from servable_handler.transport.http2.hpack import UnexpectedAnswerError
 from servable_handler.transport.rest import BrokenOffError, compute_seconds_left, open_connection
 
-_CLOSED = "the connection was closed"
 
-
-def line_to(port: int, deadline: float) -> "DeadlineSocket":
+def open_socket(port: int, deadline: float) -> "DeadlineSocket":
     """Connect to a port. Raises `DeadlineError`, `NotTakenError`."""
     connection = open_connection(port, deadline)
     monkey = sys.modules.get("gevent.monkey")
@@ -126,7 +124,7 @@ class _OnHub(DeadlineSocket):
 def _read(connection: socket.socket, most_bytes: int) -> bytes:
     piece = connection.recv(most_bytes)
     if not piece:
-        raise BrokenOffError(_CLOSED)
+        raise BrokenOffError("the connection was closed")
     return piece
 
 
@@ -188,7 +186,7 @@ class Frames:
 
     def __init__(self, port: int, deadline: float) -> None:
         """Connect to a port. Raises `NotTakenError`, `DeadlineError`."""
-        self._line = line_to(port, deadline)
+        self._line = open_socket(port, deadline)
         self._got, self._at = b"", 0
         self.deadline = deadline
         """Deadline of the call under way, which also holds for frames sent meanwhile."""
@@ -213,10 +211,7 @@ class Frames:
         self._at = len(self._got)
 
     def has_next(self) -> bool:
-        """Return whether a whole frame was received.
-
-        Raises `BrokenOffError` if the connection has ended.
-        """
+        """Return whether a whole frame was received. Raises `BrokenOffError` if the connection ended."""
         if not self._has_whole_frame():
             piece = self._line.receive_available(_FEW_BYTES)
             if not piece:

@@ -26,14 +26,14 @@ from servable_handler.transport.rest import (
 
 _FIRST_WINDOW = 65_535
 # The server's window shrinks and is never renewed: after this many received bytes the connection is
-# closed, and half of the window is left for the last answer.
+# closed, and half of the window is left for the last response.
 _MOST_RECEIVED_BYTES = 1 << 30
 _MOST_MESSAGE_BYTES = 1 << 30
 _LAST_STREAM = 1 << 30
 _HEADER_BYTES = 1 << 10  # more than a call's headers, as HTTP/2 counts them
-# gRPC's library refuses more headers than this in an answer, 32 for each added.
+# gRPC's library rejects more bytes of headers than this, plus 32 for each, in a response.
 _MOST_ANSWER_HEADER_BYTES = 1 << 13
-# Maximum number of empty frames, or frames outside of an answer, while waiting for an answer.
+# Maximum number of empty frames, or frames outside of a response, while waiting for it.
 _MOST_OTHER_FRAMES = 1_000
 _PREFIX_BYTES = 5
 _MESSAGE = struct.Struct(">BI")  # compression flag, length
@@ -135,7 +135,7 @@ class GrpcConnection:
         self._takes_calls = True
         self._greeted = self._acknowledged = False
         self._waits = self._began = False
-        """Whether an answer is expected, and whether the server has begun with it."""
+        """Whether a response is expected, and whether the server has begun with it."""
         self._last_layout: AnswerLayout | None = None
         self.usable = True
 
@@ -320,10 +320,9 @@ class GrpcConnection:
             raise UnexpectedAnswerError("a window beyond what there can be")
 
     def _apply_settings(self, flags: int, payload: bytes) -> None:
-        """Apply the server's settings and acknowledge them, or record its acknowledgement.
+        """Apply and acknowledge the server's settings, or record its acknowledgement.
 
-        The settings are 3 concurrent calls, 4 a call's window, 6 bytes of headers; others are
-        ignored.
+        They are 3 concurrent calls, 4 a call's window, 6 bytes of headers; others are ignored.
         """
         if flags:
             if payload or self._acknowledged:
@@ -347,10 +346,7 @@ class GrpcConnection:
 
 
 def _check_frame(kind: int, flags: int, stream: int, size: int) -> None:
-    """Raise `UnexpectedAnswerError` for a frame that its type does not allow.
-
-    Flags, stream and length are checked.
-    """
+    """Raise `UnexpectedAnswerError` for flags, a stream, or a length that the type doesn't allow."""
     if kind == frames.SETTINGS:
         right = flags in (0, frames.ACKNOWLEDGED) and stream == 0 and size % 6 == 0
     elif kind == frames.PING:
@@ -362,7 +358,7 @@ def _check_frame(kind: int, flags: int, stream: int, size: int) -> None:
     elif kind == frames.WINDOW:
         right = flags == 0 and size == 4
     else:
-        # Priorities, pushes, and parts of an answer; later types are passed over.
+        # Priorities, pushes, and parts of a response; later types are ignored.
         right = kind > _ALTSVC
     if not right:
         raise UnexpectedAnswerError(

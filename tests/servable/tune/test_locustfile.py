@@ -107,8 +107,7 @@ def test_an_open_loop_ignores_the_users_wait_time_and_counts_from_the_due_time(
 
 IDLE = """\
 import sys
-import servable.load.generator.__main__ as generator
-from servable.load.generator import load_worker
+from servable.load import generator, load_worker
 load_worker._IDLE_SECONDS = 0.2
 generator.main(*sys.argv[1:])
 """

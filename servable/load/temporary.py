@@ -40,7 +40,7 @@ _LEAST_SECONDS = 600.0
 _DELETING_SECONDS = 180.0
 # An endpoint is created, or fails, within an hour; its deletion takes minutes.
 _MOST_SECONDS = 3600.0
-_FIRST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 0.2, 10.0
+_LEAST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 0.2, 10.0
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html
 _REFUSED = ("AccessDenied", "ExpiredToken", "UnrecognizedClient", "InvalidClientToken")
 _MODEL_KEYS = ("PrimaryContainer", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation")
@@ -204,7 +204,6 @@ class TemporaryEndpoints:
 
     @property
     def spent_usd(self) -> float:
-        """Return the cost in US dollars: at least what is billed."""
         return self._ledger.usd
 
     def sweep(self) -> None:
@@ -235,7 +234,7 @@ class TemporaryEndpoints:
     ) -> Iterator[str]:
         """Yield the name of a copy of a variant, in service, until the block or the budget ends.
 
-        Defaults: the variant's instance type and variables. Raises TemporaryError, and
+        Defaults: the variant's instance type and variables. Raises TemporaryError; among them,
         BudgetSpentError before anything is created.
         """
         model, config, client = dict(source.model), dict(source.config), self._client
@@ -371,13 +370,12 @@ def remove_endpoint(client: Any, name: str) -> None:
     as a throttled or lost call, or AWS's rejection during an update: an endpoint that stays
     incurs costs.
     """
-    deadline, wait = time.monotonic() + _MOST_SECONDS, _FIRST_WAIT_SECONDS
-    reason = ""
+    deadline, wait, reason = time.monotonic() + _MOST_SECONDS, _LEAST_WAIT_SECONDS, ""
     while time.monotonic() < deadline:
         try:
             if client.describe_endpoint(EndpointName=name)["EndpointStatus"] != "Deleting":
                 client.delete_endpoint(EndpointName=name)
-                wait = _FIRST_WAIT_SECONDS
+                wait = _LEAST_WAIT_SECONDS
         except (BotoCoreError, ClientError) as error:
             if _is_missing(error):
                 return

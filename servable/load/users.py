@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from locust import FastHttpUser, constant, task
 from locust.contrib.fasthttp import FastHttpSession
+from locust.env import Environment
 
 # isort: split
 import botocore.session
@@ -60,7 +61,8 @@ class BodyUser(EndpointUser):
 
     requests: Iterator[tuple[str, dict[str, str], Any]]
 
-    def on_start(self) -> None:
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
         self.client.client.cookiejar = None  # it costs time, and endpoints set no cookies
 
     @task

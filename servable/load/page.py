@@ -56,10 +56,10 @@ def draw_throughput(contents: Sequence[LoadContent]) -> bytes:
         document.draw_intervals(
             above, loads, rps, color=colour, marker="o", label=f"{name}: 95 % interval"
         )
-        for percent, line in ((50, "-"), (90, "--"), (99, ":")):
+        for percent, line, marker in ((50, "-", "o"), (90, "--", "s"), (99, ":", "^")):
             milliseconds = [step.latencies.compute_percentile_ms(percent) for step in steps]
             look = {"color": colour, "linestyle": line, "label": f"{name}: p{percent}"}
-            below.plot(loads, milliseconds, marker="o", **look)
+            below.plot(loads, milliseconds, marker=marker, **look)
         if knee := content.knee:
             for axes in (above, below):
                 axes.axvspan(knee.load.low, knee.load.high, color=colour, alpha=0.12, lw=0)
@@ -183,7 +183,7 @@ def _describe_result(content: LoadContent) -> str:
     if not steps:
         return "no step counts, because the requests of every step were sent late."
     most = max((step.throughput_rps for step in steps), key=lambda rps: rps.value)
-    return f"at most {most} responses/s; no load is known to meet an objective."
+    return f"at most {most} responses/s, without a knee."
 
 
 _HEADS = (

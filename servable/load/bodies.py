@@ -13,7 +13,7 @@ from servable.captured.lines import AnswerAloneError, CaptureLineError, read_lin
 from servable.load.load_target import Body
 from servable_tensors.trace_context import split_trace
 
-# Golden requests have no named arrays: their answers are compared as JSON, .npy or protobuf.
+# Golden requests have no named arrays: their responses are compared as JSON, .npy, or protobuf.
 _CONTENT_TYPES = {**CONTENT_TYPES, ".npz": "application/x-npz"}
 STDIN = Path("-")
 # A line of data capture has this key.
@@ -31,26 +31,21 @@ def load_bodies(
     content_type: str | None,
     loaded: ValidFile | None,
     variant: str | None = None,
-) -> tuple[list[Body], list[str]]:
-    """Return (bodies, descriptions of where they come from).
+) -> tuple[list[Body], tuple[str, ...]]:
+    """Return (bodies, descriptions of where they come from). Raises BodyError, PackagingError.
 
-    `files`: each is FILE or FILE=WEIGHT. By default, the warm_up requests of the model of
-    `variant` are read, or of the first variant if `variant` doesn't name one. If the model has no
-    warm_up request, its golden request is read.
-
-    Raises BodyError, PackagingError.
+    `files`: each is FILE or FILE=WEIGHT; by default, the warm_up requests of the model of
+    `variant`, or of the first variant, and without them its golden request.
     """
-    if not files:
-        files = _list_model_requests(loaded, variant)
     bodies: list[Body] = []
     names = []
-    for option in files:
+    for option in files or _list_model_requests(loaded, variant):
         file, weight = _parse_weight(option)
         read_bodies = load_body_file(file, content_type=content_type, weight=weight)
         bodies += read_bodies
         share = f", weight {weight:g}" if weight != 1 else ""
         names.append(f"{len(read_bodies)} of {file.name} ({read_bodies[0].content_type}{share})")
-    return bodies, names
+    return bodies, tuple(names)
 
 
 def _parse_weight(option: str) -> tuple[Path, float]:
@@ -114,10 +109,10 @@ def _read_captured_bodies(file: Path, content: bytes) -> Iterator[Body]:
         try:
             request = read_line(line, file=str(file), number=number)
         except AnswerAloneError:
-            continue  # only answers were captured there
+            continue  # only responses were captured there
         except CaptureLineError as error:
             raise BodyError(f"{file}, line {number}: {error}") from None
-        # A request sent again is not a part of the trace in which it was captured.
+        # A request sent again isn't part of the trace in which it was captured.
         attributes = split_trace(request.custom_attributes or "")[0]
         yield Body(
             content=request.body,

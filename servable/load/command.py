@@ -16,22 +16,23 @@ from servable.project.completion import complete_environments
 @click.argument("what", metavar="[ENV|URL]", required=False, shell_complete=complete_environments)
 @add_options(OPTIONS)
 def load(what: str | None, folder: str, **values: Any) -> int:
-    """Measure how much load ENV takes: users are added until throughput no longer grows.
+    """Measure how much load ENV sustains: users are added until throughput no longer grows.
 
     Ctrl-C ends the test and keeps the complete steps.
     """
     options = LoadOptions(**values)
+    if options.joined and what:
+        raise click.UsageError(
+            "--join takes ENV and all options but --locustfile from the other computer"
+        )
     if options.joined:
-        if what:
-            raise click.UsageError(
-                "--join takes ENV and all options but --locustfile from the other computer"
-            )
         from servable.load.load_generator import join_load_test
 
         join_load_test(*options.joined, options.locustfile)
         return 0
+    if not what:
+        raise click.UsageError("give an environment or an address, as `servable load prod`")
     check_combinations(what, options)
-    assert what is not None  # checked
     enable_ctrl_c()
     from servable.load.run import run_load_test
 

@@ -19,22 +19,22 @@ from servable.measured.precision import find_bin
 Held = Literal["met", "cannot be told", "NOT met"]
 _BY_WEIGHT: tuple[Held, ...] = ("met", "cannot be told", "NOT met")
 _EXIT_CODES: dict[Held, int] = {"met": 0, "NOT met": 1, "cannot be told": 3}
-# A false "met" comes in at most one run of a hundred, and so does a false "NOT met". MLPerf's loadgen
-# decides at 99 % too.
+# At most one run of a hundred is a false "met", and at most one a false "NOT met". MLPerf's loadgen decides
+# at 99 %, too.
 CONFIDENCE = 0.99
-# Two of 1,000 may be slow, and from two nobody sees whether they come together: docs/verdicts.md.
+# Of 1,000 requests, two may be slow, and two don't show whether slow requests cluster: docs/verdicts.md.
 _LEAST_REQUESTS = 2000
-# A collector's pauses come every few seconds. 30 s contain three that are too long, or by chance none, and
-# passed in 7 % of made-up runs; 120 s in less than 1 %.
+# A garbage collector pauses every few seconds. Runs of 30 s, which may contain no pause by chance, passed
+# falsely in 7 % of simulations; runs of 120 s in less than 1 %.
 _LEAST_SECONDS = 120.0
-# The variance of fewer blocks says little.
+# The variance of fewer blocks is too uncertain.
 _LEAST_BLOCKS = 8
-# The share of the slowest twentieth is compared in blocks of at most a 24th of the run: longer blocks are so
-# few that the largest variance of all lengths would be too large by chance.
+# The share of the slowest twentieth is compared in blocks of at most a 24th of the run. There are so few
+# longer blocks that the largest variance of all lengths would be too large by chance.
 _SHARE_BLOCKS = 24
-# So many groups tell their size to a quarter (2.326 / sqrt(100)), with 99 % confidence.
+# From so many groups, their size is known within a quarter (2.326 / sqrt(100)), with 99 % confidence.
 _MANY_GROUPS = 100
-# 33 hours of the shortest run; who waits longer than that would rather lower the rate.
+# 33 hours, for the shortest run: a lower rate is then the better choice.
 _MOST_TIMES_LONGER = 1000.0
 
 
@@ -44,38 +44,29 @@ def fill_in_traffic(environment: Environment, options: LoadOptions) -> LoadOptio
     The options' own values take precedence. Raises click.UsageError if a value is missing.
     """
     peak_rps = environment.traffic.peak_rps
-    rates = options.rates or ((peak_rps,) if peak_rps else None)
+    rates = options.rates or ((peak_rps,) if peak_rps else ())
     p99_ms = options.p99_ms or environment.alarms.p99_latency_ms
-    missing = [
-        f"{key} in ENV's file, or {option}"
-        for value, key, option in (
-            (rates, "traffic.peak_rps", "--rates"),
-            (p99_ms, "alarms.p99_latency_ms", "--p99-ms"),
-        )
-        if not value
-    ]
+    missing = [] if rates else ["traffic.peak_rps in ENV's file, or --rates"]
+    missing += [] if p99_ms else ["alarms.p99_latency_ms in ENV's file, or --p99-ms"]
     if missing:
         raise click.UsageError(
             f"--gate: the expected traffic is unknown; set {'; and '.join(missing)}"
         )
-    # Each step takes its whole time.
-    seconds = compute_step_seconds(options.step_seconds, rates or (math.inf,))
+    # No step ends early.
+    seconds = compute_step_seconds(options.step_seconds, rates)
     return dataclasses.replace(
         options, rates=rates, p99_ms=p99_ms, least_seconds=seconds, step_seconds=seconds
     )
 
 
 def compute_step_seconds(seconds: float, rates: Sequence[float]) -> float:
-    """Return the length of a load step: `seconds`, or longer if the gate needs more to decide.
-
-    The gate needs a minimum duration and a minimum number of requests.
-    """
+    """Return `seconds`, or the longer duration of a load step that the gate needs to decide."""
     return max(seconds, _LEAST_SECONDS, *(math.ceil(_LEAST_REQUESTS / rate) for rate in rates))
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateVerdict:
-    """The verdict over all rates, and a line of text for each rate."""
+    """The verdict on all rates, and a line of text for each rate."""
 
     held: Held
     lines: tuple[str, ...]
@@ -90,42 +81,32 @@ class GateVerdict:
 
 
 def evaluate_gate(curve: LoadCurve, objective: Objective) -> GateVerdict:
-    """Return "met" if every step is met and "NOT met" if any step isn't.
-
-    Otherwise the verdict is "cannot be told", that is, inconclusive.
-    """
+    """Return the worst verdict of the steps, of which "cannot be told" means inconclusive."""
     if not curve.steps:
         return GateVerdict(held="cannot be told", lines=("gate: nothing was measured",))
-    judged = [_evaluate_step(step, objective) for step in curve.steps]
-    lines = [
-        _format_line(step, objective, *each) for step, each in zip(curve.steps, judged, strict=True)
-    ]
-    worst = max((held for held, _ in judged), key=_BY_WEIGHT.index)
-    return GateVerdict(held=worst, lines=tuple(lines))
-
-
-def _format_line(step: LoadStep, objective: Objective, held: Held, why: str) -> str:
-    p99_ms = step.latencies.p99_ms if step.latencies.count else math.nan
-    shown = (
-        f"{step.load:g} requests/s: p99 {p99_ms:.1f} ms, at most {objective.most_ms:g}; "
-        f"{100 * step.failed_share:.2g} % failed, at most {100 * objective.most_failed_share:g}"
-    )
-    return "; ".join(filter(None, (f"gate: {held}, {shown}", why)))
+    worst, lines = 0, []
+    for step in curve.steps:
+        held, why = _evaluate_step(step, objective)
+        worst = max(worst, _BY_WEIGHT.index(held))
+        line = (
+            f"gate: {held}, {step.load:g} requests/s: p99 {step.latencies.p99_ms:.1f} ms, at most "
+            f"{objective.most_ms:g}; {100 * step.failed_share:.2g} % failed, at most "
+            f"{100 * objective.most_failed_share:g}"
+        )
+        lines.append(f"{line}; {why}" if why else line)
+    return GateVerdict(held=_BY_WEIGHT[worst], lines=tuple(lines))
 
 
 def _evaluate_step(step: LoadStep, objective: Objective) -> tuple[Held, str]:
     """Return (verdict, reason) for one step.
 
-    The lateness of a request that was sent late counts as latency, so it can only worsen the
-    verdict.
+    A request's lateness is part of its latency, so it can only worsen the verdict.
     """
-    meant = step.load * step.seconds
-    # Random arrivals differ from their mean by chance, four standard deviations hardly ever.
-    if step.request_count < meant - 4 * math.sqrt(meant):
-        return (
-            "cannot be told",
-            f"only {step.request_count} of {meant:.0f} requests were sent: raise --processes",
-        )
+    planned = step.load * step.seconds
+    # The number of random arrivals hardly ever deviates by four standard deviations.
+    if step.request_count < planned - 4 * math.sqrt(planned):
+        why = f"only {step.request_count} of {planned:.0f} requests were sent: raise --processes"
+        return "cannot be told", why
     slow = EventCount(
         step.latencies.select_above(objective.most_ms).count,
         step.latencies.count,
@@ -140,13 +121,11 @@ def _evaluate_step(step: LoadStep, objective: Objective) -> tuple[Held, str]:
         return failing, "too many requests failed"
     behind = is_overloaded(step)
     if behind or slowness == "NOT met":
-        why = "answers fall behind what is sent" if behind else "too slow"
-        # By its own slowness, or by the lateness of the generator.
-        return (
-            ("NOT met", why)
-            if step.rejection is None
-            else ("cannot be told", f"{why}; {step.rejection}")
-        )
+        why = "responses fall behind the requests" if behind else "too slow"
+        if step.rejection is None:
+            return "NOT met", why
+        # The generator's lateness may be the cause.
+        return "cannot be told", f"{why}; {step.rejection}"
     if failing == slowness == "met":
         return "met", ""
     if slowness == "met":
@@ -158,39 +137,32 @@ def _evaluate_step(step: LoadStep, objective: Objective) -> tuple[Held, str]:
 
 @dataclass(frozen=True)
 class Grouping:
-    """How strongly requests cluster: `size` of them tell as much as one independent request."""
+    """How strongly requests cluster: `size` of them are worth one independent request."""
 
     size: float = 1.0
     groups: float = math.inf
     """Number of groups from which `size` was estimated."""
 
     @classmethod
-    def from_counts(cls, counts: Sequence[int]) -> "Grouping":
-        """Estimate the group size from the number of events in each half second."""
-        return cls._estimate(np.array(counts, float), None, _LEAST_BLOCKS)
-
-    @classmethod
-    def from_shares(cls, counts: Sequence[int], answered: Sequence[int]) -> "Grouping":
-        """Estimate the group size from the share of events in each half second.
-
-        The share doesn't depend on how many requests arrive in it.
-        """
-        return cls._estimate(np.array(counts, float), np.array(answered, float), _SHARE_BLOCKS)
-
-    @classmethod
-    def _estimate(
-        cls, counts: NDArray[np.float64], answered: NDArray[np.float64] | None, least: int
+    def from_counts(
+        cls, events: Sequence[int], responses: Sequence[int] | None = None
     ) -> "Grouping":
-        """Compare the variance of the number of events with that of independent events.
+        """Estimate the group size from the events in each half second.
 
-        Requests that a stall makes slow cluster, so their number varies more, by this factor. The
-        factor is 1 where chance alone explains the variance: a larger one would arise by chance
-        in one of a hundred runs. Blocks of several lengths are compared, since a stall may
-        outlast one block; the largest factor counts. Source: Kish, Survey Sampling, 1965, section
-        8.2.
+        Requests that a stall makes slow cluster, so their number varies more than that of
+        independent events, by this factor. The factor is 1 where chance alone explains the
+        variance: a larger one would arise by chance in one of a hundred runs. Blocks of several
+        lengths are compared, since a stall may outlast one block; the largest factor counts.
+        Source: Kish, Survey Sampling, 1965, section 8.2.
+
+        `responses`: compare the events' share of these, which doesn't depend on the arrivals.
         """
+        counts, share = np.array(events, float), 0.0
         largest, total = 1.0, float(counts.sum())
-        share = total / answered.sum() if answered is not None and answered.any() else 0.0
+        answered = None if responses is None else np.array(responses, float)
+        if answered is not None and answered.any():
+            share = total / answered.sum()
+        least = _LEAST_BLOCKS if answered is None else _SHARE_BLOCKS
         while len(counts) >= least and counts.any():
             free, mean = len(counts) - 1, float(counts.mean())
             expected = mean if answered is None else share * answered
@@ -203,11 +175,10 @@ class Grouping:
         return cls(largest, total / largest if largest > 1 else math.inf)
 
     def compute_upper_bound(self, longer: float = 1.0) -> float:
-        """Return the upper end of the interval of the size, for a run `longer` times as long.
+        """Return an upper bound of the size, for a run `longer` times as long.
 
-        The interval assumes groups of exponential lengths. It is a 99 % bound if there are few
-        groups. It is a 95 % bound if there are many, because their size is the largest over many
-        block lengths and so tends to be too large.
+        It assumes groups of exponential lengths, with 99 % confidence, or 95 % for many groups:
+        their size is the largest over many block lengths and so tends to be too large.
         """
         groups = self.groups * longer
         quantile = 1.645 if groups >= _MANY_GROUPS else 2.326
@@ -229,10 +200,10 @@ def _group_slow(step: LoadStep, most_ms: float) -> Grouping:
     slow = Grouping.from_counts([tail.select_above(most_ms).count for tail in step.tails])
     if not any(step.answered):
         return slow
-    slowest = Grouping.from_shares([tail.count for tail in step.tails], step.answered)
+    slowest = Grouping.from_counts([tail.count for tail in step.tails], step.answered)
     alike = slowest.size > 1 and slowest.size >= slow.size / 2
     if alike and (slowest.groups >= _MANY_GROUPS or slowest.compute_upper_bound() >= slow.size):
-        # A queue: both come together in the same way, and the slowest twentieth tells better how.
+        # Both cluster alike, as in a queue, and the slowest twentieth shows it more precisely.
         return slowest
     return slow if slow.compute_upper_bound() >= slowest.compute_upper_bound() else slowest
 
@@ -245,7 +216,7 @@ class EventCount:
     number: int
     grouping: Grouping = Grouping()
     unsure: int = 0
-    """Latencies within 1 % of the objective among the others: they count in no verdict's favour."""
+    """Further latencies within 1 % of the objective: they count in no verdict's favor."""
 
     def evaluate(self, allowed: float, longer: float = 1.0) -> Held:
         """Return whether the events show a share of at most `allowed`.
@@ -256,11 +227,9 @@ class EventCount:
         number = math.floor(self.number * longer / together)
         most = (self.count + self.unsure) * longer / together
         # A part of a group counts as a whole one, unless many groups show their size.
-        many = self.grouping.groups * longer >= _MANY_GROUPS
-        if (
-            evaluate_share(most if many and together > 1 else math.ceil(most), number, allowed)
-            == "met"
-        ):
+        if together == 1 or self.grouping.groups * longer < _MANY_GROUPS:
+            most = math.ceil(most)
+        if evaluate_share(most, number, allowed) == "met":
             return "met"
         fewest = evaluate_share(int(self.count * longer / together), number, allowed)
         return "NOT met" if fewest == "NOT met" else "cannot be told"
@@ -269,8 +238,9 @@ class EventCount:
 def evaluate_share(count: float, number: int, allowed: float) -> Held:
     """Return whether the requests show a share of at most `allowed`, with 99 % confidence.
 
-    `count` of `number` requests had the event. If each request is slow independently, a share of
-    exactly `allowed` is called met in at most one run of a hundred, and not met in as many.
+    `count` of `number` requests had the event. If requests are independent, a share of exactly
+    `allowed` is "met" in at most one run of a hundred, and "NOT met" in at most one, too.
+
     Source: the early stopping of MLPerf's loadgen,
     https://github.com/mlcommons/inference_policies/blob/master/inference_rules.adoc (2026-11-23).
     """
@@ -288,37 +258,31 @@ def _compute_tail_probability(count: float, number: int, share: float) -> float:
     of the probability is interpolated.
     """
     log, log_not, whole = math.log(share), math.log1p(-share), math.lgamma(number + 1)
-    terms = [
-        math.exp(
-            whole
-            - math.lgamma(k + 1)
-            - math.lgamma(number - k + 1)
-            + k * log
-            + (number - k) * log_not
-        )
-        for k in range(min(math.ceil(count), number) + 1)
-    ]
+
+    def compute_probability(k: int) -> float:
+        ways = whole - math.lgamma(k + 1) - math.lgamma(number - k + 1)
+        return math.exp(ways + k * log + (number - k) * log_not)
+
+    terms = [compute_probability(k) for k in range(min(math.ceil(count), number) + 1)]
     least, part = math.fsum(terms[: math.floor(count) + 1]), count - math.floor(count)
     return math.pow(least, 1 - part) * math.pow(math.fsum(terms), part)
 
 
 def _explain_uncertainty(events: EventCount, allowed: float, what: str, step: LoadStep) -> str:
-    """Describe what was measured, and how long a run would decide if the share stays the same."""
+    """Describe the events, and how long a run would decide if their share stays the same."""
     seen = f"{events.count:,} of {events.number:,} requests {what}"
     if events.unsure:
         seen += f", {events.unsure:,} within 1 % of the objective"
     if (together := events.grouping.compute_upper_bound()) > 1:
         independent = max(1, math.floor(events.number / together))
-        seen += f"; they come together and tell as much as {independent:,} independent ones"
-    # At the limit no number of requests tells.
+        seen += f"; they cluster, and are worth {independent:,} independent requests"
+    # At the limit, no number of requests decides.
     tells = events.count + events.unsure < allowed * events.number
     longer = 1.0
     while tells and longer < _MOST_TIMES_LONGER:
         longer *= 1.1
         if events.evaluate(allowed, longer) == "met":
             seconds = math.ceil(step.seconds * longer)
-            minutes = math.ceil(seconds / 60)
-            return (
-                f"{seen}; at that share {minutes:,} minutes would suffice: --step-seconds {seconds}"
-            )
+            minutes = f"{math.ceil(seconds / 60):,} minutes"
+            return f"{seen}; at that share {minutes} would suffice: --step-seconds {seconds}"
     return f"{seen}, about as many as are allowed"

@@ -51,31 +51,30 @@ class LoadGenerator:
 
         Raises LoadError.
 
-        `listen`: address where processes join with `servable load --join`. The connection is
-        unencrypted, so use a private network. Port 0 selects any free port. None: start the
-        processes here.
+        `listen`: address where processes join with `servable load --join`; None: start the
+        processes here. The connection is unencrypted, so use a private network. Port 0 selects
+        any free port, and `on_listen` is called with the address.
 
         `locustfile`: file with the user classes; None: users that send `bodies`.
 
         `variables`: environment of the processes; None: that of this process.
         """
-        self._variables = None if variables is None else dict(variables)
-        self._file = [] if locustfile is None else [str(locustfile.resolve())]
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
+        self._variables, self._locustfile = variables, locustfile
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
         self._workers: list[subprocess.Popen[bytes]] = []
         host, port = listen or (LOCALHOST, 0)
         alone = processes == 1 and listen is None
-        self._head = self._start(
-            *(["alone"] if alone else ["master", host, str(port), str(processes)])
-        )
+        self._head = self._start("alone" if alone else "master", host, port, processes)
         try:
             if not alone:
                 port = self._read("port")
+            if listen:
                 on_listen(host, port)
-            if not alone and listen is None:
-                self._workers = [self._start("worker", host, str(port)) for _ in range(processes)]
+            elif not alone:
+                for _ in range(processes):
+                    self._workers.append(self._start("worker", host, port, processes))
             self.set_target(target, bodies, loop=loop)
-        except BaseException:  # Ctrl-C while waiting leaves nothing either
+        except BaseException:  # Ctrl-C while waiting leaves no process, either
             self.close()
             raise
 
@@ -112,14 +111,14 @@ class LoadGenerator:
         for process in (self._head, *self._workers):
             for pipe in (process.stdin, process.stdout):
                 if pipe:
-                    with suppress(OSError):  # it ended first
+                    with suppress(OSError):  # the process ended first
                         pipe.close()
             try:
                 process.wait(_END_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        self._words.close()
+        self._log.close()
 
     def __enter__(self) -> Self:
         return self
@@ -127,12 +126,12 @@ class LoadGenerator:
     def __exit__(self, *failure: object) -> None:
         self.close()
 
-    def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+    def _start(self, role: str, host: str, port: int, processes: int) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
-            [*_MODULE, *arguments, *self._file],
+            _build_command(role, host, port, processes, self._locustfile),
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE if arguments[0] != "worker" else subprocess.DEVNULL,
-            stderr=self._words,
+            stdout=subprocess.PIPE if role != "worker" else subprocess.DEVNULL,
+            stderr=self._log,
             env=self._variables,
             process_group=0,  # Ctrl-C goes to this process, which ends the others
         )
@@ -151,7 +150,7 @@ class LoadGenerator:
             try:
                 message = json.loads(line)
             except ValueError:
-                continue  # the rest of a line over which this process was interrupted, or a locustfile's
+                continue  # printed by a locustfile, or cut off by Ctrl-C
             if "error" in message:
                 raise LoadError(message["error"])
             if wanted in message:
@@ -161,10 +160,14 @@ class LoadGenerator:
         raise self._build_end_error()
 
     def _build_end_error(self) -> LoadError:
-        self._words.seek(0)
-        lines = self._words.read().decode(errors="replace").splitlines()[-10:]
-        log = "\n".join(["", *lines]) if lines else ""
-        return LoadError(f"the load generator's process has ended.{log}")
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").splitlines()[-10:]
+        return LoadError("\n".join(["the load generator's process has ended.", *lines]))
+
+
+def _build_command(role: str, host: str, port: int, processes: int, file: Path | None) -> list[str]:
+    command = [*_MODULE, role, host, str(port), str(processes)]
+    return command if file is None else [*command, str(file.resolve())]
 
 
 def join_load_test(host: str, port: int, locustfile: Path | None = None) -> None:
@@ -172,12 +175,8 @@ def join_load_test(host: str, port: int, locustfile: Path | None = None) -> None
 
     Returns when the process ends. Raises KeyboardInterrupt.
     """
-    file = [] if locustfile is None else [str(locustfile.resolve())]
-    worker = subprocess.Popen(
-        [*_MODULE, "worker", host, str(port), *file],
-        stdin=subprocess.PIPE,
-        process_group=0,
-    )
+    command = _build_command("worker", host, port, 1, locustfile)
+    worker = subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)
     try:
         worker.wait()
     finally:

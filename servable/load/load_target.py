@@ -3,13 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import numpy as np
-
-# SageMaker answers within 60 s or not at all.
-# Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
-TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +16,6 @@ class Body:
     """Relative frequency among the bodies."""
     custom_attributes: str | None = None
     accept: str | None = None
-    """The Accept header; None: none is sent."""
     target_model: str | None = None
     """A model of a multi-model endpoint."""
 
@@ -30,43 +25,37 @@ class LoadTarget:
     """An address that accepts POST requests. Raises ValueError for an invalid address."""
 
     url: str
-    """Whole, as http://127.0.0.1:8080/invocations."""
+    """The whole address, such as http://127.0.0.1:8080/invocations."""
     headers: dict[str, str] = field(default_factory=dict)
-    """Beside those of the body."""
+    """Sent in addition to the body's headers."""
     signing_region: str | None = None
-    """Requests are signed for SageMaker there, with the credentials of the environment."""
-    timeout_seconds: float = TIMEOUT_SECONDS
+    """Requests are signed for SageMaker in this Region, with the environment's credentials."""
+    # SageMaker responds within 60 s or not at all.
+    # Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
+    timeout_seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        if self.url_parts.scheme not in ("http", "https") or not self.url_parts.hostname:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(
-                f"{self.url}: give a whole address, as http://127.0.0.1:8080/invocations"
+                f"{self.url}: give a whole address, such as http://127.0.0.1:8080/invocations"
             )
-
-    @property
-    def url_parts(self) -> SplitResult:
-        return urlsplit(self.url)
 
     @property
     def origin(self) -> str:
         """Return the scheme, host, and port, such as http://127.0.0.1:8080."""
-        return f"{self.url_parts.scheme}://{self.url_parts.netloc.rpartition('@')[2]}"
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
     @property
     def base_url(self) -> str:
-        """Return the URL without /invocations, for Locust's `host`.
-
-        For a URL that doesn't end with /invocations, return its origin.
-        """
+        """Return the URL without /invocations, for Locust's `host`; otherwise the origin."""
         end = "/invocations"
         return self.url.removesuffix(end) if self.url.endswith(end) else self.origin
 
 
 def build_container_target(url: str) -> LoadTarget:
-    """Return the target for a container, from the address that `servable serve` prints.
-
-    If the URL has a path, it is used as it is; otherwise /invocations is appended.
-    """
+    """Return the target for a container, with /invocations if the URL has no path."""
     whole = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/invocations"
     return LoadTarget(url=whole)
 
@@ -74,20 +63,15 @@ def build_container_target(url: str) -> LoadTarget:
 def build_endpoint_target(
     name: str, *, region: str, runtime_url: str, variant: str | None = None
 ) -> LoadTarget:
-    """Return the target for a deployed endpoint, with signed requests as boto3 sends them.
-
-    `runtime_url`: URL of the SageMaker runtime API.
-    """
-    headers = {"X-Amzn-SageMaker-Target-Variant": variant} if variant else {}
+    """Return the target for a deployed endpoint. `runtime_url`: URL of the SageMaker runtime API."""
     return LoadTarget(
         url=f"{runtime_url.rstrip('/')}/endpoints/{name}/invocations",
-        headers=headers,
+        headers={"X-Amzn-SageMaker-Target-Variant": variant} if variant else {},
         signing_region=region,
     )
 
 
 Arrivals = Literal["poisson", "constant"]
-_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,12 +79,14 @@ class Pace:
     """The duration of a load step and the distribution of its arrivals."""
 
     warm_up_seconds: float = 2.0
-    """Connections are opened and queues fill; in no number."""
+    """Connections are opened and queues fill; excluded from every number."""
     least_seconds: float = 4.0
-    """Two seconds can be known within 5 % by chance."""
+    """In less time, throughput can seem known within 5 % by chance."""
     most_seconds: float = 30.0
-    """A percentile that is not known within 5 % by then is reported as unknown."""
     arrivals: Arrivals = "poisson"
+
+
+_AT_ONCE = 1024
 
 
 def generate_arrival_times(rate_rps: float, arrivals: Arrivals, seed: int) -> Iterator[float]:
@@ -111,9 +97,8 @@ def generate_arrival_times(rate_rps: float, arrivals: Arrivals, seed: int) -> It
     gap, now = 1 / rate_rps, 0.0
     random = np.random.default_rng(seed)
     while True:
-        gaps = np.full(_AT_ONCE, gap)
-        if arrivals == "poisson":
-            gaps = random.exponential(gap, _AT_ONCE)
+        constant = arrivals == "constant"
+        gaps = np.full(_AT_ONCE, gap) if constant else random.exponential(gap, _AT_ONCE)
         moments = now + np.cumsum(gaps)
         yield from moments.tolist()
         now = float(moments[-1])

@@ -1,8 +1,7 @@
 """Run a load test: choose the loads, measure the steps, and watch a local target.
 
-The CPU and memory of a target on this computer are watched. The load rises until more load brings
-no more throughput; then loads around the knee are measured. This is AWS's method: users are added
-until the throughput stays flat.
+The load rises until more load brings no more throughput; then loads around the knee are measured.
+This is AWS's method: users are added until the throughput stays flat.
 
 Source: https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
 """
@@ -11,10 +10,9 @@ import dataclasses
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import psutil
@@ -24,11 +22,10 @@ from servable.load.load_target import Pace
 from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget, Usage
 from servable.load.objective import Objective, is_overloaded
 
-# Flat: twice the load, less than this much more throughput.
+# The curve is flat if a multiple of the load brings less than this much more throughput.
 _FLAT_SHARE = 1.05
-# Nothing is learnt from a target that mostly fails, or is this many times too slow.
+# A target that mostly fails isn't measured further.
 _FAILING_SHARE = 0.5
-_TOO_SLOW = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,28 +38,24 @@ class Schedule:
     growth: float = 2.0
     """Doubling reaches any load in a few steps."""
     finest: float = 1.1
-    """Loads around the knee are at most so far apart; users at least 1."""
+    """Maximum ratio of neighboring loads around the knee; users differ by at least 1."""
     objective: Objective | None = None
     fixed: tuple[float, ...] = ()
-    """These loads and no others, in this order."""
+    """Only these loads, in this order."""
     further: int = 0
-    """Most loads after `fixed`, each higher, while the objective is met and throughput grows."""
+    """Maximum loads after `fixed`, each higher, while the objective is met and throughput grows."""
 
     def choose_next_load(self, steps: Sequence[LoadStep]) -> float | None:
-        """Return the next load, or None if the test is done.
-
-        If it is done, `describe_end(steps)` returns the reason.
-        """
+        """Return the next load; None if the test is done (`describe_end` returns the reason)."""
+        if len(steps) < len(self.fixed):
+            return self.fixed[len(steps)]
         if self.fixed:
-            number = len(steps)
-            return (
-                self.fixed[number] if number < len(self.fixed) else self._choose_further_load(steps)
-            )
+            return self._choose_further_load(steps)
         if not steps:
             return self.first
         by_load = sorted(steps, key=lambda step: step.load)
         if not self._is_top(by_load) and by_load[-1].load < self.most:
-            return self._round_load(min(self.most, by_load[-1].load * self.growth))
+            return self._raise_load(by_load[-1])
         return self._choose_load_between(by_load)
 
     def _choose_further_load(self, steps: Sequence[LoadStep]) -> float | None:
@@ -73,9 +66,10 @@ class Schedule:
             return None
         if before and last.throughput_rps.value < _FLAT_SHARE * before[0].throughput_rps.value:
             return None
-        return self._round_load(min(self.most, last.load * self.growth))
+        return self._raise_load(last)
 
     def describe_end(self, steps: Sequence[LoadStep]) -> str:
+        """Return "failing", "saturated", or "done"."""
         by_load = sorted(steps, key=lambda step: step.load)
         if by_load and by_load[-1].failed_share > _FAILING_SHARE:
             return "failing"
@@ -85,99 +79,54 @@ class Schedule:
         last = by_load[-1]
         if last.rejection is not None or last.failed_share > _FAILING_SHARE:
             return True
-        if self.objective:
-            latency = last.latencies.compute_percentile_ms(self.objective.percent)
-            if latency > _TOO_SLOW * self.objective.most_ms:
-                return True
-            if self.objective.is_met_by(last):
-                # Flat or not: the load that breaks the objective is still to come. What is flat
-                # and meets it may stay so for ever.
-                return self._is_flat(by_load) and len(by_load) > 1 and self._is_flat(by_load[:-1])
+        if self.objective and self.objective.is_met_by(last):
+            # The load that breaks the objective is still to come. If the curve is flat twice, it may
+            # never come.
+            return self._is_flat(by_load) and len(by_load) > 1 and self._is_flat(by_load[:-1])
         return self._is_flat(by_load)
 
     def _is_flat(self, by_load: Sequence[LoadStep]) -> bool:
-        if self.loop == "open":
-            return is_overloaded(by_load[-1])
         last = by_load[-1]
+        if self.loop == "open":
+            return is_overloaded(last)
         below = [step for step in by_load if step.load <= last.load / self.growth]
-        if not below:
-            return False
-        return last.throughput_rps.value < _FLAT_SHARE * below[-1].throughput_rps.value
+        return bool(below) and (
+            last.throughput_rps.value < _FLAT_SHARE * below[-1].throughput_rps.value
+        )
 
     def _choose_load_between(self, by_load: Sequence[LoadStep]) -> float | None:
         """Return the geometric mean of the last sustained load and the next load.
 
         Returns None if there is nothing left to measure between them.
         """
-        borne = self._find_last_sustained(by_load)
-        if borne is None or borne == len(by_load) - 1:
-            return None
-        low, high = by_load[borne].load, by_load[borne + 1].load
-        if high / low <= self.finest:
-            return None
-        middle = self._round_load(math.sqrt(low * high))
-        return middle if low < middle < high else None
-
-    def _find_last_sustained(self, by_load: Sequence[LoadStep]) -> int | None:
-        """Return the index of the highest load below the first that isn't sustained.
-
-        Returns None if the lowest load isn't sustained.
-        """
         if self.objective:
-            met = [self.objective.is_met_by(step) for step in by_load]
+            sustained = [self.objective.is_met_by(step) for step in by_load]
         elif self.loop == "open":
-            met = [not is_overloaded(step) for step in by_load]
+            sustained = [not is_overloaded(step) for step in by_load]
         else:
             most = max(step.throughput_rps.value for step in by_load)
-            met = [step.throughput_rps.value < 0.95 * most for step in by_load]
-        if not met[0]:
+            sustained = [step.throughput_rps.value < 0.95 * most for step in by_load]
+        broken = sustained.index(False) if False in sustained else 0
+        if not broken:
             return None
-        return met.index(False) - 1 if False in met else len(met) - 1
+        low, high = by_load[broken - 1].load, by_load[broken].load
+        middle = self._round_load(math.sqrt(low * high))
+        return middle if high / low > self.finest and low < middle < high else None
+
+    def _raise_load(self, last: LoadStep) -> float:
+        return self._round_load(min(self.most, last.load * self.growth))
 
     def _round_load(self, load: float) -> float:
         return float(round(load)) if self.loop == "closed" else load
 
 
-# The kernel walks all pages of a process for it: more often it would cost too much.
-_MEMORY_SECONDS = 2.0
-_LOOK_SECONDS = 0.5
-# Lowers the endpoint's CPU share to a third: the generator comes first, and beside other work on this
-# computer the endpoint still gets a share.
+# Lowers the endpoint's CPU share to a third: the generator has priority, and the endpoint still gets a
+# share if other programs run.
 _NICENESS = 5
 
 
-class UsageWatch:
-    """The CPU and memory use of a process tree between the calls of `sample()`."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._looks: list[tuple[float, float]] = []
-        self._memory_mib, self._memory_at = 0.0, float("-inf")
-
-    def sample(self) -> None:
-        now = time.monotonic()
-        if self._looks and now - self._looks[-1][0] < _LOOK_SECONDS:
-            return
-        processes = _list_processes(self._pid)
-        self._looks.append((now, sum(_read_each(processes, _read_cpu_seconds))))
-        if now - self._memory_at >= _MEMORY_SECONDS:
-            self._memory_at = now
-            self._memory_mib = max(self._memory_mib, sum(_read_each(processes, _read_pss_mib)))
-
-    def compute_usage(self) -> Usage | None:
-        """Return the usage; None if there were fewer than two samples."""
-        if len(self._looks) < 2:
-            return None
-        (began, before), (ended, after) = self._looks[0], self._looks[-1]
-        # A process that ended meanwhile has taken its time with it.
-        cores = max(0.0, after - before) / (ended - began)
-        return Usage(cpu_cores=cores, memory_mib=self._memory_mib)
-
-
 def lower_priority(pid: int, *, entirely: bool = False) -> None:
-    """Lower the priority of a process and its children.
-
-    On Linux, the priority of each of their threads is lowered.
+    """Lower the priority of a process and its children; on Linux, of each of their threads.
 
     `entirely`: run only when nothing else needs a core (SCHED_IDLE). On a busy computer, such an
     endpoint stops responding, so use this only on a quiet one.
@@ -203,30 +152,37 @@ def _list_processes(pid: int) -> list[psutil.Process]:
         return []
 
 
-def _read_each(
-    processes: Sequence[psutil.Process], read: Callable[[psutil.Process], float]
-) -> Iterator[float]:
-    for process in processes:
-        with suppress(psutil.Error):  # it has ended
-            yield read(process)
+# The kernel walks all pages of a process for each sample.
+_SAMPLE_SECONDS = 1.0
 
 
-def _read_cpu_seconds(process: psutil.Process) -> float:
-    return float(sum(process.cpu_times()[:2]))
+class UsageWatch:
+    def __init__(self, pid: int) -> None:
+        """Watch the CPU and memory of a process and its children from the first `sample()` on."""
+        self._pid = pid
+        self._samples: list[tuple[float, float, float]] = []
 
+    def sample(self) -> None:
+        now, cpu_seconds, memory_mib = time.monotonic(), 0.0, 0.0
+        if self._samples and now - self._samples[-1][0] < _SAMPLE_SECONDS:
+            return
+        for process in _list_processes(self._pid):
+            with suppress(psutil.Error):  # it has ended
+                cpu_seconds += sum(process.cpu_times()[:2])
+                # A shared page counts in equal parts for its processes. macOS has no such number, but
+                # that of the process's own pages. Source: proc(5).
+                memory = process.memory_full_info()
+                memory_mib += getattr(memory, "pss", memory.uss) / 1024**2
+        self._samples.append((now, cpu_seconds, memory_mib))
 
-def _read_pss_mib(process: psutil.Process) -> float:
-    """Return the proportional set size in MiB.
-
-    Each shared page counts in equal parts for the processes that share it. On macOS, return only
-    the process's own pages. Source: proc(5).
-    """
-    memory = process.memory_full_info()
-    return float(getattr(memory, "pss", memory.uss)) / 1024**2  # macOS: its own pages
-
-
-Kept = Callable[[LoadCurve], None]
-Progress = Callable[[LoadCurve, float, dict[str, Any]], None]
+    def compute_usage(self) -> Usage | None:
+        """Return the usage; None if there were fewer than two samples."""
+        if len(self._samples) < 2:
+            return None
+        times, cpu_seconds, memory_mib = zip(*self._samples, strict=True)
+        # The CPU time of a process that ended meanwhile is missing.
+        cores = max(0.0, cpu_seconds[-1] - cpu_seconds[0]) / (times[-1] - times[0])
+        return Usage(cpu_cores=cores, memory_mib=max(memory_mib))
 
 
 def measure_curve(
@@ -237,8 +193,8 @@ def measure_curve(
     *,
     target_pid: int | None = None,
     attempts: int = 2,
-    kept: Kept = lambda curve: None,
-    progress: Progress = lambda curve, load, found: None,
+    kept: Callable[[LoadCurve], None] = lambda curve: None,
+    progress: Callable[[LoadCurve, float, dict[str, Any]], None] = lambda curve, load, found: None,
 ) -> LoadCurve:
     """Measure every step and return the load curve. Raises LoadError.
 
@@ -250,32 +206,26 @@ def measure_curve(
     kept.
     """
     curve = LoadCurve(asked=asked, loop=schedule.loop, steps=(), ended="interrupted")
+    watch: UsageWatch | None = None
+
+    def report(found: dict[str, Any]) -> None:
+        assert load is not None  # a step runs
+        if watch and found["seconds"] > 0:
+            watch.sample()
+        progress(curve, load, found)
+
     try:
         while (load := schedule.choose_next_load(curve.steps)) is not None:
             for left in reversed(range(attempts)):
                 watch = UsageWatch(target_pid) if target_pid else None
-                step = generator.run_step(
-                    load, pace, partial(_sample_and_report, curve, load, watch, progress)
-                )
+                step = generator.run_step(load, pace, report)
                 if step.rejection is None or not left:
                     break
-            used = dataclasses.replace(step, target=watch.compute_usage() if watch else None)
-            curve = curve.add_step(used)
+            used = watch.compute_usage() if watch else None
+            curve = curve.add_step(dataclasses.replace(step, target=used))
             kept(curve)
     except KeyboardInterrupt:
         return curve
     curve = dataclasses.replace(curve, ended=schedule.describe_end(curve.steps))
     kept(curve)
     return curve
-
-
-def _sample_and_report(
-    curve: LoadCurve,
-    load: float,
-    watch: UsageWatch | None,
-    progress: Progress,
-    found: dict[str, Any],
-) -> None:
-    if watch and found["seconds"] > 0:
-        watch.sample()
-    progress(curve, load, found)

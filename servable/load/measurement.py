@@ -5,8 +5,11 @@ curve.steps[-1].throughput_rps.value, curve.steps[-1].latencies.p99_ms
 """
 
 import dataclasses
+import datetime
 import json
 import math
+import os
+import platform
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,11 +19,13 @@ from pydantic import TypeAdapter
 from model_packaging.beside import write_atomically
 from servable.measured.precision import Interval, Latencies
 
-# The file of a run's folder that holds its curve.
+# The file in a run's folder that contains its curve.
 CURVE = "curve.json"
-# A step's throughput counts as known when its interval is at most so wide to either side.
+# A step's throughput is known when half of its interval is at most this share of it.
 KNOWN_SHARE = 0.05
-# The most that requests may be sent late, of the median latency and in milliseconds.
+# Responses and failures are counted for each half second.
+BLOCK_SECONDS = 0.5
+# Limits of the lateness of requests, as a share of the median latency and in milliseconds.
 # Source: the requirements of this project.
 MOST_LAG_SHARE = 0.10
 MOST_LAG_MS = 5.0
@@ -33,9 +38,9 @@ class Usage:
     """The CPU and memory use of the target's processes; known only on this computer."""
 
     cpu_cores: float
-    """Cores busy: 1.5 is one and a half of them all the time."""
+    """Busy cores: 1.5 means one and a half, all the time."""
     memory_mib: float
-    """Most at once, proportional set size of all processes together."""
+    """Maximum of the proportional set size of all processes together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,43 +51,42 @@ class LoadStep:
     """
 
     users: int | None = None
-    """Closed loop: callers that each ask again as soon as they are answered."""
+    """Closed loop: users that each send again as soon as they have a response."""
     rate_rps: float | None = None
-    """Open loop: requests per second that are meant to be sent, whatever becomes of them."""
+    """Open loop: requests per second, sent regardless of the responses."""
     warm_up_seconds: float
-    """Warm-up before the step, at its load; in no number here."""
+    """Warm-up before the step, at its load; excluded from every number here."""
     seconds: float
     throughput_rps: Interval
-    """Answered well, per second."""
+    """Successful responses per second."""
     latencies: Latencies
     tails: tuple[Latencies, ...] = ()
-    """The answers slower than p95, for each half second in which they were due."""
+    """Responses slower than p95, for each half second in which they were due."""
     answered: tuple[int, ...] = ()
-    """All answers, for each half second in which they were due."""
+    """All responses, for each half second in which they were due."""
     failures: tuple[int, ...] = ()
     """Failed requests, for each half second in which they were due."""
     p95_interval_ms: Interval | None = None
     p99_interval_ms: Interval | None = None
     """95 % confidence intervals of p95 and p99, from their variation during the step."""
     errors: dict[str, int] = field(default_factory=dict)
-    """By kind, as "500 Internal Server Error" or "connection refused". Never among latencies."""
+    """Counts by kind, such as "500" or "connection refused"; excluded from the latencies."""
     first_answers: dict[str, str] = field(default_factory=dict)
-    """For each kind of error that came as an answer the body of the first, at most 4,096 bytes."""
+    """The first response's body of each kind of error, at most 4,096 bytes."""
     timeouts: int = 0
-    """Not answered in time, those still under way at the end included. Never among latencies."""
+    """Requests without a response in time or at the end; excluded from the latencies."""
     from_due: bool = True
     """Whether latency counts from when a request was due; False: from sending."""
     send_lags: Latencies
     """Delays of requests behind their scheduled times; part of their latency."""
     generator_cpu_share: float
-    """CPU share of the generator, one core for each process; 1.0: all of them all the time."""
+    """The generator's share of its cores, one for each process; 1.0: all of them, all the time."""
     target: Usage | None = None
 
     @property
     def load(self) -> float:
         """Return the load: the number of users, or the requests per second."""
-        load = self.users if self.users is not None else self.rate_rps
-        return float(load or 0)
+        return float((self.rate_rps if self.users is None else self.users) or 0)
 
     @property
     def has_known_throughput(self) -> bool:
@@ -123,7 +127,7 @@ class MeasuredTarget:
     """The target and requests of a load test, with the time and computer of the measurement."""
 
     target: str
-    """"local", "sagemaker", "url": whose numbers these are."""
+    """The kind of target: "local", "sagemaker", "url"."""
     address: str
     """The URL or the endpoint's name."""
     environment: str | None = None
@@ -131,28 +135,28 @@ class MeasuredTarget:
     model_sha256: str | None = None
     """SHA-256 of the archive, if it is on this computer."""
     model_at: str | None = None
-    """Otherwise the archive's address in S3, which changes when another model is deployed."""
+    """Otherwise the archive's S3 URI, which changes when a different model is deployed."""
     bodies: tuple[str, ...] = ()
-    """Names of the requests, as "2 of requests.jsonl (application/json)"."""
-    started_at: str
-    """UTC, as 2026-11-21T12:00:00Z."""
-    machine: str
+    """Names of the requests, such as "2 of requests.jsonl (application/json)"."""
+    started_at: str = field(
+        default_factory=lambda: f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
+    )
+    machine: str = field(
+        default_factory=lambda: f"{platform.node()}, {os.cpu_count()} cores, {platform.machine()}"
+    )
     """Computer of the generator, and of a local target."""
     instance_type: str | None = None
-    """Instance type that answered in SageMaker; None on this computer."""
+    """The endpoint's instance type in SageMaker; None on this computer."""
 
     @property
     def is_relative(self) -> bool:
-        """Return whether the target was measured on this computer.
-
-        Such numbers rank settings and aren't valid for AWS.
-        """
+        """Return whether the numbers only rank settings, because this computer was the target."""
         return self.instance_type is None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadCurve:
-    """The steps of a load test, in the order in which they were measured."""
+    """The steps of a load test, in the order of measurement."""
 
     asked: MeasuredTarget
     loop: Loop
@@ -161,10 +165,15 @@ class LoadCurve:
     """Why there are no more steps: "done", "saturated", "interrupted", "failing"."""
 
     @property
+    def unit(self) -> str:
+        """Return the unit of its loads."""
+        return "users" if self.loop == "closed" else "requests/s"
+
+    @property
     def valid_steps(self) -> tuple[LoadStep, ...]:
         """Return the steps that weren't rejected, by rising load."""
-        fine = [step for step in self.steps if step.rejection is None]
-        return tuple(sorted(fine, key=lambda step: step.load))
+        valid = [step for step in self.steps if step.rejection is None]
+        return tuple(sorted(valid, key=lambda step: step.load))
 
     def add_step(self, step: LoadStep) -> "LoadCurve":
         """Return a copy of the curve with this step appended."""

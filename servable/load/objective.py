@@ -1,6 +1,6 @@
 """The latency objective of a load test, and the two points of a load curve that follow from it.
 
-The knee is the last load that meets the objective; beyond saturation, more load brings no more
+The knee is the highest load that meets the objective; beyond saturation, more load brings no more
 throughput. Steps are noisy, so a monotone curve is fitted to them first. The interval comes from
 a parametric bootstrap: every step is drawn repeatedly from its measured distribution.
 """
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from servable.load.measurement import LoadCurve, LoadStep
 from servable.measured.precision import Interval
 
-# An open loop that is answered less than this share of what was sent has a queue that grows.
-KEPT_UP_SHARE = 0.95
+# If an open loop's responses are less than this share of its requests, the queue grows.
+_KEPT_UP_SHARE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,13 +25,15 @@ class Objective:
     percent: float = 99.0
     most_ms: float
     most_failed_share: float = 0.01
-    """More than a stray failure: an error's share below it cannot be told in a step of seconds."""
+    """A smaller share can't be estimated in a step of seconds."""
+
+    def __str__(self) -> str:
+        return f"p{self.percent:g} within {self.most_ms:g} ms"
 
     def compute_latency_ms(self, step: LoadStep) -> float:
         """Return the objective's latency percentile; infinity for a step that fails.
 
-        Where the server doesn't keep up with the load, the latency grows with time, so the result
-        is then always above the limit.
+        If the server doesn't keep up, its latency grows with time: the result is above the limit.
         """
         if not step.latencies.count or step.failed_share > self.most_failed_share:
             return float("inf")
@@ -42,61 +44,35 @@ class Objective:
         return self.compute_latency_ms(step) <= self.most_ms
 
     def estimate_spread(self, step: LoadStep) -> float:
-        """Return the standard deviation of the percentile's logarithm.
-
-        Returns a default if the step doesn't have an interval of that percentile.
-        """
+        """Return the standard deviation of the percentile's logarithm."""
         known = {95.0: step.p95_interval_ms, 99.0: step.p99_interval_ms}.get(self.percent)
         if known is None or not 0 < known.low <= known.high:
-            return _UNKNOWN_SPREAD
-        return float(max(_LEAST_SPREAD, np.log(known.high / known.low) / 3.92))
-
-
-# A bin of the latencies is 1 % wide.
-_LEAST_SPREAD = 0.005
-# 10 %: of a tail percentile in a step of a few hundred answers.
-_UNKNOWN_SPREAD = 0.1
+            return 0.1  # typical of a tail percentile in a step of a few hundred responses
+        # A bin of the latencies is 1 % wide.
+        return float(max(0.005, np.log(known.high / known.low) / 3.92))
 
 
 def is_overloaded(step: LoadStep) -> bool:
     """Return whether this is an open loop whose responses fall behind the requests."""
     if step.rate_rps is None:
         return False
-    # What was sent, not what was meant: random arrivals differ from their mean by chance.
-    return step.throughput_rps.value < KEPT_UP_SHARE * step.request_count / step.seconds
+    # Compare with what was sent, because random arrivals differ from their mean rate.
+    return step.throughput_rps.value < _KEPT_UP_SHARE * step.request_count / step.seconds
 
-
-SECONDS_PER_HOUR = 3600
-MILLION = 1_000_000
 
 Goal = Literal["throughput", "cost"]
 
 
-def compute_goal_value(goal: Goal, rps: float, usd_per_hour: float | None) -> float:
-    """Return requests per second, or predictions per dollar.
-
-    Raises ValueError if the goal is cost and the price is unknown.
-    """
-    if goal == "throughput":
-        return rps
-    if usd_per_hour is None:
-        raise ValueError(
-            "cost needs the price of the instance, and no source states it; write it into "
-            "prices.instance_usd_per_hour"
-        )
-    return rps * SECONDS_PER_HOUR / usd_per_hour
-
-
 def compute_usd_per_million(rps: float, usd_per_hour: float) -> float:
     """Return US dollars per million requests on an instance that is always this busy."""
-    return usd_per_hour / (rps * SECONDS_PER_HOUR) * MILLION
+    return usd_per_hour / (rps * 3600) * 1_000_000
 
 
 Numbers = NDArray[np.float64]
 
 
 def fit_rising(values: Numbers, weights: Numbers) -> Numbers:
-    """Fit, by least squares, values that never fall; the result is as long as `values`."""
+    """Fit, by weighted least squares, values that never fall."""
     pools: list[tuple[float, float, int]] = []
     for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
         pool = (value, weight, 1)
@@ -110,10 +86,7 @@ def fit_rising(values: Numbers, weights: Numbers) -> Numbers:
 
 
 def fit_one_peak(values: Numbers, weights: Numbers) -> Numbers:
-    """Fit values that rise to one of the points and then fall.
-
-    Every point is tried as the peak; the closest fit is returned.
-    """
+    """Fit values that rise to one of the points and then fall: the best fit of every peak."""
     fits: list[Numbers] = []
     for peak in range(len(values)):
         up = fit_rising(values[: peak + 1], weights[: peak + 1])
@@ -123,27 +96,14 @@ def fit_one_peak(values: Numbers, weights: Numbers) -> Numbers:
 
 
 _DRAWS = 400
-# Near saturation even the blocks of a step resemble each other, and vary too little: with this the
-# interval holds the known answer of simulated queues in about 19 of 20 (seeds 0-5); with 1, in 12 of 18.
+# Near saturation, the blocks of a step resemble each other and vary too little. With this factor, the
+# interval contains the known knee of simulated queues in about 19 of 20 runs (seeds 0-5).
 _WIDER = 2.0
-# The plateau: steps whose smoothed throughput is so near to the highest. Steps are known within
-# 5 % at best, mostly within 2: nearer ones would be the luckiest, not the level.
+# The plateau is formed by the steps whose smoothed throughput is at least this share of the highest. Steps
+# are known within 5 % at best, mostly within 2 %: a larger share would select the luckiest steps.
 _PLATEAU_SHARE = 0.96
-# Full is where so much of the plateau is reached: more users only wait.
+# Saturation begins at this share of the plateau: more users only wait.
 _FULL_SHARE = 0.95
-
-
-@dataclass(frozen=True, kw_only=True)
-class Knee:
-    """The highest load that meets the objective."""
-
-    objective: Objective
-    load: Interval
-    """Users, or requests sent per second."""
-    rps: Interval
-    """Answered per second at that load."""
-    bounded: bool
-    """False: no step broke the objective, so this is the least that it can be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,31 +111,36 @@ class Saturation:
     """The load beyond which throughput no longer grows."""
 
     load: Interval
+    """Users, or requests sent per second."""
     rps: Interval
-    """The most that is answered per second."""
+    """Responses per second at that load."""
     bounded: bool
-    """False: the last step still answered more than the one before; there may be more."""
+    """False: no step went beyond it, so this is a lower bound."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knee(Saturation):
+    """The highest load that meets the objective."""
+
+    objective: Objective
 
 
 def find_knee(curve: LoadCurve, objective: Objective) -> Knee | None:
-    """Return the knee of the curve, or None.
-
-    None: even the lowest load misses the objective, or there is no valid step.
-    """
+    """Return the knee; None if the lowest valid load misses the objective, or no step is valid."""
     steps = curve.valid_steps
     if not steps or not objective.is_met_by(steps[0]):
         return None
     loads = np.array([step.load for step in steps])
-    # Latency of a failing step: large enough to break any average with its neighbours.
+    latencies_ms = np.array([objective.compute_latency_ms(step) for step in steps])
+    # Latency of a failing step: large enough to exceed the limit in any average with its neighbors.
     beyond_ms = objective.most_ms * 10
-    logs = np.log([min(objective.compute_latency_ms(step), beyond_ms) for step in steps])
+    logs = np.log(np.minimum(latencies_ms, beyond_ms))
     spread = np.array([objective.estimate_spread(step) for step in steps])
     rps, noise = _read_throughput(steps)
     random = np.random.default_rng(0)
 
-    # A step that fails says that the knee is below it, and not how far.
-    fails = np.isinf([objective.compute_latency_ms(step) for step in steps])
-    most = np.log(objective.most_ms)
+    # A failing step shows that the knee is below it, but not how far.
+    fails, most = np.isinf(latencies_ms), np.log(objective.most_ms)
 
     def draw_logs() -> Numbers:
         drawn: Numbers = logs + random.normal(size=len(steps)) * _WIDER * spread
@@ -193,12 +158,12 @@ def find_knee(curve: LoadCurve, objective: Objective) -> Knee | None:
         locate_knee(draw_logs(), np.maximum(random.normal(rps, noise), 1e-9)) for _ in range(_DRAWS)
     ]
     load, at = map(_build_interval, locate_knee(logs, rps), zip(*drawn, strict=True))
-    bounded = not all(objective.is_met_by(step) for step in steps)
+    bounded = bool((latencies_ms > objective.most_ms).any())
     return Knee(objective=objective, load=load, rps=at, bounded=bounded)
 
 
 def find_saturation(curve: LoadCurve) -> Saturation | None:
-    """Return the saturation, or None if there is no valid step with a response."""
+    """Return the saturation; None if there is no valid step with a response."""
     steps = tuple(step for step in curve.valid_steps if step.latencies.count)
     if not steps:
         return None
@@ -214,7 +179,7 @@ def find_saturation(curve: LoadCurve) -> Saturation | None:
         full = _FULL_SHARE * most
         return float(np.interp(full, fit[:up_to_peak], loads[:up_to_peak])), most
 
-    # What is hardly known is drawn below nothing too; nobody answers less than none.
+    # A throughput that is hardly known could be drawn below 0.
     drawn = [locate_saturation(np.maximum(random.normal(rps, noise), 1e-9)) for _ in range(_DRAWS)]
     load, most = map(_build_interval, locate_saturation(rps), zip(*drawn, strict=True))
     plateau_rps = _PLATEAU_SHARE * most.value

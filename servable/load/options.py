@@ -27,18 +27,12 @@ def numbers(text: str) -> tuple[float, ...]:
     return loads
 
 
-class Address(click.ParamType[Any]):
-    """An address of the form HOST:PORT."""
-
-    name = "host:port"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        match = re.fullmatch(r"(.+):(\d{1,5})", str(value))
-        if not match or int(match[2]) > 65535:
-            self.fail(f"{value!r}: write HOST:PORT, as 10.0.0.5:5557", param, ctx)
-        return match[1], int(match[2])
+def split_address(text: str) -> tuple[str, int]:
+    """Return (host, port) of an address HOST:PORT. Raises click.BadParameter."""
+    match = re.fullmatch(r"(.+):(\d{1,5})", text)
+    if not match or int(match[2]) > 65535:
+        raise click.BadParameter(f"{text!r}: write HOST:PORT, as 10.0.0.5:5557")
+    return match[1], int(match[2])
 
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -61,7 +55,6 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 OPTIONS = (
     ENVIRONMENTS,
     SET,
-    # --- what is asked
     click.option(
         "--target",
         type=click.Choice(("local", "deployed", "sagemaker")),
@@ -71,14 +64,10 @@ OPTIONS = (
     ),
     LOCAL,
     click.option(
-        "--variant",
-        "--component",
-        "variant",
-        help="Variant, or component, of the environment (default: the first).",
+        "--variant", "--component", "variant", help="Variant or component (default: the first)."
     ),
     click.option("--dollars", type=ABOVE_0, help="Budget for the copy, in US dollars."),
     click.option("--instance-type", help="Instance type of the copy (default: the endpoint's)."),
-    # --- with what
     BODY,
     CONTENT_TYPE,
     click.option(
@@ -86,30 +75,25 @@ OPTIONS = (
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="File with Locust's user classes, which send instead of --body.",
     ),
-    click.option(
-        "--timeout-seconds", type=ABOVE_0, default=60.0, help="Timeout of one request, in seconds."
-    ),
-    # --- how much
+    click.option("--timeout-seconds", type=ABOVE_0, default=60.0, help="Timeout of one request."),
     click.option(
         "--users",
         type=numbers,
         help="Closed loop with these numbers of users (default: more users until throughput is flat).",
     ),
-    click.option(
-        "--rates", type=numbers, help="Open loop with these rates, in requests per second."
-    ),
+    click.option("--rates", type=numbers, help="Open loop with these rates, in requests/s."),
     click.option(
         "--open",
         "opened",
         is_flag=True,
-        help="Open loop with rising rates until answers fall behind.",
+        help="Open loop with rising rates until responses fall behind.",
     ),
     click.option("--most", type=click.FloatRange(1), default=4096.0, help="Maximum users or rate."),
     click.option(
         "--gate",
         is_flag=True,
         help="Check ENV against its [traffic] peak_rps (or --rates) and its p99 alarm: exit 0 met, 1 not "
-        "met, 3 cannot be told.",
+        "met, 3 inconclusive.",
     ),
     click.option(
         "--p99-ms",
@@ -117,22 +101,14 @@ OPTIONS = (
         help="p99 objective of the knee, the highest load within it (default: ENV's alarm).",
     ),
     click.option(
-        "--warm-up-seconds",
-        type=click.FloatRange(0),
-        default=2.0,
-        help="Warm-up of each load step, in seconds.",
+        "--warm-up-seconds", type=click.FloatRange(0), default=2.0, help="Warm-up of each step."
     ),
-    click.option(
-        "--least-seconds",
-        type=SECONDS,
-        default=4.0,
-        help="Minimum duration of a load step, in seconds.",
-    ),
+    click.option("--least-seconds", type=SECONDS, default=4.0, help="Minimum duration of a step."),
     click.option(
         "--step-seconds",
         type=SECONDS,
         default=30.0,
-        help="Maximum duration of a load step, in seconds; it ends when throughput is known within 5 %.",
+        help="Maximum duration of a step, which ends when throughput is known within 5 %.",
     ),
     click.option(
         "--arrivals",
@@ -140,23 +116,20 @@ OPTIONS = (
         default="poisson",
         help="Arrivals in an open loop: at random, or evenly spaced.",
     ),
-    # --- by whom
-    click.option(
-        "--processes", type=click.IntRange(1), default=1, help="Number of sending processes."
-    ),
+    click.option("--processes", type=click.IntRange(1), default=1, help="Sending processes."),
     click.option(
         "--listen",
-        type=Address(),
-        help="Wait here, at HOST:PORT, until all processes --join from other computers; unencrypted, for "
-        "private networks.",
+        type=split_address,
+        metavar="HOST:PORT",
+        help="Wait here for processes that --join from other computers; unencrypted, for private networks.",
     ),
     click.option(
         "--join",
         "joined",
-        type=Address(),
+        type=split_address,
+        metavar="HOST:PORT",
         help="Run a sending process for a test on another computer.",
     ),
-    # --- what becomes of it
     click.option("--output", type=FOLDER, help="Folder of the run (default: .servable/load/…)."),
     AS_JSON,
 )
@@ -168,7 +141,6 @@ class TargetOptions:
 
     target: str
     local: bool
-    endpoint_url: str | None = None
     variant: str | None
 
 
@@ -210,31 +182,32 @@ def is_url(what: str) -> bool:
     return "://" in what
 
 
-def check_combinations(what: str | None, options: LoadOptions) -> None:
-    """Raise click.UsageError for options that cannot be combined."""
-    if not what:
-        raise click.UsageError("give an environment or an address, as `servable load prod`")
-    if options.users and (options.rates or options.opened):
-        raise click.UsageError(
-            "--users is a closed loop, --rates and --open are open loops: give one of them"
-        )
-    if options.gate and (options.users or options.opened):
-        raise click.UsageError("--gate needs a rate: leave out --users and --open, or give --rates")
-    if options.gate and is_url(what):
-        raise click.UsageError(
-            "--gate applies to an environment, whose file states the expected traffic"
-        )
-    if options.users and any(count != round(count) for count in options.users):
-        raise click.UsageError("--users are whole numbers")
-    if options.local and options.target == "local":
-        raise click.UsageError("--local applies to --target deployed or sagemaker")
-    if (options.target == "sagemaker") != (options.dollars is not None):
-        raise click.UsageError("--target sagemaker costs money: give it together with --dollars")
-    if options.locustfile and (options.files or options.content_type):
-        raise click.UsageError(
-            "--locustfile sends its own requests: leave out --body and --content-type"
-        )
-    if is_url(what) and (options.variant or options.sets or options.target != "local"):
-        raise click.UsageError(
-            "--variant, --set and --target apply to an environment, not to an address"
-        )
+def check_combinations(what: str, options: LoadOptions) -> None:
+    """Raise click.UsageError for options that can't be combined."""
+    users, opened = options.users, options.opened or bool(options.rates)
+    is_copy = options.target == "sagemaker"
+    problems: tuple[tuple[object, str], ...] = (
+        (users and opened, "--users is a closed loop, --rates and --open are open loops: give one"),
+        (options.gate and (users or options.opened), "--gate takes --rates, not --users or --open"),
+        (options.gate and is_url(what), "--gate applies to an environment, not to an address"),
+        (users and any(count % 1 for count in users), "--users takes whole numbers"),
+        (
+            options.local and options.target == "local",
+            "--local applies to --target deployed or sagemaker",
+        ),
+        (
+            is_copy != (options.dollars is not None),
+            "--target sagemaker costs money: give it together with --dollars",
+        ),
+        (
+            options.locustfile and (options.files or options.content_type),
+            "--locustfile sends its own requests: leave out --body and --content-type",
+        ),
+        (
+            is_url(what) and (options.variant or options.sets or options.target != "local"),
+            "--variant, --set, and --target apply to an environment, not to an address",
+        ),
+    )
+    for applies, problem in problems:
+        if applies:
+            raise click.UsageError(problem)

@@ -11,9 +11,11 @@ the process for gevent.
 
 import hashlib
 import itertools
+import json
 import random
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -70,17 +72,14 @@ class BodyUser(EndpointUser):
         self.client.request("POST", url, data=content, headers=headers, allow_redirects=False)
 
 
-# Long enough that each body comes as often as its weight says.
-_ROUND = 10_007
-
-
 def mix_requests(
     target: LoadTarget, bodies: Sequence[Body], *, seed: int
 ) -> Iterator[tuple[str, dict[str, str], Any]]:
     """Yield (URL, headers, content) without end. The same seed gives the same order."""
     requests = [(*compose_request(target, body), body.content) for body in bodies]
     weights = [body.weight for body in bodies]
-    count = max(_ROUND, 4 * len(bodies))
+    # So many that the frequency of each body matches its weight.
+    count = max(10_007, 4 * len(bodies))
     return itertools.cycle(random.Random(seed).choices(requests, weights, k=count))
 
 
@@ -93,7 +92,7 @@ def compose_request(target: LoadTarget, body: Body) -> tuple[str, dict[str, str]
         headers["Accept"] = body.accept
     if body.target_model and target.signing_region:
         headers["X-Amzn-SageMaker-Target-Model"] = body.target_model
-    elif body.target_model:  # a container takes it in the path
+    elif body.target_model:  # a container expects it in the path
         model = quote(body.target_model, safe="")
         return f"{target.origin}/models/{model}/invoke", headers
     return target.url, headers
@@ -105,7 +104,7 @@ class MissingCredentialsError(Exception):
 
 # AWS accepts a signature for 5 minutes, and signing costs more than sending.
 # Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
-SIGNED_FOR_SECONDS = 60.0
+_SIGNED_FOR_SECONDS = 60.0
 _MOST_SIGNATURES = 4096
 
 
@@ -115,7 +114,8 @@ class TargetHeaders:
     def __init__(self, target: LoadTarget) -> None:
         """Find the credentials if the target needs signed requests. Raises MissingCredentialsError."""
         self._target = target
-        self._signatures: dict[tuple[object, ...], tuple[float, dict[str, str]]] = {}
+        self._signatures: dict[tuple[object, ...], dict[str, str]] = {}
+        self._emptied_at = 0.0
         self._credentials = None
         if target.signing_region:
             self._credentials = botocore.session.Session().get_credentials()
@@ -123,10 +123,7 @@ class TargetHeaders:
                 raise MissingCredentialsError("no AWS credentials were found; see `aws configure`")
 
     def add_to(self, client: Any) -> None:
-        """Add the headers to every request that the client sends to the target.
-
-        Requests to other addresses stay unchanged.
-        """
+        """Add the headers to every request that the client sends to the target, and to no other."""
         if not (self._target.headers or self._target.signing_region):
             return
         if isinstance(client, Session):
@@ -162,15 +159,53 @@ class TargetHeaders:
             if name.lower() == "content-type" or name.lower().startswith("x-amzn-")
         }
         key = (method, url, hashlib.sha256(content).digest(), *kept.items())
-        signed_at, signature = self._signatures.get(key, (float("-inf"), {}))
-        if time.monotonic() - signed_at > SIGNED_FOR_SECONDS:
-            if len(self._signatures) >= _MOST_SIGNATURES:
-                self._signatures.clear()
+        now, signatures = time.monotonic(), self._signatures
+        if now - self._emptied_at > _SIGNED_FOR_SECONDS or len(signatures) >= _MOST_SIGNATURES:
+            signatures.clear()
+            self._emptied_at = now
+        if key not in signatures:
             request = AWSRequest(method, url, headers=kept, data=content)
             # Read for each signature, since they may expire.
             frozen = self._credentials.get_frozen_credentials()
             SigV4Auth(frozen, "sagemaker", self._target.signing_region).add_auth(request)
-            signature = dict(request.headers.items())
-            self._signatures[key] = (time.monotonic(), signature)
-        for name, value in signature.items():
+            signatures[key] = dict(request.headers.items())
+        for name, value in signatures[key].items():
             headers[name] = value
+
+
+OK = ""
+TIMEOUT = "timeout"
+_MOST_ERROR_BYTES = 4096
+# By the name of the exception's class, or of one of its bases.
+_ERRORS = {
+    "TimeoutError": TIMEOUT,
+    "Timeout": TIMEOUT,
+    "ConnectionRefusedError": "connection refused",
+    "gaierror": "address not found",
+    "SSLError": "TLS",
+    "ConnectionResetError": "connection broken",
+    "BrokenPipeError": "connection broken",
+    "HTTPConnectionClosed": "connection broken",
+    "HTTPParseError": "the response isn't HTTP",
+}
+
+
+def describe_outcome(exception: BaseException | None, response: Any) -> tuple[str, str]:
+    """Return (outcome, body of the error response) of a request.
+
+    The outcome is OK, TIMEOUT, or the kind of error, such as "500" or "connection refused".
+    """
+    status = getattr(response, "status_code", 0) or 0
+    if exception is None and status < 300:
+        return OK, ""
+    if status < 300:  # there is no response, or a locustfile rejects it
+        error = getattr(exception, "original", exception)  # of geventhttpclient's RetriesExceeded
+        kinds = (_ERRORS.get(base.__name__) for base in type(error).__mro__)
+        return next(filter(None, kinds), str(error) or type(error).__name__), ""
+    content = (response.content or b"")[:_MOST_ERROR_BYTES]
+    error_type = (response.headers or {}).get("x-amzn-errortype", "").partition(":")[0]
+    kind = f"{status} {error_type}".rstrip()
+    with suppress(ValueError, KeyError, TypeError):  # a body without the container's status
+        if error_type:
+            kind += f", {json.loads(content)['OriginalStatusCode']} from the container"
+    return kind, content.decode(errors="replace").strip()

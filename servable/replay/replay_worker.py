@@ -30,12 +30,12 @@ from gevent.queue import Queue
 from locust.contrib.fasthttp import FastHttpSession
 from locust.event import EventHook
 
-from servable.load.generator.step_report import describe_outcome
 from servable.load.load_target import Body, LoadTarget
 from servable.load.users import (
     MissingCredentialsError,
     TargetHeaders,
     compose_request,
+    describe_outcome,
 )
 from servable.replay.frames import frame, read_frame
 

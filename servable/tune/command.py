@@ -20,7 +20,7 @@ from servable.load.bodies import BodyError, load_bodies
 from servable.load.load_generator import LoadError
 from servable.load.objective import Objective, compute_usd_per_million
 from servable.load.options import ABOVE_0, AS_JSON, BODY, CONTENT_TYPE, LOCAL, add_options
-from servable.load.temporary.endpoints import TemporaryError
+from servable.load.temporary import TemporaryError
 from servable.measured.precision import format_number
 from servable.project import environment_edit
 from servable.project.account import open_account

@@ -162,9 +162,8 @@ def write(folder: Path, contents: Sequence[Content], *, diff: str = "") -> Path:
 
 
 def build_tabs(contents: Sequence[Content], diff: str = "") -> list[Tab]:
-    throughput, latency, machine = build_curve_tabs(contents)
     recommendation = _build_recommendation_tabs(contents, diff)
-    return [throughput, latency, *_build_search_tabs(contents), machine, *recommendation]
+    return [*build_curve_tabs(contents), *_build_search_tabs(contents), *recommendation]
 
 
 def _build_search_tabs(contents: Sequence[Content]) -> list[Tab]:

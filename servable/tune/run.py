@@ -17,7 +17,7 @@ from model_packaging.beside import create_private_folder, touch_private
 from model_packaging.tree import compute_sha256
 from servable.load.load_target import Body
 from servable.load.objective import Goal, Objective
-from servable.load.temporary.endpoints import LiveVariant, read_live_variant
+from servable.load.temporary import LiveVariant, read_live_variant
 from servable.project.account import Account
 from servable.serve.serve import prepare_variant
 from servable.tune.container_space import Machines, build_current_point, build_machines

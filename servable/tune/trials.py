@@ -21,16 +21,15 @@ from model_packaging.beside import create_private_folder, write_atomically
 from servable.load.load_generator import LoadError, LoadGenerator
 from servable.load.load_target import Pace, build_container_target
 from servable.load.load_test import Schedule, lower_priority, measure_curve
-from servable.load.measurement import CURVE, LoadCurve, LoadStep
+from servable.load.measurement import CURVE, LoadCurve, LoadStep, MeasuredTarget
 from servable.load.objective import (
     Knee,
     Objective,
-    compute_goal_value,
     compute_usd_per_million,
     find_knee,
 )
-from servable.load.reached import ReadyTarget, describe_measurement, prepare_endpoint
-from servable.load.temporary.endpoints import (
+from servable.load.reached import ReadyTarget, prepare_endpoint
+from servable.load.temporary import (
     BudgetSpentError,
     Ledger,
     LiveVariant,
@@ -215,10 +214,10 @@ class Trials(ABC):
     def _add_value(self, raw: Measurement, point: Point, spent_usd: float) -> Measurement:
         price, value = self.find_price(self.machines.find_instance_type(point)), raw.value
         about: dict[str, Any] = {**raw.about, "usd": spent_usd}
-        if value > 0:
-            if price is not None:
-                about["usd_per_million"] = compute_usd_per_million(value, price)
-            value = compute_goal_value(self._run.options.goal, value, price)
+        if value > 0 and price is not None:
+            about["usd_per_million"] = compute_usd_per_million(value, price)
+            if self._run.options.goal == "cost":
+                value *= 3600 / price  # predictions per dollar
         return dataclasses.replace(raw, value=value, about=about)
 
     def _measure_curve(
@@ -324,10 +323,10 @@ class LocalTrials(Trials):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._archive = prepare_variant(run.loaded, variant=run.placement.name).archive
-        self._asked = describe_measurement(
-            "local",
-            "this computer",
-            run.options.body_names,
+        self._asked = MeasuredTarget(
+            target="local",
+            address="this computer",
+            bodies=run.options.body_names,
             environment=run.loaded.name,
             variant=run.placement.name,
             model_sha256=str(run.model),

@@ -14,7 +14,7 @@ from infra.parameters.placement import Placement
 from servable.load.load_generator import LoadError
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective, find_knee
-from servable.load.temporary.endpoints import BudgetSpentError
+from servable.load.temporary import BudgetSpentError
 from servable.project import environment_edit
 from servable.tune import page
 from servable.tune.page import RUN, Content

@@ -59,7 +59,7 @@ EXITS = {
     "servable verify prod --set variants.primary.max_instances=20": 1,
     "servable history prod --restore previous": 2,  # the reader deployed once
 }
-TOO_BUSY = "refused: sent late"  # a load test on a busy computer ends with 1
+TOO_BUSY = "excluded: sent late"  # a load test on a busy computer ends with 1
 SERVED_AT = "http://127.0.0.1:8080"
 GOLDEN = ROOT / "examples" / "ranker" / "golden"
 

@@ -89,7 +89,7 @@ SLOWLY = Interval(value=80.0, low=80.0, high=80.0)
     [
         (sent(slow=30), "too slow"),
         (sent(answered=970, errors={"500 Internal Server Error": 30}), "too many requests failed"),
-        (sent(throughput_rps=SLOWLY), "answers fall behind what is sent"),
+        (sent(throughput_rps=SLOWLY), "responses fall behind the requests"),
     ],
     ids=["slow", "failing", "behind"],
 )
@@ -210,7 +210,7 @@ def test_a_busy_queue_that_breaks_its_objective_is_never_met(utilization: float)
         none_slow = next(run for run in runs if run[1].max() < limit)
         curve = LoadCurve(asked=SIMULATED, loop="open", steps=(measure(*none_slow, 120.0),))
         (line,) = evaluate_gate(curve, Objective(most_ms=1000 * limit)).lines
-        independent = int(line.split("tell as much as ")[1].split()[0])
+        independent = int(line.split("are worth ")[1].split()[0])
         assert independent < 459
         assert "minutes would suffice: --step-seconds" in line
 
@@ -225,7 +225,7 @@ def test_arrivals_in_bursts_do_not_count_as_slow_requests_that_come_together() -
     chance = np.random.default_rng(3)
     due = arrivals(100.0, 120.0, True, chance)
     took = chance.exponential(0.01, len(due))
-    together = Grouping.from_shares(
+    together = Grouping.from_counts(
         [tail.count for tail in measure(due, took, 120.0).tails], measure(due, took, 120.0).answered
     )
     assert together == Grouping()

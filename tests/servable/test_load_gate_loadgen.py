@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from servable.load.gate import evaluate_gate
-from servable.load.generator.step_report import BLOCK_SECONDS
+from servable.load.measurement import BLOCK_SECONDS
 from servable.load.objective import Objective
 from servable.measured.precision import Interval, Latencies
 from tests.servable.tune.measured import curve, step

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from servable.load.gate import evaluate_gate
-from servable.load.generator.step_report import BLOCK_SECONDS
-from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
+from servable.load.measurement import BLOCK_SECONDS, LoadCurve, LoadStep, MeasuredTarget
 from servable.load.objective import Objective
 from servable.measured.precision import Interval, Latencies
 

@@ -1,11 +1,13 @@
 """The generator against servers of one's own: what is sent, what is counted, what is never hidden."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from servable.load import load_generator
 from servable.load.load_generator import LoadError, LoadGenerator
 from servable.load.load_target import (
     Body,
@@ -174,7 +176,16 @@ def test_two_processes_share_the_users_and_the_rate(two_processes: LoadGenerator
     assert step.request_count / step.seconds == pytest.approx(60, rel=0.25)
 
 
-def test_a_process_that_ends_during_a_step_ends_the_test() -> None:
+IMPATIENT = """\
+import sys
+from servable.load import generator
+generator._LOST_SECONDS = 2.0
+generator.main(*sys.argv[1:])
+"""
+
+
+def test_a_process_that_ends_during_a_step_ends_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_generator, "_MODULE", [sys.executable, "-c", IMPATIENT])
     nowhere = build_container_target("http://127.0.0.1:1")
     with LoadGenerator(nowhere, [BODY], loop="closed", processes=2) as generator:
 

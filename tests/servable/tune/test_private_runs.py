@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from servable.load.temporary.endpoints import Ledger
+from servable.load.temporary import Ledger
 from servable.tune.run import RUNS, TRIALS_FILE, lock_folder
 from servable.tune.search.search import Search
 from servable.tune.search.space import Budget, Measurement, Space

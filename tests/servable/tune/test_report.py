@@ -20,7 +20,7 @@ from servable.tune.page import RUN, Content
 from tests.chromium import chromium
 from tests.servable.tune.example_content import OBJECTIVE, content
 
-PICTURES = ["cost", "effects", "latency", "machine", "throughput", "trials"]
+PICTURES = ["cost", "effects", "latency", "throughput", "trials"]
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +62,9 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
     refused = dataclasses.replace(curve, steps=(late,))
     written = write_load_report(tmp_path, refused, OBJECTIVE)
     assert written is not None
-    assert "no step counts: the requests of every step were sent late." in written.read_text(
-        encoding="utf-8"
+    assert (
+        "no step counts, because the requests of every step were sent late."
+        in written.read_text(encoding="utf-8")
     )
 
     curve = content().curve
@@ -77,7 +78,7 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
 
 def test_the_page_of_a_load_test_has_no_tab_of_a_search() -> None:
     alone = dataclasses.replace(content(), trials=(), effects={}, recommendation=None)
-    assert [tab.id for tab in page.build_tabs([alone])] == ["throughput", "latency", "machine"]
+    assert [tab.id for tab in page.build_tabs([alone])] == ["throughput", "latency"]
 
 
 def test_two_runs_of_the_same_are_distinguished_by_when_they_began() -> None:

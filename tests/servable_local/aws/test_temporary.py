@@ -1,6 +1,7 @@
 """Temporary endpoints on the local AWS: made, bounded, deleted, and nothing else deleted."""
 
 import datetime
+import html
 import json
 import os
 import signal
@@ -17,18 +18,17 @@ from click.testing import CliRunner
 
 from servable.load.command import load
 from servable.load.reached import prepare_deployed_target
-from servable.load.temporary.endpoints import (
-    BudgetSpentError,
-    TemporaryEndpoints,
-    TemporaryError,
-    read_live_variant,
-)
-from servable.load.temporary.removal import (
+from servable.load.temporary import (
     PREFIX,
     TAG,
+    BudgetSpentError,
+    LiveVariant,
+    TemporaryEndpoints,
+    TemporaryError,
     build_tags,
     describe_owner,
     is_abandoned,
+    read_live_variant,
     remove_endpoint,
 )
 from servable.project import account as operations_account
@@ -65,6 +65,10 @@ def endpoints(client: Any, budget_usd: float = ENOUGH_USD) -> TemporaryEndpoints
     )
 
 
+def live(client: Any) -> LiveVariant:
+    return read_live_variant(client, "ranker")
+
+
 def temporary(client: Any) -> list[str]:
     """Whatever of ours is there, of any kind."""
     named = [endpoint["EndpointName"] for endpoint in client.list_endpoints()["Endpoints"]]
@@ -77,54 +81,54 @@ def temporary(client: Any) -> list[str]:
 
 def test_it_serves_the_live_model_with_other_variables(client: Any, account: Account) -> None:
     runtime = account.client("sagemaker-runtime")
-    with endpoints(client).run_copy("ranker", variables={"SIZE": "other"}) as name:
+    with endpoints(client).run_copy(live(client), variables={"SIZE": "other"}) as name:
         answer = runtime.invoke_endpoint(EndpointName=name, Body=b"x", ContentType="text/csv")
     said = json.loads(answer["Body"].read())
     assert (said["archive"], said["variables"]["SIZE"]) == ("the model", "other")
 
 
 def test_its_instance_is_the_one_asked_for(client: Any) -> None:
-    with endpoints(client).run_copy("ranker", instance_type="ml.c5.xlarge") as name:
+    with endpoints(client).run_copy(live(client), instance_type="ml.c5.xlarge") as name:
         config = client.describe_endpoint_config(EndpointConfigName=name)
     assert config["ProductionVariants"][0]["InstanceType"] == "ml.c5.xlarge"
 
 
 def test_nothing_is_left_when_the_block_ends_or_fails(client: Any) -> None:
-    with endpoints(client).run_copy("ranker"):
+    with endpoints(client).run_copy(live(client)):
         pass
     assert temporary(client) == []
-    with pytest.raises(KeyboardInterrupt), endpoints(client).run_copy("ranker"):
+    with pytest.raises(KeyboardInterrupt), endpoints(client).run_copy(live(client)):
         raise KeyboardInterrupt
     assert temporary(client) == []
 
 
 def test_it_is_tagged(client: Any) -> None:
-    with endpoints(client).run_copy("ranker") as name:
+    with endpoints(client).run_copy(live(client)) as name:
         arn = client.describe_endpoint(EndpointName=name)["EndpointArn"]
         found = {tag["Key"] for tag in client.list_tags(ResourceArn=arn)["Tags"]}
     assert found >= set(build_tags(datetime.datetime.now(datetime.UTC)))
 
 
 def test_what_cannot_be_paid_or_compared_makes_nothing(client: Any) -> None:
-    with pytest.raises(BudgetSpentError), endpoints(client, budget_usd=0.1).run_copy("ranker"):
+    with pytest.raises(BudgetSpentError), endpoints(client, budget_usd=0.1).run_copy(live(client)):
         pass
     with pytest.raises(TemporaryError, match="price"):
-        endpoints(client).run_copy("ranker", instance_type="ml.c5.9xlarge").__enter__()
+        endpoints(client).run_copy(live(client), instance_type="ml.c5.9xlarge").__enter__()
     with pytest.raises(TemporaryError, match="is gpu"):
-        endpoints(client).run_copy("ranker", instance_type="ml.g5.xlarge").__enter__()
+        endpoints(client).run_copy(live(client), instance_type="ml.g5.xlarge").__enter__()
 
 
 def test_what_was_spent_is_counted(client: Any) -> None:
     one = endpoints(client)
-    with one.run_copy("ranker"):
+    with one.run_copy(live(client)):
         time.sleep(0.1)
     assert one.spent_usd > 0.1 / 3600 * PRICES["ml.c5.4xlarge"]
 
 
 def test_the_end_of_the_budget_deletes_it(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servable.load.temporary.endpoints._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("servable.load.temporary._LEAST_SECONDS", 0.0)
     one = endpoints(client, budget_usd=1e-6)
-    with one.run_copy("ranker"):
+    with one.run_copy(live(client)):
         deadline = time.monotonic() + 30
         while temporary_endpoints(client) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -143,7 +147,7 @@ def test_after_a_kill_9_the_next_run_deletes_it(account: Account, client: Any) -
 
 
 def test_the_sweep_leaves_what_is_in_use(client: Any) -> None:
-    with endpoints(client).run_copy("ranker") as name:
+    with endpoints(client).run_copy(live(client)) as name:
         endpoints(client).sweep()
         assert temporary_endpoints(client) == [name]
 
@@ -187,7 +191,7 @@ def failure(code: str) -> ClientError:
 
 def test_a_throttled_and_a_lost_call_leave_no_endpoint(client: Any) -> None:
     lost = EndpointConnectionError(endpoint_url="https://x")
-    with endpoints(client).run_copy("ranker") as name:
+    with endpoints(client).run_copy(live(client)) as name:
         remove_endpoint(Failing(client, [failure("ThrottlingException"), lost]), name)
         assert temporary_endpoints(client) == []
 
@@ -198,7 +202,7 @@ def test_who_may_not_delete_is_told_at_once() -> None:
 
 
 def test_what_is_copied_stays_as_it_was_looked_at(client: Any) -> None:
-    source = read_live_variant(client, "ranker")
+    source = live(client)
     with endpoints(client).run_copy(source, variables={"SIZE": "other"}):
         pass
     assert source.variables["SIZE"] == "live"
@@ -209,7 +213,7 @@ def test_that_it_is_deleted_is_told(client: Any) -> None:
     one = TemporaryEndpoints(
         client, budget_usd=1.0, usd_per_hour=PRICES.get, poll_seconds=0.02, told=heard.append
     )
-    with one.run_copy("ranker") as name:
+    with one.run_copy(live(client)) as name:
         pass
     assert [line.split(",")[0] for line in heard] == [f"deleting {name}"]
 
@@ -227,10 +231,10 @@ def killed(account: Account) -> None:
     told = account.aws.environment(account=account.number)
     code = f"""
 import boto3, time
-from servable.load.temporary.endpoints import TemporaryEndpoints
+from servable.load.temporary import TemporaryEndpoints, read_live_variant
 client = boto3.client("sagemaker", endpoint_url={account.aws.url!r})
 one = TemporaryEndpoints(client, budget_usd=10, usd_per_hour=lambda kind: 1.0, poll_seconds=0.02)
-with one.run_copy("ranker"):
+with one.run_copy(read_live_variant(client, "ranker")):
     print("up", flush=True)
     time.sleep(60)
 """
@@ -250,7 +254,7 @@ def test_the_live_endpoint_is_asked_signed(account: Account, environment: Any) -
     told = environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
     where = operations_account.Account(region="us-east-1", number=account.number, aws=account.aws)
     reached = prepare_deployed_target(
-        told.environment, [], name="prod", variant=None, account=where
+        told.environment, (), name="prod", variant=None, account=where
     )
     wanted = (f"{account.aws.url}/endpoints/ranker/invocations", "us-east-1")
     assert (reached.target.url, reached.target.signing_region) == wanted
@@ -316,12 +320,36 @@ class Visitor(EndpointUser):
 """
 
 
-def test_servable_load_runs_a_locustfile_against_an_endpoint(
-    account: Account, environment: Any, project: Path
+@pytest.mark.parametrize(
+    ("p99_ms", "code", "verdict"), [(2000, 0, "holds"), (0.1, 1, "does not hold")]
+)
+def test_a_locustfile_passes_or_fails_the_gate(
+    account: Account,
+    environment: Any,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    p99_ms: float,
+    code: int,
+    verdict: str,
 ) -> None:
     environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
     (project / "locustfile.py").write_text(LOCUSTFILE)
-    command = "--target deployed --locustfile locustfile.py --rates 10 --warm-up-seconds 0.2"
-    step, words = run_load(account, project, *command.split(), "--step-seconds", "1.5")
-    assert (step["failed"], step["from_due"]) == (0, True), words
-    assert step["p50_ms"] > 0
+    variables = account.aws.environment(account=account.number) | {"PYTHONPATH": str(ROOT)}
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    monkeypatch.setattr("servable.load.command.enable_ctrl_c", lambda: None)
+    # A twentieth of the time, and a busy computer may send late.
+    monkeypatch.setattr("servable.load.gate._LEAST_SECONDS", 6.0)
+    monkeypatch.setattr("servable.load.gate._LEAST_REQUESTS", 480)
+    monkeypatch.setattr("servable.load.measurement.MOST_LAG_MS", 60_000.0)
+    monkeypatch.chdir(project)
+    command = "prod --target deployed --locustfile locustfile.py --gate --rates 80 --step-seconds 6"
+    more = f"--warm-up-seconds 0.2 --p99-ms {p99_ms} --json --output run"
+    ran = CliRunner().invoke(load, f"{command} {more}".split(), standalone_mode=False)
+    found = json.loads(ran.stdout)
+    (step,) = found["steps"]
+    assert (ran.return_value, found["verdict"]) == (code, verdict), ran.stderr
+    assert (step["failed"], step["from_due"]) == (0, True)
+    page = html.unescape((project / "run" / "report.html").read_text(encoding="utf-8"))
+    assert found["gate"]["lines"][0] in page
+    assert "latency starts at sending" not in page

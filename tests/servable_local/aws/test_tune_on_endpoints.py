@@ -21,13 +21,13 @@ from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import list_placements
 from servable.load.load_generator import LoadError
 from servable.load.load_target import Pace
-from servable.load.temporary.endpoints import (
+from servable.load.temporary import (
+    PREFIX,
     BudgetSpentError,
     NotInServiceError,
     TemporaryEndpoints,
     read_live_variant,
 )
-from servable.load.temporary.removal import PREFIX
 from servable.project import account as operations_account
 from servable.tune.command import tune
 from servable.tune.container_space import build_machines
@@ -163,7 +163,7 @@ def test_a_failed_start_is_a_failed_trial(trials: Made, monkeypatch: pytest.Monk
         raise NotInServiceError("x: is Failed: no ping")
 
     monkeypatch.setattr(
-        "servable.load.temporary.endpoints.TemporaryEndpoints._wait_until_in_service", failing
+        "servable.load.temporary.TemporaryEndpoints._wait_until_in_service", failing
     )
     with trials() as one:
         found = one.measure_trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]

@@ -11,61 +11,147 @@ import os
 import random
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import gevent
 import gevent.event
 import gevent.pool
 import gevent.ssl
+import numpy as np
 from locust import FastHttpUser, TaskSet, User, events
 from locust.env import Environment
 from locust.runners import LocalRunner, WorkerRunner
 
-from servable.load.generator.step_report import Recorder, describe_outcome
 from servable.load.load_target import Body, LoadTarget, generate_arrival_times
+from servable.load.measurement import BLOCK_SECONDS
 from servable.load.users import (
     DUE,
+    OK,
+    TIMEOUT,
     BodyUser,
     EndpointUser,
     MissingCredentialsError,
     TargetHeaders,
+    describe_outcome,
     mix_requests,
 )
+from servable.measured.precision import WINDOW_SECONDS, Latencies
 
 PLAN, STEP, END, REPORT, HERE = (
     f"servable.{message}" for message in ("plan", "step", "end", "report", "here")
 )
 REPORT_SECONDS = 0.25
-# Often enough for a percentile in a step of seconds, and next to no work.
+# Often enough for a percentile in a step of seconds, at negligible cost.
 _BEAT_SECONDS = 0.01
 # libev rounds a timer up to whole milliseconds. Waking half of one early, and polling until an arrival is
-# due, makes the mean lateness an eighth of a millisecond; at the highest rate that costs 6 % of a core.
+# due, reduces the mean lateness to 0.125 ms; at the highest rate that costs 6 % of a core.
 _EARLY_SECONDS, _EARLY_RPS = 0.0005, 500.0
-# A connection is refused at once: users that retry at once only burn a core.
+# A refused connection fails at once: users that retry at once would only burn a core.
 _AFTER_FAILURE_SECONDS = 0.05
-# A server closes an idle connection, after 75 s in the image, and fails a request that is sent meanwhile.
+# A server closes an idle connection, after 75 s in the image, and a request sent meanwhile fails.
 _IDLE_SECONDS = 30.0
 # Maximum connections of one process: below the usual limit of open files.
 MOST_UNDER_WAY = 4000
 
 
+class Recorder:
+    """The outcomes of one step's requests. Times are values of `time.perf_counter()`.
+
+    Recording a request takes two list appends; the rest is done for many requests at once.
+    """
+
+    def __init__(self, *, begin: float, from_due: bool = True) -> None:
+        """Start with no requests recorded. `begin`: time at which the warm-up is over."""
+        self.begin = begin
+        self.end = float("inf")
+        self.under_way = 0
+        self.from_due = from_due
+        """Whether every latency counts from the due time, and none from sending."""
+        self.cpu_began: float | None = None
+        self.cpu_seconds = 0.0
+        self._first_answers: dict[str, str] = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        self._finished: list[float] = []
+        self._due: list[float] = []
+        self._took: list[float] = []
+        self._lags: list[float] = []
+        self._failed: list[float] = []
+        self.errors: Counter[str] = Counter()
+
+    def record_response(self, due: float, now: float, kind: str, body: str) -> None:
+        """Record a request that was due at `due` and ended at `now`."""
+        if kind != OK:
+            self.record_failure(due, kind, body)
+            return
+        if self.begin <= now < self.end:
+            self._finished.append(now)
+        if self.begin <= due < self.end:
+            self._due.append(due)
+            self._took.append(now - due)
+
+    def record_failure(self, due: float, kind: str, body: str = "") -> None:
+        """Record a request that failed or wasn't sent, and each kind's first body."""
+        if self.begin <= due < self.end:
+            self._failed.append(due)
+            self.errors[kind] += 1
+            if body:
+                self._first_answers.setdefault(kind, body)
+
+    def record_lag(self, due: float, seconds: float) -> None:
+        """Record how late this process was for an event that was due at `due`."""
+        if self.begin <= due < self.end:
+            self._lags.append(seconds)
+
+    def collect_report(self) -> dict[str, Any]:
+        """Return everything recorded since the last report, as a message for Locust.
+
+        First bodies and `from_due` are totals; CPU time is known in the last report.
+        """
+        due, took = np.array(self._due), 1000 * np.array(self._took)
+        blocks = ((due - self.begin) / BLOCK_SECONDS).astype(int)
+        report = {
+            "elapsed": min(time.perf_counter(), self.end) - self.begin,
+            "windows": self._count_by_interval(self._finished, WINDOW_SECONDS),
+            "blocks": {
+                int(block): asdict(Latencies.from_milliseconds(took[blocks == block]))
+                for block in np.unique(blocks)
+            },
+            "failed": self._count_by_interval(self._failed, BLOCK_SECONDS),
+            "lags": asdict(Latencies.from_milliseconds(1000 * np.array(self._lags))),
+            "errors": dict(self.errors),
+            "first_answers": self._first_answers,
+            "cpu_seconds": self.cpu_seconds,
+            "from_due": self.from_due,
+        }
+        self._clear()
+        return report
+
+    def _count_by_interval(self, moments: list[float], seconds: float) -> dict[int, int]:
+        """Count the moments in each interval of `seconds` since `begin`."""
+        return dict(Counter(int((moment - self.begin) / seconds) for moment in moments))
+
+
 class LoadWorker:
+    headers: TargetHeaders
+    """Sent with each request; the plan comes before the first user."""
+
     def __init__(self, user_classes: Sequence[type[User]]) -> None:
-        """Listen to the users' requests. `bind` adds the runner, which must start to listen later."""
-        # A class of only ours counts from the due time; of others, only Locust's own latency is known.
+        """Listen to the users' requests. Call `bind` next."""
+        # For classes other than EndpointUser, only Locust's latency is known.
         self._from_due = all(issubclass(each, EndpointUser) for each in user_classes)
         self._classes = [_add_turns(each, self) for each in user_classes]
         self.environment = Environment(
             user_classes=self._classes, events=events, reset_stats=False, catch_exceptions=True
         )
-        self._headers: TargetHeaders | None = None
         self.is_open = False
         self._recorder = Recorder(begin=float("inf"))
-        self._step: dict[str, Any] = {}
         self._running = gevent.event.Event()
-        # Of an open loop: users that wait for an arrival, due times that wait for a user, all its users.
+        # In an open loop: users that wait for an arrival, due times that wait for a user, and all users.
         self._idle: list[gevent.event.AsyncResult] = []
         self._waiting: deque[float] = deque()
         self._users = gevent.pool.Group()
@@ -76,20 +162,15 @@ class LoadWorker:
     def bind(self, runner: LocalRunner | WorkerRunner) -> None:
         """Execute the messages of this runner from now on."""
         self._runner = runner
-        for kind, listener in (
-            (PLAN, self._apply_plan),
-            (STEP, self._begin_step),
-            (END, self._finish_step),
-        ):
-            runner.register_message(kind, listener)
-
-    # --- messages
+        runner.register_message(PLAN, self._apply_plan)
+        runner.register_message(STEP, self._begin_step)
+        runner.register_message(END, self._finish_step, concurrent=True)
 
     def _apply_plan(self, environment: Any, msg: Any) -> None:
         target = LoadTarget(**msg.data["target"])
         self.is_open = msg.data["loop"] == "open"
         try:
-            self._headers = TargetHeaders(target)
+            self.headers = TargetHeaders(target)
         except MissingCredentialsError as error:
             if isinstance(self._runner, LocalRunner):
                 raise
@@ -112,23 +193,17 @@ class LoadWorker:
             if issubclass(each, BodyUser):
                 seed = 1000 * max(0, self._runner.worker_index)
                 each.requests = mix_requests(target, bodies, seed=seed)
-        # The garbage collector doesn't look again at what lives until the end.
+        # Exempt from garbage collection the objects that live until the end.
         gc.collect()
         gc.freeze()
 
     def _begin_step(self, environment: Any, msg: Any) -> None:
-        self._step = msg.data
-        self._recorder = Recorder(begin=time.perf_counter() + self._step["warm_up_seconds"])
-        self._recorder.from_due = self._from_due
+        begin = time.perf_counter() + msg.data["warm_up_seconds"]
+        self._recorder = Recorder(begin=begin, from_due=self._from_due)
         self._running.set()
         gevent.spawn(self._watch_step, self._recorder)
         if self.is_open:
-            gevent.spawn(self._send_arrivals, self._recorder)
-
-    def _finish_step(self, environment: Any, msg: Any) -> None:
-        self._recorder.end = time.perf_counter()
-        self._running.clear()
-        gevent.spawn(self._wait_for_responses, self._recorder, msg.data)
+            gevent.spawn(self._send_arrivals, self._recorder, msg.data)
 
     def _watch_step(self, recorder: Recorder) -> None:
         """Send reports during the step, and record how late this process wakes up.
@@ -136,39 +211,37 @@ class LoadWorker:
         In a closed loop, that delay is the send lag.
         """
         report_at = time.perf_counter() + REPORT_SECONDS
-        while recorder.end == float("inf"):
+        while True:
             due = time.perf_counter() + _BEAT_SECONDS
             gevent.sleep(_BEAT_SECONDS)
             now = time.perf_counter()
+            if recorder.end != float("inf"):
+                return
             if not self.is_open:
                 recorder.record_lag(due, now - due)
-            recorder.update_cpu_time()
+            if recorder.cpu_began is None and now >= recorder.begin:
+                recorder.cpu_began = time.process_time()
             if now >= report_at:
                 self._send_report(recorder)
                 report_at = now + REPORT_SECONDS
 
-    def _wait_for_responses(self, recorder: Recorder, options: dict[str, Any]) -> None:
-        """Wait for the responses to sent requests, then send the final report.
-
-        Late responses must count.
-        """
-        until = time.perf_counter() + options["wait_seconds"]
+    def _finish_step(self, environment: Any, msg: Any) -> None:
+        """Wait for the responses to sent requests, which must count, and send the final report."""
+        recorder = self._recorder
+        recorder.end = time.perf_counter()
+        if recorder.cpu_began is not None:
+            recorder.cpu_seconds = time.process_time() - recorder.cpu_began
+        self._running.clear()
+        until = recorder.end + msg.data
         while recorder.under_way + len(self._waiting) and time.perf_counter() < until:
             gevent.sleep(0.02)
-        recorder.count_unfinished(len(self._waiting))
+        recorder.errors[TIMEOUT] += recorder.under_way + len(self._waiting)
         self._waiting.clear()
         self._send_report(recorder, final=True)
 
     def _send_report(self, recorder: Recorder, *, final: bool = False) -> None:
-        about = {"step": self._step["number"], "worker": self._runner.client_id, "final": final}
+        about = {"worker": self._runner.client_id, "final": final}
         self._runner.send_message(REPORT, recorder.collect_report() | about)
-
-    # --- users
-
-    def prepare_user(self, user: User) -> None:
-        """Give a new user's client the target's headers."""
-        assert self._headers is not None  # the plan comes before the first user
-        self._headers.add_to(getattr(user, "client", None))
 
     def wait_for_turn(self, user: Any) -> None:
         """Wait until the user may start its next task."""
@@ -182,7 +255,7 @@ class LoadWorker:
             user.due = due = self._waiting.popleft()
             self._recorder.record_lag(due, time.perf_counter() - due)
         if time.perf_counter() - user.idle_since > _IDLE_SECONDS and isinstance(user, FastHttpUser):
-            user.client.client.clientpool.close()  # the next request opens another connection
+            user.client.client.clientpool.close()  # the next request opens a new connection
         user.recorder = self._recorder
         user.recorder.under_way += 1
 
@@ -190,18 +263,18 @@ class LoadWorker:
         """Record that the user's task has ended. Idempotent."""
         if (recorder := user.recorder) is not None:
             recorder.under_way -= 1
-            # Nothing has read the due time, so the latency began at sending.
+            # If no request has read the due time, latency counts from sending.
             recorder.from_due &= not self.is_open or user.due is None
             user.recorder, user.idle_since = None, time.perf_counter()
 
-    def _send_arrivals(self, recorder: Recorder) -> None:
-        step, start = self._step, time.perf_counter()
+    def _send_arrivals(self, recorder: Recorder, step: dict[str, Any]) -> None:
+        start = time.perf_counter()
         weights = [each.weight for each in self._classes]
         early = _EARLY_SECONDS if step["rate_rps"] <= _EARLY_RPS else 0.0
         seed = max(0, self._runner.worker_index)
         for moment in generate_arrival_times(step["rate_rps"], step["arrivals"], seed):
             due = start + moment
-            # Also when it is late: users must run to read their responses.
+            # Sleep even if it is late: users must run to read their responses.
             gevent.sleep(max(0.0, due - early - time.perf_counter()))
             while time.perf_counter() < due:
                 gevent.sleep(0)
@@ -233,7 +306,7 @@ class LoadWorker:
             gevent.sleep(_AFTER_FAILURE_SECONDS)
 
     def _record_error(self, user_instance: Any, exception: BaseException, **_: Any) -> None:
-        """Count a task that raised an exception as a failure. Its request may not have been counted."""
+        """Count a task that raised an exception as a failure, since it may have sent no request."""
         user = getattr(user_instance, "user", user_instance)  # Locust passes the TaskSet of a task
         kind = f"{type(user).__name__} raised {type(exception).__name__}: {exception}"
         self._recorder.record_failure(time.perf_counter(), kind)
@@ -250,7 +323,7 @@ def _add_turns(user_class: type[User], worker: LoadWorker) -> type[User]:
 
         def __init__(self, environment: Environment) -> None:
             super().__init__(environment)
-            worker.prepare_user(self)
+            worker.headers.add_to(getattr(self, "client", None))
 
         def on_start(self) -> None:
             super().on_start()
@@ -272,14 +345,14 @@ def _add_turns(user_class: type[User], worker: LoadWorker) -> type[User]:
 
 
 def find_problem(user_classes: Sequence[type[User]], loop: str) -> str | None:
-    """Return why these classes can't be used; None if they can."""
+    """Return why these classes can't be used; None if they can be used."""
     if not user_classes:
         return "it has no user class; write a subclass of locust's User with a @task"
     for each in user_classes:
         nested = [one for one in each.tasks if isinstance(one, type) and issubclass(one, TaskSet)]
         if loop == "open" and nested:
             return (
-                f"{each.__name__} has the TaskSet {nested[0].__name__}, and an open loop starts each task by "
-                "itself; use methods with @task, or a closed loop (--users)"
+                f"{each.__name__} has the TaskSet {nested[0].__name__}, but an open loop starts each task "
+                "separately; use methods with @task, or a closed loop (--users)"
             )
     return None

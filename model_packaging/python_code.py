@@ -73,21 +73,18 @@ def check_code(
 ) -> list[CodeFinding]:
     """Return the faults of a model's code, in the order of files and lines. Raises OSError.
 
-    `python` is the image's version ("3.12"), `provided` are the modules that it contains besides
-    the standard library, and `variables` the names that the environment file sets. None means
-    unknown: a finding that depends on it is "not checked". `seconds` is the longest time that a
-    response may take. Reads only inference.py, or transforms.py if our handler loads it, and what
-    it imports; no training script.
+    `python`: the image's version ("3.12"). `provided`: its modules besides the standard library.
+    `variables`: names that the environment file sets. None: unknown, so that findings which depend on it
+    are "not checked". `seconds`: the longest time of a response. Reads only inference.py, or
+    transforms.py if our handler loads it, and what it imports.
     """
     code = CodeFolder(folder)
     hooks = needs_our_handler(folder)
     entry = folder / (HOOKS if hooks else "inference.py")
     if not entry.is_file():
         return [CodeFinding(entry, 0, "does not exist", "write it, or remove `code`")]
-    there = None
-    if provided is not None:
-        ours = PACKAGES if hooks else ()
-        there = {*list_standard_library(python or PYTHON), *provided, *IMAGE_MODULES, *ours}
+    known = IMAGE_MODULES.union(list_standard_library(python or PYTHON), PACKAGES if hooks else ())
+    there = None if provided is None else known.union(provided)
     findings: list[CodeFinding] = []
     waiting, seen, used = [entry], {entry}, set()
     others: list[Import] = []
@@ -117,14 +114,13 @@ def check_code(
             files = code.find_files(imported, importer=file)
             waiting += [new for new in files if new not in seen]
             seen.update(files)
-            others += [] if files else [imported]
-            if not files and not imported.optional:
+            if not files:
+                others.append(imported)
                 findings += _find_missing_module(file, imported, code, there, python)
     findings += find_hiding_files(folder, used)
     if (folder / requirements_file.WANTED).is_file():
         findings += [CodeFinding(*fault) for fault in requirements_file.find_faults(folder)]
-    if (folder / "lib").is_dir():
-        findings += find_foreign_extensions(folder / "lib", python or "", others)
+    findings += find_foreign_extensions(folder / "lib", python or "", others)
     return sorted(findings, key=lambda finding: (str(finding.file), finding.line))
 
 
@@ -270,6 +266,8 @@ def _find_missing_module(
     python: str | None,
 ) -> Iterator[CodeFinding]:
     statement = f"imports {'.' * imported.level}{imported.module}"
+    if imported.optional:
+        return
     if imported.level:
         problem = f"{statement}, which is not in the code folder"
         yield CodeFinding(file, imported.line, problem, _ADD_IT)

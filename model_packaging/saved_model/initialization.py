@@ -244,4 +244,4 @@ def _read_strings(node: Any) -> list[bytes]:
     count = math.prod(dim.size for dim in tensor.tensor_shape.dim)
     values: list[bytes] = list(tensor.string_val)
     # protobuf's short form: the last value is repeated.
-    return values + values[-1:] * (count - len(values))
+    return [*values, *values[-1:] * (count - len(values))]

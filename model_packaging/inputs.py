@@ -135,7 +135,7 @@ class Servable:
         top = ""
         if not self.at_root:
             if self.name in ("", ".", "..", "code") or "/" in self.name or "\0" in self.name:
-                problem = f"the model's name {self.name!r} cannot be a folder beside code/"
+                problem = f"the model's name {self.name!r} cannot be a folder next to code/"
                 remedy = "name it with letters, digits and dashes"
                 raise PackagingError(self.folder, problem, remedy)
             top = f"{self.name}/"

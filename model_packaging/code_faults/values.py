@@ -68,7 +68,7 @@ def find_value_faults(
 ) -> Iterator[CodeFinding]:
     """Yield the values in a file that the container doesn't have.
 
-    `variables`: names that the container has besides its own; None if they aren't known.
+    `variables`: names that the container has own_paths its own; None if they aren't known.
     """
     if _MENTIONED.search(source) is None:
         return
@@ -116,13 +116,13 @@ class _Values:
                 continue
             line = getattr(node, "lineno", 0)
             normal = posixpath.normpath(path)
-            name = posixpath.basename(normal)
+            own_path = f"Path(__file__).with_name({posixpath.basename(normal)!r})"
             if _OF_ANOTHER_COMPUTER.match(path):
-                remedy = f"put the file beside the code and open Path(__file__).with_name({name!r})"
+                remedy = f"put the file next to the code and open {own_path}"
                 yield line, f"opens {path!r}, a path of another computer", remedy
             elif not path.startswith("/"):
                 problem = f"opens {path!r}, which is relative to {WORKING_FOLDER} in the container"
-                yield line, problem, f"open Path(__file__).with_name({name!r}), beside the code"
+                yield line, problem, f"open {own_path}, next to the code"
             elif normal.startswith(f"{CODE}/") and not normal.startswith(f"{CODE}/lib/"):
                 inside = posixpath.relpath(normal, CODE)
                 if not (self._code / inside).exists():

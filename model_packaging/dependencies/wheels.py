@@ -66,7 +66,7 @@ def read_lock(code: Path, *, python: str | None = None) -> list[Wheel]:
     """
     with explain_disk_errors(code / LOCK):
         if not (code / LOCK).is_file():
-            raise PackagingError(code / WANTED, f"has no {LOCK} beside it", REMEDY)
+            raise PackagingError(code / WANTED, f"has no {LOCK} next to it", REMEDY)
         lines = (code / LOCK).read_text(encoding="utf-8", errors="replace").splitlines()
         mark = _compute_mark(code)
     if mark not in lines:

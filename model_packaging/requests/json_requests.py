@@ -173,7 +173,7 @@ def _pack_content(flat: list[Any], dtype: str) -> bytes:
             return b"".join(_pack_bfloat16(item) for item in flat)
         return struct.pack(f"<{len(flat)}{ELEMENT_CODES[dtype]}", *flat)
     except (struct.error, OverflowError) as error:
-        problem = f"holds a number that is out of range for {dtype} ({error})"
+        problem = f"contains a number that is out of range for {dtype} ({error})"
         raise RequestValueError(problem) from None
 
 

@@ -221,7 +221,7 @@ def check_examples(request: Any, info: SavedModelInfo, method: str) -> Shapes:
         return {}  # examples with a context are not counted here
     count = len(request.input.example_list.examples)
     if not count:
-        raise RequestValueError("holds no example")
+        raise RequestValueError("contains no example")
     return {"inputs": (count,)}
 
 
@@ -258,7 +258,7 @@ def check_response(body: bytes, request: KnownRequest) -> None:
     answer = parse_json(body)
     if not isinstance(answer, dict) or key not in answer:
         form = "instances" if key == "predictions" else "inputs"
-        raise RequestValueError(f'has no "{key}", which holds the answer to "{form}"')
+        raise RequestValueError(f'has no "{key}", which has the response to "{form}"')
     value = answer[key]
     if key == "predictions":
         rows = max((shape[0] for shape in request.shapes.values() if shape), default=0)
@@ -386,7 +386,7 @@ def _check_record(log: Any, info: SavedModelInfo) -> Shapes:
     """Return the shapes of a record's inputs, as far as they are known. Raises `RequestValueError`."""
     kind = log.WhichOneof("log_type")
     if kind is None:
-        raise RequestValueError("holds no request")
+        raise RequestValueError("contains no request")
     if kind == "predict_log":
         # Its name is not compared: every record goes to the model that is loaded.
         return check_inputs(log.predict_log.request, info)

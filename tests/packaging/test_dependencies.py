@@ -64,7 +64,7 @@ def test_what_is_not_wanted_or_not_locked_is_not_vendored(
     with pytest.raises(PackagingError) as raised:
         build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert str(raised.value) == (
-        f"{code}/requirements.txt: has no requirements.lock beside it; run `servable package ENV`"
+        f"{code}/requirements.txt: has no requirements.lock next to it; run `servable package ENV`"
     )
 
 

@@ -72,7 +72,7 @@ def test_requirements_without_a_lock_name_the_command(
     assert said(environment) == [
         (
             "models.ranker.code",
-            "code/requirements.txt: has no requirements.lock beside it",
+            "code/requirements.txt: has no requirements.lock next to it",
             "",
             "run `servable package prod`",
         )

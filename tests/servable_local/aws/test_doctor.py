@@ -222,7 +222,7 @@ def test_subnets_and_vpc_endpoints_must_suffice_for_an_update() -> None:
     one = {"AvailableIpAddressCount": 3, "VpcId": "vpc-1"}
     looks = list(check_network(in_subnets(), Told(describe_subnets={"Subnets": [one]})))
     assert (looks[0].name, looks[0].state) == ("subnets", "problem")
-    assert "4 addresses are needed at once" in looks[0].mend
+    assert "4 are needed at once" in looks[0].mend
 
     one = {"AvailableIpAddressCount": 250, "VpcId": "vpc-1"}
     there = [{"ServiceName": "com.amazonaws.us-west-2.s3"}]

@@ -33,7 +33,7 @@ def synthesise_templates(loaded: ValidFile) -> dict[str, dict[str, Any]]:
 
 
 def synthesise_stacks(loaded: ValidFile) -> list[SynthesisedStack]:
-    """Return the stacks ENV/endpoint and ENV/data, as `cdk synth` writes them.
+    """Return the stacks ENV/data and ENV/endpoint, as `cdk synth` writes them.
 
     They are synthesised in this process, which takes half the time of a subprocess. Only an
     environment that keeps requests has data. The caller has checked the environment. Raises
@@ -67,7 +67,7 @@ def synthesise_stacks(loaded: ValidFile) -> list[SynthesisedStack]:
             ) from None
         assembly = app.synth().get_nested_assembly(f"assembly-{loaded.name}")
         stacks = []
-        for kind in ("endpoint", "data"):
+        for kind in ("data", "endpoint"):  # in the order of deployment
             if isinstance(stack := stage.node.try_find_child(kind), cdk.Stack):
                 template = assembly.get_stack_artifact(stack.artifact_id).template
                 stacks.append(SynthesisedStack(kind, stack.stack_name, template))

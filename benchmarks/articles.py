@@ -96,9 +96,8 @@ def compare_flask(folder: Path, log: Log) -> list[Spread]:
         def measure_request(side: str, content_type: str, rows: int) -> tuple[float, float]:
             """Return milliseconds and CPU-ms of a request."""
             url, list_pids = sides[side]
-            call = partial(
-                EndpointCaller(url).invoke, encode_rows(content_type, rows), content_type
-            )
+            body, caller = encode_rows(content_type, rows), EndpointCaller(url)
+            call = partial(caller.invoke, body, content_type)
             call()
             before, times = endpoints.read_cpu_ms(list_pids()), time_calls(call, SECONDS)
             return median(times), (endpoints.read_cpu_ms(list_pids()) - before) / len(times)

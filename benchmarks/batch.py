@@ -55,18 +55,10 @@ def measure(folder: Path, log: Log) -> Result:
         rates[LOOP] = run_loop(aws, rows)
     ratios = [divide([rates[job]], [rates[LOOP]]) for job in JOBS]
     ratios.append(divide([max(memory.values())], [before]))
-    return {
-        "table": {
-            way: {"rows/s": [float(round(rate))]}
-            | (
-                {"memory of the local AWS, MB": [float(round(memory[way]))]}
-                if way in memory
-                else {}
-            )
-            for way, rate in rates.items()
-        },
-        "ratios": dict(zip(BOUNDS, ratios, strict=True)),
-    }
+    table = {way: {"rows/s": [float(round(rate))]} for way, rate in rates.items()}
+    for job, used in memory.items():
+        table[job]["memory of the local AWS, MB"] = [float(round(used))]
+    return {"table": table, "ratios": dict(zip(BOUNDS, ratios, strict=True))}
 
 
 def format_lines(rows: Array, content_type: str) -> bytes:

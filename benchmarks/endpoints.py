@@ -62,9 +62,8 @@ def generate_rows(count: int) -> Array:
 def encode_rows(content_type: str, count: int) -> bytes:
     """Return random rows encoded in a content type."""
     if content_type == JSON:
-        return json.dumps(
-            {"instances": generate_rows(count).astype(float).round(4).tolist()}
-        ).encode()
+        rows = generate_rows(count).astype(float).round(4).tolist()
+        return json.dumps({"instances": rows}).encode()
     if content_type == NPY:
         file = io.BytesIO()
         np.save(file, generate_rows(count))

@@ -92,10 +92,7 @@ def describe_computer() -> str:
 
 
 def take_turns(ways: Iterable[Way], repeats: int) -> Iterator[Way]:
-    """Yield every way in each repeat, starting each time with a different one.
-
-    No way always comes first.
-    """
+    """Yield every way in each repeat, starting each time with a different one. No way always comes first."""
     order = [*ways]
     for repeat in range(repeats):
         turn = repeat % len(order)

@@ -158,10 +158,8 @@ def open_loadgen(folder: Path, url: str, body: bytes, seed: int) -> list[float]:
     for _ in range(32):
         threading.Thread(target=send, daemon=True).start()
     settings = loadgen.TestSettings()
-    settings.scenario, settings.mode = (
-        loadgen.TestScenario.Server,
-        loadgen.TestMode.PerformanceOnly,
-    )
+    settings.scenario = loadgen.TestScenario.Server
+    settings.mode = loadgen.TestMode.PerformanceOnly
     settings.server_target_qps, settings.schedule_rng_seed = RATE, seed + 1
     settings.min_query_count = settings.max_query_count = RATE * OPEN_SECONDS
     settings.min_duration_ms = 1

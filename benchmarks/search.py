@@ -84,9 +84,8 @@ def summarize(shares: dict[tuple[str, str, float], list[float]], calm: float) ->
         for name in CONTENDERS
     }
     for name in (TPE, RANDOM):
-        ratios[f"{OURS} / {name}, all families, 5% noise"] = compute_spread(
-            [mean[OURS] / mean[name]]
-        )
+        label = f"{OURS} / {name}, all families, 5% noise"
+        ratios[label] = compute_spread([mean[OURS] / mean[name]])
     return {"table": table, "ratios": ratios | {CALM: [calm]}}
 
 

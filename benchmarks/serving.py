@@ -93,16 +93,12 @@ def summarize(costs: dict[tuple[str, int], list[Cost]]) -> Result:
     """Return the table and the ratios from the costs of each way and number of rows."""
     table: dict[str, dict[str, list[float]]] = {way: {} for way in WAYS}
     for (way, count), several in costs.items():
-        for part, label in enumerate(("web", "model")):
-            table[way][f"{ROWS[count]}, {label}"] = compute_spread(
-                [cost[part] for cost in several]
-            )[:1]
+        for label, values in zip(("web", "model"), zip(*several, strict=True), strict=True):
+            table[way][f"{ROWS[count]}, {label}"] = compute_spread(values)[:1]
     ratios = {}
-    for case, label in LABELS.items():
-        above, below, count, whole = case
+    for (above, below, count, whole), label in LABELS.items():
         sides = (
-            [web + model_server * whole for web, model_server in costs[way, count]]
-            for way in (above, below)
+            [web + model * whole for web, model in costs[way, count]] for way in (above, below)
         )
         ratios[label] = divide(*sides)
     return {"table": table, "ratios": ratios}

@@ -40,21 +40,18 @@ def measure(folder: Path, log: Log) -> Result:
         text = f'extends = "prod"\n\n[endpoint]\nname = "ranker-more-{number}"\n'
         (more / f"more-{number}.toml").write_text(text, encoding="utf-8")
     run = partial(_time_run, folder / "out")
+    check = ("-m", "servable", "check", "dev", "local", "prod", "staging")
     ways = {
         EMPTY: partial(run, environments, "-c", EMPTY_APP),
-        CHECK: partial(
-            run, environments, "-m", "servable", "check", "dev", "local", "prod", "staging"
-        ),
+        CHECK: partial(run, environments, *check),
         ALL: partial(run, environments, "app.py"),
         MORE: partial(run, more, "app.py"),
     }
     for way in ways.values():
         way()  # caches filled, models hashed
     seconds = repeat_ways(ways, REPEATS, log)
-    each = [
-        (more - every) / MORE_ENVIRONMENTS
-        for more, every in zip(seconds[MORE], seconds[ALL], strict=True)
-    ]
+    pairs = zip(seconds[MORE], seconds[ALL], strict=True)
+    each = [(more - every) / MORE_ENVIRONMENTS for more, every in pairs]
     ratios = [divide(values, seconds[EMPTY]) for values in (seconds[CHECK], seconds[ALL], each)]
     return {
         "table": {way: {"seconds": compute_spread(values)} for way, values in seconds.items()},

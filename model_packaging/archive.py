@@ -1,8 +1,8 @@
-"""Pack model.tar.gz: the same inputs give the same bytes, whoever packs them, whenever.
+"""Pack model.tar.gz: the same inputs give the same bytes on any computer, at any time.
 
-Every core compresses, hashes, and writes while the caller reads on. ISA-L may compress otherwise on
-processors without SSE4.2; the key is made of the inputs and does not depend on it. Synth writes the
-request (`command`), and publishing makes the archive of it (`publish`).
+Every core compresses, hashes, and writes while the caller reads on. ISA-L may compress differently on
+processors without SSE4.2; the key depends only on the inputs. Synth writes the request
+(`build_command`), and publishing packs the archive (`publish`).
 """
 
 import errno
@@ -15,7 +15,6 @@ import sys
 import tarfile
 import time
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +27,10 @@ from model_packaging.inputs import ArchiveInputs, Servable, compute_key_tree_and
 from model_packaging.refusal import PackagingError
 from model_packaging.tree import Entry, Progress, ProgressCounter, Tree, open_unchanged, read_into
 
-# Past the page cache, where the file system can: writing by way of it costs packing a third of
+# Bypasses the page cache where the file system can: writing through it costs packing a third of
 # its time (0.2 s of 0.7 s for 400 MB), and the fsync at the end another tenth.
 _O_DIRECT = getattr(os, "O_DIRECT", 0)
-# A multiple of every disk's block; in pages of its own, as O_DIRECT wants.
+# A multiple of every disk's block; mmap aligns it, as O_DIRECT requires.
 BUFFER_BYTES = 1 << 20
 # One is filled, one hashed, one written, one waits.
 _BUFFERS = 4
@@ -46,31 +45,16 @@ BLOCK_BYTES = 1 << 18
 MOST_THREADS = 8
 
 
-class _Sink:
-    """A file object for igzip_threaded that passes bytes to a function."""
-
-    def __init__(self, take: Callable[[bytes], object]) -> None:
-        self._take = take
-
-    def write(self, data: bytes) -> int:
-        self._take(data)
-        return len(data)
-
-    def flush(self) -> None:
-        pass
-
-
 class GzipBlocks:
-    """A gzip stream of one member, passed to `sink` in order, in pieces, by one other thread.
+    """A gzip stream of one member, written to `file` in order by one other thread.
 
-    Only the size of the data decides where a block ends: neither the number of threads nor the
-    length of each `write` changes the bytes. A later `write` or the end of the `with` block
-    raises what `sink` raises. Memory: a few blocks for each thread.
+    Only the size of the data decides where a block ends, so the number of threads and the length of
+    each `write` don't change the bytes. Raises the errors of `file`.
     """
 
-    def __init__(self, sink: Callable[[bytes], object], *, threads: int | None = None) -> None:
+    def __init__(self, file: Any, *, threads: int | None = None) -> None:
         self._gzip = igzip_threaded.open(
-            _Sink(sink),
+            file,
             "wb",
             compresslevel=COMPRESSION_LEVEL,
             threads=threads or min(MOST_THREADS, os.cpu_count() or 1),
@@ -79,7 +63,7 @@ class GzipBlocks:
         self._block = bytearray(BLOCK_BYTES)
         self._filled = 0
         self.size = 0
-        """Bytes taken so far, before compression."""
+        """Bytes written so far, before compression."""
 
     def __enter__(self) -> "GzipBlocks":
         return self
@@ -93,7 +77,7 @@ class GzipBlocks:
                 self._gzip.close()
             except Exception:
                 if kind is None:
-                    raise  # else what went wrong first says more
+                    raise  # otherwise the first error says more
 
     def write(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -117,10 +101,7 @@ class GzipBlocks:
 
 
 class HashedFile:
-    """A writer for an open, empty file that also hashes the bytes.
-
-    A later `write` or the end of the `with` block raises the errors of the disk.
-    """
+    """A writer for an open, empty file that also hashes the bytes. Raises the errors of the disk."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -133,7 +114,7 @@ class HashedFile:
         self._buffer = self._free.pop()
         self._filled = 0
         self.bytes = 0
-        """Taken so far."""
+        """Bytes written so far."""
 
     def __enter__(self) -> "HashedFile":
         _set_direct_io(self._descriptor, on=True)
@@ -161,6 +142,9 @@ class HashedFile:
             if self._filled == BUFFER_BYTES:
                 self._submit()
 
+    def flush(self) -> None:
+        """Do nothing: igzip calls this method after its last `write`."""
+
     def compute_sha256(self) -> str:
         """Return the SHA-256 of all bytes written, as 64 hex digits, after the `with` block."""
         return self._digest.hexdigest()
@@ -184,7 +168,7 @@ class HashedFile:
 
 def _write_all(descriptor: int, data: memoryview) -> None:
     if len(data) % BUFFER_BYTES:
-        _set_direct_io(descriptor, on=False)  # the last piece is no whole number of disk blocks
+        _set_direct_io(descriptor, on=False)  # the last piece isn't a multiple of a disk block
     while data:
         try:
             data = data[os.write(descriptor, data) :]
@@ -192,7 +176,7 @@ def _write_all(descriptor: int, data: memoryview) -> None:
             is_direct = fcntl.fcntl(descriptor, fcntl.F_GETFL) & _O_DIRECT
             if error.errno != errno.EINVAL or not is_direct:
                 raise
-            _set_direct_io(descriptor, on=False)  # taken as a flag, refused as a write
+            _set_direct_io(descriptor, on=False)  # accepted as a flag, rejected as a write
 
 
 def _set_direct_io(descriptor: int, *, on: bool) -> None:
@@ -200,7 +184,7 @@ def _set_direct_io(descriptor: int, *, on: bool) -> None:
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | _O_DIRECT if on else flags & ~_O_DIRECT)
     except OSError:
-        pass  # not every file system can; then by way of the page cache
+        pass  # the file system can't; then the page cache is used
 
 
 # Linux stamps files with a clock that moves every 1 to 10 ms.
@@ -225,22 +209,18 @@ def pack(inputs: ArchiveInputs, target: Path, *, progress: Progress | None = Non
 
 
 def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> Packed:
-    """Pack inputs that are already listed, like `pack`.
-
-    Raises `PackagingError`, also if a file changed since it was listed.
-    """
+    """Pack inputs that are already listed. Raises `PackagingError`, also if a file has changed since."""
     start = time.perf_counter()
-    # A file changed in the last tick could change again, under the same time, unseen.
+    # A file changed in the last tick could change again without a new time.
     ago = time.time() - max((entry.status.st_ctime for entry in tree.files), default=0.0)
     if 0 <= ago < CLOCK_STEP_SECONDS:
         time.sleep(CLOCK_STEP_SECONDS - ago)
-    total = tree.input_bytes
-    counter = ProgressCounter(progress, total)
+    counter = ProgressCounter(progress, tree.input_bytes)
     try:
         with (
             open_atomically(target) as file,
             HashedFile(file.fileno()) as archive,
-            GzipBlocks(archive.write) as packed,
+            GzipBlocks(archive) as packed,
         ):
             for entry in tree.entries:
                 packed.write(_build_header(entry))
@@ -258,7 +238,7 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
         path=target,
         sha256=archive.compute_sha256(),
         bytes=archive.bytes,
-        input_bytes=total,
+        input_bytes=tree.input_bytes,
         seconds=time.perf_counter() - start,
     )
 
@@ -310,10 +290,7 @@ def build_command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -
 
 
 def publish(request: dict[str, Any]) -> Path:
-    """Return the path of a request's archive, and pack it unless an earlier run did.
-
-    Raises `PackagingError`.
-    """
+    """Return the path of a request's archive; pack it if it doesn't exist. Raises `PackagingError`."""
     code, lib = (Path(path) if path else None for path in (request["code"], request["lib"]))
     servables = []
     for given in request["servables"]:

@@ -35,9 +35,7 @@ def is_private(path: Path) -> bool:
 def create_private_folder(folder: Path) -> Path:
     """Create `folder` and its parents if they are missing. Raises `OSError`.
 
-    Folders from .servable down get mode 0700, whatever the umask is and whatever mode they had
-    before. The user chose any folder outside of .servable; it gets the rights that the umask
-    gives.
+    Folders from .servable down get mode 0700, whatever mode they had. The umask decides about others.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for path in (folder, *folder.parents):
@@ -60,7 +58,7 @@ def open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-# Ours alone, so that a leftover can be told from what is somebody's.
+# A pattern of our own, so that a user's file isn't deleted as a leftover.
 PARTS = ".servable-*.part"
 
 
@@ -68,10 +66,9 @@ PARTS = ".servable-*.part"
 def open_atomically(target: Path) -> Iterator[BinaryIO]:
     """Open a file to write, and rename it to `target` if the block ends without an error.
 
-    Raises OSError. The file is on the disk before it gets its name, so a file of that name is
-    complete even after a power cut. The next writer deletes what a killed writer left in the
-    folder. A lock, which ends with its process, distinguishes a leftover from the file of an
-    active writer.
+    Raises OSError. The file is on the disk before it gets its name, so it is complete even after a
+    power cut. The next writer deletes the files of killed writers: a lock, which ends with its process,
+    marks the file of an active one.
     """
     create_private_folder(target.parent)
     _delete_leftovers(target.parent)
@@ -106,14 +103,14 @@ def suggest_write_fix(error: OSError, folder: Path) -> str:
 def _create_part(folder: Path) -> tuple[Path, BinaryIO]:
     while True:
         part = folder / PARTS.replace("*", secrets.token_hex(8))
-        # Outside of .servable 0666, less the umask: as readable as what anyone makes there.
+        # Outside of .servable, the umask decides, as for other programs' files.
         mode = 0o600 if is_private(folder) else 0o666
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         file = os.fdopen(descriptor, "wb")
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return part, file
-        file.close()  # swept between its making and its lock
+        file.close()  # a different writer deleted it before it was locked
 
 
 def _delete_leftovers(folder: Path) -> None:
@@ -123,7 +120,7 @@ def _delete_leftovers(folder: Path) -> None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 part.unlink(missing_ok=True)
         except OSError:
-            pass  # its writer is at work, or it is another user's
+            pass  # its writer is active, or it belongs to a different user
 
 
 def _sync_folder(folder: Path) -> None:
@@ -131,6 +128,6 @@ def _sync_folder(folder: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError:
-        pass  # some network file systems cannot; the file itself is on the disk
+        pass  # some network file systems can't; the file itself is on the disk
     finally:
         os.close(descriptor)

@@ -26,24 +26,25 @@ from model_packaging.saved_model.variables import MOST_CHECKED_BYTES
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-# Its stubs take the class for an instance.
+# The stubs declare an instance instead of the class.
 _IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]
-
-
-# A gzip header and trailer, as zlib's windowBits say it.
+# windowBits of zlib for a gzip header and trailer.
 _GZIP = 16 + isal_zlib.MAX_WBITS
-
-
-# tarfile's own, which its stubs leave out.
-BadHeader: tuple[type[Exception], ...] = (
+# Errors of tarfile that its stubs leave out.
+_BAD_HEADER: tuple[type[Exception], ...] = (
     tarfile.InvalidHeaderError,  # type: ignore[attr-defined]
     tarfile.TruncatedHeaderError,  # type: ignore[attr-defined]
 )
 _CHUNK_BYTES = 1 << 20
 # Protobuf's own limit; TensorFlow reads no larger graph. https://protobuf.dev/programming-guides/proto-limits/
 _MOST_GRAPH_BYTES = 1 << 31
-# What counts lies near the top; deeper than this is listed, and not unpacked.
+# Files in more folders than these are listed, but not unpacked: what is checked lies near the top.
 _MOST_FOLDERS = 100
+# A truncated gzip raises EOFError, a damaged one isal's own error: neither is a TarError.
+_DAMAGE = (
+    *(tarfile.TarError, EOFError, zlib.error),
+    *(gzip.BadGzipFile, _IsalError, ValueError),
+)
 _AGAIN = "pack it again"
 _READ = frozenset({"saved_model.pb", "variables.index", "tf_serving_warmup_requests"})
 # Larger assets, and larger files of variables, are not looked into.
@@ -57,7 +58,7 @@ class Member:
     name: str
     bytes: int
     kind: str
-    """"file", "folder", "link", or what else must not be there."""
+    """"file", "folder", "link to …", or another kind, which is rejected."""
 
     @property
     def display_name(self) -> str:
@@ -66,16 +67,13 @@ class Member:
 
 
 class _Header(tarfile.TarInfo):
-    """A tar header that raises an error if it is damaged.
-
-    tarfile takes a damaged header, unless it is the first, for the end of the archive.
-    """
+    """A tar header that raises an error if it is damaged; tarfile takes it for the archive's end."""
 
     @classmethod
     def fromtarfile(cls, tarfile: TarFile) -> Self:
         try:
             return super().fromtarfile(tarfile)
-        except BadHeader as error:
+        except _BAD_HEADER as error:
             raise ReadError(f"damaged header: {error}") from None
 
 
@@ -109,9 +107,8 @@ def list_members(archive: Path) -> list[Member]:
 def unpack_checked_files(archive: Path, folder: Path) -> tuple[list[Member], str]:
     """Unpack into `folder` the files that are checked, and return the entries and SHA-256.
 
-    These files show whether the archive can be served. Entries that could reach outside the
-    folder, and entries that are neither a file nor a folder, are listed but not unpacked. Raises
-    `PackagingError` if the archive can't be read to its end.
+    Entries that could reach outside the folder, and entries other than files and folders, are only
+    listed. Raises `PackagingError` if the archive can't be read to its end.
     """
     members: list[Member] = []
     seen: set[str] = set()
@@ -143,37 +140,26 @@ def _open_archive(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
                     pass
             while hashing.read(_CHUNK_BYTES):
                 pass
-    # A gzip cut short raises EOFError, a damaged one isal's own error: neither is a TarError.
-    except (
-        tarfile.TarError,
-        EOFError,
-        zlib.error,
-        gzip.BadGzipFile,
-        _IsalError,
-        ValueError,
-    ) as error:
+    except _DAMAGE as error:
         raise PackagingError(archive, f"is not a complete .tar.gz ({error})", _AGAIN) from None
     except OSError as error:
-        raise PackagingError(
-            archive, f"cannot be read: {error.strerror or error}", "check its path"
-        ) from None
+        problem = f"cannot be read: {error.strerror or error}"
+        raise PackagingError(archive, problem, "check its path") from None
 
 
 @contextmanager
 def _explain_unpack_errors(archive: Path, member: Member, folder: Path) -> Iterator[None]:
     try:
         yield
-    except gzip.BadGzipFile:  # an OSError about the archive, which `_opened` reports
+    except gzip.BadGzipFile:  # an OSError about the archive, which `_open_archive` reports
         raise
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "make room there, or set TMPDIR to another folder"
-            raise PackagingError(folder, f"cannot be written: {error.strerror}", remedy) from None
-        if error.errno == errno.EFBIG:
-            problem = f"{member.display_name:.200} cannot be unpacked: {error.strerror}"
-            raise PackagingError(archive, problem, suggest_write_fix(error, folder)) from None
         problem = f"{member.display_name:.200} cannot be unpacked: {error.strerror or error}"
-        raise PackagingError(archive, problem, _AGAIN) from None
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = f"make room in {folder}, or set TMPDIR to a different folder"
+        else:
+            remedy = suggest_write_fix(error, folder) if error.errno == errno.EFBIG else _AGAIN
+        raise PackagingError(archive, problem, remedy) from None
 
 
 def _classify_entry(entry: tarfile.TarInfo) -> str:
@@ -204,10 +190,7 @@ def _write_member(target: Path, size: int, content: IO[bytes]) -> None:
 
 
 class UnpackedSize:
-    """The unpacked size of a gzip stream, counted as its bytes pass by.
-
-    `bytes` becomes None if the stream isn't gzip.
-    """
+    """The unpacked size of a gzip stream; `bytes` becomes None if the stream isn't gzip."""
 
     def __init__(self) -> None:
         self._member = isal_zlib.decompressobj(_GZIP)

@@ -10,7 +10,6 @@ import ast
 import difflib
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +18,12 @@ from typing import Literal, NamedTuple
 from model_packaging.python_source import (
     extract_last_name,
     find_main_only_names,
+    find_single_assignments,
     find_top_level_names,
 )
 
 # What SageMaker's other containers look for in inference.py.
-_OF_OTHER_CONTAINERS = frozenset(
-    {"model_fn", "input_fn", "predict_fn", "output_fn", "transform_fn"}
-)
+_OF_OTHER_CONTAINERS = {"model_fn", "input_fn", "predict_fn", "output_fn", "transform_fn"}
 _PAIR = frozenset({"input_handler", "output_handler"})
 _CONTEXT = frozenset(
     {"model_name", "model_version", "method", "rest_uri", "grpc_port", "channel"}
@@ -43,11 +41,9 @@ _ONE_VALUE = frozenset(
     {"decode", "dumps", "encode", "format", "getvalue", "json", "SerializeToString", "read_bytes"}
     | {"read_text", "strip", "to_csv", "to_json", "tobytes", "tolist", "MessageToJson"}
 )
-_TAKE_TEXT = frozenset(
-    {"json.loads", "np.frombuffer", "numpy.frombuffer", "base64.b64decode", "len"}
-)
+_TAKE_TEXT = {"json.loads", "np.frombuffer", "numpy.frombuffer", "base64.b64decode", "len"}
 _METHODS = frozenset({"json", "read"})
-# Code that asks what an argument is knows what it does.
+# Code that tests the type of an argument isn't reported.
 _ASKS = re.compile(r"\A(getattr|hasattr|isinstance|type)\(|\Atry:(.|\n)*AttributeError")
 
 
@@ -69,7 +65,7 @@ class CodeFinding:
 class _Called(NamedTuple):
     """How the container calls a function with two arguments, and what the function must return.
 
-    `lacks` lists the attributes that people wrongly use on the first argument.
+    `lacks`: attributes that people wrongly use on the first argument.
     """
 
     given: str
@@ -104,8 +100,7 @@ def find_function_faults(
 ) -> Iterator[CodeFinding]:
     """Yield the faults of the functions that the container calls.
 
-    `hooks` means that the file is transforms.py. `seconds` is the longest time that SageMaker
-    waits for a response.
+    `hooks`: the file is transforms.py. `seconds`: the longest time that SageMaker waits for a response.
     """
     names = find_top_level_names(tree)
     called = {"preprocess", "postprocess"} & names if hooks else {"handler"} & names
@@ -117,24 +112,22 @@ def find_function_faults(
     if not called and "*" not in names:
         yield _describe_missing_function(file, names, find_main_only_names(tree), hooks=hooks)
     for name in sorted(called):
-        function = _find_function(tree, name)
-        if function is not None:
-            yield from (
-                CodeFinding(file, *fault) for fault in _find_call_faults(function, _CALLED[name])
-            )
-            for node in _walk_own_nodes(function.body):
-                if isinstance(node, ast.Call) and _parse_sleep_seconds(node) >= seconds:
-                    problem = f"{ast.unparse(node)}: SageMaker waits {seconds} s for the answer"
-                    yield CodeFinding(file, node.lineno, problem, "answer sooner")
+        if (function := _find_function(tree, name)) is None:
+            continue
+        for fault in _find_call_faults(function, _CALLED[name]):
+            yield CodeFinding(file, *fault)
+        for node in _walk_own_nodes(function.body):
+            if isinstance(node, ast.Call) and _parse_sleep_seconds(node) >= seconds:
+                problem = f"{ast.unparse(node)}: SageMaker waits {seconds} s for the answer"
+                yield CodeFinding(file, node.lineno, problem, "answer sooner")
 
 
 def _describe_missing_function(
     file: Path, names: set[str], for_main: set[str], *, hooks: bool
 ) -> CodeFinding:
     if never := sorted(for_main & _CALLED.keys()):
-        problem = (
-            f"defines {', '.join(never)} only where __name__ is '__main__', never in the container"
-        )
+        where = "only where __name__ is '__main__', never in the container"
+        problem = f"defines {', '.join(never)} {where}"
         return CodeFinding(file, 1, problem, "define it at the top level of the file")
     if hooks:
         remedy = "define preprocess(body, context), postprocess(tensors, context), or both"
@@ -151,10 +144,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _find_function(tree: ast.Module, name: str) -> _Function | None:
-    """Return the function that a name is bound to last, or None.
-
-    None if the last binding isn't a function or the function is decorated.
-    """
+    """Return the function that a name is bound to last; None if it isn't one, or is decorated."""
     bound: _Function | None = None
     for node in tree.body:
         if name in find_top_level_names(ast.Module([node], [])):
@@ -182,9 +172,8 @@ def _find_call_faults(function: _Function, called: _Called) -> Iterator[_Wrong]:
         return
     names = [argument.arg for argument in positional[:2]]
     if len(names) == 2 and names[0] in _CONTEXT_NAMES and names[1] not in _CONTEXT_NAMES:
-        problem = (
-            f"{name}({', '.join(names)}) is called with {called.given} first, and then the context"
-        )
+        call = f"{name}({', '.join(names)})"
+        problem = f"{call} is called with {called.given} first, and then the context"
         yield line, problem, f"define {name}({called.given}, context)"
         return
     inside = list(_walk_own_nodes(function.body))
@@ -203,7 +192,7 @@ def _walk_own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 def _find_argument_misuse(
     inside: list[ast.AST], arguments: list[ast.arg], called: _Called
 ) -> Iterator[_Wrong]:
-    """Yield the misuses of an argument, such as an attribute that it doesn't have.
+    """Yield the misuses of the arguments, such as attributes that they don't have.
 
     Skips an argument whose type the code tests or that the code assigns again.
     """
@@ -238,9 +227,8 @@ def _find_argument_misuse(
         elif isinstance(node, ast.Subscript):
             key = isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
             if key and not (first and called.is_a == _ARRAYS):
-                problem = (
-                    f"{ast.unparse(node)}: {of.id} is {called.is_a if first else 'a named tuple'}"
-                )
+                what = called.is_a if first else "a named tuple"
+                problem = f"{ast.unparse(node)}: {of.id} is {what}"
                 yield node.lineno, problem, "read it first" if first else "write context.NAME"
         elif first and node.attr in called.lacks:
             problem = f"{of.id}.{node.attr}: {of.id} is {called.is_a}"
@@ -285,13 +273,12 @@ def _find_return_faults(
     if does and not any(node.value for node in returns):
         yield does[0].lineno, f"{name} returns nothing", f"return {called.returns}"
         return
-    assigned = _find_single_assignments(inside)
-    # There always is a request, so that what answers its absence never runs.
+    assigned = find_single_assignments(inside)
+    # There always is a request, so code for a missing one never runs.
     never = {f"not {first}", f"{first} is None"}
-    absent = [
-        node for node in inside if isinstance(node, ast.If) and ast.unparse(node.test) in never
-    ]
-    unreached = {id(part) for node in absent for part in ast.walk(ast.Module(node.body, []))}
+    tests = [node for node in inside if isinstance(node, ast.If)]
+    absent = [ast.Module(node.body, []) for node in tests if ast.unparse(node.test) in never]
+    unreached = {id(part) for module in absent for part in ast.walk(module)}
     for node in returns:
         value = node.value
         if id(node) in unreached:
@@ -309,26 +296,8 @@ def _find_return_faults(
         elif _is_wrong_value(value, called, first, assigned):
             yield node.lineno, f"{name} returns {shown}", f"return {called.returns}"
         elif called.returns == _BODY and _is_swapped_pair(value, assigned):
-            yield (
-                node.lineno,
-                f"{name} returns {shown}",
-                "return the body first, then its content type",
-            )
-
-
-def _find_single_assignments(inside: list[ast.AST]) -> dict[str, ast.expr]:
-    """Return the local names that are assigned exactly once, with their values."""
-    stored = Counter(
-        node.id
-        for node in inside
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    )
-    return {
-        node.targets[0].id: node.value
-        for node in inside
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-        if stored[node.targets[0].id] == 1
-    }
+            remedy = "return the body first, then its content type"
+            yield node.lineno, f"{name} returns {shown}", remedy
 
 
 def _is_stub(statement: ast.stmt) -> bool:
@@ -354,11 +323,8 @@ def _is_wrong_value(
         return isinstance(value, ast.Constant | ast.JoinedStr) or _is_single_value(value)
     if isinstance(value, ast.Attribute):
         of = value.value.id if isinstance(value.value, ast.Name) else ""
-        return (
-            pair
-            and value.attr in ("content", "text")
-            and (of == first or _is_response(assigned.get(of)))
-        )
+        is_response = of == first or _is_response(assigned.get(of))
+        return pair and value.attr in ("content", "text") and is_response
     return pair and (isinstance(value, ast.Constant | ast.JoinedStr) or _is_single_value(value))
 
 
@@ -384,11 +350,8 @@ def _is_single_value(value: ast.expr) -> bool:
 
 def _is_response(value: ast.expr | None) -> bool:
     """Return whether the value comes from requests: requests.post(…), session.post(…)."""
-    return isinstance(value, ast.Call) and extract_last_name(value.func) in (
-        "post",
-        "get",
-        "request",
-    )
+    name = extract_last_name(value.func) if isinstance(value, ast.Call) else None
+    return name in ("post", "get", "request")
 
 
 def _is_swapped_pair(value: ast.expr, assigned: Mapping[str, ast.expr]) -> bool:

@@ -45,12 +45,10 @@ _LOADED = "inference.py"
 def find_needed_modules() -> frozenset[str]:
     """Return the modules that our handler requires besides the standard library and itself."""
     python = ".".join(map(str, sys.version_info[:2]))
-    files = [
-        file for package in PACKAGES for file in sorted(_find_package_folder(package).rglob("*.py"))
-    ]
     names = {
         imported.module.split(".")[0]
-        for file in files
+        for package in PACKAGES
+        for file in _find_package_folder(package).rglob("*.py")
         for imported in find_imports(ast.parse(file.read_bytes()))
         if not imported.optional
     }
@@ -63,14 +61,11 @@ def needs_our_handler(code: Path) -> bool:
 
 
 def build_handler_tree(code: Path | None) -> Tree:
-    """List our handler's files to add to the code.
-
-    Raises `PackagingError` if a file of the code would hide one of them.
-    """
+    """List our handler's files. Raises `PackagingError` if a file of the code would hide one of them."""
     for name in (_LOADED, *(taken for package in PACKAGES for taken in (package, f"{package}.py"))):
         if code is not None and (code / name).exists():
-            problem = "is there, and Servable's own handler wants to become the same"
-            raise PackagingError(code / name, problem, "rename it, or take handler out of the file")
+            problem = "exists, and Servable's own handler needs the same name"
+            raise PackagingError(code / name, problem, "rename it, or remove handler from the file")
     entries = [
         entry
         for name in PACKAGES
@@ -82,7 +77,7 @@ def build_handler_tree(code: Path | None) -> Tree:
     entry = next(entry for entry in entries if entry.name == loaded)
     handler = _find_package_folder(PACKAGES[0])
     top = Entry("code", handler, handler.stat())
-    # Caches of this computer's Python are no news to the user.
+    # Caches of this computer's Python aren't reported as left out.
     return Tree((top, Entry(f"code/{_LOADED}", entry.path, entry.status), *kept), ())
 
 
@@ -103,22 +98,20 @@ class Servable:
 
     name: str
     folder: Path
-    """Holds a folder for each version; or is one SavedModel itself, where `version` is given."""
+    """Contains a folder for each version; or is one SavedModel itself, if `version` is given."""
     version: int | None = None
     """The number that a SavedModel without a version folder gets."""
     at_root: bool = False
-    """Versions at the archive's root, as the container's multi-model mode wants them."""
+    """Versions at the archive's root, as the container's multi-model mode requires."""
     warm_up: Path | None = None
-    """Holds `<version>/tf_serving_warmup_requests`, to go into each version's assets.extra/."""
+    """Contains `<version>/tf_serving_warmup_requests`, for each version's assets.extra/."""
 
     def find_versions(self) -> dict[int, Path]:
         """Return the folder of each version, lowest version first. Raises `PackagingError`."""
         try:
-            return (
-                self._find_version_folders()
-                if self.version is None
-                else {self.version: self._find_bare_model()}
-            )
+            if self.version is not None:
+                return {self.version: self._find_bare_model()}
+            return self._find_version_folders()
         except OSError as error:
             raise build_unreadable_error(self.folder, error) from None
 
@@ -142,7 +135,7 @@ class Servable:
         top = ""
         if not self.at_root:
             if self.name in ("", ".", "..", "code") or "/" in self.name or "\0" in self.name:
-                problem = f"the model's name {self.name!r} cannot be a folder beside code/"
+                problem = f"the model's name {self.name!r} cannot be a folder next to code/"
                 remedy = "name it with letters, digits and dashes"
                 raise PackagingError(self.folder, problem, remedy)
             top = f"{self.name}/"
@@ -173,12 +166,12 @@ class Servable:
         if (self.folder / "saved_model.pb").is_file():
             return self.folder
         if not self.folder.is_dir():
-            list_versions(self.folder)  # says what it is in place of a folder
+            list_versions(self.folder)  # raises an error that names what it is
         problem = f"has no saved_model.pb that could become version {self.version}"
         raise PackagingError(self.folder, problem, "remove version, or name the SavedModel itself")
 
 
-# Said by code/lib/ once it is there; the container ignores requirements.txt beside lib/.
+# Replaced by code/lib/; the container ignores requirements.txt next to lib/.
 RESOLVED = frozenset({"code/requirements.txt", "code/requirements.lock"})
 
 
@@ -199,10 +192,7 @@ class ArchiveInputs:
         return self.servables[0].name
 
     def build_tree(self) -> Tree:
-        """List everything in the archive, including folders, and what is left out.
-
-        Raises `PackagingError`.
-        """
+        """List everything in the archive, and what is left out. Raises `PackagingError`."""
         return merge_trees([self.build_model_tree(), self.build_code_tree()])
 
     def build_model_tree(self) -> Tree:
@@ -211,9 +201,8 @@ class ArchiveInputs:
         for servable in self.servables:
             if names[servable.name] > 1:
                 problem = f"is a second model named {servable.name!r}"
-                raise PackagingError(
-                    servable.folder, problem, "give each model of an archive its own name"
-                )
+                remedy = "give each model of an archive its own name"
+                raise PackagingError(servable.folder, problem, remedy)
         return merge_trees(part for servable in self.servables for part in servable.list_trees())
 
     def build_code_tree(self) -> Tree:
@@ -228,7 +217,7 @@ class ArchiveInputs:
             raise build_unreadable_error(folder, error) from None
         if not has_handler:
             wrong = "has no inference.py" if folder.is_dir() else "the code folder does not exist"
-            remedy = f"add inference.py, or {HOOKS} with hooks, or leave `code` out"
+            remedy = f"add inference.py, or {HOOKS} with hooks, or remove `code`"
             raise PackagingError(folder, wrong, remedy)
         code = list_tree(folder, name="code")
         if ours:
@@ -236,7 +225,7 @@ class ArchiveInputs:
         if self.lib is None:
             return code
         if (folder / "lib").exists():
-            problem = "is there, and requirements.txt beside it needs the same folder"
+            problem = "exists, and requirements.txt next to it needs the same folder"
             raise PackagingError(folder / "lib", problem, "remove one of them")
         kept = tuple(entry for entry in code.entries if entry.name not in RESOLVED)
         return merge_trees([Tree(kept, code.left_out), list_tree(self.lib, name="code/lib")])
@@ -246,7 +235,7 @@ class ArchiveInputs:
 # Source: https://learn.microsoft.com/windows/win32/sysinfo/file-times
 GRANULARITY_SECONDS = 2.0
 FOLDER = "content-hashes"
-# Raise it when the same inputs would become other bytes.
+# Increase it when the same inputs would become different bytes.
 PACKER_VERSION = 4
 _BUFFER_BYTES = 1 << 20
 
@@ -254,8 +243,7 @@ _BUFFER_BYTES = 1 << 20
 def compute_key(inputs: ArchiveInputs, *, cache: Path | None = None) -> str:
     """Return the SHA-256, as 64 hex digits, over names, sizes, and contents of all entries.
 
-    `cache` is the project's .servable folder. It avoids reading files that were read before; the
-    key is the same without it. Raises `PackagingError`.
+    `cache`: the project's .servable folder, to read no file twice. Raises `PackagingError`.
     """
     return compute_key_tree_and_hashes(inputs, cache=cache)[0]
 
@@ -265,8 +253,7 @@ def compute_key_tree_and_hashes(
 ) -> tuple[str, Tree, dict[str, str]]:
     """Return the key, the listing that it covers, and each file's SHA-256 by archive name.
 
-    `pack_tree` rejects what changed since the listing. `progress` reports the reading of files
-    that the cache doesn't have. Raises `PackagingError`.
+    `progress` reports the reading of files that the cache doesn't have. Raises `PackagingError`.
     """
     listed_at_seconds = time.time()
     tree = inputs.build_tree()
@@ -308,18 +295,16 @@ def _hash_entry(entry: Entry, counter: ProgressCounter) -> str:
 
 
 class ContentCache:
-    """A cache of the SHA-256 of files that were read before, one file per set of inputs.
+    """A cache of the SHA-256 of files, one file per set of inputs.
 
-    Path, size, times, and inode identify a file. The cache is only an aid: an entry that is
-    missing, damaged, or can't be written means that the file is read again.
+    Path, size, times, and inode identify a file. A file with a missing or damaged entry is read again.
     """
 
     def __init__(self, folder: Path, name: str, entries: Iterable[Entry]) -> None:
         """Load the cache of one set of inputs, if there is one.
 
         `folder` is the project's .servable. `name` identifies this set of inputs, however its
-        files change: nothing has to be merged, and processes that write the cache at the same
-        time write the same.
+        files change: processes that write the cache at the same time write the same content.
         """
         self._entries = list(entries)
         short = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -339,11 +324,10 @@ class ContentCache:
         return None
 
     def write(self, hashes: dict[str, str], *, listed_at_seconds: float) -> None:
-        """Store the hashes, unless the cache already has them.
+        """Store the hashes by name in the archive, unless the cache already has them.
 
-        `hashes` are by name in the archive; `listed_at_seconds` is the time just before listing.
-        A file isn't stored unless it is older than that by more than its clock's step. It could
-        have changed after it was read, under the same size and times ("racy git":
+        A file isn't stored unless it is older than `listed_at_seconds`, the time before listing, by more than
+        its clock's step: it could have changed after it was read, under the same size and times ("racy git":
         https://git-scm.com/docs/racy-git).
         """
         newest = listed_at_seconds - GRANULARITY_SECONDS
@@ -358,7 +342,7 @@ class ContentCache:
         try:
             write_atomically(self.path, f"{_compute_checksum(body)}\n{body}".encode())
         except OSError:
-            pass  # a project that cannot be written is read again next time
+            pass  # the files are read again next time
 
 
 def _to_absolute_path(entry: Entry) -> Path:

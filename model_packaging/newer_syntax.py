@@ -11,8 +11,8 @@ def remove_newer_syntax(module: libcst.Module) -> str:
 class _Older(libcst.CSTTransformer):
     """A transformer that replaces syntax newer than Python 3.11.
 
-    f-strings become strings (PEP 701), a type alias becomes an assignment, and type parameters
-    are removed (PEP 695).
+    f-strings become strings (PEP 701), a type alias becomes an assignment, and type parameters (PEP 695)
+    are removed.
     """
 
     def __init__(self, module: libcst.Module) -> None:

@@ -4,7 +4,7 @@ import ast
 import math
 import sys
 from collections.abc import Collection, Iterator
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
@@ -48,7 +48,7 @@ _IMPORTED_AS = {
     "tensorflow-cpu": "tensorflow",
     "tensorflow-serving-api": "tensorflow_serving",
 }
-# The CPU images hold no TensorFlow (2.1, 2.7, 2.19, 2.20); the GPU ones were not looked into.
+# The CPU images contain no TensorFlow (2.1, 2.7, 2.19, 2.20); the GPU ones weren't checked.
 _WITHOUT_TENSORFLOW = {
     "tensorflow": "TensorFlow is not in the serving image: its model server is a program of its own",
     "tensorflow_serving": "it is in the image, but it imports tensorflow, which is not",
@@ -58,7 +58,7 @@ _RESOLVE = (
     'run `servable package ENV` (its lock shows it), or write [acknowledge] code = "a reason"'
 )
 _CALL_SERVER = "send the request to context.rest_uri, or build tensors with numpy and protobuf"
-# inference.py is no part of a package there, and what it imports from beside it is not either.
+# Neither inference.py nor the modules next to it are part of a package in the container.
 _RELATIVE = ("imports relatively, outside a package", "import it by its name alone")
 _ADD_IT = "add it, or take the import out"
 
@@ -73,18 +73,18 @@ def check_code(
 ) -> list[CodeFinding]:
     """Return the faults of a model's code, in the order of files and lines. Raises OSError.
 
-    `python` is the image's version ("3.12"), `provided` are the modules that it contains besides
-    the standard library, and `variables` the names that the environment file sets. None means
-    unknown: a finding that depends on it is "not checked". `seconds` is the longest time that a
-    response may take. Reads only inference.py, or transforms.py if our handler loads it, and what
-    it imports; no training script.
+    `python`: the image's version ("3.12"). `provided`: its modules besides the standard library.
+    `variables`: names that the environment file sets. None: unknown, so that findings which depend on it
+    are "not checked". `seconds`: the longest time of a response. Reads only inference.py, or
+    transforms.py if our handler loads it, and what it imports.
     """
     code = CodeFolder(folder)
     hooks = needs_our_handler(folder)
     entry = folder / (HOOKS if hooks else "inference.py")
     if not entry.is_file():
-        return [CodeFinding(entry, 0, "does not exist", "write it, or leave `code` out")]
-    there = _list_importable_modules(provided, python, hooks)
+        return [CodeFinding(entry, 0, "does not exist", "write it, or remove `code`")]
+    known = IMAGE_MODULES.union(list_standard_library(python or PYTHON), PACKAGES if hooks else ())
+    there = None if provided is None else known.union(provided)
     findings: list[CodeFinding] = []
     waiting, seen, used = [entry], {entry}, set()
     others: list[Import] = []
@@ -96,7 +96,7 @@ def check_code(
             statements = list(find_imports(tree))
             if file == entry:
                 findings += find_function_faults(file, tree, hooks=hooks, seconds=seconds)
-            findings += _find_undefined_names(file, source, python)
+            findings += find_undefined_names(file, source, python)
             findings += find_value_faults(file, tree, source, code=folder, variables=variables)
             file_of = partial(code.find_file, importer=file)
             findings += find_missing_names(file, tree, file_of, partial(_parse_file, python=python))
@@ -114,34 +114,14 @@ def check_code(
             files = code.find_files(imported, importer=file)
             waiting += [new for new in files if new not in seen]
             seen.update(files)
-            others += [] if files else [imported]
-            if not files and not imported.optional:
+            if not files:
+                others.append(imported)
                 findings += _find_missing_module(file, imported, code, there, python)
     findings += find_hiding_files(folder, used)
     if (folder / requirements_file.WANTED).is_file():
         findings += [CodeFinding(*fault) for fault in requirements_file.find_faults(folder)]
-    if (folder / "lib").is_dir():
-        findings += find_foreign_extensions(folder / "lib", python or "", others)
+    findings += find_foreign_extensions(folder / "lib", python or "", others)
     return sorted(findings, key=lambda finding: (str(finding.file), finding.line))
-
-
-def _list_importable_modules(
-    provided: Collection[str] | None, python: str | None, hooks: bool
-) -> set[str] | None:
-    """Return the names of the modules that the image contains, or None if they aren't known."""
-    if provided is None:
-        return None
-    ours = PACKAGES if hooks else ()
-    return {*list_standard_library(python or PYTHON), *provided, *IMAGE_MODULES, *ours}
-
-
-@lru_cache(maxsize=256)
-def _find_undefined_names(file: Path, source: bytes, python: str | None) -> tuple[CodeFinding, ...]:
-    """Return the findings about undefined names, cached by file and content.
-
-    The environments of a project mostly share their code.
-    """
-    return tuple(find_undefined_names(file, parse(source, python=python), source))
 
 
 def _describe_unreadable_file(file: Path, bad: Exception, python: str | None) -> CodeFinding:
@@ -172,9 +152,7 @@ class CodeFolder:
 
         The container puts code/ on the path, so Python looks up a name there first.
         """
-        base = self._folder
-        if imported.level:
-            base = importer.parents[imported.level - 1]
+        base = importer.parents[imported.level - 1] if imported.level else self._folder
         parts = imported.module.split(".") if imported.module else []
         files = self._find_module_files(base, parts)
         if imported.level and not parts and (base / "__init__.py").is_file():
@@ -182,16 +160,11 @@ class CodeFolder:
         if imported.level == 0 and not files and not base.joinpath(*parts).is_dir():
             return []
         for name in imported.names:
-            files += [
-                file for file in self._find_module_files(base, [*parts, name]) if file not in files
-            ]
-        return files
+            files += self._find_module_files(base, [*parts, name])
+        return list(dict.fromkeys(files))
 
     def find_file(self, imported: Import, *, importer: Path) -> Path | None:
-        """Return the file that defines the imported names.
-
-        None for a namespace package, and for a module from outside the folder.
-        """
+        """Return the file that defines the imported names; None for other modules and namespaces."""
         if imported.level and self.is_outside_package(imported, importer=importer):
             return None
         if not imported.level and find_hiding_module(imported.module):
@@ -229,7 +202,7 @@ class CodeFolder:
         return not place.is_dir() and not any(extensions)
 
     def has_vendored_module(self, module: str) -> bool:
-        """Return whether code/lib/ or a folder without Python files of its own has the module."""
+        """Return whether code/lib/ or a folder of that name in code/ has the module."""
         lib = self._folder / "lib"
         if (lib / module).is_dir() or (lib / f"{module}.py").is_file():
             return True
@@ -244,9 +217,8 @@ class CodeFolder:
     @property
     def has_requirements(self) -> bool:
         """Return whether packages are installed when the container starts (lib/ prevents it)."""
-        return (
-            requirements_file.has_requirements(self._folder) and not (self._folder / "lib").is_dir()
-        )
+        is_vendored = (self._folder / "lib").is_dir()
+        return not is_vendored and requirements_file.has_requirements(self._folder)
 
     def has_requirement_for(self, module: str) -> bool:
         """Return whether an active requirements.txt names a package like the module."""
@@ -254,10 +226,7 @@ class CodeFolder:
 
     @cached_property
     def locked_names(self) -> frozenset[str] | None:
-        """Return the names of the packages in requirements.lock.
-
-        None if there is no lock of these requirements.
-        """
+        """Return the names of the packages in requirements.lock; None without a valid lock."""
         try:
             wheels = read_lock(self._folder)
         except PackagingError:
@@ -297,6 +266,8 @@ def _find_missing_module(
     python: str | None,
 ) -> Iterator[CodeFinding]:
     statement = f"imports {'.' * imported.level}{imported.module}"
+    if imported.optional:
+        return
     if imported.level:
         problem = f"{statement}, which is not in the code folder"
         yield CodeFinding(file, imported.line, problem, _ADD_IT)
@@ -330,7 +301,5 @@ def _find_missing_module(
         problem = f"{statement}, which neither the image, code/lib nor the code provides"
         if top in list_standard_library("3.7") and python:
             problem = f"{statement}, which left Python's standard library before {python}"
-        remedy = (
-            "name its package in code/requirements.txt, or import it inside try/except ImportError"
-        )
+        remedy = "name its package in code/requirements.txt, or import it in try/except ImportError"
         yield CodeFinding(file, imported.line, problem, remedy)

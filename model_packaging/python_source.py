@@ -8,12 +8,13 @@ import ast
 import functools
 import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-# Type aliases and type parameters, of which Python 3.11 says no more than "invalid syntax".
+# Type aliases and type parameters, for which Python 3.11 only reports "invalid syntax".
 _NEWER = re.compile(rb"\s*(type\s+\w|class\s+\w+\s*\[|(async\s+)?def\s+\w+\s*\[)")
-PYTHON = "3.14"  # the newest that LibCST knows, instead of one that is not known
+PYTHON = "3.14"  # instead of an unknown version: the newest that LibCST knows
 _OLDEST = (3, 7)  # that every feature_version of `ast` may be
 _ENCODING = re.compile(rb"(?:.*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)")
 # Source: https://docs.python.org/3/whatsnew/3.N.html, "Removed" and "New Modules".
@@ -35,16 +36,13 @@ _ADDED = {
     (3, 11): {"tomllib"},
     (3, 14): {"annotationlib", "compression"},
 }
-# Catching one of these around an import is how code says that it can do without.
+# Code that catches one of these around an import doesn't need the module.
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _TYPE_PARAMETERS = re.compile(rb"(?:def|class|type)\s+\w+\s*\[([^\]]*)\]")
 
 
 class PythonSyntaxError(ValueError):
-    """An error for code that isn't valid in that Python version.
-
-    `str()` gives the reason, and `line` counts from 1.
-    """
+    """An error for code that isn't valid in that Python version; `line` counts from 1."""
 
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)
@@ -83,7 +81,7 @@ def find_invalid_bytes(source: bytes) -> str | None:
         source.decode() if declared is None or b"utf" in declared[1].lower() else None
     except UnicodeDecodeError as bad:
         line = source[: bad.start].count(b"\n") + 1
-        return f"line {line} holds byte 0x{source[bad.start]:02x}, which is not UTF-8"
+        return f"line {line} contains byte 0x{source[bad.start]:02x}, which is not UTF-8"
     return None
 
 
@@ -98,7 +96,7 @@ def _parse_newer(source: bytes, ours: PythonSyntaxError) -> ast.Module:
     except libcst.ParserSyntaxError as error:
         raise _choose_error(error.message, ours, source) from None
     except (SyntaxError, UnicodeError, LookupError) as error:
-        # Its bytes are no text in the encoding that it declares.
+        # Its bytes aren't text in the encoding that it declares.
         raise PythonSyntaxError(str(error), 1) from None
     try:
         return ast.parse(remove_newer_syntax(module))
@@ -117,12 +115,9 @@ def _choose_error(message: str, ours: PythonSyntaxError, source: bytes) -> Pytho
     line = source.split(b"\n")[ours.line - 1 : ours.line]
     if not str(ours).startswith("f-string") and not (line and _NEWER.match(line[0])):
         return ours
-    match = re.search(r"error at (\d+):", message)
-    return (
-        PythonSyntaxError("invalid syntax", int(match[1]))
-        if match
-        else PythonSyntaxError(message, ours.line)
-    )
+    if match := re.search(r"error at (\d+):", message):
+        return PythonSyntaxError("invalid syntax", int(match[1]))
+    return PythonSyntaxError(message, ours.line)
 
 
 def _parse_version(python: str) -> tuple[int, int]:
@@ -142,7 +137,7 @@ class Import:
     level: int
     """Leading dots: 0 is absolute."""
     optional: bool
-    """Where its failing is caught, or where it may not run in the container at all."""
+    """Whether its failure is caught, or the container may not run it at all."""
 
 
 def find_imports(tree: ast.Module) -> Iterator[Import]:
@@ -178,11 +173,8 @@ def _find_imports(nodes: list[ast.stmt], *, optional: bool) -> Iterator[Import]:
         elif isinstance(node, ast.Try | ast.TryStar):
             caught = any(_is_import_error_handler(handler) for handler in node.handlers)
             yield from _find_imports(node.body, optional=optional or caught)
-            rest = [
-                *(statement for h in node.handlers for statement in h.body),
-                *node.orelse,
-                *node.finalbody,
-            ]
+            handled = (statement for handler in node.handlers for statement in handler.body)
+            rest = [*handled, *node.orelse, *node.finalbody]
             yield from _find_imports(rest, optional=optional)
         elif isinstance(node, ast.If) and is_never_true(node.test):
             yield from _find_imports(node.body, optional=True)
@@ -208,16 +200,11 @@ def _find_names(nodes: list[ast.stmt]) -> Iterator[str]:
         elif isinstance(node, ast.If) and is_never_true(node.test):
             yield from _find_names(node.orelse)
         else:
-            for part in ast.iter_child_nodes(node):
-                if isinstance(part, ast.expr):
-                    yield from _find_stored_names(part)
+            parts = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+            for name in (each for part in parts for each in ast.walk(part)):
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
+                    yield name.id
             yield from _find_names(_list_inner_statements(node))
-
-
-def _find_stored_names(expression: ast.expr) -> Iterator[str]:
-    for part in ast.walk(expression):
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-            yield part.id
 
 
 def _list_inner_statements(node: ast.AST) -> list[ast.stmt]:
@@ -249,11 +236,7 @@ def _is_import_error_suppression(item: ast.withitem) -> bool:
 
 
 def is_never_true(test: ast.expr) -> bool:
-    """Return whether the container never runs the branch of this condition.
-
-    True for `if TYPE_CHECKING` and `if __name__ == "__main__"`, because the container imports
-    inference.py.
-    """
+    """Return whether the container never runs this branch: `if TYPE_CHECKING`, or `if __name__ == …`."""
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
         return {"__name__", "'__main__'"} == {*map(ast.unparse, (test.left, *test.comparators))}
     return extract_last_name(test) == "TYPE_CHECKING"
@@ -264,17 +247,30 @@ def is_environment_check(test: ast.expr) -> bool:
 
     One branch of it may never run in the container.
     """
-    return isinstance(test, ast.Compare) and any(
-        ast.unparse(part).split("[")[0]
-        in ("sys.version_info", "sys.platform", "os.name", "__name__")
-        for part in (test.left, *test.comparators)
-    )
+    if not isinstance(test, ast.Compare):
+        return False
+    compared = {ast.unparse(part).split("[")[0] for part in (test.left, *test.comparators)}
+    return bool(compared & {"sys.version_info", "sys.platform", "os.name", "__name__"})
 
 
 def extract_last_name(expression: ast.expr) -> str | None:
     if isinstance(expression, ast.Attribute):
         return expression.attr
     return expression.id if isinstance(expression, ast.Name) else None
+
+
+def find_single_assignments(nodes: Iterable[ast.AST]) -> dict[str, ast.expr]:
+    """Return the names that these nodes assign exactly once and that aren't parameters, with their values."""
+    every = list(nodes)
+    names = [node for node in every if isinstance(node, ast.Name)]
+    stored = Counter(name.id for name in names if not isinstance(name.ctx, ast.Load))
+    stored.update(node.arg for node in every if isinstance(node, ast.arg))
+    return {
+        node.targets[0].id: node.value
+        for node in every
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        if stored[node.targets[0].id] == 1
+    }
 
 
 def list_standard_library(python: str) -> frozenset[str]:

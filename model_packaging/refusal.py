@@ -1,4 +1,4 @@
-"""Say why an input cannot become an archive, and how this installation gets the packages that it lacks."""
+"""The error for an input that can't be packed, and the command that installs a missing extra."""
 
 import sys
 from pathlib import Path

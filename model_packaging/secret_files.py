@@ -1,22 +1,20 @@
-"""Find credentials in a text, and files of a code folder that hold them, before an archive carries them away.
+"""Find credentials in a text, and files of a code folder that contain them, before they are packed.
 
-Tokens have the forms that their issuers give them; the forms are those of gitleaks, of which the ones that a
-handler may hold are kept here: https://github.com/gitleaks/gitleaks/blob/master/config/gitleaks.toml
-(2026-11-24). A library was not taken: detect-secrets brings requests and PyYAML, and imports them at each
-start.
+The patterns of tokens are those of gitleaks that a handler may contain:
+https://github.com/gitleaks/gitleaks/blob/master/config/gitleaks.toml (2026-11-24). No library is used:
+detect-secrets requires requests and PyYAML, and imports them at each start.
 """
 
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from model_packaging.tree import Tree
 
 _PRIVATE_KEY = re.compile(
-    # As its own file, or inside a string of JSON or Python; a header alone is a word in a program.
+    # As its own file, or inside a string of JSON or Python; a header alone isn't a key.
     rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
     rb"(?:\s|\\[nr]|[\"'+])+(?:[A-Za-z-]+: [^\n]*\n\s*)*[A-Za-z0-9+/=]{40}"
 )
@@ -24,18 +22,15 @@ _SECRET_ACCESS_KEY = re.compile(
     rb"aws_?secret_?access_?key[\"']?\s*[:=]\s*[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=_.(])",
     re.IGNORECASE,
 )
-# What it is, a part that every one of them holds, and its form.
+# What it is, a part that each of them contains, and its pattern.
+_SLACK = rb"(hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{43,56})"
 _TOKENS = (
     ("an AWS access key id", b"AKIA", rb"(?<![A-Za-z0-9/+])(AKIA[A-Z0-9]{16})(?![A-Za-z0-9/+=])"),
     ("a token of GitHub", b"gh", rb"\b(gh[pousr]_[0-9A-Za-z]{36})\b"),
     ("a token of GitHub", b"github_pat_", rb"\b(github_pat_\w{82})\b"),
     ("a token of GitLab", b"gl", rb"\b(gl(?:pat|dt|rt)-[\w-]{20,})"),
     ("a token of Slack", b"xox", rb"\b(xox[abeoprs]-[0-9A-Za-z-]{10,})"),
-    (
-        "a webhook of Slack",
-        b"slack.",
-        rb"(hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{43,56})",
-    ),
+    ("a webhook of Slack", b"slack.", _SLACK),
     ("a token of Hugging Face", b"hf_", rb"\b(hf_[A-Za-z0-9]{34})\b"),
     ("a key of Stripe", b"k_", rb"\b([rs]k_(?:live|test|prod)_[0-9A-Za-z]{10,99})\b"),
     ("a key of OpenAI", b"T3BlbkFJ", rb"\b(sk-[\w-]{20,90}T3BlbkFJ[\w-]{20,74})"),
@@ -108,52 +103,26 @@ def is_named_secret(name: str, value: str) -> bool:
     return bool(_NAMED_SECRET.fullmatch(name) and _RANDOM.fullmatch(value))
 
 
-# What a file is, by patterns of its name, or with a slash of its path's end; lower case.
+# What a file is, by patterns of its name, or of its path if they contain a slash; in lower case.
+_CREDENTIALS = """
+credentials credentials.json credentials.csv accesskeys.csv *_accesskeys.csv
+application_default_credentials.json client_secret*.json service-account*.json service_account*.json
+*/.aws/* */.docker/config.json .dockercfg .git-credentials .htpasswd .my.cnf .netrc _netrc .npmrc .pgpass
+.pypirc .vault-token kubeconfig *.kubeconfig */.kube/config secrets.ini secrets.json secrets.toml
+secrets.y*ml
+"""
+_TERRAFORM = ("*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*")
 _NAMES = {
     "a file of environment variables": (".env", ".env.*", "*.env", ".envrc"),
     "a private key of SSH": ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_*_sk", "*.ppk"),
     "a private key": ("*.key", "*.pem", "*.p8", "*.pk8"),
     "a key store": ("*.p12", "*.pfx", "*.pkcs12", "*.jks", "*.keystore", "*.kdbx"),
-    "credentials": (
-        "credentials",
-        "credentials.json",
-        "credentials.csv",
-        "accesskeys.csv",
-        "*_accesskeys.csv",
-        "application_default_credentials.json",
-        "client_secret*.json",
-        "service-account*.json",
-        "service_account*.json",
-        "*/.aws/*",
-        "*/.docker/config.json",
-        ".dockercfg",
-        ".git-credentials",
-        ".htpasswd",
-        ".my.cnf",
-        ".netrc",
-        "_netrc",
-        ".npmrc",
-        ".pgpass",
-        ".pypirc",
-        ".vault-token",
-        "kubeconfig",
-        "*.kubeconfig",
-        "*/.kube/config",
-        "secrets.ini",
-        "secrets.json",
-        "secrets.toml",
-        "secrets.y*ml",
-    ),
-    "settings of Terraform, which hold its secrets": (
-        "*.tfvars",
-        "*.tfvars.json",
-        "*.tfstate",
-        "*.tfstate.*",
-    ),
+    "credentials": _CREDENTIALS.split(),
+    "settings of Terraform, which hold its secrets": _TERRAFORM,
 }
-# Templates without values, which are there to be copied.
-_TEMPLATES = (".example", ".sample", ".template", ".dist")
-_MOST_BYTES = 256 << 10  # of a file whose content is looked at: credentials are short
+# Endings of names that are harmless: templates without values, and public keys.
+_HARMLESS = (".example", ".sample", ".template", ".dist", ".pub")
+_MOST_BYTES = 256 << 10  # of a file whose content is searched: credentials are short
 
 _NPM_TOKEN = re.compile(rb"_(?:authToken|auth|password)\s*=\s*[^\s$]", re.IGNORECASE)
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----")
@@ -162,47 +131,35 @@ _PUBLIC_BLOCK = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class SecretFile:
-    """One file that would be packed, and what it looks like."""
+def find_secret_files(tree: Tree) -> Iterator[tuple[Path, str]]:
+    """Yield (path, what it looks like) of the secret files of a listed folder. Raises OSError.
 
-    path: Path
-    looks_like: str
-    """To be read after "looks like"."""
-
-
-def find_secret_files(tree: Tree) -> Iterator[SecretFile]:
-    """Yield the secret files of a listed folder, sorted by name. Raises OSError.
-
-    A file is recognized by its name. A text of at most 256 KiB is also recognized by content that
-    no other text has: a private key, a token of a known form, or a password in a URL. A *.pem
-    with only certificates and public keys isn't a secret file. A file that an installed package
-    of lib/ lists as its own isn't either: everyone who has the package has that file.
+    A file is recognized by its name, and a text of at most 256 KiB also by a private key, a token of a known
+    form, or a password in a URL. A *.pem with only certificates and public keys isn't a secret file, nor is
+    a file that an installed package of lib/ lists as its own: everyone can get it.
     """
     published = _find_published_files(tree)
     for entry in tree.files:
-        if entry.name in published:
-            continue
         looks_like = _match_name(entry.name)
-        if looks_like is None and entry.status.st_size > _MOST_BYTES:
+        is_searched = looks_like is not None or entry.status.st_size <= _MOST_BYTES
+        if entry.name in published or not is_searched:
             continue
         with entry.path.open("rb") as file:
             content = file.read(_MOST_BYTES)
         if looks_like is None or _is_harmless(entry.name, content):
             looks_like = None if b"\0" in content else find_secret(content)  # not text
         if looks_like is not None:
-            yield SecretFile(entry.path, looks_like)
+            yield entry.path, looks_like
 
 
 def _match_name(name: str) -> str | None:
     whole = name.lower()
     last = PurePosixPath(whole).name
-    if last.endswith(_TEMPLATES) or last.endswith(".pub"):
+    if last.endswith(_HARMLESS):
         return None
     for looks_like, patterns in _NAMES.items():
-        for pattern in patterns:
-            if fnmatchcase(whole if "/" in pattern else last, pattern):
-                return looks_like
+        if any(fnmatchcase(whole if "/" in pattern else last, pattern) for pattern in patterns):
+            return looks_like
     return None
 
 
@@ -213,12 +170,8 @@ def _is_harmless(name: str, content: bytes) -> bool:
         return True
     if last == ".npmrc":
         return _NPM_TOKEN.search(content) is None
-    blocks = _BLOCK.findall(content)
-    return (
-        last.endswith((".pem", ".key"))
-        and bool(blocks)
-        and all(map(_PUBLIC_BLOCK.fullmatch, blocks))
-    )
+    blocks = _BLOCK.findall(content) if last.endswith((".pem", ".key")) else []
+    return bool(blocks) and all(map(_PUBLIC_BLOCK.fullmatch, blocks))
 
 
 def _find_published_files(tree: Tree) -> set[str]:

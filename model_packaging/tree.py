@@ -23,21 +23,10 @@ def compute_sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-# Made by tools, not by people: they differ between computers and serve nothing.
+# Tools create them: they differ between computers, and no model needs them.
 LEFT_OUT = frozenset(
-    {
-        ".DS_Store",
-        ".bzr",
-        ".git",
-        ".hg",
-        ".ipynb_checkpoints",
-        ".mypy_cache",
-        ".pytest_cache",
-        ".ruff_cache",
-        ".servable",
-        ".svn",
-        "__pycache__",
-    }
+    {".DS_Store", ".bzr", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache"}
+    | {".ruff_cache", ".servable", ".svn", "__pycache__"}
 )
 
 
@@ -75,9 +64,8 @@ class Tree:
 def list_tree(folder: Path, *, name: str) -> Tree:
     """List the folder under `name`, with everything in it. Raises `PackagingError`.
 
-    A link to a file inside the folder becomes that file's content: the program that unpacks the
-    archive needn't support links. A link to a folder is rejected, because it may lead into
-    itself.
+    A link to a file inside the folder becomes that file's content. A link to a folder is rejected, because
+    it may lead into itself.
     """
     root = os.path.realpath(folder)
     entries = [Entry(name, folder, _read_status(folder))]
@@ -144,7 +132,7 @@ def build_unreadable_error(path: Path, error: OSError) -> PackagingError:
 
 
 def _decode_name(path: Path) -> str:
-    # By way of the bytes on the disk: Python decodes them by the locale.
+    # From the bytes on the disk, because Python decodes them by the locale.
     try:
         return os.fsencode(path.name).decode("utf-8")
     except UnicodeDecodeError:
@@ -152,7 +140,7 @@ def _decode_name(path: Path) -> str:
 
 
 Progress = Callable[[int, int], object]
-"""Told bytes done so far and bytes in all, once per block or file, from one thread at a time."""
+"""Called with the bytes done and the total, once per block or file, from one thread at a time."""
 
 
 class ProgressCounter:
@@ -176,9 +164,8 @@ class ProgressCounter:
 def open_unchanged(entry: Entry) -> Iterator[int]:
     """Open the listed file and yield its descriptor.
 
-    Raises `PackagingError` if the file isn't, or is no longer, what was listed. The file is
-    compared before and after, including its change time: unlike the modification time, nobody can
-    set it back.
+    Raises `PackagingError` if the file isn't what was listed, before or after reading. The change time is
+    compared, too: nobody can set it back.
     """
     try:
         # Not blocking: the name may have become a pipe since it was listed.
@@ -205,9 +192,8 @@ def read_into(descriptor: int, space: memoryview, entry: Entry) -> int:
 
 
 def build_changed_error(entry: Entry) -> PackagingError:
-    return PackagingError(
-        entry.path, "changed while it was read", "try again when no process writes to it"
-    )
+    remedy = "try again when no process writes to it"
+    return PackagingError(entry.path, "changed while it was read", remedy)
 
 
 def extract_signature(status: os.stat_result) -> tuple[int, int, int, int]:

@@ -26,7 +26,7 @@ from model_packaging.secret_files import find_secret_files
 from model_packaging.tree import list_tree
 
 _SWITCHES = ("code/lib", "code/requirements.txt")
-# What the image reads in code/, and what Servable reads there when it packs; nowhere else.
+# Files that the image, or Servable when it packs, reads in code/ and in no other folder.
 _CODE_FILES = frozenset({"inference.py", "transforms.py", "requirements.txt"})
 
 LOOKED_AT = (
@@ -46,14 +46,14 @@ class Verified:
     sha256: str
     members: tuple[Member, ...]
     versions: tuple[tuple[str, int, SavedModelInfo], ...]
-    """Model, version, what that version is; "" for the model whose versions are at the root."""
+    """(model, version, content); the model whose versions are at the root is ""."""
     graphs: tuple[tuple[str, GraphOperations], ...]
-    """The path of each saved_model.pb, and what it is made of."""
+    """The path of each saved_model.pb, and its operations."""
     problems: tuple[str, ...]
-    """Each a whole sentence: the entry, what is wrong, what to do."""
+    """Each a whole sentence: the entry, the problem, the fix."""
     warnings: tuple[str, ...]
     not_looked_at: tuple[str, ...] = (NOT_LOOKED_AT,)
-    """What only an environment or a running container shows, and what was too large for this archive."""
+    """What only an environment or a running container shows, and what was too large."""
 
 
 @dataclass
@@ -77,9 +77,9 @@ def verify(
         folder = Path(name)
         members, sha256 = unpack_checked_files(archive, folder)
         found.problems += [
-            f"{member.display_name}: is a {member.kind}; pack files and folders only, inside the archive"
-            for member in members
-            if member.kind not in ("file", "folder")
+            f"{each.display_name}: is a {each.kind}; pack files and folders only, inside the archive"
+            for each in members
+            if each.kind not in ("file", "folder")
         ]
         versions: list[tuple[str, int, SavedModelInfo]] = []
         graphs: list[tuple[str, GraphOperations]] = []
@@ -132,19 +132,16 @@ def _check_model(
         ]
     found.problems += [f"{shown}/variables: {each}; {again}" for each in wrong[:1]]
     if graph.unfilled is None or graph.restored is None or graph.vocabularies is None:
-        found.not_looked_at.append(
-            f"what {shown}/saved_model.pb restores and reads: it is too large"
-        )
+        missing = f"what {shown}/saved_model.pb restores and reads: it is too large"
+        found.not_looked_at.append(missing)
     for problem, remedy in map(describe_unfilled, graph.unfilled or ()):
         found.problems.append(f"{shown}/saved_model.pb: {problem}; {remedy}")
     for table in graph.vocabularies or ():
-        file = info.folder / "assets" / table.file
+        file, name = info.folder / "assets" / table.file, f"{shown}/assets/{table.file}"
         if file.stat().st_size > MOST_ASSET_BYTES:
-            found.not_looked_at.append(f"the lines of {shown}/assets/{table.file}: it is too large")
+            found.not_looked_at.append(f"the lines of {name}: it is too large")
         elif fault := find_vocabulary_fault(file, table):
-            found.problems.append(
-                f"{shown}/assets/{table.file}: {fault}; correct it, and export again"
-            )
+            found.problems.append(f"{name}: {fault}; correct it, and export again")
     if DEFAULT_SIGNATURE not in info.signatures:
         found.warnings.append(
             f"{shown}: has no signature {DEFAULT_SIGNATURE}, which requests without a signature name use; "
@@ -155,8 +152,8 @@ def _check_model(
 def _find_misplaced_code(folder: Path) -> Iterator[str]:
     """Yield a problem for each folder of code that the image doesn't read.
 
-    Source: serve.py of https://github.com/aws/deep-learning-containers, which reads
-    /opt/ml/model/code/inference.py and /opt/ml/model/code/requirements.txt alone (2026-11-24)
+    Source: serve.py of https://github.com/aws/deep-learning-containers, which only reads
+    /opt/ml/model/code/inference.py and /opt/ml/model/code/requirements.txt (2026-11-24)
     """
     seen = set()
     for file in sorted(folder.rglob("*")):
@@ -165,7 +162,7 @@ def _find_misplaced_code(folder: Path) -> Iterator[str]:
         if file.name.lower() not in _CODE_FILES or not file.is_file():
             continue
         if is_inside and (len(shown.parts) > 2 or file.name in _CODE_FILES):
-            continue  # modules of the code's own; without code/inference.py that is a problem of its own
+            continue  # the code's own modules; a missing code/inference.py is a different problem
         if file.name.lower() == "requirements.txt" and file.parent.name.lower() != "code":
             continue
         if not {"assets", "assets.extra"}.isdisjoint(shown.parts) or shown.parent in seen:
@@ -210,19 +207,19 @@ def _check_code(
             kinds.get(fault.severity, found.not_looked_at).append(text)
     elif switches:
         found.problems.append(
-            f"{switches[0]}: is there without code/inference.py, so that the container no longer "
+            f"{switches[0]}: exists without code/inference.py, so that the container no longer "
             "converts CSV and bare lists itself and answers them 400; add inference.py, or remove it"
         )
     elif code.is_dir() and any(file.is_file() for file in code.rglob("*")):
         found.problems.append(
             "code/: has no inference.py, and the image reads nothing else there; "
-            "add inference.py with a handler, or take the folder out"
+            "add inference.py with a handler, or remove the folder"
         )
     if code.is_dir():
-        for secret in find_secret_files(list_tree(code, name="code")):
+        for path, looks_like in find_secret_files(list_tree(code, name="code")):
             found.problems.append(
-                f"{secret.path.relative_to(folder)}: looks like {secret.looks_like}, which anyone who "
-                "may read the archive can read; remove it, and read it from AWS Secrets Manager"
+                f"{path.relative_to(folder)}: looks like {looks_like}, which anyone who may read the "
+                "archive can read; remove it, and read it from AWS Secrets Manager"
             )
     if switches == ["code/requirements.txt"]:
         found.problems += [

@@ -37,8 +37,6 @@ PACKAGES = sorted({*_LINTER["root_packages"]} - {"benchmarks", "scripts"})
 FOLDERS = {file.parent.name: file.parent for file in ROOT.glob("packages/*/*/__init__.py")}
 FOLDERS |= {name: ROOT / name for name in PACKAGES if name not in FOLDERS}
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
-
-
 _REQUIRED = re.compile(r'"(servable-[a-z-]+(?:\[\w+\])?)"(?=[],])')
 _LINK = re.compile(r"(!?)(\[[^]]*\])\((?![\w+.-]+:|#)([^)\s]+)\)")
 
@@ -91,7 +89,7 @@ def build(out: Path, repository: str | None = None) -> list[Path]:
             shutil.copytree(ROOT / name, copy / name, ignore=ignored)
         for name in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy2(ROOT / name, copy)
-        # Where the sources lie stands in every pyproject.toml and README.md of the copy.
+        # The address of the sources is in every pyproject.toml and README.md of the copy.
         for folder in WHEELS.values() if repository else ():
             project, page = copy / folder / "pyproject.toml", copy / folder / "README.md"
             text = project.read_text(encoding="utf-8")

@@ -27,7 +27,7 @@ MODULES_OF_A_FOLDER = 25  # more than that hide another folder
 LINES_OF_A_FUNCTION = 60  # what a screen shows
 LINES_OF_A_SPLINTER = 60  # a module this short that one other imports may belong into it
 WORDS_OF_A_DECISION = 400
-# The same word for two things that a reader meets in different rooms; each with its reason.
+# Public class names that two packages use on purpose, each with its reason.
 TWICE: Mapping[str, str] = {
     "Endpoint": "the construct of an app, and what an application invokes; both are public",
 }

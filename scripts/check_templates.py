@@ -17,16 +17,16 @@ from stacks.app import synthesise
 ROOT = Path(__file__).resolve().parents[1]
 SECURE = ROOT / "scripts" / "secure"
 BELOW_WARNING = {validate.Severity.INFO}
-# Rule -> what its message names. Both want templates that any account can take; an environment is of
-# one account, and says so; a role that the file names is in no template.
+# Rule -> text in its message. Both require templates that any account can deploy; an environment names
+# its account; a role that the file names is in no template.
 ACCEPTED = {"W9013": "", "W9002": "'ExecutionRoleArn'"}
-# An environment that is there to be refused: tests hold it to that, and its stacks are empty.
+# An environment that is rejected on purpose; its stacks are empty.
 REFUSED = "refused"
-# Its stage, and the stack that says so where nothing is selected.
+# Its stage, and the stack that reports it if nothing is selected.
 EXPECTED = (f"/{REFUSED}/", f"/refused_{REFUSED}")
-# Any does: a role's template is the same for each.
+# Any repository: a role's template is the same for each.
 REPOSITORY = "owner@1/name@2"
-# The types' check keeps one busy for as long.
+# The types' check keeps one core busy.
 CORES = max(1, (os.cpu_count() or 1) - 1)
 CONTEXT = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
 AUDITORS = "AwsSolutions,NIST80053R5,HIPAASecurity,PCIDSS321"
@@ -36,7 +36,7 @@ def list_folders(temporary: Path) -> dict[Path, str]:
     """Return every folder of environments, with the rule packs that check its templates."""
     secure = temporary / "secure"
     secure.mkdir()
-    # The forms extend the secure base, and a file extends only what lies beside it.
+    # These files extend the secure base, and a file extends only files next to it.
     for file in [*(ROOT / "environments").glob("*base.toml"), *SECURE.glob("*.toml")]:
         shutil.copy(file, secure)
     return {**dict.fromkeys([ROOT / "environments", *list_presets(ROOT)], "true"), secure: AUDITORS}
@@ -62,7 +62,7 @@ def synthesise_folder(out: Path, folder: Path, packs: str) -> list[str]:
     except (SystemExit, RuntimeError) as failed:
         return [f"{folder}: {failed}"]
     metadata = [json.loads(file.read_text()) for file in out.glob("**/*.metadata.json")]
-    # Those for which the CLI would refuse to synthesise: the path in the app, and the message.
+    # Errors with which the CLI would reject the synthesis: the path in the app, and the message.
     errors = [
         f"{path}: {entry['data']}"
         for constructs in metadata

@@ -60,7 +60,7 @@ Next, deploy to a local AWS that keeps running; `servable local down` ends it:
     eval "$(servable local up local)"
     cdk deploy 'local/*'
 """
-# Wide enough for a resource's name where there is no terminal to ask.
+# Without a terminal, wide enough for a resource's name.
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 
 

@@ -28,8 +28,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PROTOS = ROOT / "packages/servable-runtime/servable_tensors"
 FOLDER = "servable/new/template"
 SERVICE = "@service@"  # exchanged for the service's name when a project is written
-# The virtual environment of the project before any other, as in this repository. A console script:
-# a folder `stacks` or `infra` of the project does not shadow ours.
+# The project's virtual environment comes first. With a console script, a folder `stacks` or `infra` of
+# the project doesn't hide ours.
 APP = 'PATH=".venv/bin:$PATH" servable-app'
 
 
@@ -54,10 +54,7 @@ def list_assumptions() -> Iterator[tuple[str, ...]]:
 
 
 def build_descriptor_set() -> str:
-    """Return a FileDescriptorSet of the .proto files and their imports, in base64.
-
-    Raises `RuntimeError`.
-    """
+    """Return a FileDescriptorSet of the .proto files and their imports, in base64. Raises `RuntimeError`."""
     with TemporaryDirectory() as folder:
         result = Path(folder, "set")
         command = [
@@ -71,9 +68,6 @@ def build_descriptor_set() -> str:
         if protoc.main(command):
             raise RuntimeError(f"protoc does not compile the files in {PROTOS}; it says why above")
         return base64.encodebytes(result.read_bytes()).decode()
-
-
-# The files of `servable new` that are this repository's own but for a name.
 
 
 def _replace_values(file: str, /, **values: object) -> str:
@@ -119,7 +113,7 @@ TEMPLATE: Mapping[str, Callable[[], str]] = {
     f"{FOLDER}/package-lock.json": _render_package_lock,
     # Every alarm's description names a section of it.
     f"{FOLDER}/docs/runbook.md": lambda: _read_text("docs/runbook.md"),
-    # docs/security.md says `extends = "secure-base"`; a file extends only what lies beside it.
+    # docs/security.md says `extends = "secure-base"`; a file extends only files next to it.
     f"{FOLDER}/environments/secure-base.toml": lambda: _read_text("environments/secure-base.toml"),
 }
 

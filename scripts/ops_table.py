@@ -54,7 +54,7 @@ def parse_definitions(ops: bytes, kernels: bytes) -> dict[str, Any]:
 
     cpu: dict[str, list[dict[str, list[int]]]] = {}
     for kernel in kernel_def_pb2.KernelList.FromString(kernels).kernel:
-        # A kernel with a label is taken by nodes that ask for it, which are made while it runs.
+        # Only nodes created at run time use a kernel with a label.
         if kernel.device_type in ("CPU", "DEFAULT") and not kernel.label:
             types = {one.name: sorted(one.allowed_values.list.type) for one in kernel.constraint}
             cpu.setdefault(kernel.op, []).append(types)
@@ -62,9 +62,7 @@ def parse_definitions(ops: bytes, kernels: bytes) -> dict[str, Any]:
     for op in op_def_pb2.OpList.FromString(ops).op:
         row: dict[str, Any] = {}
         if op.attr:
-            row["attributes"] = {
-                attribute.name: _convert_attribute(attribute) for attribute in op.attr
-            }
+            row["attributes"] = {each.name: _convert_attribute(each) for each in op.attr}
         if op.name in cpu:
             row["cpu"] = _merge_kernels(cpu[op.name])
         if op.HasField("deprecation"):
@@ -105,11 +103,11 @@ def _merge_kernels(kernels: list[dict[str, list[int]]]) -> list[dict[str, list[i
             else:
                 groups[group] = one
         found = {json.dumps(one, sort_keys=True): one for one in groups.values()}
-    # One that takes any type leaves nothing to the others.
+    # A kernel for any type makes the others superfluous.
     return [{}] if {} in found.values() else [found[key] for key in sorted(found)]
 
 
-# A module in words, and the beginning of one of a StableHLO that is not written yet.
+# A module as text, and the beginning of a module of a future StableHLO.
 _TEXT = b"""module @m { func.func public @main() -> tensor<f32> {
   %0 = stablehlo.constant dense<1.0> : tensor<f32> return %0 : tensor<f32> } }"""
 _FUTURE = b"ML\xefR\x0dStableHLO_v99.0.0\x00" + bytes(20)
@@ -150,10 +148,8 @@ def _parse_stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
         match = re.search(pattern, answers[question])
         return match[1] if match else None
 
-    oldest, newest = (
-        find_version("oldest", r"Must be >= ([0-9]+)"),
-        find_version("newest", r"Must be <= ([0-9]+)"),
-    )
+    oldest = find_version("oldest", r"Must be >= ([0-9]+)")
+    newest = find_version("newest", r"Must be <= ([0-9]+)")
     run = [name for name, answer in answers.items() if name.startswith("bytecode-") and not answer]
     return {
         "xla_call_module_from": int(oldest) if oldest else None,
@@ -216,12 +212,9 @@ def read_wheel(version: str, wheels: Path) -> tuple[dict[str, Any], dict[str, An
             **_parse_stablehlo({path.stem: path.read_text() for path in folder.glob("*.answer")}),
         }
         rows = parse_definitions((folder / "ops").read_bytes(), (folder / "kernels").read_bytes())
-        library = folder / LIBRARIES[-1]
-        with (
-            library.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        ):
+        with (folder / LIBRARIES[-1]).open("rb") as file:
             # Operations of versioned StableHLO, by their names in the library.
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             names = set(re.findall(rb"vhlo\.[a-z0-9_]+_v[0-9]+", data))
     return rows | {name.decode(): {} for name in names}, facts
 
@@ -237,9 +230,8 @@ def read_plugin(requirement: str, place: str, built_for: str, wheels: Path) -> d
                     (folder / f"added-{Path(name).name}").write_bytes(archive.read(name))
         _read_registered_ops(folder)
         before = parse_definitions((folder / "ops").read_bytes(), b"")
-        after = parse_definitions(
-            (folder / "all-ops").read_bytes(), (folder / "all-kernels").read_bytes()
-        )
+        ops, kernels = ((folder / name).read_bytes() for name in ("all-ops", "all-kernels"))
+        after = parse_definitions(ops, kernels)
     return {op: {**row, "from": requirement} for op, row in after.items() if op not in before}
 
 
@@ -292,11 +284,8 @@ def main() -> str | None:
             try:
                 rows, row = read_wheel(short, wheels)
                 # The last of a distribution is the one that a version links.
-                linked = {
-                    one[1].split("==")[0]: one
-                    for one in ADDED
-                    if parse_version(one[0]) <= parse_version(short)
-                }
+                older = (one for one in ADDED if parse_version(one[0]) <= parse_version(short))
+                linked = {one[1].split("==")[0]: one for one in older}
                 for distribution, (_, requirement, place, built_for) in linked.items():
                     if requirement not in plugins:
                         plugins[requirement] = read_plugin(requirement, place, built_for, wheels)

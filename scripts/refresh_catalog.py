@@ -37,9 +37,8 @@ TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
 # images.json: the TensorFlow inference images that the SageMaker SDK knows.
 def read_images() -> dict[str, Any]:
     """Return TensorFlow 2.x inference images: tag by version and device, account by Region."""
-    table = json.loads(
-        resources.files("sagemaker.core").joinpath("image_uri_config/tensorflow.json").read_text()
-    )["inference"]
+    file = resources.files("sagemaker.core").joinpath("image_uri_config/tensorflow.json")
+    table = json.loads(file.read_text())["inference"]
     registries: list[dict[str, str]] = []
     versions: dict[str, Any] = {}
     aliases = table["version_aliases"]
@@ -121,10 +120,9 @@ def read_availability() -> dict[str, Any]:
     cfn-lint derives the table from AWS's price list. It is kept by type, which is shorter.
     """
     schemas = resources.files("cfnlint").joinpath("data/schemas")
-    table = json.loads(
-        schemas.joinpath("extensions/aws_sagemaker_hosting/instancetype_enum.json").read_text()
-    )
-    # What CloudFormation has in each region; AWS SAM's own schema is beside them.
+    file = schemas.joinpath("extensions/aws_sagemaker_hosting/instancetype_enum.json")
+    table = json.loads(file.read_text())
+    # What CloudFormation has in each Region; AWS SAM's own schema is in the same folder.
     providers = {
         Path(file.name).stem: json.loads(file.read_text())
         for file in schemas.joinpath("providers").iterdir()
@@ -169,21 +167,16 @@ def read_limits() -> dict[str, Any]:
 # handler_permissions.json: the actions with which CloudFormation makes, reads, changes and deletes a type.
 def read_handler_permissions() -> dict[str, Any]:
     """Return each resource type's actions, from its handlers in CloudFormation's registry."""
-    from cfnlint.schema import PROVIDER_SCHEMA_MANAGER  # half a second, for whoever asks
+    from cfnlint.schema import PROVIDER_SCHEMA_MANAGER  # it takes half a second
 
     table = json.loads((CATALOG / "handler_permissions.json").read_text(encoding="utf-8"))
     types: dict[str, list[str]] = {}
     for name in table["types"]:  # another type is added to the file by hand, as []
         schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", name).schema
-        handlers = [
-            schema["handlers"].get(verb, {}) for verb in ("create", "read", "update", "delete")
-        ]
-        stated = {
-            action
-            for one in [*handlers, schema.get("tagging") or {}]
-            for action in one.get("permissions", [])
-        }
-        # Among them is s3:REST.PUT.OBJECT, which IAM takes for no action.
+        verbs = ("create", "read", "update", "delete")
+        parts = [*(schema["handlers"].get(verb, {}) for verb in verbs), schema.get("tagging") or {}]
+        stated = {action for part in parts for action in part.get("permissions", [])}
+        # s3:REST.PUT.OBJECT is among them, which isn't an action of IAM.
         types[name] = sorted(action for action in stated if re.fullmatch(r"[a-z0-9-]+:\w+", action))
     return {
         "source": f"cfn-lint {metadata.version('cfn-lint')}, data/schemas: handlers (create, read, "
@@ -193,7 +186,7 @@ def read_handler_permissions() -> dict[str, Any]:
 
 
 # prices.json: what an instance costs an hour, from the Price List API where there are credentials.
-# Without them the rows stay as they are: each has its own source and date, and none is from memory.
+# Without them the rows stay unchanged: each has its own source and date.
 def read_prices() -> dict[str, Any]:
     """Return the existing rows, updated with the API's for the same type and Region."""
     table: dict[str, Any] = json.loads((CATALOG / "prices.json").read_text(encoding="utf-8"))
@@ -243,6 +236,6 @@ def write_table(name: str, table: dict[str, Any]) -> bool:
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or TABLES:
         if wanted not in TABLES:
-            sys.exit(f"{wanted!r} is no table; allowed: {', '.join(TABLES)}")
+            sys.exit(f"{wanted!r} is not a table; allowed: {', '.join(TABLES)}")
         word = "written" if write_table(wanted, TABLES[wanted]()) else "unchanged"
         print(f"infra/catalog/{wanted}.json: {word}")

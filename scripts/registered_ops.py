@@ -35,10 +35,8 @@ class _Library:
     """The C API of the TensorFlow in a folder. Source: tensorflow/c/c_api.h"""
 
     def __init__(self, folder: Path) -> None:
-        libraries = [
-            ctypes.CDLL(str(folder / library), ctypes.RTLD_GLOBAL) for library in LIBRARIES
-        ]
-        self._c = libraries[-1]
+        for library in LIBRARIES:
+            self._c = ctypes.CDLL(str(folder / library), ctypes.RTLD_GLOBAL)
         pointers = "Status Graph SessionOptions Session ImportGraphDefOptions BufferFromString"
         for name in pointers.split():
             getattr(self._c, f"TF_New{name}").restype = ctypes.c_void_p

@@ -13,10 +13,7 @@ from servable.console.signals import end_on_ctrl_c
 
 
 def main() -> None:
-    """Write the cloud assembly to the CDK CLI's output folder.
-
-    Exits with code 2 if a package is missing.
-    """
+    """Write the cloud assembly to the CDK CLI's output folder. Exits with code 2 if a package is missing."""
     end_on_ctrl_c()  # before the imports that take time
     from servable.console.extras import MissingExtraError
     from servable.console.hidden import HiddenPackageError, reject_hidden_packages

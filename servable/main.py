@@ -69,31 +69,27 @@ def build_redirect_command(verb: str) -> click.Command:
     # Imported here: other commands don't wait for them.
     from servable.project.completion import complete_environments
     from servable.project.environments import (
-        ENVIRONMENTS,
-        SET,
+        Project,
         find_environment,
-        find_project,
         format_stage_command,
-        load_environments,
+        pass_project,
     )
 
     @click.command(verb, hidden=True, context_settings={"ignore_unknown_options": True})
     @click.argument("names", metavar="[ENV]...", nargs=-1, shell_complete=complete_environments)
-    @ENVIRONMENTS
-    @SET
-    def command(names: tuple[str, ...], folder: str, sets: tuple[str, ...]) -> None:
+    @pass_project
+    def command(project: Project, names: tuple[str, ...]) -> None:
         """Print the command that does this, and exit with code 2."""
-        root, files = find_project(folder)
         # The other words are options of the CDK CLI and their values; people type prod/* too.
         name = names[0].removesuffix("/*") if names and not names[0].startswith("-") else None
-        every = load_environments(sets, root, files, name=name)
-        chosen = every if name is None else [find_environment(every, name)]
+        every = project.load_all(name)
         commands = []
-        for loaded in chosen:
+        for loaded in every if name is None else [find_environment(every, name)]:
             if verb != "logs":
+                overrides = loaded.overrides
                 commands.append(
                     format_stage_command(
-                        verb, loaded.name, folder=folder, overrides=loaded.overrides
+                        verb, loaded.name, folder=project.folder, overrides=overrides
                     )
                 )
             elif loaded.draft is not None and loaded.draft.variants:
@@ -231,11 +227,7 @@ def _describe_os_error(wrong: OSError) -> str:
     if wrong.errno not in (errno.ENOSPC, errno.EDQUOT):
         return problem
     # A write to an open file does not name it; commands write to these folders.
-    folders = [find_project_folder(), Path(os.environ.get("TMPDIR", "/tmp"))]
-    free = [
-        f"{shutil.disk_usage(each).free / 1e6:,.0f} MB in {each}"
-        for each in folders
-        if each.is_dir()
-    ]
+    folders = filter(Path.is_dir, (find_project_folder(), Path(os.environ.get("TMPDIR", "/tmp"))))
+    free = [f"{shutil.disk_usage(each).free / 1e6:,.0f} MB in {each}" for each in folders]
     remedy = "make room there, or where the output goes, and run the command again"
     return f"{problem}; free: {', '.join(free)}; {remedy}"

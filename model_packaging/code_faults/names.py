@@ -17,6 +17,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -90,17 +91,16 @@ def _find_module_bindings(tree: ast.Module, file_of: FileOf) -> dict[str, Path]:
     """Return the names that the file binds to a module of the folder, and to nothing else."""
     bound: dict[str, Path] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                module = Import(alias.name, (), node.lineno, 0, False)
-                if (alias.asname or "." not in alias.name) and (own := file_of(module)):
-                    bound[alias.asname or alias.name] = own
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                parts = filter(None, (node.module, alias.name))
-                module = Import(".".join(parts), (), node.lineno, node.level, False)
-                if own := file_of(module):
-                    bound[alias.asname or alias.name] = own
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        for alias in node.names:
+            module, level = alias.name, 0
+            if isinstance(node, ast.ImportFrom):
+                module, level = ".".join(filter(None, (node.module, alias.name))), node.level
+            elif alias.asname is None and "." in alias.name:
+                continue
+            if own := file_of(Import(module, (), node.lineno, level, False)):
+                bound[alias.asname or alias.name] = own
     for node in ast.walk(tree) if bound else ():
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             bound.pop(node.id, None)
@@ -117,13 +117,14 @@ def _build_missing_finding(
     file: Path, line: int, own: Path, name: str, names: set[str]
 ) -> CodeFinding:
     close = difflib.get_close_matches(name, sorted(names), n=1)
-    remedy = f"did you mean {close[0]}?" if close else "define it there, or take it from elsewhere"
-    return CodeFinding(
-        file, line, f"takes {name} from {own.name}, which does not define it", remedy
+    remedy = (
+        f"did you mean {close[0]}?" if close else "define it there, or import it from elsewhere"
     )
+    problem = f"takes {name} from {own.name}, which does not define it"
+    return CodeFinding(file, line, problem, remedy)
 
 
-# In /sagemaker; and what Python has imported, from its own executable, before it searches anywhere.
+# Modules in /sagemaker; then those that Python has imported before it searches any folder.
 IMAGE_MODULES = frozenset({"multi_model_utils", "python_service", "serve", "tfs_utils"})
 _FIRST = IMAGE_MODULES | {"abc", "codecs", "errno", "gc", "io", "itertools", "os", "site", "stat"}
 _FIRST |= {"atexit", "builtins", "marshal", "posix", "posixpath", "sys", "time", "zipimport"}
@@ -150,10 +151,7 @@ _FEW_FILES = 3  # of a package: a copy of a published one has more
 
 
 def find_hiding_module(module: str) -> str | None:
-    """Describe the module that Python imports instead of the code's own module of that name.
-
-    None if Python imports the code's own.
-    """
+    """Describe the module that Python imports instead of the code's own; None if there is none."""
     top = module.partition(".")[0]
     if top not in _FIRST:
         return None
@@ -161,10 +159,7 @@ def find_hiding_module(module: str) -> str | None:
 
 
 def find_hiding_files(folder: Path, imported: Collection[str]) -> Iterator[CodeFinding]:
-    """Yield modules of code/ and code/lib/ that hide a module of the service or a package.
-
-    Of the packages, only those named in `imported` count.
-    """
+    """Yield modules of code/ and code/lib/ that hide a module of the service, or of an imported package."""
     users = dict.fromkeys(_OF_THE_SERVICE.split(), "the container's service")
     for package in sorted(_OF_PACKAGES.keys() & set(imported)):
         users = dict.fromkeys(_OF_PACKAGES[package].split(), package) | users
@@ -209,26 +204,22 @@ def find_foreign_extensions(
 ) -> Iterator[CodeFinding]:
     """Yield a finding for each compiled module that has no file for the image.
 
-    The image has Python `python`, such as "3.12" ("" if it isn't known), on Linux x86-64. A
-    finding is an error if one of the imports runs the module; otherwise it is a warning, because
-    many packages do without their compiled parts.
+    The image has Python `python` ("" if it isn't known) on Linux x86-64. A finding is an error if one of
+    the imports runs the module, and otherwise a warning: many packages don't need their compiled parts.
     """
     reasons: dict[Path, list[tuple[Path, str]]] = defaultdict(list)
     for file in sorted(lib.rglob("*.[sp][oy]*")):
         if match := _COMPILED.fullmatch(file.name):
-            reasons[file.parent / match[1]].append(
-                (file, _explain_mismatch(file, match[2], python))
-            )
+            why = _explain_mismatch(file, match[2], python)
+            reasons[file.parent / match[1]].append((file, why))
     foreign = {
         module: files[0]
         for module, files in reasons.items()
         if all(why for _, why in files) and not module.with_name(f"{module.name}.py").is_file()
     }
-    reached = (
-        _find_reached_modules(lib, imported, python, foreign.keys())
-        if foreign and python
-        else set()
-    )
+    reached: set[Path] = set()
+    if foreign and python:
+        reached = _find_reached_modules(lib, imported, python, foreign.keys())
     failing = {_find_package(lib, module) for module in reached}
     for module, (file, reason) in foreign.items():
         if module not in reached and _find_package(lib, module) in failing:
@@ -298,28 +289,28 @@ def _find_load_imports(file: Path, python: str) -> Iterator[Import]:
     for node in tree.body:
         if isinstance(node, ast.If) and _SETUP.fullmatch(ast.unparse(node.test)):
             at_load += node.orelse
-    yield from (
-        found
-        for found in find_imports(ast.Module(body=at_load, type_ignores=[]))
-        if not found.optional
-    )
+    found = find_imports(ast.Module(body=at_load, type_ignores=[]))
+    yield from (each for each in found if not each.optional)
 
 
 # Names of a module that `dir(builtins)` lacks. https://docs.python.org/3/reference/datamodel.html
 _OF_A_MODULE = {"__path__", "__cached__", "__dict__"}
 # Code that may define names in a way that no reader sees.
-_DEFINES_NAMES = re.compile(
-    rb"\bexec\(|\bglobals\(\)|\bbuiltins\.|__builtins__|\blocals\(\)\.update"
-)
+_DEFINES_NAMES = re.compile(rb"\b(exec\(|globals\(\)|builtins\.|locals\(\)\.update)|__builtins__")
 
 
-def find_undefined_names(file: Path, tree: ast.Module, source: bytes) -> Iterator[CodeFinding]:
-    """Yield names that raise NameError or UnboundLocalError, and formats that raise, once."""
+@lru_cache(maxsize=256)
+def find_undefined_names(file: Path, source: bytes, python: str | None) -> list[CodeFinding]:
+    """Return names that raise NameError or UnboundLocalError, and formats that raise, once.
+
+    They are cached because the environments of a project mostly share their code.
+    """
     # Imported late: most of the commands read no code.
     from pyflakes import checker, messages
 
     if _DEFINES_NAMES.search(source):
-        return
+        return []
+    tree = parse(source, python=python)
     undefined = (messages.UndefinedName, messages.UndefinedLocal)
     formats = (
         messages.PercentFormatMissingArgument,
@@ -331,7 +322,7 @@ def find_undefined_names(file: Path, tree: ast.Module, source: bytes) -> Iterato
     try:
         problems = checker.Checker(tree, str(file), builtins=builtins, withDoctest=False).messages
     except RecursionError:
-        return
+        return []
     unread = set(_find_unevaluated(tree))
     findings: dict[str, CodeFinding] = {}
     for problem in sorted(problems, key=lambda message: (message.lineno, message.col)):
@@ -345,16 +336,15 @@ def find_undefined_names(file: Path, tree: ast.Module, source: bytes) -> Iterato
         elif isinstance(problem, formats):
             text = f"fails: {problem.message % problem.message_args}"
             findings.setdefault(text, CodeFinding(file, problem.lineno, text, "give it its values"))
-    yield from findings.values()
+    return list(findings.values())
 
 
 def _find_unevaluated(tree: ast.Module) -> Iterator[tuple[int, int]]:
     """Yield (line, column) of expressions never looked up, or perhaps defined by then."""
+    futures = (node for node in tree.body if isinstance(node, ast.ImportFrom))
     deferred = any(
-        isinstance(node, ast.ImportFrom)
-        and node.module == "__future__"
-        and any(alias.name == "annotations" for alias in node.names)
-        for node in tree.body
+        node.module == "__future__" and "annotations" in [alias.name for alias in node.names]
+        for node in futures
     )
     for node in ast.walk(tree):
         unread: list[ast.AST | None] = []
@@ -363,31 +353,26 @@ def _find_unevaluated(tree: ast.Module) -> Iterator[tuple[int, int]]:
         elif isinstance(node, ast.If) and is_environment_check(node.test):
             unread += [*node.body, *node.orelse]
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            # Annotations of local variables are kept nowhere.
+            # Python doesn't evaluate annotations of local variables.
             inside = ast.walk(ast.Module(node.body, []))
             unread += [part.annotation for part in inside if isinstance(part, ast.AnnAssign)]
             unread += [node.returns] if deferred else []
         elif isinstance(node, ast.arg | ast.AnnAssign) and deferred:
             unread.append(node.annotation)
         elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
-            # The round before may have assigned the name that a line above its assignment uses.
+            # The previous iteration may have assigned the name.
             names = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
             stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
             unread += [n for n in names if n.id in stored and isinstance(n.ctx, ast.Load)]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             unread.append(node)  # a string instead of a type
+        # A test whether the name exists. Pyflakes knows `except NameError` itself.
+        if isinstance(node, ast.Try) and node in tree.body:
+            unread += node.body if any(map(_is_catch_all, node.handlers)) else []
         for part in filter(None, unread):
-            yield from (
-                (expression.lineno, expression.col_offset)
-                for expression in ast.walk(part)
-                if isinstance(expression, ast.expr)
-            )
-    for statement in tree.body:
-        # A test whether this place has the name. Pyflakes knows `except NameError` itself.
-        if isinstance(statement, ast.Try) and any(map(_is_catch_all, statement.handlers)):
-            for expression in ast.walk(ast.Module(statement.body, [])):
-                if isinstance(expression, ast.Name):
-                    yield expression.lineno, expression.col_offset
+            for each in ast.walk(part):
+                if isinstance(each, ast.expr):
+                    yield each.lineno, each.col_offset
 
 
 def _is_catch_all(handler: ast.ExceptHandler) -> bool:

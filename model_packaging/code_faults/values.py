@@ -9,29 +9,23 @@ written by the code itself isn't checked. Source: https://github.com/aws/deep-le
 import ast
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 
 from model_packaging.handler_functions import CodeFinding
-from model_packaging.python_source import extract_last_name, is_never_true
+from model_packaging.python_source import (
+    extract_last_name,
+    find_single_assignments,
+    is_never_true,
+)
 
 # The container's folders: where code/ is, and where it runs.
 CODE, WORKING_FOLDER = "/opt/ml/model/code", "/sagemaker"
 # Set by Docker, by the image (ENV of its Dockerfile, serve.py) or by SageMaker; and what is set
 # where a library wants it.
 _SET = frozenset(
-    {
-        "DLC_CONTAINER_TYPE",
-        "HOME",
-        "HOSTNAME",
-        "LANG",
-        "LC_ALL",
-        "LD_LIBRARY_PATH",
-        "MODEL_BASE_PATH",
-    }
-    | {"MODEL_NAME", "OMP_NUM_THREADS", "PATH", "PWD"}
+    {"DLC_CONTAINER_TYPE", "HOME", "HOSTNAME", "LANG", "LC_ALL", "LD_LIBRARY_PATH"}
+    | {"MODEL_BASE_PATH", "MODEL_NAME", "OMP_NUM_THREADS", "PATH", "PWD"}
 )
 _SET_PREFIXES = ("AWS_", "ECS_", "NVIDIA_", "PYTHON", "SAGEMAKER_", "SM_", "TFS_")
 _OPENED = frozenset({"io", "codecs", "gzip", "bz2", "lzma", "zipfile", "tarfile", "Image"})
@@ -50,12 +44,10 @@ _MENTIONED = re.compile(
 )
 # Tests and handlers that show that the code can do without.
 _ASKS = re.compile(r"exists|is_?file|is_?dir|environ|getenv|platform|__name__|access\(")
-_CAUGHT = re.compile(
-    r"OSError|IOError|EnvironmentError|NotFoundError|KeyError|LookupError|Exception"
-)
+_CAUGHT = re.compile(r"(OS|IO|Environment|NotFound|Key|Lookup)Error|Exception")
 
 
-def _concatenate(*texts: str) -> str:
+def _join_texts(*texts: str) -> str:
     return "".join(texts)
 
 
@@ -76,8 +68,7 @@ def find_value_faults(
 ) -> Iterator[CodeFinding]:
     """Yield the values in a file that the container doesn't have.
 
-    `variables` are the names that the container certainly has besides its own; None if they
-    aren't known.
+    `variables`: names that the container has own_paths its own; None if they aren't known.
     """
     if _MENTIONED.search(source) is None:
         return
@@ -99,6 +90,7 @@ class _Values:
         self._tree, self._code = tree, code
         self._place = f"{CODE}/{file.relative_to(code).as_posix()}"
         self._nodes = list(_walk_unguarded(tree.body))
+        self._constants = find_single_assignments(ast.walk(tree))
         nodes = ast.walk(tree)
         self._attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
 
@@ -124,13 +116,13 @@ class _Values:
                 continue
             line = getattr(node, "lineno", 0)
             normal = posixpath.normpath(path)
-            name = posixpath.basename(normal)
+            own_path = f"Path(__file__).with_name({posixpath.basename(normal)!r})"
             if _OF_ANOTHER_COMPUTER.match(path):
-                remedy = f"put the file beside the code and open Path(__file__).with_name({name!r})"
+                remedy = f"put the file next to the code and open {own_path}"
                 yield line, f"opens {path!r}, a path of another computer", remedy
             elif not path.startswith("/"):
                 problem = f"opens {path!r}, which is relative to {WORKING_FOLDER} in the container"
-                yield line, problem, f"open Path(__file__).with_name({name!r}), beside the code"
+                yield line, problem, f"open {own_path}, next to the code"
             elif normal.startswith(f"{CODE}/") and not normal.startswith(f"{CODE}/lib/"):
                 inside = posixpath.relpath(normal, CODE)
                 if not (self._code / inside).exists():
@@ -139,32 +131,20 @@ class _Values:
     def find_fixed_ports(self) -> Iterator[_Fault]:
         """Yield addresses of the model server: SageMaker gives the container different ports."""
         for node in self._nodes:
-            text = (
-                self._evaluate_text(node)
-                if isinstance(node, ast.Constant | ast.JoinedStr)
-                else None
-            )
-            match = _PORT.search(text or "")
-            if match is None:
+            if not isinstance(node, ast.Constant | ast.JoinedStr):
                 continue
-            assert isinstance(node, ast.Constant | ast.JoinedStr)  # only they have a text above
-            field = "rest_uri" if match[2] == "8501" else "channel"
-            # With the field at hand the address is what is used elsewhere.
-            if not any(attribute.attr == field for attribute in self._attributes):
+            match = _PORT.search(self._evaluate_text(node) or "")
+            field = "rest_uri" if match and match[2] == "8501" else "channel"
+            # Code that uses the field has the address for use outside of SageMaker.
+            if match and not any(attribute.attr == field for attribute in self._attributes):
                 problem = f"calls {match[0]}, but in SageMaker the model server has another port"
                 yield node.lineno, problem, f"use context.{field}"
 
     def find_installs(self) -> Iterator[_Fault]:
-        """Yield packages that the code itself installs.
-
-        Each worker installs them while SageMaker waits for /ping.
-        """
+        """Yield packages that the code installs: in each worker, while SageMaker waits for /ping."""
         for node in self._nodes:
-            if (
-                not isinstance(node, ast.Call)
-                or extract_last_name(node.func) not in _RUN
-                or not node.args
-            ):
+            called = extract_last_name(node.func) if isinstance(node, ast.Call) else None
+            if not isinstance(node, ast.Call) or called not in _RUN or not node.args:
                 continue
             words = node.args[0].elts if isinstance(node.args[0], ast.List) else node.args[:1]
             match = _INSTALLS.search(" ".join(self._evaluate_text(word) or "?" for word in words))
@@ -172,9 +152,7 @@ class _Values:
                 problem = f"runs {match[1]} in every container: it needs the internet"
                 if match[1] in ("apt", "apt-get"):
                     problem += ", and the image of 2.20 has no apt"
-                remedy = (
-                    "name packages in code/requirements.txt; for others name an image of your own"
-                )
+                remedy = "name packages in code/requirements.txt; for others use your own image"
                 yield node.lineno, problem, remedy
 
     def find_unset_variables(self, given: set[str]) -> Iterator[_Fault]:
@@ -182,23 +160,20 @@ class _Values:
         for node in ast.walk(self._tree):  # os.environ["X"] = …, os.environ.setdefault("X", …)
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
                 given.add(self._evaluate_text(node.slice) or "")
-            elif isinstance(node, ast.Call) and extract_last_name(node.func) in (
-                "setdefault",
-                "putenv",
-            ):
-                given.update(self._evaluate_text(argument) or "" for argument in node.args[:1])
-            elif isinstance(node, ast.Call) and _is_environment_update(node):
-                return
+            elif isinstance(node, ast.Call):
+                if extract_last_name(node.func) in ("setdefault", "putenv"):
+                    given.update(self._evaluate_text(argument) or "" for argument in node.args[:1])
+                elif _is_environment_update(node):
+                    return
         for node in self._nodes:
-            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-                name = (
-                    self._evaluate_text(node.slice)
-                    if extract_last_name(node.value) == "environ"
-                    else None
-                )
-                if name is not None and name not in given and not name.startswith(_SET_PREFIXES):
-                    remedy = f"set {name} in the variant's environment, or use os.environ.get"
-                    yield node.lineno, f"reads os.environ[{name!r}], which is not set", remedy
+            if not (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)):
+                continue
+            name = self._evaluate_text(node.slice)
+            if extract_last_name(node.value) != "environ" or name is None or name in given:
+                continue
+            if not name.startswith(_SET_PREFIXES):
+                remedy = f"set {name} in the variant's environment, or use os.environ.get"
+                yield node.lineno, f"reads os.environ[{name!r}], which is not set", remedy
 
     def _find_read_path(self, call: ast.Call) -> str | None:
         """Return the path that the call opens for reading, or None if it isn't known."""
@@ -216,19 +191,6 @@ class _Values:
         if function.attr in ("read_text", "read_bytes", "open"):
             return self._evaluate_text(function.value) if _is_reading(call, 0) else None
         return None
-
-    @cached_property
-    def _constants(self) -> dict[str, ast.expr]:
-        """Return the values of names that are assigned once and aren't parameters."""
-        names = [node for node in ast.walk(self._tree) if isinstance(node, ast.Name)]
-        stored = Counter(name.id for name in names if not isinstance(name.ctx, ast.Load))
-        stored.update(node.arg for node in ast.walk(self._tree) if isinstance(node, ast.arg))
-        return {
-            node.targets[0].id: node.value
-            for node in ast.walk(self._tree)
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-            if stored[node.targets[0].id] == 1
-        }
 
     def _evaluate_text(self, node: ast.AST | None, depth: int = 0) -> str | None:
         """Return the string, or the path as a string; None if reading can't determine it."""
@@ -248,9 +210,9 @@ class _Values:
             case ast.BinOp(left=left, op=ast.Div(), right=right):
                 parts = [left, right]
             case ast.BinOp(left=left, op=ast.Add(), right=right):
-                parts, join = [left, right], _concatenate
+                parts, join = [left, right], _join_texts
             case ast.JoinedStr(values=values):
-                parts, join = values, _concatenate
+                parts, join = values, _join_texts
             case ast.Call(func=ast.Attribute(value=inner, attr=name), keywords=[]) if (
                 name in _OF_A_PATH
             ):
@@ -262,10 +224,7 @@ class _Values:
 
 
 def _is_reading(call: ast.Call, position: int) -> bool:
-    """Return whether the call opens a file only for reading.
-
-    `position` is the mode's position among the arguments.
-    """
+    """Return whether the call opens a file only for reading; `position`: the mode's argument."""
     modes = [keyword.value for keyword in call.keywords if keyword.arg == "mode"]
     modes += call.args[position : position + 1]
     return not modes or (
@@ -284,13 +243,11 @@ def _walk_unguarded(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Yield the nodes that run in the container and whose failure the code doesn't expect."""
     for node in nodes:
         inside: Iterable[ast.AST] = ast.iter_child_nodes(node)
-        if isinstance(node, ast.If) and (
-            is_never_true(node.test) or _ASKS.search(ast.unparse(node.test))
-        ):
-            inside = node.orelse if is_never_true(node.test) else []
-        elif isinstance(node, ast.Try | ast.TryStar) and any(
-            map(_is_expected_failure, node.handlers)
-        ):
+        if isinstance(node, ast.If) and is_never_true(node.test):
+            inside = node.orelse
+        elif isinstance(node, ast.If) and _ASKS.search(ast.unparse(node.test)):
+            inside = []
+        elif isinstance(node, ast.Try | ast.TryStar) and any(map(_is_expected, node.handlers)):
             inside = [*node.handlers, *node.orelse, *node.finalbody]
         elif isinstance(node, ast.With) and "suppress(" in ast.unparse(node.items[0]):
             inside = []
@@ -303,5 +260,5 @@ def _walk_unguarded(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
         yield from _walk_unguarded(inside)
 
 
-def _is_expected_failure(handler: ast.ExceptHandler) -> bool:
+def _is_expected(handler: ast.ExceptHandler) -> bool:
     return handler.type is None or _CAUGHT.search(ast.unparse(handler.type)) is not None

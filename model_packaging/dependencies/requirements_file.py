@@ -21,7 +21,7 @@ _SOURCE = re.compile(
 _ELSEWHERE = re.compile(r"://|\$\{|^(git|hg|svn|bzr)\+")
 _PATH = re.compile(r"[./~]|[^\s@]*[/\\]|[^\s@]*\.(whl|zip|tar\.gz)")
 _OPTION = re.compile(r"-(?!e\b|-editable)")
-# A user with a password, or a token in its place; git@ is the user of SSH, and ${NAME} a variable.
+# A user with a password, or a token instead; git@ is the user of SSH, and ${NAME} a variable.
 _CREDENTIALS = re.compile(r"(\bhttps?://)(?!\$\{|git@)[^\s/@:]*(?::(?!\$\{)[^\s/@]+)?@")
 # SageMaker unpacks the archive there.
 _ARCHIVE = "/opt/ml/model/"
@@ -48,7 +48,7 @@ def list_files(code: Path) -> list[Path]:
     """Return code/requirements.txt first, then what it includes, each once. Raises OSError."""
     paths = [code / WANTED]
     for file in paths:  # grows while it is walked
-        for line in _read_lines(file):
+        for _, line in _read_lines(file):
             if match := _INCLUDE.match(line):
                 included = (file.parent / match[1]).resolve()
                 if included.is_file() and included not in paths:
@@ -56,48 +56,46 @@ def list_files(code: Path) -> list[Path]:
     return paths
 
 
+def _list_lines(code: Path) -> list[tuple[Path, int, str]]:
+    """Return (file, number, text) of each line of `list_files`. Raises OSError."""
+    return [(file, *line) for file in list_files(code) for line in _read_lines(file)]
+
+
 def find_faults(code: Path) -> Iterator[tuple[Path, int, str, str, Severity]]:
     """Yield (file, line, problem, remedy, severity) of lines that pip or the image can't use.
 
     Raises OSError.
     """
-    for file in list_files(code):
-        raw_lines = file.read_bytes().decode("utf-8-sig", errors="replace").splitlines()
-        numbers = {line: number for number, line in reversed(list(enumerate(raw_lines, 1)))}
-        for line in _read_lines(file):
-            if fault := _check_line(file, line):
-                first = line.split()[0]
-                places = [at for raw, at in numbers.items() if raw.split()[:1] == [first]]
-                yield file, min(places, default=0), *fault
+    for file, number, line in _list_lines(code):
+        if fault := _check_line(file, line):
+            yield file, number, *fault
     yield from find_contradictions(code)
 
 
 def find_start_faults(code: Path) -> Iterator[tuple[Path, int, str, str]]:
-    """Yield (file, line, problem, remedy) of lines that fail in a container or hold credentials.
+    """Yield (file, line, problem, remedy) of lines that fail in a container or contain credentials.
 
     pip looks for a path from its working folder, which isn't code/ there. Raises OSError.
     """
-    for file in list_files(code):
-        for number, line in _read_numbered_lines(file):
-            wanted = line.removeprefix("--editable").removeprefix("-e").strip(" =").split(" --")[0]
-            where = wanted.partition("@ ")[2].strip() or wanted
-            if _CREDENTIALS.search(line):
-                shown = _CREDENTIALS.sub(r"\1***@", line)
-                problem = (
-                    f"{shown!r} holds credentials, which anyone who may read the archive can read"
-                )
-                remedy = (
-                    'set install = "vendored", and give the URL to pip in its own configuration'
-                )
-                yield file, number, problem, remedy
-            elif not line.startswith("-c") and not _OPTION.match(line) and _is_local(where):
-                problem = f"names the local path {where}, which pip doesn't find in a container"
-                yield (
-                    file,
-                    number,
-                    problem,
-                    'set install = "vendored", or name a package of an index',
-                )
+    for file, number, line in _list_lines(code):
+        wanted = _remove_options(line)
+        where = wanted.partition("@ ")[2].strip() or wanted
+        if _CREDENTIALS.search(line):
+            shown = _CREDENTIALS.sub(r"\1***@", line)
+            problem = (
+                f"{shown!r} contains credentials, which anyone who may read the archive can read"
+            )
+            remedy = 'set install = "vendored", and give the URL to pip in its own configuration'
+            yield file, number, problem, remedy
+        elif not line.startswith("-c") and not _OPTION.match(line) and _is_local(where):
+            problem = f"names the local path {where}, which pip doesn't find in a container"
+            remedy = 'set install = "vendored", or name a package of an index'
+            yield file, number, problem, remedy
+
+
+def _remove_options(line: str) -> str:
+    """Return the requirement in a line, without -e and the options after it."""
+    return line.removeprefix("--editable").removeprefix("-e").strip(" =").split(" --")[0]
 
 
 def _is_local(place: str) -> bool:
@@ -114,15 +112,13 @@ def find_contradictions(code: Path) -> Iterator[tuple[Path, int, str, str, Sever
     Lines with a marker are left out. Raises OSError.
     """
     given: dict[NormalizedName, list[tuple[Path, int, Requirement]]] = {}
-    for file in list_files(code):
-        for number, line in _read_numbered_lines(file):
-            try:
-                wanted = Requirement(line.split(" --")[0])
-            except InvalidRequirement:
-                continue  # an option, or a fault of its own
-            if wanted.marker is None:
-                name = canonicalize_name(wanted.name)
-                given.setdefault(name, []).append((file, number, wanted))
+    for file, number, line in _list_lines(code):
+        try:
+            wanted = Requirement(line.split(" --")[0])
+        except InvalidRequirement:
+            continue  # an option, or a fault of its own
+        if wanted.marker is None:
+            given.setdefault(canonicalize_name(wanted.name), []).append((file, number, wanted))
     for name, lines in given.items():
         pins = [(each, _find_pin(each[2])) for each in lines]
         excluded = [
@@ -142,32 +138,17 @@ def _find_pin(wanted: Requirement) -> str | None:
     return exact[0] if exact and not exact[0].endswith("*") else None
 
 
-def _read_numbered_lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of `_read_lines`, each with its number in the file."""
-    raw_lines = file.read_bytes().decode("utf-8-sig", errors="replace").splitlines()
-    at = 0
-    for line in _read_lines(file):
-        first = line.split()[0]
-        at = next((n for n in range(at, len(raw_lines)) if raw_lines[n].split()[:1] == [first]), at)
-        yield at + 1, line
-        at += 1
-
-
 def _check_line(file: Path, line: str) -> tuple[str, str, Severity] | None:
     """Return (problem, remedy, severity) of a line, or None."""
     if match := _INCLUDE.match(line):
         there = "://" in line or (file.parent / match[1]).is_file()
         return None if there else (f"includes {match[1]}, which is not there", "add it", "error")
-    wanted = line.removeprefix("--editable").removeprefix("-e").strip(" =").split(" --")[0]
-    if (line.startswith("-") and not line.startswith(("-e", "--editable"))) or _ELSEWHERE.search(
-        line
-    ):
+    if _OPTION.match(line) or _ELSEWHERE.search(line):
         return None
+    wanted = _remove_options(line)
     if line.startswith("-e") or _PATH.match(wanted):
         path = file.parent / wanted.partition("[")[0].partition(";")[0].strip()
-        if path.is_file() or any(
-            (path / name).is_file() for name in ("pyproject.toml", "setup.py")
-        ):
+        if any(each.is_file() for each in (path, path / "pyproject.toml", path / "setup.py")):
             return None
         problem = f"asks for {wanted}, where there is nothing to install"
         return problem, "name a package, or add it", "error"
@@ -183,10 +164,8 @@ def _check_line(file: Path, line: str) -> tuple[str, str, Severity] | None:
 
 def has_requirements(code: Path) -> bool:
     """Return whether a requirements.txt exists with more than comments and options. Raises OSError."""
-    if not (code / WANTED).is_file():
-        return False
-    lines = [line for file in list_files(code) for line in _read_lines(file)]
-    return any(not line.startswith("-") or line.startswith(("-e", "--editable")) for line in lines)
+    exists = (code / WANTED).is_file()
+    return exists and any(not _OPTION.match(line) for _, _, line in _list_lines(code))
 
 
 def list_packages(code: Path) -> set[str]:
@@ -206,33 +185,33 @@ def read_hashes(code: Path) -> dict[str, set[str]]:
 def list_source_options(code: Path) -> list[str]:
     """Return the options that set where packages come from, for a new requirements file. Raises OSError."""
     options = []
-    for file in list_files(code):
-        for line in _read_lines(file):
-            if line == "--no-index":
-                options.append(line)
-            elif match := _SOURCE.match(line):
-                option, place = match.groups()
-                if option in ("-f", "--find-links") and "://" not in place:
-                    place = str((file.parent / place).resolve())
-                options.append(f"{option} {place}")
+    for file, _, line in _list_lines(code):
+        if line == "--no-index":
+            options.append(line)
+        elif match := _SOURCE.match(line):
+            option, place = match.groups()
+            if option in ("-f", "--find-links") and "://" not in place:
+                place = str((file.parent / place).resolve())
+            options.append(f"{option} {place}")
     return options
 
 
 def _read_requirements(code: Path) -> Iterator[tuple[str, str]]:
-    for file in list_files(code):
-        for line in _read_lines(file):
-            if match := _NAME.match(line):
-                yield canonicalize_name(match[0]), line
+    for _, _, line in _list_lines(code):
+        if match := _NAME.match(line):
+            yield canonicalize_name(match[0]), line
 
 
-def _read_lines(file: Path) -> list[str]:
-    """Return the lines without comments and empty lines.
+def _read_lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield (number, text) of the lines without comments and empty lines.
 
     A line that ends in a backslash continues in the next.
     """
     content = file.read_bytes()
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    text = content.decode(encoding, errors="replace")
-    whole = re.sub(r"\\\r?\n", " ", text)
-    lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in whole.splitlines())
-    return [line for line in lines if line]
+    text = "\n".join(content.decode(encoding, errors="replace").splitlines())
+    number = 1
+    for whole in re.split(r"(?<!\\)\n", text):
+        if line := re.sub(r"(^|\s)#.*", "", whole.replace("\\\n", " ")).strip():
+            yield number, line
+        number += 1 + whole.count("\n")

@@ -1,7 +1,7 @@
 """Lock, fetch, and unpack the code's dependencies: wheels for the image's Python and platform.
 
-code/requirements.lock holds the wheels that become code/lib/, by name and hash. `lock` and `fetch` ask
-an index, and nothing else does: synth and publishing live on the lock and the wheels that it names.
+code/requirements.lock lists the wheels that become code/lib/, by name and hash. Only `lock` and `fetch`
+use an index: synth and publishing need the lock and the wheels that it names.
 """
 
 import hashlib
@@ -62,12 +62,11 @@ def write_lock(code: Path, chosen: Sequence[Wheel], *, python: str) -> None:
 def read_lock(code: Path, *, python: str | None = None) -> list[Wheel]:
     """Read the lock.
 
-    Raises `PackagingError` if the lock is missing, belongs to a different requirements.txt, or is
-    for a different Python than `python`, if that is given.
+    Raises `PackagingError` if it is missing, belongs to a different requirements.txt, or isn't for `python`.
     """
     with explain_disk_errors(code / LOCK):
         if not (code / LOCK).is_file():
-            raise PackagingError(code / WANTED, f"has no {LOCK} beside it", REMEDY)
+            raise PackagingError(code / WANTED, f"has no {LOCK} next to it", REMEDY)
         lines = (code / LOCK).read_text(encoding="utf-8", errors="replace").splitlines()
         mark = _compute_mark(code)
     if mark not in lines:
@@ -90,9 +89,8 @@ def _parse_wheel(file: Path, number: int, line: str) -> Wheel:
     except InvalidWheelFilename:
         digest = ""
     if not re.fullmatch("[0-9a-f]{64}", digest):
-        raise PackagingError(
-            file, f"line {number} is not a wheel and its hash: {line!a:.60}", REMEDY
-        )
+        problem = f"line {number} is not a wheel and its hash: {line!a:.60}"
+        raise PackagingError(file, problem, REMEDY)
     return Wheel(name, digest)
 
 
@@ -109,11 +107,10 @@ def explain_disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        path = Path(error.filename2 or error.filename or path)
         problem = f"cannot be read or written: {error.strerror}"
-        remedy = "let this user read and write it, and see that there is room"
-        raise PackagingError(
-            Path(error.filename2 or error.filename or path), problem, remedy
-        ) from None
+        remedy = "let this user read and write it, and check that there is room"
+        raise PackagingError(path, problem, remedy) from None
 
 
 # Parts of a wheel's .data folder that are imported. Scripts, headers and data have no place
@@ -135,7 +132,7 @@ def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = Non
         _run_command(
             code,
             [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config"]
-            # This interpreter only reads metadata; else uv looks for, and downloads, another.
+            # This interpreter only reads metadata; without it, uv downloads another one.
             + ["--python", sys.executable, "--no-python-downloads"]
             + ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
             + ["--generate-hashes", "--only-binary", ":all:", "--python-platform", PLATFORM]
@@ -150,7 +147,7 @@ def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = Non
             package = parse_wheel_filename(wheel.name)[0]
             if wheel.sha256 not in allowed.get(package, {wheel.sha256}):
                 problem = (
-                    f"wants {package} with a different hash than {wheel.name} has, {wheel.sha256}"
+                    f"requires a different hash of {package} than {wheel.name}: {wheel.sha256}"
                 )
                 remedy = "find out which is right, and correct it"
                 raise PackagingError(code / WANTED, problem, remedy)
@@ -173,7 +170,7 @@ def fetch(code: Path, *, python: str, wheels: Path, find_links: Path | None = No
 
 
 def require_wheels(code: Path, *, wheels: Path, python: str | None = None) -> list[Wheel]:
-    """Return the wheels that the code needs, all of them present; none if it needs nothing.
+    """Return the wheels that the code needs; none if it needs nothing.
 
     Raises `PackagingError` if the lock isn't valid, or names a wheel that is missing.
     """
@@ -188,7 +185,7 @@ def require_wheels(code: Path, *, wheels: Path, python: str | None = None) -> li
 
 
 def build_lib_folder(code: Path, *, wheels: Path, unpacked: Path) -> Path | None:
-    """Return the folder that becomes code/lib/, from lock and wheels; None if none is needed.
+    """Return the folder that becomes code/lib/, or None if none is needed.
 
     Raises `PackagingError` if the lock isn't valid, or names a wheel that is missing.
     """
@@ -206,13 +203,9 @@ def build_lib_folder(code: Path, *, wheels: Path, unpacked: Path) -> Path | None
 
 def list_vendored_versions(code: Path) -> dict[str, str]:
     """Return the version of each package that becomes, or is in, code/lib/. Raises `PackagingError`."""
-    locked_wheels = (
-        read_lock(code) if (code / WANTED).is_file() and not (code / "lib").is_dir() else []
-    )
-    versions = {
-        str(name): str(version)
-        for name, version, *_ in (parse_wheel_filename(wheel.name) for wheel in locked_wheels)
-    }
+    is_locked = (code / WANTED).is_file() and not (code / "lib").is_dir()
+    wheels = [parse_wheel_filename(wheel.name) for wheel in (read_lock(code) if is_locked else ())]
+    versions = {str(name): str(version) for name, version, *_ in wheels}
     with explain_disk_errors(code):
         for installed in sorted(code.glob("lib/*.dist-info")):
             name, _, version = installed.name.removesuffix(".dist-info").rpartition("-")
@@ -237,15 +230,8 @@ def _download(
             code,
             [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
             + ["--only-binary", ":all:", "--implementation", "cp", "--python-version", python]
-            + [
-                *abis,
-                *tags,
-                *_build_source_options(find_links),
-                "--dest",
-                folder,
-                "--requirement",
-                str(pins),
-            ],
+            + [*abis, *tags, *_build_source_options(find_links)]
+            + ["--dest", folder, "--requirement", str(pins)],
         )
         paths = sorted(Path(folder).glob("*.whl"))
         chosen = [Wheel(file.name, compute_sha256(file)) for file in paths]
@@ -271,9 +257,8 @@ def _run_command(code: Path, command: list[str]) -> None:
     if ran.returncode:
         text = " ".join((ran.stderr or ran.stdout).split())
         problem = f"is not available as wheels for the image: {text}"
-        raise PackagingError(
-            code / WANTED, problem, "change that requirement, or put it into code/lib/"
-        )
+        remedy = "change that requirement, or put it into code/lib/"
+        raise PackagingError(code / WANTED, problem, remedy)
 
 
 def _is_present(wheels: Path, wheel: Wheel) -> bool:
@@ -284,10 +269,9 @@ def _is_present(wheels: Path, wheel: Wheel) -> bool:
 
 
 def unpack(wheels: Sequence[Path], target: Path) -> None:
-    """Unpack all wheels into a folder next to `target`, and rename it when complete.
+    """Unpack all wheels into a folder next to `target`, and rename it. Raises `PackagingError`.
 
-    Raises `PackagingError`. No installer leaves traces: the same wheels give the same files, on
-    any computer.
+    No installer is used: the same wheels give the same files on any computer.
     """
     create_private_folder(target.parent)
     beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}."))
@@ -309,9 +293,8 @@ def _unpack(wheel: Path, target: Path) -> None:
                 _extract(opened, name, target, wheel)
     # What a damaged, an encrypted and an oddly compressed archive raise.
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
-        raise PackagingError(
-            wheel, f"cannot be unpacked: {error}", "do not use this wheel"
-        ) from None
+        problem = f"cannot be unpacked: {error}"
+        raise PackagingError(wheel, problem, "do not use this wheel") from None
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         problem = f"has a file where it, or another wheel, has a folder: {error.filename}"
         raise PackagingError(wheel, problem, "use one of the two packages") from None
@@ -322,9 +305,8 @@ def _extract(wheel: zipfile.ZipFile, name: str, target: Path, file: Path) -> Non
     if name.endswith("/") or not parts:
         return
     if ".." in parts or PurePosixPath(name).is_absolute():
-        raise PackagingError(
-            file, f"contains a file outside its folder: {name}", "do not use this wheel"
-        )
+        problem = f"contains a file outside its folder: {name}"
+        raise PackagingError(file, problem, "do not use this wheel")
     if parts[0].endswith(".data"):
         if len(parts) < 3 or parts[1] not in IMPORTED:
             return

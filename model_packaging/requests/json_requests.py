@@ -17,22 +17,14 @@ from model_packaging.saved_model.reading import (
     SignatureInfo,
     TensorInfo,
 )
+from model_packaging.saved_model.variables import is_shape_allowed
 from servable_tensors import wire
 
-# How tensor_content holds one element; little-endian like every processor TensorFlow serves on.
+# struct's code of one element in tensor_content, which is little-endian.
 ELEMENT_CODES = {
-    "float32": "f",
-    "float64": "d",
-    "float16": "e",
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "uint8": "B",
-    "uint16": "H",
-    "uint32": "I",
-    "uint64": "Q",
-    "bool": "?",
+    **{"float16": "e", "float32": "f", "float64": "d", "bool": "?"},
+    **{"int8": "b", "int16": "h", "int32": "i", "int64": "q"},
+    **{"uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q"},
 }
 _FLOATS = frozenset({"float32", "float64", "float16", "bfloat16"})
 
@@ -44,15 +36,13 @@ class RequestValueError(ValueError):
 def build_predict_request(
     request: Any, info: SavedModelInfo, *, model: str, rest: bool = False
 ) -> Any:
-    """Convert {"instances": …} or {"inputs": …} to a wire.PredictRequest.
+    """Convert {"instances": …} or {"inputs": …} to a wire.PredictRequest. Raises `RequestValueError`.
 
-    Raises `RequestValueError`. `rest` reads the request as TensorFlow Serving's REST API does,
-    which ignores columns of other names.
+    `rest`: ignore columns of other names, as TensorFlow Serving's REST API does.
     """
     if not isinstance(request, dict) or ("instances" in request) == ("inputs" in request):
-        raise RequestValueError(
-            'must be an object with either "inputs" (columns) or "instances" (rows)'
-        )
+        problem = 'must be an object with either "inputs" (columns) or "instances" (rows)'
+        raise RequestValueError(problem)
     name = request.get("signature_name") or DEFAULT_SIGNATURE
     specs = find_signature(name, info).inputs
     columns = _group_by_column(request, specs)
@@ -75,9 +65,8 @@ def build_predict_request(
 def find_signature(name: Any, info: SavedModelInfo) -> SignatureInfo:
     """Return the signature that a request names. Raises `RequestValueError` if there is none."""
     if not isinstance(name, str) or name not in info.signatures:
-        raise RequestValueError(
-            f"asks for the signature {name!r}; there are {format_names(info.signatures)}"
-        )
+        known = format_names(info.signatures)
+        raise RequestValueError(f"asks for the signature {name!r}; there are {known}")
     return info.signatures[name]
 
 
@@ -131,9 +120,8 @@ def build_tensor(value: Any, spec: TensorInfo) -> Any:
 def check_shape(shape: Sequence[int], spec: TensorInfo) -> None:
     """Raise `RequestValueError` if the signature doesn't accept the shape."""
     if not is_shape_allowed(shape, spec.shape):
-        raise RequestValueError(
-            f"has shape {format_shape(shape)}; the signature takes {format_shape(spec.shape or ())}"
-        )
+        expected = format_shape(spec.shape or ())
+        raise RequestValueError(f"has shape {format_shape(shape)}; the signature takes {expected}")
 
 
 def flatten_lists(value: Any) -> tuple[list[int], list[Any]]:
@@ -148,13 +136,6 @@ def flatten_lists(value: Any) -> tuple[list[int], list[Any]]:
     flat: list[Any] = []
     _flatten(value, shape, flat)
     return shape, flat
-
-
-def is_shape_allowed(shape: Sequence[int], expected: tuple[int | None, ...] | None) -> bool:
-    if expected is None:
-        return True
-    sizes = zip(shape, expected, strict=False)
-    return len(shape) == len(expected) and all(w is None or given == w for given, w in sizes)
 
 
 def format_shape(sizes: Sequence[int | None]) -> str:
@@ -176,18 +157,15 @@ def _flatten(value: Any, shape: list[int], into: list[Any]) -> None:
 
 
 def _find_type_number(dtype: str) -> int:
-    for number in wire.DataType.values():
-        if wire.find_dtype_name(number) == dtype and (
-            dtype in {*ELEMENT_CODES, "string", "bfloat16"}
-        ):
-            return number
+    if dtype in {*ELEMENT_CODES, "string", "bfloat16"}:
+        return next(each for each in wire.DataType.values() if wire.find_dtype_name(each) == dtype)
     raise RequestValueError(f"is {dtype}, which JSON requests cannot carry")
 
 
 def _pack_content(flat: list[Any], dtype: str) -> bytes:
     allowed = (bool,) if dtype == "bool" else (int, float) if dtype in _FLOATS else (int,)
     for item in flat:
-        # A bool is an int to Python, and is none to TensorFlow Serving.
+        # A bool is an int to Python, but not to TensorFlow Serving.
         if not isinstance(item, allowed) or (isinstance(item, bool) and dtype != "bool"):
             raise RequestValueError(f"holds {item!r:.40}; the signature takes {dtype}")
     try:
@@ -195,9 +173,8 @@ def _pack_content(flat: list[Any], dtype: str) -> bytes:
             return b"".join(_pack_bfloat16(item) for item in flat)
         return struct.pack(f"<{len(flat)}{ELEMENT_CODES[dtype]}", *flat)
     except (struct.error, OverflowError) as error:
-        raise RequestValueError(
-            f"holds a number that is out of range for {dtype} ({error})"
-        ) from None
+        problem = f"contains a number that is out of range for {dtype} ({error})"
+        raise RequestValueError(problem) from None
 
 
 def _pack_bfloat16(number: float) -> bytes:
@@ -213,9 +190,8 @@ def _encode_string(item: Any) -> bytes:
         try:
             return item.encode()
         except UnicodeEncodeError:
-            raise RequestValueError(
-                f"holds {item!a:.40}, half of a character; strings are UTF-8"
-            ) from None
+            problem = f"holds {item!a:.40}, half of a character; strings are UTF-8"
+            raise RequestValueError(problem) from None
     if isinstance(item, dict) and set(item) == {"b64"} and isinstance(item["b64"], str):
         try:
             # With white space, and with all of its padding or none, as Base64Unescape of Abseil takes it.

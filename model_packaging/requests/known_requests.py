@@ -1,8 +1,8 @@
-"""Hold requests and answers that are known beforehand against the signature that serves them.
+"""Compare requests and responses that are known beforehand with the signature that serves them.
 
-Read without NumPy and TensorFlow: `servable check` looks at them before anything is deployed. Warm-up
-records, `<version>/assets.extra/tf_serving_warmup_requests`, are a TFRecord file of PredictionLog. A record
-that fails makes the whole model fail to load, so that each is checked here.
+It doesn't use NumPy or TensorFlow: `servable check` reads them before anything is deployed. Warm-up
+records, `<version>/assets.extra/tf_serving_warmup_requests`, are a TFRecord file of PredictionLog. The
+whole model fails to load if a record fails, so each record is checked here.
 Sources: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-22); util/json_tensor.cc,
 batching/batching_util.h and servables/tensorflow/{predict_util,classifier,regressor}.cc of
 https://github.com/tensorflow/serving (9d981c5, 2026-11-22);
@@ -34,7 +34,6 @@ from model_packaging.requests.json_requests import (
     flatten_lists,
     format_names,
     format_shape,
-    is_shape_allowed,
     name_only_input,
 )
 from model_packaging.saved_model.reading import (
@@ -45,6 +44,7 @@ from model_packaging.saved_model.reading import (
     TensorInfo,
     read,
 )
+from model_packaging.saved_model.variables import is_shape_allowed
 from servable_tensors import text_bodies, tfrecord, wire
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -66,20 +66,16 @@ class Reader(enum.Enum):
     NGINX = "a container without code"
     SERVABLE = "Servable's handler"
     CODE = "the model's code"
-    """A handler of the user's own, or a hook preprocess: nothing is known of what it takes."""
+    """The user's own handler, or the hook preprocess: the formats that it accepts are unknown."""
 
 
-TYPES_READ = {
-    Reader.NGINX: _TEXTS,
-    Reader.SERVABLE: (*_TEXTS, NPY, NPZ, PROTOBUF),
-}
+TYPES_READ = {Reader.NGINX: _TEXTS, Reader.SERVABLE: (*_TEXTS, NPY, NPZ, PROTOBUF)}
 
 
 class KnownRequest(NamedTuple):
     """A request that the signature accepts, and the shapes of its inputs.
 
-    `answered_in` is the key that contains the result in the response's JSON, "predictions" or
-    "outputs"; None if the response isn't JSON.
+    `answered_in`: the response's JSON key of the result; None if the response isn't JSON.
     """
 
     signature: SignatureInfo
@@ -90,10 +86,9 @@ class KnownRequest(NamedTuple):
 def read_request(
     body: bytes, content_type: str, info: SavedModelInfo | None, reader: Reader
 ) -> KnownRequest | None:
-    """Check a request and return it, or None if nothing is known about it.
+    """Check a request and return it; None if code reads it, `info` is None, or the body is NPZ.
 
-    None if code reads it, `info` is None, or the body is NPZ. Raises `RequestValueError`, which
-    completes the sentence that begins with "the request".
+    Raises `RequestValueError`, which completes the sentence that begins with "the request".
     """
     kind = content_type.partition(";")[0].strip().lower()
     if not body.strip():
@@ -111,30 +106,26 @@ def read_request(
         return None
     if kind == PROTOBUF:
         try:
-            message, answered_in = wire.PredictRequest.FromString(body), None
+            message = wire.PredictRequest.FromString(body)
         except DecodeError:
-            raise RequestValueError("is no PredictRequest") from None
-        shapes = check_inputs(message, info)
-    else:
-        request = _parse_body(body, kind)
-        message = build_predict_request(request, info, model="", rest=True)
-        shapes = extract_shapes(message)
-        json_again = kind == JSON or reader is Reader.NGINX
-        answered_in = (
-            ("predictions" if "instances" in request else "outputs") if json_again else None
-        )
-    return KnownRequest(_find_signature(info, message), shapes, answered_in)
+            raise RequestValueError("is not a PredictRequest") from None
+        return KnownRequest(_find_signature(info, message), check_inputs(message, info))
+    request = _parse_body(body, kind)
+    message = build_predict_request(request, info, model="", rest=True)
+    answered_in = None
+    if kind == JSON or reader is Reader.NGINX:
+        answered_in = "predictions" if "instances" in request else "outputs"
+    return KnownRequest(_find_signature(info, message), extract_shapes(message), answered_in)
 
 
 def _parse_body(body: bytes, kind: str) -> Any:
     """Return the JSON that the model server receives. Raises `RequestValueError`."""
     try:
-        return parse_json(
-            text_bodies.from_csv(body) if kind == CSV else text_bodies.from_json(body)
-        )
+        convert = text_bodies.from_csv if kind == CSV else text_bodies.from_json
+        return parse_json(convert(body))
     except RequestValueError:
         if kind == JSON:
-            parse_json(body)  # whose places are those of the file
+            parse_json(body)  # its error has the line and column of the file
         raise
 
 
@@ -206,9 +197,8 @@ def _check_tensor(tensor: Any, spec: TensorInfo) -> None:
         raise RequestValueError(f"that {bad}") from None
     content, code = len(tensor.tensor_content), ELEMENT_CODES.get(spec.dtype)
     if content and code and content != (size := math.prod(shape) * struct.calcsize(code)):
-        raise RequestValueError(
-            f"of shape {format_shape(shape)} with {content} bytes of content; {spec.dtype} takes {size}"
-        )
+        given = f"of shape {format_shape(shape)} with {content} bytes of content"
+        raise RequestValueError(f"{given}; {spec.dtype} takes {size}")
 
 
 def extract_shapes(request: Any) -> Shapes:
@@ -218,9 +208,9 @@ def extract_shapes(request: Any) -> Shapes:
 
 
 def check_examples(request: Any, info: SavedModelInfo, method: str) -> Shapes:
-    """Return the shapes of a classify or regress request, as in `check_inputs`.
+    """Return the shapes of a classify or regress request, whose examples are rows.
 
-    Each example is a row. Raises `RequestValueError` if the request doesn't match the signature.
+    Raises `RequestValueError` if the request doesn't match the signature.
     """
     signature = _find_signature(info, request)
     if signature.method != f"tensorflow/serving/{method}" or set(signature.inputs) != {"inputs"}:
@@ -231,32 +221,25 @@ def check_examples(request: Any, info: SavedModelInfo, method: str) -> Shapes:
         return {}  # examples with a context are not counted here
     count = len(request.input.example_list.examples)
     if not count:
-        raise RequestValueError("holds no example")
+        raise RequestValueError("contains no example")
     return {"inputs": (count,)}
 
 
 def check_batch(shapes: Shapes, max_batch_size: int | None) -> None:
-    """Raise `RequestValueError` if server-side batching rejects these inputs.
-
-    `max_batch_size` is None if batching is off.
-    """
-    rows = {name: shape[0] for name, shape in shapes.items() if shape}
+    """Raise `RequestValueError` if batching rejects these inputs; None: batching is off."""
     if max_batch_size is None:
         return
+    rows = {name: shape[0] for name, shape in shapes.items() if shape}
     if len(rows) < len(shapes) or len(set(rows.values())) > 1:
         each = ", ".join(f"{name} {format_shape(shape)}" for name, shape in shapes.items())
         raise RequestValueError(f"gives {each}; batching takes inputs with an equal number of rows")
     if (most := max(rows.values(), default=0)) > max_batch_size:
-        raise RequestValueError(
-            f"has {most} rows, which batching refuses: max_batch_size is {max_batch_size}"
-        )
+        why = f"which batching refuses: max_batch_size is {max_batch_size}"
+        raise RequestValueError(f"has {most} rows, {why}")
 
 
 def explain_unbatchable(signature: SignatureInfo) -> str | None:
-    """Explain why requests of a signature can't be merged along the first dimension.
-
-    None if nothing prevents it.
-    """
+    """Explain why requests of a signature can't be merged along the first dimension, or return None."""
     for way, specs in (("input", signature.inputs), ("output", signature.outputs)):
         for name, spec in specs.items():
             if spec.shape is not None and (not spec.shape or spec.shape[0] is not None):
@@ -275,7 +258,7 @@ def check_response(body: bytes, request: KnownRequest) -> None:
     answer = parse_json(body)
     if not isinstance(answer, dict) or key not in answer:
         form = "instances" if key == "predictions" else "inputs"
-        raise RequestValueError(f'has no "{key}", which holds the answer to "{form}"')
+        raise RequestValueError(f'has no "{key}", which has the response to "{form}"')
     value = answer[key]
     if key == "predictions":
         rows = max((shape[0] for shape in request.shapes.values() if shape), default=0)
@@ -289,10 +272,9 @@ def check_response(body: bytes, request: KnownRequest) -> None:
     for name, spec in specs.items():
         shape, values = flatten_lists(columns[name])
         if not is_shape_allowed(shape, spec.shape):
-            expected = format_shape(spec.shape or ())
-            raise RequestValueError(
-                f"gives {name} of shape {format_shape(shape)}; the signature gives {expected}"
-            )
+            given, expected = format_shape(shape), format_shape(spec.shape or ())
+            problem = f"gives {name} of shape {given}; the signature gives {expected}"
+            raise RequestValueError(problem)
         if wrong := [item for item in values if not _is_value_of(item, spec.dtype)]:
             raise RequestValueError(f"gives {wrong[0]!r:.40} in {name}, which is {spec.dtype}")
 
@@ -324,10 +306,9 @@ def build_warm_up(
     *,
     max_batch_size: int | None = None,
 ) -> bytes:
-    """Return the content of the warm-up file. Raises `PackagingError`.
+    """Return the content of the warm-up file; the same requests give the same bytes.
 
-    The same requests give the same bytes. `requests` maps each golden request's file to its JSON,
-    by rows or by columns. `max_batch_size` is as for `check_warm_up`.
+    `requests`: JSON, by rows or by columns, by golden request file. Raises `PackagingError`.
     """
     if len(requests) > MOST_RECORDS:
         problem = f"would hold {len(requests)} warm-up requests; at most {MOST_RECORDS} are allowed"
@@ -347,10 +328,9 @@ def build_warm_up(
 
 
 def add_warm_up(servable: Servable, requests: Sequence[Path], *, folder: Path) -> Servable:
-    """Return the servable with warm-up records for each of its versions. Raises `PackagingError`.
+    """Return the servable with warm-up records for each of its versions, written below `folder`.
 
-    The records are written below `folder`, named by their content. A request that the signature
-    of any version doesn't accept is rejected, because that version would not load.
+    Raises `PackagingError` for a request that a version rejects, because that version would not load.
     """
     bodies = {file: read_golden_request(file) for file in requests}
     files = {
@@ -371,18 +351,16 @@ def read_golden_request(file: Path) -> Any:
     try:
         return parse_json(file.read_bytes())
     except OSError as error:
-        raise PackagingError(
-            file, f"cannot be read: {error.strerror}", "name a golden request"
-        ) from None
+        problem = f"cannot be read: {error.strerror}"
+        raise PackagingError(file, problem, "name a golden request") from None
     except RequestValueError as bad:
         raise PackagingError(file, str(bad), "write one request body") from None
 
 
 def check_warm_up(file: Path, info: SavedModelInfo, *, max_batch_size: int | None = None) -> int:
-    """Check an existing warm-up file, and return the number of its records.
+    """Check a warm-up file, and return the number of its records. Raises `PackagingError`, OSError.
 
-    Raises `PackagingError` and OSError. `max_batch_size` is the limit of server-side batching,
-    which the records also pass through; None if batching is off.
+    `max_batch_size`: the limit of server-side batching; None if batching is off.
     """
     count = 0
     try:
@@ -399,9 +377,8 @@ def check_warm_up(file: Path, info: SavedModelInfo, *, max_batch_size: int | Non
         problem = f"record {count - 1} is not a PredictionLog"
         raise PackagingError(file, problem, "write PredictionLog records") from None
     except RequestValueError as bad:
-        raise PackagingError(
-            file, f"record {count - 1} {bad}", "write it again for this model"
-        ) from None
+        problem = f"record {count - 1} {bad}"
+        raise PackagingError(file, problem, "write it again for this model") from None
     return count
 
 
@@ -409,7 +386,7 @@ def _check_record(log: Any, info: SavedModelInfo) -> Shapes:
     """Return the shapes of a record's inputs, as far as they are known. Raises `RequestValueError`."""
     kind = log.WhichOneof("log_type")
     if kind is None:
-        raise RequestValueError("holds no request")
+        raise RequestValueError("contains no request")
     if kind == "predict_log":
         # Its name is not compared: every record goes to the model that is loaded.
         return check_inputs(log.predict_log.request, info)

@@ -30,8 +30,8 @@ VALUE = b"\n\x05value\x12"
 _MODULE = b"\n\x06module\x12"
 
 Attribute = tuple[str, Any]
-"""Which field of AttrValue it is ("s", "i", "list(type)", "list()" where a list is empty), and the
-value as JSON has it: the beginning of a string, None for shapes, tensors and functions."""
+"""The field of AttrValue ("s", "i", "list(type)"; "list()" if a list is empty), and the JSON value:
+the beginning of a string, None for shapes, tensors and functions."""
 
 
 def reduce_attribute(entry: bytes) -> bytes:
@@ -62,19 +62,15 @@ def convert_attribute_value(message: Any) -> Attribute:
     """Convert a wire.AttrValue to its kind and value."""
     kind = message.WhichOneof("value") or ""
     if kind == "list":
-        kinds = [item.name for item, _ in message.list.ListFields()]
-        several = (
-            [_convert_plain(kinds[0], item) for item in getattr(message.list, kinds[0])]
-            if kinds
-            else []
-        )
-        return f"list({''.join(kinds)})", several
+        for item, values in message.list.ListFields():  # at most one
+            return f"list({item.name})", [_convert_plain(item.name, each) for each in values]
+        return "list()", []
     return kind, _convert_plain(kind, getattr(message, kind)) if kind else None
 
 
 def _convert_plain(kind: str, value: Any) -> Any:
     if kind == "s":
-        # latin-1: any byte has a character.
+        # latin-1 decodes any byte.
         return value.decode("latin-1")
     if kind == "func":
         return value.name
@@ -133,18 +129,15 @@ def reject_pointer(file: Path) -> None:
     """Raise `PackagingError` if the file is only a Git LFS pointer. Raises OSError."""
     with file.open("rb") as opened:
         if opened.read(24).startswith(b"version https://git-lfs"):
-            raise PackagingError(
-                file, "is a Git LFS pointer, not the file itself", "run: git lfs pull"
-            )
+            problem = "is a Git LFS pointer, not the file itself"
+            raise PackagingError(file, problem, "run: git lfs pull")
 
 
 def read_meta_graphs(file: Path, *, variables: bool = True) -> list[MetaGraph]:
     """Return the graphs in a saved_model.pb. Raises `PackagingError`, OSError.
 
-    Without `variables`, the graphs aren't searched for variables, which takes most of the time.
-
-    The content of a node's attributes is skipped, so damage in the middle of a constant isn't
-    noticed; a file that ends too early always is.
+    Without `variables`, the graphs aren't searched for variables, which takes most of the time. Damage in
+    the middle of a constant isn't noticed; a file that ends too early always is.
     """
     reject_pointer(file)
     size = file.stat().st_size
@@ -165,7 +158,7 @@ def read_meta_graphs(file: Path, *, variables: bool = True) -> list[MetaGraph]:
         except (WireError, DecodeError, UnicodeDecodeError) as damage:
             raise PackagingError(file, f"is truncated or damaged ({damage})", _AGAIN) from None
     if not graphs:
-        problem = "is not a SavedModel: it holds no graph"
+        problem = "is not a SavedModel: it contains no graph"
         raise PackagingError(file, problem, "export the SavedModel again")
     return graphs
 
@@ -175,19 +168,17 @@ def _parse_meta_graph(data: mmap.mmap, first: int, last: int, *, variables: bool
     init_ops: dict[bytes, str] = {}
     for number, kind, start, end in iterate_fields(data, first, last):
         if number in _SMALL and kind == BYTES:
-            # Fields in a row are a message again: protobuf merges what is repeated.
+            # Concatenated fields are a message: protobuf merges repeated ones.
             small += [bytes((number << 3 | kind,)), encode_varint(end - start), data[start:end]]
         elif number == _GRAPH_DEF and kind == BYTES:
             places.append((start, end))
-            # A frozen graph of a million nodes mostly does not even name one; and what is larger
-            # than that is made of constants, whose pages are not touched.
-            is_searched = end - start <= _SEARCHED_BYTES
-            is_named = (
-                variables
-                and is_searched
-                and any(data.find(op, start, end) >= 0 for op in _SEARCHED)
+            # A frozen graph of a million nodes mostly doesn't even name a variable's operation. A
+            # larger graph consists of constants, whose pages aren't read.
+            is_large = end - start > _SEARCHED_BYTES
+            is_walked = variables and (
+                is_large or any(data.find(op, start, end) >= 0 for op in _SEARCHED)
             )
-            if is_named or (variables and not is_searched):
+            if is_walked:
                 has_variables |= any(op in VARIABLE_OPS for op in _list_ops(data, start, end))
         elif number == _COLLECTION and kind == BYTES:
             collection |= data[start : start + 64].find(_ASSETS) >= 0
@@ -234,12 +225,10 @@ def _read_op(data: Buffer, start: int, end: int) -> bytes:
 
 
 def read_function_name(data: Buffer, start: int, end: int) -> str:
-    """Name of a FunctionDef: the first field of its signature, which is its first field."""
-    for number, kind, first, last in iterate_fields(data, start, end):
-        if number == _SIGNATURE and kind == BYTES:
-            for inner, inner_kind, begin, behind in iterate_fields(data, first, last):
-                if inner == _NAME and inner_kind == BYTES:
-                    return data[begin:behind].decode()
+    """Return the name of a FunctionDef, which is the first field of its signature."""
+    for signature in _find_messages(data, start, end, _SIGNATURE):
+        for first, last in _find_messages(data, *signature, _NAME):
+            return data[first:last].decode()
     return ""
 
 
@@ -253,11 +242,11 @@ class Operation:
     node: str
     """The first of them."""
     attributes: Mapping[str, Attribute]
-    """Without those that begin with _, which TensorFlow takes with any operation."""
+    """Without those that begin with _, which TensorFlow accepts for any operation."""
     compiled: bool
-    """Compiled by XLA, which has kernels of its own."""
+    """Whether XLA compiles it, which has its own kernels."""
     path: str | None = None
-    """The file that it reads or writes, where a constant beside it names one."""
+    """The file that it reads or writes, if a constant names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,16 +259,16 @@ class GraphOperations:
     bad_consumers: tuple[int, ...]
     has_assets: bool
     operations: tuple[Operation, ...]
-    """Each with its first place: in the graph, or else in a function that it calls."""
+    """Each with its first place: in the graph, or otherwise in a function that it calls."""
     restored: tuple[RestoredVariable, ...] | None = ()
-    """Variables that are read from the checkpoint; None of a graph that is too large to be followed."""
+    """Variables that are read from the checkpoint; None for a graph that is too large to be followed."""
     vocabularies: tuple[VocabularyTable, ...] | None = ()
     unfilled: tuple[Unfilled, ...] | None = ()
-    """What a signature reads and nothing fills; None of a graph that is too large to be followed."""
+    """What a signature reads and nothing fills; None for a graph that is too large to be followed."""
 
 
-# What takes the name of a file: which input that is. Those whose file is one of the model's own
-# checkpoints (RestoreV2, SaveV2 …) are none of them.
+# Operation -> the input that is a file's name. Operations on the model's own checkpoints (RestoreV2,
+# SaveV2, …) aren't listed.
 # Source: tensorflow/core/ops/{io,lookup,dataset,experimental_dataset,summary}_ops.cc, read 2026-11-22
 FILE_INPUTS: Mapping[str, int] = {
     "ReadFile": 0,

@@ -4,6 +4,7 @@ It follows them from the graph through the functions that the graph calls, as fa
 tensors and of files are constants or assets.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,22 +17,19 @@ from servable_tensors.wire import Buffer
 _RESTORE, _ASSIGN = b"RestoreV2", frozenset({b"AssignVariableOp", b"Assign"})
 FILLS = frozenset({b"InitializeTableFromTextFileV2", b"InitializeTableFromTextFile"})
 PLACEHOLDERS = frozenset({b"Placeholder", b"PlaceholderV2"})
-# Operations that make what must be filled before it is read. A mutable table is read while it is empty.
+# Operations that create what must be filled before it is read. A mutable table may be read empty.
 HOLDERS: Mapping[bytes, str] = {
     **dict.fromkeys((b"VarHandleOp", b"VariableV2", b"Variable"), "variable"),
     **dict.fromkeys((b"HashTableV2", b"HashTable", b"AnonymousHashTable"), "table"),
     **dict.fromkeys((b"IteratorV2", b"Iterator"), "iterator"),
-    **dict.fromkeys(
-        (
-            f"{kind}Queue{version}".encode()
-            for kind in ("FIFO", "PaddingFIFO", "RandomShuffle", "Priority")
-            for version in ("", "V2")
-        ),
-        "queue",
-    ),
+    **{
+        f"{kind}Queue{version}".encode(): "queue"
+        for kind in ("FIFO", "PaddingFIFO", "RandomShuffle", "Priority")
+        for version in ("", "V2")
+    },
 }
 _NUMBER = re.compile(rb"\s*[+-]?[0-9]+\s*")
-_MOST_STEPS = 100  # through operations that hand on their input
+_MOST_STEPS = 100  # through operations that pass their input on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +54,7 @@ class VocabularyTable:
     lines: int
     """Lines that are read; -1 means all."""
     types: tuple[str, str] = ("", "")
-    """Data types of key and value; empty where reading does not tell them."""
+    """Data types of key and value; empty if they are unknown."""
 
 
 def find_vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
@@ -85,20 +83,13 @@ def find_vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
             whole = number if column == -1 else line
             pair.append(whole if column < 0 else columns[column])
         for given, dtype in zip(pair, table.types, strict=True):
-            if (
-                isinstance(given, bytes)
-                and dtype.startswith("int")
-                and not _NUMBER.fullmatch(given)
-            ):
-                return (
-                    f"line {number + 1}: {_format_key(given)!r} is not a number, and the table "
-                    f"contains {dtype}"
-                )
+            is_text = isinstance(given, bytes) and not _NUMBER.fullmatch(given)
+            if is_text and dtype.startswith("int"):
+                problem = f"{_format_key(given)!r} is not a number"
+                return f"line {number + 1}: {problem}, and the table contains {dtype}"
         if values.setdefault(pair[0], pair[1]) != pair[1]:
-            return (
-                f"line {number + 1}: the key {_format_key(pair[0])!r} occurs twice, "
-                "with different values"
-            )
+            problem = f"the key {_format_key(pair[0])!r} occurs twice, with different values"
+            return f"line {number + 1}: {problem}"
     return None
 
 
@@ -113,7 +104,7 @@ class _Frame:
         self.nodes = nodes
         self._by_name = {node.name: node for node in nodes}
         self._arguments = arguments
-        # TensorFlow 2 hands an asset's path on through a variable.
+        # TensorFlow 2 passes an asset's path on through a variable.
         self._assigned = {
             node.input[0]: node.input[1] for node in nodes if node.op == b"AssignVariableOp"
         }
@@ -150,10 +141,9 @@ class _Frame:
 
 
 class Initialization:
-    """The initialization of one graph.
+    """The initialization of one graph, with these nodes.
 
-    `functions` maps each name to the start and end of its FunctionDef in the file. `nodes` are
-    those of the graph itself.
+    `functions` maps each name to the start and end of its FunctionDef in the file.
     """
 
     def __init__(
@@ -178,10 +168,7 @@ class Initialization:
                     yield from _parse_restored(node, frame, shapes)
 
     def find_vocabularies(self, files: Mapping[bytes, str]) -> Iterator[VocabularyTable]:
-        """Yield the tables that are filled from the assets.
-
-        `files` maps each node that is fed with an asset to the asset's name.
-        """
+        """Yield the tables that are filled from the assets; `files`: asset by the node that it feeds."""
         for frame, part in self._walk_frames(self._graph, self._graph.nodes, frozenset()):
             for node in part:
                 inputs = frame.list_inputs(node)
@@ -236,10 +223,7 @@ def _parse_restored(
     node: Any, frame: _Frame, shapes: Mapping[tuple[bytes, int], Any]
 ) -> Iterator[RestoredVariable]:
     _, names, slices = frame.list_inputs(node)[:3]
-    keys, parts = (
-        _read_strings(frame.find_source(names)[0]),
-        _read_strings(frame.find_source(slices)[0]),
-    )
+    keys, parts = (_read_strings(frame.find_source(each)[0]) for each in (names, slices))
     dtypes = parse_attributes(node)["dtypes"].list.type
     for number, (key, dtype) in enumerate(zip(keys, dtypes, strict=False)):
         written = shapes.get((node.name, number))
@@ -257,9 +241,7 @@ def _read_strings(node: Any) -> list[bytes]:
     if node is None or node.op != b"Const":
         return []
     tensor = wire.TensorProto.FromString(parse_attributes(node)["value"].tensor)
-    count = 1
-    for dim in tensor.tensor_shape.dim:
-        count *= dim.size
-    values = list(tensor.string_val)
+    count = math.prod(dim.size for dim in tensor.tensor_shape.dim)
+    values: list[bytes] = list(tensor.string_val)
     # protobuf's short form: the last value is repeated.
-    return values + values[-1:] * (count - len(values))
+    return [*values, *values[-1:] * (count - len(values))]

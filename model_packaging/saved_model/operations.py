@@ -55,40 +55,39 @@ _FUNCTION_NODE, _FUNCTION_ATTR = 3, 5
 _NODE_NAME, _NODE_OP, _NODE_INPUT = 1 << 3 | 2, 2 << 3 | 2, 3 << 3 | 2
 # A longer node is read without its constants.
 _LARGE_BYTES = 1 << 16
-# Nodes that are all held as messages take ten times these bytes.
+# Nodes that are all kept as messages take ten times these bytes.
 _MOST_FOLLOWED_BYTES = 1 << 24
 # A larger node is a constant of numbers: names of variables and files take less.
 _NUMBERS_BYTES = 1 << 20
-# What may have to be filled, and is in a function instead of the graph; or a device of another computer.
+# Names of what may have to be filled inside a function; or a device of a different computer.
 _INSIDE = (*PLACEHOLDERS, b"/job:")
-# Operations with attributes that are remembered as they are written, to pass over them at once.
+# Limits of the serialized operations with attributes that are remembered, so that they are skipped.
 _MOST_WRITTEN, _WRITTEN_BYTES = 1 << 14, 1 << 12
 _MUST_COMPILE = "_XlaMustCompile"
 # Beginning of an entry of NodeDef.attr with this key.
 _COMPILE = b"\n\x0f_XlaMustCompile\x12"
-# From this size on, what was read is kept by the file's SHA-256; of a file that is mostly constants
-# reading the rest is faster than hashing all.
+# From this size on, the result is cached by the file's SHA-256. A larger file is mostly constants:
+# reading the rest is faster than hashing the whole file.
 CACHED_FROM_BYTES, _CACHED_TO_BYTES = 1 << 20, 1 << 27
 FOLDER = "graph-operations"
-# Raise it when something else is read, or kept in another form.
+# Increase it when different content is read or the cache's format changes.
 _FORMAT = 3
 
-# Nodes are looked at in blocks, each of which ends with more than the tag and the length of one.
+# Nodes are read in blocks, each of which ends with more than the tag and the length of one.
 _BLOCK_BYTES, _HEAD = 1 << 20, 16
 
 Place = tuple[int, int, int]
 """Number of a field, and from where to where in the file it is."""
 
 _FILE_OPS = frozenset(name.encode() for name in FILE_INPUTS)
-# In the place of what a constant holds.
+# Replaces a constant's value.
 _TENSOR = wire.AttrEntry(key="value", value=wire.AttrValue(tensor=b"")).SerializeToString()
 
 
 def read_operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
     """Return what TensorFlow Serving loads of the SavedModel in a version folder.
 
-    Raises `PackagingError`, OSError. `cache` is the project's .servable, so that a large graph
-    isn't parsed twice.
+    Raises `PackagingError`, OSError. `cache`: the project's .servable, so that no graph is parsed twice.
     """
     file = version / "saved_model.pb"
     graph = select_served_graph(file, read_meta_graphs(file, variables=False))
@@ -110,20 +109,24 @@ def read_operations(version: Path, *, cache: Path | None = None) -> GraphOperati
             files = assets if ops & FILLS else {}
             is_followed = bool(ops & HOLDERS.keys()) or reading.has_unfed_nodes(graph.message)
             nodes = reading.list_nodes() if restore or files or is_followed else []
-            at_load = None if nodes is None else reading.build_initialization(nodes)
-            unfilled = reading.find_unfilled(graph, nodes or []) if is_followed else []
             result = GraphOperations(
                 producer=reading.producer,
                 min_consumer=reading.min_consumer,
                 bad_consumers=reading.bad_consumers,
                 has_assets=bool(assets) or graph.has_asset_collection,
                 operations=operations,
-                restored=None
-                if at_load is None
-                else tuple(at_load.find_restored_variables(restore)),
-                vocabularies=None if at_load is None else tuple(at_load.find_vocabularies(files)),
-                unfilled=None if nodes is None else tuple(unfilled),
+                restored=None,
+                vocabularies=None,
+                unfilled=None,
             )
+            if nodes is not None:
+                at_load = Initialization(data, nodes, reading.functions)
+                result = dataclasses.replace(
+                    result,
+                    restored=tuple(at_load.find_restored_variables(restore)),
+                    vocabularies=tuple(at_load.find_vocabularies(files)),
+                    unfilled=tuple(reading.find_unfilled(graph, nodes)) if is_followed else (),
+                )
         except (WireError, DecodeError, UnicodeDecodeError, IndexError) as damage:
             problem = f"is truncated or damaged ({damage})"
             raise PackagingError(file, problem, "export it again, or copy it again") from None
@@ -131,7 +134,7 @@ def read_operations(version: Path, *, cache: Path | None = None) -> GraphOperati
         try:
             write_atomically(cached, json.dumps(dataclasses.asdict(result)).encode())
         except OSError:
-            pass  # a project that cannot be written is read again next time
+            pass  # the graph is read again next time
     return result
 
 
@@ -153,7 +156,7 @@ class _Reading:
         self.producer = max((version.producer for version in versions), default=0)
         self.min_consumer = max((version.min_consumer for version in versions), default=0)
         self.bad_consumers = tuple(bad for version in versions for bad in version.bad_consumers)
-        self._functions = {
+        self.functions = {
             read_function_name(data, first, last): (first, last)
             for number, start, end in others
             if number == _LIBRARY
@@ -178,14 +181,10 @@ class _Reading:
                     return None
         return nodes
 
-    def build_initialization(self, nodes: list[Any]) -> Initialization:
-        """Return an object that follows what runs when the model is loaded."""
-        return Initialization(self._data, nodes, self._functions)
-
     def has_unfed_nodes(self, message: Any) -> bool:
         """Return whether a signature may need a placeholder or another computer's device.
 
-        `message` is a wire.MetaGraphDef. A search of the bytes avoids following a frozen graph.
+        A search of the bytes avoids following a frozen graph.
         """
         if self._is_named_inside:
             return True
@@ -193,9 +192,8 @@ class _Reading:
             {tensor.name.partition(":")[0] for tensor in signature.inputs.values()}
             for signature in message.signature_def.values()
         ]
-        fed_by_all = (
-            [_encode_field(_NODE, name.encode()) for name in set.intersection(*fed)] if fed else []
-        )
+        shared = set.intersection(*fed) if fed else set()
+        fed_by_all = [_encode_field(_NODE, name.encode()) for name in shared]
         for (start, end), _ in self._main:
             if self._data.find(b"/job:", start, end) >= 0:
                 return True
@@ -217,16 +215,15 @@ class _Reading:
         }
         restore = message.saver_def.restore_op_name
         assets = [asset.tensor_info.name.encode() for asset in message.asset_file_def]
-        reads = UnfilledReads(nodes, self._read_function)
-        yield from reads.find_unfilled(
+        yield from UnfilledReads(nodes, self._read_function).find_unfilled(
             signatures, restore_op=restore, init_op=graph.init_op, assets=assets
         )
 
     def _read_function(self, name: str) -> Any | None:
         """Return a wire.FunctionDef without large constants; None for an unknown name."""
-        if name not in self._functions:
+        if name not in self.functions:
             return None
-        first, last = self._functions[name]
+        first, last = self.functions[name]
         if last - first < _MOST_FOLLOWED_BYTES:
             return wire.FunctionDef.FromString(self._data[first:last])
         parts = []
@@ -240,8 +237,7 @@ class _Reading:
     def read(self, assets: frozenset[bytes] | None) -> tuple[Operation, ...]:
         """Return the operations that TensorFlow Serving loads.
 
-        `assets` are the graph's nodes that are fed with the paths of assets; None if any node may
-        be.
+        `assets`: nodes that are fed with the paths of assets; None if any node may be.
         """
         calls = [
             call
@@ -254,9 +250,9 @@ class _Reading:
             waiting = [name for name, call_compiled in calls if call_compiled <= compiled]
             while waiting:
                 name = waiting.pop()
-                if name in read or name not in self._functions:
+                if name in read or name not in self.functions:
                     continue
-                place, written = self._functions[name], self._written[compiled]
+                place, written = self.functions[name], self._written[compiled]
                 nodes = _find_new_nodes(self._data, *place, _FUNCTION_NODE, written, [])
                 # The search spares a walk through nearly all functions.
                 is_compiled = self._data.find(_COMPILE, *place) >= 0 and any(
@@ -286,10 +282,7 @@ class _Reading:
         compiled: bool,
         assets: frozenset[bytes] | None,
     ) -> list[tuple[str, bool]]:
-        """Add the new operations among the nodes.
-
-        Returns the functions that the nodes call, and for each whether XLA compiles it.
-        """
+        """Add the new operations; return their callees, and for each whether XLA compiles it."""
         calls: list[tuple[str, bool]] = []
         seen = self._seen[compiled]
         for node in nodes:
@@ -302,10 +295,9 @@ class _Reading:
             attributes = dict(map(parse_attribute, entries))
             must_compile = attributes.pop(_MUST_COMPILE, None) == ("b", True)
             called = [*find_function_names(attributes.values()), op.decode()]
-            calls += [
-                (name, compiled or must_compile) for name in called if name in self._functions
-            ]
-            if called[-1] in self._functions:
+            own = (name for name in called if name in self.functions)
+            calls += [(name, compiled or must_compile) for name in own]
+            if called[-1] in self.functions:
                 continue  # a call, as TensorFlow 1 wrote it: the function's name is the operation
             # Which function is called is no longer of interest: calls of any are one operation.
             attributes = {
@@ -313,16 +305,14 @@ class _Reading:
                 for name, (kind, value) in attributes.items()
             }
             path = self._find_path(node, place, field, assets) if op in _FILE_OPS else None
-            operation = Operation(
+            key = f"{op!r} {compiled} {path} {sorted(attributes.items())}"
+            self._found[key] = self._found.get(key) or Operation(
                 op=called[-1],
                 function=function,
                 node=node.name.decode(),
                 attributes=attributes,
                 compiled=compiled,
                 path=path,
-            )
-            self._found.setdefault(
-                f"{op!r} {compiled} {path} {sorted(attributes.items())}", operation
             )
         return calls
 
@@ -357,10 +347,9 @@ def _find_new_nodes(
 ) -> Iterator[Any]:
     """Yield the nodes in a message's field, as NodeDef, that aren't in `written` yet.
 
-    A node is compared by its operation and attributes, byte for byte; one that is too long to be
-    compared is always yielded. A graph of 100 MB has a million nodes: nearly all of them are
-    skipped here, without a message of their own. `others` gets number, start, and end of the
-    other fields. Raises `WireError`, `DecodeError`.
+    Operation and attributes are compared byte for byte, and long nodes aren't compared: nearly all of the
+    million nodes of a graph of 100 MB are skipped without a message of their own. `others` gets number,
+    start, and end of the other fields. Raises `WireError`, `DecodeError`.
     """
     tag = field << 3 | BYTES
     while start < end:
@@ -416,4 +405,4 @@ def _read_cache(file: Path) -> GraphOperations | None:
     try:
         return TypeAdapter(GraphOperations).validate_json(file.read_bytes())
     except (OSError, ValueError):
-        return None  # not there, or damaged: it is read again
+        return None  # missing or damaged: the graph is read again

@@ -24,7 +24,7 @@ class TensorInfo:
     dtype: str
     """As TensorFlow and NumPy write it: "float32", "string"."""
     shape: tuple[int | None, ...] | None
-    """None in place of a size that requests may choose; None alone when the rank is unknown."""
+    """None instead of a size that requests may choose; None alone if the rank is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class SavedModelInfo:
     folder: Path
     tags: frozenset[str]
     tensorflow_version: str
-    """Version of the TensorFlow that wrote it; "" if it is not stated."""
+    """Version of the TensorFlow that wrote it; "" if it isn't stated."""
     signatures: Mapping[str, SignatureInfo]
     """The callable ones, by name."""
     assets: tuple[str, ...]
@@ -56,7 +56,7 @@ class SavedModelInfo:
     variable_bytes: int
     """Size of the variables' data files on disk."""
     has_warm_up: bool
-    """Whether assets.extra/tf_serving_warmup_requests is there; `warm_up.validate` reads it."""
+    """Whether assets.extra/tf_serving_warmup_requests exists; `check_warm_up` reads it."""
 
 
 # TensorFlow Serving loads the graph with exactly these tags.
@@ -65,39 +65,29 @@ SERVE = frozenset({"serve"})
 METHODS = frozenset(f"tensorflow/serving/{name}" for name in ("predict", "classify", "regress"))
 WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 _MOST_SHOWN = 5  # of the tags in a message
-# What people put instead of a SavedModel, and what makes one of it.
+# Files that people provide instead of a SavedModel, and how to convert them.
+_KERAS = ("a file of Keras", "keras.models.load_model(it).export")
+_SAVE_1 = "tf.compat.v1.saved_model.simple_save"
 _OTHER_FORMS = {
-    **dict.fromkeys(
-        (".h5", ".hdf5", ".keras"), ("a file of Keras", "keras.models.load_model(it).export")
-    ),
+    **dict.fromkeys((".h5", ".hdf5", ".keras"), _KERAS),
     ".index": ("a checkpoint", "restore it into its model, and tf.saved_model.save"),
-    ".meta": (
-        "a checkpoint of TensorFlow 1",
-        "restore it, and tf.compat.v1.saved_model.simple_save",
-    ),
+    ".meta": ("a checkpoint of TensorFlow 1", f"restore it, and {_SAVE_1}"),
     ".pbtxt": ("a graph as text", "tf.saved_model.load it, and tf.saved_model.save"),
-    ".pb": ("a graph without signatures", "import it, and tf.compat.v1.saved_model.simple_save"),
-    ".tflite": (
-        "a model of TensorFlow Lite",
-        "take the model that it was converted from, and export",
-    ),
+    ".pb": ("a graph without signatures", f"import it, and {_SAVE_1}"),
+    ".tflite": ("a model of TensorFlow Lite", "take the model before its conversion, and export"),
     ".onnx": ("a model of ONNX", "convert it, with onnx2tf for example,"),
     ".gz": ("an archive", "tar -xzf"),
 }
 
 
 def list_versions(folder: Path) -> list[Path]:
-    """Return the version folders, lowest first.
+    """Return the version folders, lowest first. Raises `PackagingError` if there are none.
 
-    The container loads `<version>/saved_model.pb` if the version is all digits; it ignores every
-    other folder and then waits for a model that never comes. Raises `PackagingError` if there is
-    nothing that the container would load.
+    The container only loads `<version>/saved_model.pb` whose version is all digits, and otherwise waits.
     """
     if not folder.is_dir():
-        problem = "is a file" if folder.exists() else "does not exist"
-        raise PackagingError(
-            folder, f"the SavedModel folder {problem}", "write the folder of its versions"
-        )
+        problem = f"the SavedModel folder {'is a file' if folder.exists() else 'does not exist'}"
+        raise PackagingError(folder, problem, "write the folder of its versions")
     inside = sorted(path for path in folder.iterdir() if path.is_dir())
     numbered = [path for path in inside if path.name.isascii() and path.name.isdigit()]
     if not numbered:
@@ -197,14 +187,14 @@ def _convert_tensors(messages: Mapping[str, Any]) -> dict[str, TensorInfo]:
 
 def _suggest_export(folder: Path) -> str:
     if (folder / "saved_model.pb").is_file():
-        return f"move what is in it to {folder.name}/1/, or set version = 1 beside saved_model"
+        return f"move its content to {folder.name}/1/, or set version = 1 next to saved_model"
     if (folder / "checkpoint").is_file():
         return (
             "it is a checkpoint of TensorFlow 1: restore it into a session, and write a SavedModel with "
-            f"tf.compat.v1.saved_model.simple_save(session, '{folder.name}/1', inputs, outputs)"
+            f"{_SAVE_1}(session, '{folder.name}/1', inputs, outputs)"
         )
     for archive in sorted(folder.glob("*.tar.gz")):
-        return f"unpack {archive.name}, in which the version folder may be, and remove it"
+        return f"unpack {archive.name}, which may contain the version folder, and remove it"
     named = sorted(path.parent for path in folder.glob("*/saved_model.pb"))
     if len(named) > 1:
         return f"rename {', '.join(path.name for path in named)}: each to a number, such as 1"

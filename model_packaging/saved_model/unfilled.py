@@ -19,7 +19,7 @@ from model_packaging.saved_model.initialization import (
     parse_attributes,
 )
 
-# A VarHandleOp of this name, and what else is anonymous, is new in each run.
+# A VarHandleOp of this name is new in each run, like other anonymous holders.
 # Source: ResourceHandle::ANONYMOUS_NAME, tensorflow/core/framework/resource_handle.h
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 _WRITES = re.compile(
@@ -31,7 +31,7 @@ _HARMLESS = re.compile(
     rb"VarIsInitializedOp|IsVariableInitialized|LookupTableSize(V2)?|DestroyResourceOp|Queue(Size|Close).*"
     rb"|NoOp|Iterator(ToStringHandle|FromStringHandle).*"
 )
-# These hand on a handle, or the value of a variable that TensorFlow 1 kept by reference.
+# These pass on a handle, or the value of a variable that TensorFlow 1 kept by reference.
 _PASSES = re.compile(
     rb"Identity|IdentityN|Cast|(Ref)?(Identity|Switch|Merge|Enter|Exit|NextIteration)|StopGradient"
 )
@@ -65,7 +65,8 @@ class _Holder:
 
     kind: str
     key: bytes
-    name: bytes
+    name: bytes = field(compare=False)
+    """Name for messages."""
     is_anonymous: bool
 
 
@@ -110,21 +111,16 @@ class UnfilledReads:
         """
         restored = self._find_uses([restore_op.encode()] if restore_op else [], None)
         initialized = self._find_uses([init_op.encode()] if init_op else [], assets)
-        filled = {
-            _identify(root)
-            for root in restored.writes | initialized.writes
-            if isinstance(root, _Holder) and not root.is_anonymous
-        }
-        paths = {root for root in initialized.paths if root not in initialized.writes}
+        filled = restored.writes | initialized.writes
+        paths = initialized.paths - initialized.writes
         initialized.reads -= paths
         if paths:
             yield Unfilled(signature="", kind="path", names=_format_names(paths))
         yield from _find_unfilled("", initialized, filled)
         devices = {node.device for node in self._nodes if _OTHER_JOB.search(node.device)}
         for name, signature in sorted(signatures.items()):
-            fed = [tensor.encode() for tensor in _list_tensors(signature.inputs.values())]
-            fetched = [tensor.encode() for tensor in _list_tensors(signature.outputs.values())]
-            uses = self._find_uses(fetched, fed)
+            fed = _list_tensors(signature.inputs.values())
+            uses = self._find_uses(_list_tensors(signature.outputs.values()), fed)
             devices |= uses.devices
             yield from _find_unfilled(name, uses, filled)
         if devices:
@@ -143,10 +139,7 @@ class UnfilledReads:
         return uses
 
     def _summarize_function(self, name: str) -> _Uses | None:
-        """Return the uses of a function, or None if no function has the name.
-
-        Numbers represent the function's arguments.
-        """
+        """Return the uses of a function, whose arguments are numbers; None for an unknown name."""
         if name not in self._summaries:
             function = self._function(name)
             if function is None:
@@ -157,8 +150,8 @@ class UnfilledReads:
                 for number, argument in enumerate(function.signature.input_arg)
             }
             body = _Body(function.node_def, arguments, frozenset())
-            starts = [*function.ret.values(), *function.control_ret.values()]
-            tensors = [start.encode() for start in starts]
+            returned = [*function.ret.values(), *function.control_ret.values()]
+            tensors = [tensor.encode() for tensor in returned]
             if not function.control_ret:  # TensorFlow 1 ran every operation with an effect
                 tensors += [node.name for node in function.node_def if _WRITES.fullmatch(node.op)]
             self._summaries[name] = self._collect_uses(body, tensors)
@@ -225,9 +218,8 @@ class UnfilledReads:
             for key, value in parse_attributes(node).items():
                 if not keys or key in keys:
                     names += [value.func.name, *(each.name for each in value.list.func)]
-            return [
-                uses for name in names if name and (uses := self._summarize_function(name))
-            ], skipped
+            called = (self._summarize_function(name) for name in names if name)
+            return [uses for uses in called if uses is not None], skipped
         return [], -1
 
 
@@ -324,28 +316,24 @@ def _build_holder(node: Any) -> _Holder:
     return _Holder(kind, node.name if is_anonymous else name or node.name, shown, is_anonymous)
 
 
-def _identify(holder: _Holder) -> tuple[str, bytes]:
-    return holder.kind, holder.key
-
-
 def _normalize(tensor: bytes) -> bytes:
     return tensor if b":" in tensor else tensor + b":0"
 
 
-def _list_tensors(given: Iterable[Any]) -> Iterator[str]:
-    """Yield the names of the tensors of a signature; a sparse one has three."""
+def _list_tensors(given: Iterable[Any]) -> list[bytes]:
+    """Return the names of the tensors of a signature; a sparse one has three."""
+    names: list[str] = []
     for tensor in given:
         sparse = tensor.coo_sparse
-        names = (sparse.values_tensor_name, sparse.indices_tensor_name)
-        yield from filter(None, (tensor.name, *names, sparse.dense_shape_tensor_name))
+        names += (tensor.name, sparse.values_tensor_name, sparse.indices_tensor_name)
+        names.append(sparse.dense_shape_tensor_name)
+    return [name.encode() for name in names if name]
 
 
-def _find_unfilled(
-    signature: str, uses: _Uses, filled: set[tuple[str, bytes]]
-) -> Iterator[Unfilled]:
+def _find_unfilled(signature: str, uses: _Uses, filled: set[_Root]) -> Iterator[Unfilled]:
     by_kind: dict[str, set[_Root]] = defaultdict(set)
     for root in uses.reads:
-        if isinstance(root, _Holder) and _identify(root) not in filled:
+        if isinstance(root, _Holder) and (root.is_anonymous or root not in filled):
             by_kind[root.kind].add(root)
     for kind, roots in sorted(by_kind.items()):
         yield Unfilled(signature=signature, kind=kind, names=_format_names(roots))
@@ -403,9 +391,8 @@ def describe_unfilled(found: Unfilled) -> tuple[str, str]:
     if found.kind == "device":
         return f"the graph needs the device {names}, {what}: loading or requests fail", fix
     kind = "variable" if found.kind == "path" else found.kind
-    several = "s" if len(found.names) > 1 else ""
+    reader, effect = "initialization", "the model does not load"
     if found.signature:
         reader, effect = f"signature {found.signature!r}", "its requests fail"
-    else:
-        reader, effect = "initialization", "the model does not load"
+    several = "s" if len(found.names) > 1 else ""
     return f"{reader} reads the {kind}{several} {names} {what}: {effect}", fix

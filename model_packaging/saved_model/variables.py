@@ -1,4 +1,4 @@
-"""Read variables/: the index and the data files that it says there are.
+"""Read variables/: the index and its data files.
 
 The index is a sorted table of keys and values (LevelDB's format), which TensorFlow writes uncompressed: data
 blocks, an index block that points at them, and a footer of 48 bytes that points at the index.
@@ -8,7 +8,7 @@ tensorflow/core/lib/io/{format,block}.cc
 
 import functools
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -60,18 +60,16 @@ def _read_block(
     file: BinaryIO, size: int, offset: int, length: int
 ) -> Iterator[tuple[bytes, bytes]]:
     if length < 4 or offset + length + _TRAILER_BYTES > size:
-        raise DamagedTableError(
-            f"a block of {length} bytes at byte {offset} does not fit into the file"
-        )
+        problem = f"a block of {length} bytes at byte {offset} does not fit into the file"
+        raise DamagedTableError(problem)
     file.seek(offset)
     whole = file.read(length + _TRAILER_BYTES)
     compression, crc = struct.unpack("<BI", whole[length:])
     if mask_crc(compute_crc32c(whole[: length + 1])) != crc:
         raise DamagedTableError(f"the CRC of the block at byte {offset} does not match")
     if compression:
-        raise DamagedTableError(
-            f"the block at byte {offset} is compressed; TensorFlow does not write that"
-        )
+        problem = f"the block at byte {offset} is compressed; TensorFlow does not write that"
+        raise DamagedTableError(problem)
     # At the end: restart points, which only searching needs, and how many they are.
     end = length - 4 * (struct.unpack("<I", whole[length - 4 : length])[0] + 1)
     key, at = b"", 0
@@ -85,7 +83,7 @@ def _read_block(
         at += value_length
 
 
-# More bytes of variables than these are not compared with their checksums: half a second, at 15 MB/s.
+# More bytes of variables aren't compared with their checksums: these take half a second, at 15 MB/s.
 MOST_CHECKED_BYTES = 8 << 20
 _AGAIN = "export the SavedModel again, or copy it again"
 
@@ -101,7 +99,7 @@ class StoredVariable:
     size: int
     """Bytes; 0 also for a partitioned variable, whose parts have keys of their own."""
     crc: int
-    """Masked CRC-32C of its bytes; of strings, which are stored otherwise, not of the bytes alone."""
+    """Masked CRC-32C of its bytes; for strings, of more than the bytes."""
 
     @property
     def is_intact(self) -> bool:
@@ -114,21 +112,14 @@ class StoredVariable:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _compute_masked_crc(file: Path, offset: int, size: int, changed_ns: int) -> int:
-    """Return the masked CRC-32C of a part of a file.
-
-    Each part is read once for all environments that serve the model, as long as the file doesn't
-    change.
-    """
+    """Return the masked CRC-32C of a part of a file, which is read once until the file changes."""
     with file.open("rb") as opened:
         opened.seek(offset)
         return mask_crc(compute_crc32c(opened.read(size)))
 
 
 def read_stored_variables(version: Path) -> dict[str, StoredVariable]:
-    """Return the tensors of variables/ by key; empty if there are none.
-
-    Raises `PackagingError`, OSError.
-    """
+    """Return the tensors of variables/ by key; empty if there are none. Raises `PackagingError`, OSError."""
     index = version / "variables" / "variables.index"
     if not index.is_file():
         return {}
@@ -139,9 +130,8 @@ def read_stored_variables(version: Path) -> dict[str, StoredVariable]:
 def compute_variable_bytes(version: Path, *, needed: bool) -> int:
     """Return the size of the data files in bytes; 0 if there are no variables.
 
-    Raises `PackagingError`, OSError. `needed` means that the graph has variables. TensorFlow
-    silently loads such a model without an index, and every prediction then fails on an
-    uninitialized variable.
+    Raises `PackagingError`, OSError. `needed`: the graph has variables. TensorFlow silently loads such a
+    model without an index, and every prediction then fails.
     """
     index = version / "variables" / "variables.index"
     if not index.is_file():
@@ -178,15 +168,13 @@ def _read_index(index: Path) -> tuple[dict[str, StoredVariable], list[Path]]:
             count = wire.BundleHeaderProto.FromString(value).num_shards
             if not 1 <= count <= 99_999:
                 raise DamagedTableError(f"it counts {count} data files")
-            shards = [
-                index.with_name(f"variables.data-{number:05d}-of-{count:05d}")
-                for number in range(count)
-            ]
+            names = (f"variables.data-{number:05d}-of-{count:05d}" for number in range(count))
+            shards = list(map(index.with_name, names))
             for key, value in table:
                 entry = wire.BundleEntryProto.FromString(value)
                 if not 0 <= entry.shard_id < count:
                     raise DamagedTableError(f"{key!r} is in data file {entry.shard_id} of {count}")
-                # Keys of the parts of partitioned variables are no text.
+                # Keys of the parts of partitioned variables aren't text.
                 stored[key.decode("utf-8", "backslashreplace")] = StoredVariable(
                     dtype=wire.find_dtype_name(entry.dtype),
                     shape=tuple(dim.size for dim in entry.shape.dim),
@@ -203,22 +191,22 @@ def _read_index(index: Path) -> tuple[dict[str, StoredVariable], list[Path]]:
 def find_differences(
     restored: Iterable[RestoredVariable], stored: Mapping[str, StoredVariable]
 ) -> Iterator[str]:
-    """Yield variables that the graph restores and the checkpoint lacks or stores differently.
-
-    A stored variable differs by its data type or its shape.
-    """
+    """Yield variables that the graph restores, and the checkpoint lacks or stores differently."""
     for variable in restored:
         there = stored.get(variable.key)
         if there is None:
             yield f"variables.index has no {variable.key!r}, which the graph restores"
         elif there.dtype != variable.dtype:
             yield f"{variable.key!r} is {there.dtype}, and the graph restores {variable.dtype}"
-        elif variable.shape is not None and not _is_shape_allowed(there.shape, variable.shape):
+        elif not is_shape_allowed(there.shape, variable.shape):
+            assert variable.shape is not None  # None allows any shape
             shape = [size or "?" for size in variable.shape]
             yield f"{variable.key!r} has the shape {list(there.shape)}, and the graph's {shape}"
 
 
-def _is_shape_allowed(shape: tuple[int, ...], declared: tuple[int | None, ...]) -> bool:
-    return len(shape) == len(declared) and all(
-        size in (None, given) for given, size in zip(shape, declared, strict=True)
-    )
+def is_shape_allowed(shape: Sequence[int], expected: tuple[int | None, ...] | None) -> bool:
+    """Return whether a shape matches a declared one, in which None stands for any size, or any shape."""
+    if expected is None:
+        return True
+    sizes = zip(shape, expected, strict=False)
+    return len(shape) == len(expected) and all(size in (None, given) for given, size in sizes)

@@ -1,6 +1,6 @@
-"""Write the reference pages of commands and constructs, and the table of what the local AWS answers.
+"""Write the reference pages of commands and constructs, and the table of the local AWS's services.
 
-docs/reference/commands.md has what every `servable COMMAND --help` says, word for word.
+docs/reference/commands.md has the output of every `servable COMMAND --help`.
 docs/reference/constructs.md has every public construct with its arguments and defaults, from the docstrings:
 the sources are read and not imported, because CDK would take seconds. The table of docs/local-aws.md is read
 from the code.
@@ -11,6 +11,7 @@ import importlib
 import inspect
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,9 @@ def _list_commands(group: click.Group, path: str) -> Iterator[tuple[str, str, st
             color=False,
             help_option_names=["-h", "--help"],
         )
-        # Click keeps the option of a command's first call, which may have had --help alone.
+        # Click keeps the option of a command's first call, which may only have had --help.
         command._help_option = None
-        # The list of commands says it in the words of its own table.
+        # The list of commands has its own summaries.
         own = COMMANDS[name] if path == "servable" else command.get_short_help_str(COLUMNS)
         yield whole, own, command.get_help(context).rstrip()
         if isinstance(command, click.Group):
@@ -129,50 +130,39 @@ def _render_definition(node: ast.ClassDef | ast.FunctionDef) -> str:
     if isinstance(node, ast.FunctionDef):
         return "\n".join([*parts, _format_code(_format_signature(node))])
     methods = [member for member in node.body if isinstance(member, ast.FunctionDef)]
-    items = [f"- `{field}`: {said}\n" for field, said in _list_fields(node)]
+    fields = (field for field in _list_described(node.body) if isinstance(field[0], ast.AnnAssign))
+    items = [f"- `{ast.unparse(field)}`: {said}\n" for field, said in fields]
     sections = []
     for member in methods:
         said = ast.get_docstring(member) or ""
         if member.name == "__init__":
             parts += [_format_code(_format_signature(member)), _format_docstring(member)]
-            items += [f"- `{name}`: {text}\n" for name, text in _attributes(member)]
+            for field, text in _list_described(member.body):
+                targets = field.targets if isinstance(field, ast.Assign) else [field.target]
+                names = [each.attr for each in targets if isinstance(each, ast.Attribute)]
+                items += [f"- `{name}`: {text}\n" for name in names[:1]]
         elif member.name.startswith("_") or not said:
             continue
-        elif _arguments(said) or member.args.kwonlyargs:
-            sections.append(
-                "### "
-                f"{node.name}.{member.name}\n\n{_format_docstring(member)}\n{_format_code(_format_signature(member))}"
-            )
+        elif _has_arguments(said) or member.args.kwonlyargs:
+            text = f"{_format_docstring(member)}\n{_format_code(_format_signature(member))}"
+            sections.append(f"### {node.name}.{member.name}\n\n{text}")
         else:
             items.append(f"- `{member.name}`: {_join_lines(said)}\n")
     return "\n".join(filter(None, [*parts, "".join(items), *sections]))
 
 
-def _attributes(constructor: ast.FunctionDef) -> Iterator[tuple[str, str]]:
-    """Yield the public attributes that a constructor sets, with the string after each."""
-    for field, said in zip(constructor.body, constructor.body[1:], strict=False):
-        targets = field.targets if isinstance(field, ast.Assign) else []
-        if isinstance(field, ast.AnnAssign):
-            targets = [field.target]
-        names = [each.attr for each in targets if isinstance(each, ast.Attribute)]
-        if names and isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant):
-            yield names[0], _join_lines(str(said.value.value))
+def _list_described(body: list[ast.stmt]) -> Iterator[tuple[ast.Assign | ast.AnnAssign, str]]:
+    """Yield each assignment that a string follows, with that string."""
+    for field, said in pairwise(body):
+        is_text = isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant)
+        if isinstance(field, ast.Assign | ast.AnnAssign) and is_text:
+            yield field, _join_lines(ast.get_docstring(ast.Module([said], [])) or "")
 
 
-def _arguments(docstring: str) -> bool:
+def _has_arguments(docstring: str) -> bool:
     """Return whether a docstring describes arguments: `name: what it is`."""
     lines = (line.partition(": ") for line in docstring.splitlines()[1:])
     return any(colon and name.isidentifier() for name, colon, _ in lines)
-
-
-def _list_fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    for field, said in zip(node.body, node.body[1:], strict=False):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(said, ast.Expr)
-            and isinstance(said.value, ast.Constant)
-        ):
-            yield ast.unparse(field), _join_lines(str(said.value.value))
 
 
 def _format_signature(node: ast.FunctionDef) -> str:
@@ -239,7 +229,7 @@ _OF_TYPES = {"applicationautoscaling": "application-autoscaling"}
 
 
 def list_local_services() -> Iterator[tuple[str, ...]]:
-    """Cells for each service. Raises `ValueError` where a resource type's service is not listed."""
+    """Yield the cells of each service. Raises `ValueError` if a resource type's service isn't listed."""
     session = botocore.session.Session()
     types = defaultdict(list)
     for kind in sorted(one for one in TYPES if one.startswith("AWS::") and one not in _NO_SERVICES):

@@ -39,13 +39,7 @@ from servable.batch.watch import TransformWatch, UnknownJobError
 from servable.console.signals import enable_ctrl_c
 from servable.project.account import Account, AwsError, fetch_or_none, open_account
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import (
-    ENVIRONMENTS,
-    SET,
-    find_cdk_command,
-    list_errors,
-    load_environment,
-)
+from servable.project.environments import Project, format_stage_command, list_errors, pass_project
 
 CANNOT_BE_TOLD = 3
 LOCAL_AWS = "local AWS"
@@ -67,8 +61,7 @@ class BatchOptions:
 @click.command()
 @ENVIRONMENT
 @click.argument("name", metavar="[NAME]", required=False)
-@ENVIRONMENTS
-@SET
+@pass_project
 @click.option(
     "--input",
     metavar="PLACE",
@@ -100,25 +93,22 @@ class BatchOptions:
     "the local AWS (`servable local up`).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def batch(
-    environment: str, name: str | None, folder: str, sets: tuple[str, ...], **values: Any
-) -> int:
+def batch(project: Project, environment: str, name: str | None, **values: Any) -> int:
     """Run a table through ENV's model: a transform job with the settings of [batch.NAME].
 
     Ctrl-C leaves the job running; --attach follows it again. Exits with 1 if the job failed, or rows
     have no answer, and with 3 if the outcome, or the estimate, is unknown.
     """
     options = BatchOptions(**values)
-    loaded, _ = load_environment(environment, folder, sets)
+    loaded = project.load_valid(environment)
     job = _find_job(loaded, name)
     files = options.local and options.input is not None and "://" not in options.input
     _check_options(options, job.batch, files=files)
     if problems := list_errors(loaded):
         raise click.ClickException("\n".join(problems))
     enable_ctrl_c()
-    run = BatchCommand(
-        loaded, job, options, shlex.join(["servable", "batch", environment, job.name])
-    )
+    again = shlex.join(["servable", "batch", environment, job.name])
+    run = BatchCommand(loaded, job, options, again)
     try:
         if options.estimate:
             return run.print_estimate(files=files)
@@ -130,9 +120,8 @@ def batch(
         click.echo(f"servable batch: outcome unknown: {error}", err=True)
         return CANNOT_BE_TOLD
     except AwsError as error:
-        click.echo(
-            f"servable batch: AWS rejected the call: {error}; check the credentials", err=True
-        )
+        problem = f"AWS rejected the call: {error}"
+        click.echo(f"servable batch: {problem}; check the credentials", err=True)
         return 2
 
 
@@ -141,21 +130,17 @@ def _find_job(loaded: ValidFile, name: str | None) -> BatchJob:
     batches = loaded.environment.batch
     if not batches:
         raise click.UsageError(f"{loaded.file} has no [batch.NAME]; docs/batch.md shows one")
+    known = ", ".join(batches)
     if name is None and len(batches) > 1:
-        raise click.UsageError(
-            f"{loaded.name} has several batches: name one of {', '.join(batches)}"
-        )
+        raise click.UsageError(f"{loaded.name} has several batches: name one of {known}")
     name = name or next(iter(batches))
     if name not in batches:
-        raise click.UsageError(
-            f"{loaded.file} has no [batch.{name}]; allowed: {', '.join(batches)}; "
-            f"{suggest_name(name, batches)}"
-        )
+        problem = f"{loaded.file} has no [batch.{name}]; allowed: {known}"
+        raise click.UsageError(f"{problem}; {suggest_name(name, batches)}")
     job = find_batch_job(loaded.environment, name)
     if job is None:
-        raise click.ClickException(
-            f"{loaded.file}: `servable check {loaded.name}` shows what is wrong"
-        )
+        check = f"`servable check {loaded.name}` shows what is wrong"
+        raise click.ClickException(f"{loaded.file}: {check}")
     return job
 
 
@@ -165,7 +150,7 @@ def _check_options(options: BatchOptions, batch: BatchSettings, *, files: bool) 
     if options.attach and (places or options.limit or options.estimate or files):
         raise click.UsageError("--attach follows a job as it was started: remove the other options")
     if files:
-        assert options.input is not None  # or it would be no files
+        assert options.input is not None  # `files` requires it
         if not Path(options.input).exists():
             raise click.UsageError(f"--input {options.input}: no such file or folder")
         if not options.estimate and (options.output is None or "://" in options.output):
@@ -211,9 +196,8 @@ class BatchCommand:
         try:
             result = LocalBatch(served, request, log).run(files, options.limit)
         except LaunchError as error:
-            raise BatchError(
-                f"the container does not start: {served.explain_failure(str(error))}"
-            ) from None
+            reason = served.explain_failure(str(error))
+            raise BatchError(f"the container does not start: {reason}") from None
         return self._print_result(result)
 
     def run_in_aws(self) -> int:
@@ -229,7 +213,7 @@ class BatchCommand:
             request = None
             if not started:
                 request = self._build_request(account, name)
-                # An answer that is not waited for does not stop what was asked for.
+                # The job may start even if its response is lost.
                 started = True
             watch = TransformWatch(account, name, comes_back, request=request)
             watch.follow()
@@ -243,11 +227,7 @@ class BatchCommand:
         return self._print_result(result)
 
     def _build_request(self, account: Account, name: str) -> dict[str, Any]:
-        """Return the request that starts the job.
-
-        The job's name is printed here, so that you can return to the job if the command is
-        killed.
-        """
+        """Return the request that starts the job, and print its name, by which you can follow it."""
         options, s3 = self.options, account.client("s3")
         model = self._find_model(account)
         request = self.job.build_request(
@@ -274,11 +254,7 @@ class BatchCommand:
                 click.echo(f"note: the stack's role of {self.job.name} has {own} only", err=True)
 
     def _create_job_name(self) -> str:
-        """Return a name that no job has.
-
-        It contains the environment, the batch, the time, and random characters in case two start
-        at once.
-        """
+        """Return a new job name, with random characters in case two jobs start at once."""
         now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
         stem = re.sub(r"[^a-zA-Z0-9]+", "-", f"{self.loaded.name}-{self.job.name}").strip("-")
         end = f"-{now}-{secrets.token_hex(2)}"
@@ -292,10 +268,9 @@ class BatchCommand:
         for output in outputs:
             if output["OutputKey"] == f"{self.job.output_prefix}Model":
                 return str(output["OutputValue"]).rpartition("/")[2]
-        raise BatchError(
-            f"the stack {stack} {'has no batch ' + self.job.name if described else 'is not deployed'}; "
-            f"`{find_cdk_command()} deploy '{self.loaded.name}/*'` deploys it"
-        )
+        problem = f"has no batch {self.job.name}" if described else "is not deployed"
+        deploy = format_stage_command("deploy", self.loaded.name)
+        raise BatchError(f"the stack {stack} {problem}; `{deploy}` deploys it")
 
     def _print_result(self, result: BatchResult) -> int:
         """Print the result, and return the exit code."""
@@ -316,31 +291,24 @@ class BatchCommand:
     def print_estimate(self, *, files: bool) -> int:
         """Print the estimated time and cost; return 0, or 3 if one of them is unknown."""
         options, environment = self.options, self.loaded.environment
-        request = self.job.build_request(
-            job_name="estimate",
-            model_name="estimate",
-            input_uri=options.input,
-            output_uri=options.output,
-        )
+        where_to = {"input_uri": options.input, "output_uri": options.output}
+        request = self.job.build_request(job_name="estimate", model_name="estimate", **where_to)
         rows: list[int] | None
         if files:
-            paths = [
-                file.input for file in list_files(Path(options.input or ""), Path("/dev/null"))
-            ]
-            sizes, where = [path.stat().st_size for path in paths], LOCAL_CONTAINER
+            table = list_files(Path(options.input or ""), Path("/dev/null"))
+            sizes, where = [file.input.stat().st_size for file in table], LOCAL_CONTAINER
             rows = []
-            for path in paths:
-                with path.open("rb") as body:
+            for file in table:
+                with file.input.open("rb") as body:
                     rows.append(count_records(body, request))
         else:
             account = open_account(environment, local=options.local)
             where = LOCAL_AWS if account.has_custom_endpoint else AWS
             objects = TransformObjects(account.client("s3"), request)
             sizes = [item.size for item in objects.inputs]
-            counted = objects.size <= MOST_COUNTED_BYTES
-            rows = (
-                [objects.count_input_records(item) for item in objects.inputs] if counted else None
-            )
+            rows = None
+            if objects.size <= MOST_COUNTED_BYTES:
+                rows = [objects.count_input_records(item) for item in objects.inputs]
         if rows is not None and options.limit is not None:
             rows = [min(sum(rows), options.limit)]
         rate = find_measured_rate(self.loaded.root, self._rate_name, environment, self.job, where)

@@ -37,7 +37,7 @@ from servable.project.provided import (
 from servable.serve.serve import PreparedVariant
 from servable_tensors.records import TransformError
 
-# So many bad records are looked for; a header or a wrong column makes all of them bad.
+# The search for bad records stops here: a header or a wrong column makes all records bad.
 MOST_FAILED = 100
 _REFUSED = "records were refused"
 
@@ -143,11 +143,10 @@ class LocalBatch:
             raise BatchError(f"{file}: {error}") from None
 
     def _describe_progress(self, rows: int, seconds: float) -> str:
-        left = (
-            f"about {format_duration(seconds * (rows / self._done - 1))} left" if self._done else ""
-        )
-        rate = self._done / seconds
-        return f"{self._done:,} of {rows:,} rows, {rate:,.0f} rows/s; {left}; Ctrl-C ends it"
+        rest = f"{self._done / seconds:,.0f} rows/s; "
+        if self._done:
+            rest += f"about {format_duration(seconds * (rows / self._done - 1))} left"
+        return f"{self._done:,} of {rows:,} rows, {rest}; Ctrl-C ends it"
 
     def _run_file(self, container: Container, file: LocalFile, tell: Callable[[], None]) -> bool:
         """Run one file, and return whether its result was written.
@@ -183,7 +182,7 @@ class LocalBatch:
                 self._failed.append(_build_failure(place, error))
             return False
         except BaseException:
-            # What is under way is not waited for.
+            # Requests in progress aren't waited for.
             self._stopping.set()
             container.close()
             raise
@@ -226,7 +225,6 @@ class LocalBatch:
 def _build_failure(place: str, error: Exception) -> FailedRequest:
     if not isinstance(error, AnswerError):
         return build_failed_request(place, "ClientError", str(error))
-    kind, *words = error.lines
-    return build_failed_request(
-        place, kind, " ".join(word for word in words if word not in ("", MESSAGE))
-    )
+    kind, *lines = error.lines
+    message = " ".join(line for line in lines if line not in ("", MESSAGE))
+    return build_failed_request(place, kind, message)

@@ -16,7 +16,7 @@ from infra.parameters.batch.job import OF_LINES, parse_media_type
 from servable_tensors.records import TransformError, compute_relative_name, read_records
 
 MB = 1 << 20
-# More is not read from S3 to be counted: it takes minutes, and out of AWS $0.09 a GB.
+# Larger tables aren't read from S3 to count them: it takes minutes, and costs $0.09 a GB outside of AWS.
 MOST_COUNTED_BYTES = 10**9
 LOCAL_CONTAINER = "local container"
 # The longest record that a job can send.
@@ -52,7 +52,7 @@ def count_result_records(body: IO[bytes], request: Mapping[str, Any]) -> int | N
     """
     gave, processing = request["TransformOutput"], request.get("DataProcessing", {})
     accept = parse_media_type(gave.get("Accept", ""))
-    # What is joined or filtered has a line for each record, whatever the answers were.
+    # A joined or filtered result has a line for each record, whatever the responses were.
     selects = processing.get("JoinSource") == "Input" or processing.get("OutputFilter", "$") != "$"
     if gave.get("AssembleWith") == "Line" and (selects or accept in OF_LINES):
         return _count_lines(body)
@@ -60,7 +60,7 @@ def count_result_records(body: IO[bytes], request: Mapping[str, Any]) -> int | N
         return None
     if request.get("BatchStrategy") != "MultiRecord":
         return sum(1 for _ in _iterate_documents(body))
-    # An answer of the container without code: one object for all lines of a request.
+    # A response of the container without code: one object for all lines of a request.
     counts = [_count_predictions(document) for document in _iterate_documents(body)]
     return None if None in counts else sum(filter(None, counts))
 
@@ -154,10 +154,8 @@ class TransformObjects:
         """List the input. Raises `BatchError` if there is none, and one of `AwsError`."""
         self._s3, self._request = s3, request
         source = request["TransformInput"]["DataSource"]["S3DataSource"]
-        if source["S3DataType"] != "S3Prefix":
-            raise BatchError(
-                f"the job reads a {source['S3DataType']}; --attach supports only S3Prefix"
-            )
+        if (kind := source["S3DataType"]) != "S3Prefix":
+            raise BatchError(f"the job reads a {kind}; --attach supports only S3Prefix")
         self._bucket, prefix = split_uri(source["S3Uri"])
         self.inputs = [
             InputObject(item["Key"], compute_relative_name(prefix, item["Key"]), item["Size"])
@@ -170,9 +168,12 @@ class TransformObjects:
             )
         self.size = sum(item.size for item in self.inputs)
 
+    def _open(self, bucket: str, key: str) -> IO[bytes]:
+        body = self._s3.get_object(Bucket=bucket, Key=key)["Body"]
+        return cast(IO[bytes], io.BufferedReader(body, MB))
+
     def count_input_records(self, item: InputObject) -> int:
-        body = self._s3.get_object(Bucket=self._bucket, Key=item.key)["Body"]
-        return count_records(cast(IO[bytes], io.BufferedReader(body, MB)), self._request)
+        return count_records(self._open(self._bucket, item.key), self._request)
 
     def list_results(self, since: datetime) -> dict[str, int]:
         """Return the sizes of the results written since `since`, by the name of their input."""
@@ -195,10 +196,7 @@ class TransformObjects:
         counts = []
         for name in names:
             key = "/".join(filter(None, [prefix.strip("/"), f"{name}.out"]))
-            body = self._s3.get_object(Bucket=bucket, Key=key)["Body"]
-            counts.append(
-                count_result_records(cast(IO[bytes], io.BufferedReader(body, MB)), self._request)
-            )
+            counts.append(count_result_records(self._open(bucket, key), self._request))
         return None if None in counts else sum(filter(None, counts))
 
     def copy_first_records(self, limit: int, uri: str, kms_key: str | None) -> int:
@@ -210,10 +208,8 @@ class TransformObjects:
         key = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
         copied = 0
         for item in self.inputs:
-            body = self._s3.get_object(Bucket=self._bucket, Key=item.key)["Body"]
-            with body:
-                reader = cast(IO[bytes], io.BufferedReader(body, MB))
-                content, count = read_first_records(reader, self._request, limit - copied)
+            with self._open(self._bucket, item.key) as body:
+                content, count = read_first_records(body, self._request, limit - copied)
             self._s3.put_object(Bucket=bucket, Key=f"{prefix}{item.name}", Body=content, **key)
             copied += count
             if copied >= limit:

@@ -14,7 +14,7 @@ from model_packaging.beside import create_private_folder, write_atomically
 from servable.console.lines import format_duration
 
 SHOWN_FAILURES = 3
-# What the service writes before the container's own words; docs/local.md has the sources.
+# What the service writes before the container's message; docs/local.md has the sources.
 _LOG_LINE = re.compile(r"\[sagemaker logs\]: (?P<place>\S+?/\S+?): ?(?P<text>.*)")
 MESSAGE = "Message:"
 
@@ -28,7 +28,7 @@ class FailedRequest:
     kind: str
     """As ClientError: 400."""
     message: str
-    """The words of the container."""
+    """The container's message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +83,9 @@ class BatchResult:
         if self.failed and self.instance_type is not None:
             yield f"{'':27}download the file and run it with --local --input FILE to see which rows"
         if self.seconds is not None:
-            whole = self.seconds_with_start
-            start = (
-                "" if whole is None else f"   {format_duration(whole)}, counted from the request"
-            )
+            start = ""
+            if (whole := self.seconds_with_start) is not None:
+                start = f"   {format_duration(whole)}, counted from the request"
             yield f"{'time':10}{format_duration(self.seconds):>14}{start}"
         cost = "not known" if self.usd is None else f"${self.usd:,.4f}"
         yield f"{'cost':10}{cost:>14}   {self.price}".rstrip()
@@ -130,7 +129,7 @@ def build_failed_request(place: str, kind: str, message: str) -> FailedRequest:
     try:
         message = str(json.loads(message)["error"])
     except (ValueError, TypeError, LookupError):
-        pass  # as it is: another container, or cut short
+        pass  # unchanged: from a different container, or truncated
     return FailedRequest(place=place, kind=kind, message=message)
 
 
@@ -146,7 +145,7 @@ def format_count(number: int, noun: str) -> str:
 
 RUNS = Path(".servable") / "batch"
 AWS = "aws"
-# With fewer rows the first requests, which are slow, are much of the time.
+# With fewer rows, the slow first requests are much of the time.
 FEW_ROWS = 10_000
 
 
@@ -156,7 +155,7 @@ class MeasuredRate:
 
     rows_per_second: float
     rows: int | None
-    """Rows of the run; None if it was no run of a batch."""
+    """Rows of the run; None if it wasn't a run of a batch."""
     source: str
 
 
@@ -214,15 +213,12 @@ def find_measured_rate(
     how many rows its requests had.
     """
     best: MeasuredRate | None = None
+    wanted = (name, job.batch.instance_type, where)
     for file in sorted((root / RUNS).glob("*.json")):
         run = json.loads(file.read_bytes())
-        if (run["batch"], run["instance_type"], run["where"]) != (
-            name,
-            job.batch.instance_type,
-            where,
-        ):
+        if (run["batch"], run["instance_type"], run["where"]) != wanted:
             continue
-        # On this computer all instances are one.
+        # On this computer there is one instance.
         busy = min(run["instances"], run["objects_in"]) if where == AWS else 1
         if best is None or run["rows_in"] >= (best.rows or 0):
             best = MeasuredRate(
@@ -256,11 +252,8 @@ def estimate_batch(
     each object.
     """
     batch, missing = job.batch, []
-    seconds = usd = None
-    price, said = (
-        environment.prices.find_instance_price(batch.instance_type, environment.region),
-        "",
-    )
+    seconds, usd, said = None, None, ""
+    price = environment.prices.find_instance_price(batch.instance_type, environment.region)
     if rate is None:
         missing.append(
             f"no rate was measured for it on {batch.instance_type}; run some rows first (--limit 20000), or "
@@ -275,9 +268,8 @@ def estimate_batch(
         longest = max(sum(rows) / instances, max(rows))
         seconds = max(longest / rate.rows_per_second, 1.0)
     if price is None and in_aws:
-        missing.append(
-            f"no price of {batch.instance_type} is known; set prices.instance_usd_per_hour"
-        )
+        unknown = f"no price of {batch.instance_type} is known"
+        missing.append(f"{unknown}; set prices.instance_usd_per_hour")
     elif seconds is not None and price is not None and in_aws:
         usd, said = compute_cost(seconds, batch.instances, price)
     return BatchEstimate(

@@ -2,8 +2,9 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -13,14 +14,14 @@ from infra.parameters.environment import Environment
 from servable.batch.objects import MOST_COUNTED_BYTES, BatchError, TransformObjects
 from servable.batch.result import BatchResult, compute_cost, format_count, parse_failures
 from servable.console.lines import format_duration, show_progress_line
-from servable.project.account import Account, AwsError, is_not_found
+from servable.project.account import Account, Answered, AwsError, is_not_found
 
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
-# Where SageMaker's agent writes what became of each object.
+# The log in which SageMaker's agent writes the result of each object.
 _DATA_LOG = "data-log"
 _ENDED = ("Completed", "Failed", "Stopped")
 _POLL_SECONDS, _LOCAL_POLL_SECONDS = 5.0, 0.2
-# So long an answer of AWS is waited for: a job that nobody sees goes on.
+# How long to wait for a response of AWS: the job continues in the meantime.
 _PATIENCE_SECONDS = 120.0
 _MOST_EVENTS = 10_000
 
@@ -44,9 +45,8 @@ class TransformWatch:
         if request is not None:
             self._start_job(request)
         self.shown = self._describe()
-        self._objects: TransformObjects = self._call_with_retries(
-            lambda: TransformObjects(account.client("s3"), self.shown)
-        )
+        open_objects = partial(TransformObjects, account.client("s3"), self.shown)
+        self._objects = self._call_with_retries(open_objects)
         self._rows: dict[str, int] = {}
         self._counting = threading.Thread(target=self._count_rows, name="count rows", daemon=True)
         self._counted = self._objects.size <= MOST_COUNTED_BYTES
@@ -91,15 +91,12 @@ class TransformWatch:
         seconds = max(0.0, (datetime.now(UTC) - started).total_seconds())
         share = sum(item.size for item in through) / max(self._objects.size, 1)
         left = f"about {format_duration(seconds / share - seconds)} left" if 0 < share < 1 else ""
-        return (
-            f"{said}; {format_duration(seconds)}; "
-            f"{left or 'an object gets its result when all its rows are done'}"
-        )
+        left = left or "an object gets its result when all its rows are done"
+        return f"{said}; {format_duration(seconds)}; {left}"
 
     def fetch_result(self, environment: Environment) -> BatchResult:
         """Return the job's result with the counted rows. Raises `UnknownJobError`."""
-        result: BatchResult = self._call_with_retries(lambda: self._build_result(environment))
-        return result
+        return self._call_with_retries(lambda: self._build_result(environment))
 
     def remove_trial(self) -> None:
         """Remove the copy of the first records, if the job read one. Raises `UnknownJobError`."""
@@ -130,6 +127,8 @@ class TransformWatch:
         seconds = (ended - began).total_seconds() if began and ended else None
         kind, count = resources["InstanceType"], resources["InstanceCount"]
         price = environment.prices.find_instance_price(kind, environment.region)
+        has_failed = shown["TransformJobStatus"] == "Failed"
+        failed = parse_failures(self._iterate_messages()) if has_failed else ()
         usd, said = None, f"no price of {kind} is known; set prices.instance_usd_per_hour"
         if self._account.has_custom_endpoint:
             usd, said = 0.0, "on this computer"
@@ -148,9 +147,7 @@ class TransformWatch:
             rows_in=rows_in,
             rows_out=rows_out,
             not_counted=not_counted or None,
-            failed=parse_failures(self._iterate_messages())
-            if shown["TransformJobStatus"] == "Failed"
-            else (),
+            failed=failed,
             seconds=seconds,
             seconds_with_start=(ended - shown["CreationTime"]).total_seconds() if ended else None,
             usd=usd,
@@ -160,16 +157,13 @@ class TransformWatch:
 
     def _list_results(self) -> dict[str, int]:
         since: datetime = self.shown["CreationTime"]
-        # The clock of the local AWS may run ahead, and S3's there does not: what it has is then this job's.
+        # The clock of the local AWS may run ahead of its S3's: then all results are this job's.
         if self._account.has_custom_endpoint and since > datetime.now(UTC):
             since = datetime(1970, 1, 1, tzinfo=UTC)
         return self._objects.list_results(since)
 
     def _iterate_messages(self) -> Iterator[str]:
-        """Yield the messages about each object in the job's log, up to `_MOST_EVENTS` events.
-
-        SageMaker's agent writes them.
-        """
+        """Yield the messages of SageMaker's agent about each object, of up to `_MOST_EVENTS` events."""
         paginator = self._account.client("logs").get_paginator("filter_log_events")
         pages = paginator.paginate(
             logGroupName=LOG_GROUP,
@@ -190,16 +184,14 @@ class TransformWatch:
             try:
                 self._rows[item.name] = self._objects.count_input_records(item)
             except (*AwsError, BatchError, OSError):
-                return  # the result says so
+                return  # the result reports it
 
     def _describe(self) -> dict[str, Any]:
         client = self._account.client("sagemaker")
-        described: dict[str, Any] = self._call_with_retries(
-            lambda: client.describe_transform_job(TransformJobName=self._job)
-        )
-        return described
+        name = self._job
+        return self._call_with_retries(lambda: client.describe_transform_job(TransformJobName=name))
 
-    def _call_with_retries(self, call: Any) -> Any:
+    def _call_with_retries(self, call: Callable[[], Answered]) -> Answered:
         """Return the response of an AWS call, retrying for a while if none comes.
 
         Raises `UnknownJobError` if none comes, or if AWS returns an error.
@@ -220,9 +212,8 @@ class TransformWatch:
 
     def _explain_lost_job(self, error: Exception) -> str:
         if not self._account.has_custom_endpoint or isinstance(error, ClientError):
-            return (
-                f"AWS returns no state of {self._job}, which may continue: {error}; {self._again}"
-            )
+            unknown = f"AWS returns no state of {self._job}, which may continue"
+            return f"{unknown}: {error}; {self._again}"
         return (
             f"the local AWS has ended, and with it {self._job}: its results so far and the buckets are lost, "
             "because it keeps them only while it runs; start it again with `servable local up`, deploy, "

@@ -17,24 +17,21 @@ from servable.console.signals import INTERRUPTED, enable_ctrl_c
 from servable.console.terminal import escape_controls
 from servable.project.completion import complete_environments, complete_revisions
 from servable.project.environments import (
-    ENVIRONMENTS,
     FIRST,
-    MENDED_BY_PACKING,
-    SET,
+    Project,
     find_environment,
-    find_project,
-    load_environments,
+    pass_project,
+    select_lasting_errors,
 )
 from servable.verdict import EXIT_CODES, Verdict
 
 VERDICT = "verdict"
-"""The key of `--json` beside the environments' names."""
+"""The key of `--json` next to the environments' names."""
 
 
 @click.command()
 @click.argument("names", metavar="[ENV]...", nargs=-1, shell_complete=complete_environments)
-@ENVIRONMENTS
-@SET
+@pass_project
 @click.option(
     "--against",
     metavar="REF",
@@ -50,9 +47,8 @@ VERDICT = "verdict"
 @click.option("--explain", is_flag=True, help="Show every chosen setting with its reason.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(
+    project: Project,
     names: tuple[str, ...],
-    folder: str,
-    sets: tuple[str, ...],
     against: str | None,
     runs: bool,
     explain: bool,
@@ -62,12 +58,11 @@ def check(
 
     Exit code 1: an error. 3: no error, but --run could not call a model or its handler; no environment.
     """
-    root, files = find_project(folder)
-    every = load_environments(sets, root, files, name=names[0] if len(set(names)) == 1 else None)
+    every = project.load_all(names[0] if len(set(names)) == 1 else None)
     if against is not None:
         from servable.project import revision  # only where it is asked for
 
-        every = revision.attach_revision(every, root, files, against)
+        every = revision.attach_revision(every, project, against)
     now = datetime.now(UTC)
     every = [replace(environment, asked_at=now) for environment in every]
     chosen = [find_environment(every, name) for name in names] or every
@@ -115,14 +110,10 @@ def _run_models(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]
     with EscapingConsole(stderr=True).status("") as status:
         for loaded in chosen:
             findings = findings_by_name[loaded.name]
-            wrong = [
-                finding for finding in select_errors(findings) if finding.rule != MENDED_BY_PACKING
-            ]
-            if wrong or not isinstance(loaded, ValidFile):
-                # Escaped here: the status shows the styles of what is printed beside it.
-                click.echo(
-                    escape_controls(f"{loaded.name}: not run: correct its errors first"), err=True
-                )
+            if select_lasting_errors(findings) or not isinstance(loaded, ValidFile):
+                # Escaped here: the status shows the styles of what is printed next to it.
+                why = escape_controls(f"{loaded.name}: not run: correct its errors first")
+                click.echo(why, err=True)
                 continue
             kept = [
                 finding
@@ -156,9 +147,8 @@ def _print_json(
         if explain:
             from servable.check.explain import explain_settings  # only where it is asked for
 
-            settings = [
-                asdict(each) | {"variable": each.variable} for each in explain_settings(loaded)
-            ]
+            every = explain_settings(loaded)
+            settings = [asdict(each) | {"variable": each.variable} for each in every]
             output[loaded.name] = {"findings": findings, "settings": settings}
     click.echo(json.dumps(output | {VERDICT: verdict}, indent=2, default=str))
 
@@ -173,14 +163,13 @@ def _print_settings(chosen: list[Loaded]) -> None:
         for line in lines:
             if line.variant != variant:
                 variant = line.variant
-                click.echo(
-                    f"{loaded.name}, {'' if variant.startswith('batch ') else 'variant '}{variant}"
-                )
-            cells = [
+                kind = "" if variant.startswith("batch ") else "variant "
+                click.echo(f"{loaded.name}, {kind}{variant}")
+            cells = "  ".join(
                 f"{getattr(line, part):{width}}" for part, width in zip(_PARTS, widths, strict=True)
-            ]
+            )
             variable = f" [{line.variable}]" if line.variable else ""
-            click.echo(f"  {'  '.join(cells)}  {line.reason}{variable}")
+            click.echo(f"  {cells}  {line.reason}{variable}")
         click.echo()
 
 

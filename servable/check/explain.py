@@ -23,7 +23,7 @@ from infra.policy.sizing import (
 from infra.policy.update import SECONDS_PER_MINUTE, Update
 from infra.preflight.rendering import format_count
 
-# Fault -> what sees it where no alarm does; "" of those that an alarm sees if it is asked for.
+# Fault -> what sees it if no alarm does; "": an alarm sees it if the file sets the alarm.
 UNSEEN = {
     "": "no alarm sees it: add [rollout.golden_requests], or alarms.model_error_percent with rollback_on_4xx",
     "answers slowly": "no alarm sees it: set alarms.p99_latency_ms",
@@ -60,18 +60,13 @@ def explain_settings(loaded: Loaded) -> list[ExplainedSetting]:
     """
     if loaded.draft is None:
         return []
-    settings = [
-        ExplainedSetting(
-            placed.name if placed.pool is None else f"{placed.name}, {placed.instance.name}",
-            *setting,
-        )
-        for placed in list_placements(loaded.draft)
-        for setting in _list_lines(loaded.draft, placed)
-    ]
+    settings = []
+    for placed in list_placements(loaded.draft):
+        name = placed.name if placed.pool is None else f"{placed.name}, {placed.instance.name}"
+        settings += [ExplainedSetting(name, *line) for line in _list_lines(loaded.draft, placed)]
     for name, variant in loaded.draft.variants.items():
-        settings += [
-            ExplainedSetting(name, *line) for line in _list_shared_instances(loaded.draft, variant)
-        ]
+        shared = _list_shared_instances(loaded.draft, variant)
+        settings += [ExplainedSetting(name, *line) for line in shared]
     for job in list_batch_jobs(loaded.draft):
         for choice in (*job.choices, *job.derived_settings.choices, job.placement.version):
             if isinstance(choice.value, Batching):
@@ -113,14 +108,12 @@ def _list_shared_instances(environment: Environment, variant: Variant) -> Iterat
     ]
     if not placed or variant.instance_type is None:
         return
-    copies = [each for each in placed for _ in range(each.variant.capacity[1])]
-    needed = count_instances_for_copies(
-        [
-            (each.copy_cpus.value, each.copy_gpus.value, each.copy_memory_mib.value)
-            for each in copies
-        ],
-        compute_copy_room(placed[0].whole_instance),
-    )
+    copies = [
+        (each.copy_cpus.value, each.copy_gpus.value, each.copy_memory_mib.value)
+        for each in placed
+        for _ in range(each.variant.capacity[1])
+    ]
+    needed = count_instances_for_copies(copies, compute_copy_room(placed[0].whole_instance))
     why = f"{len(copies)} copies by what they reserve of {variant.instance_type}, largest first"
     yield ("instances at max_copies", str(needed or "none has room"), "sizing", why)
     yield from _list_cost(environment, variant)
@@ -167,13 +160,14 @@ def _list_sizes(placed: Placement, environment: Environment, rps: float | None) 
         of = ("file", "as seen") if placed.variant.start_seconds else own
         yield ("start", f"{start:.0f} s", *of)
     scaling = placed.variant.scaling
-    if scaling is not None and scaling.max_rps_per_instance is not None and rps is not None:
-        needed = count_instances(
-            rps,
-            max_rps_per_instance=scaling.max_rps_per_instance,
-            safety_factor=scaling.safety_factor,
-        )
-        why = f"{rps:g} requests/s / ({scaling.max_rps_per_instance:g} x {scaling.safety_factor:g})"
+    if (
+        scaling is not None
+        and (rate := scaling.max_rps_per_instance) is not None
+        and rps is not None
+    ):
+        safety = scaling.safety_factor
+        needed = count_instances(rps, max_rps_per_instance=rate, safety_factor=safety)
+        why = f"{rps:g} requests/s / ({rate:g} x {safety:g})"
         yield ("instances at the peak", str(needed), "sizing", why)
 
 
@@ -181,18 +175,14 @@ def _list_cost(environment: Environment, variant: Variant) -> Iterator[Said]:
     """Yield the cost of the maximum number of instances; nothing for a serverless variant."""
     if variant.instance_type is None:
         return
-    most, row = (
-        variant.instance_limit,
-        environment.prices.find_instance_price(variant.instance_type, environment.region),
-    )
+    most, prices = variant.instance_limit, environment.prices
+    row = prices.find_instance_price(variant.instance_type, environment.region)
     if row is None:
         why = f"no price is known for {variant.instance_type}"
         yield ("cost", "unknown", "sizing", why)
         return
-    why = (
-        f"at most, {most} x {row.usd_per_hour:g} $/h x {HOURS_PER_MONTH} h; price of {row.as_of}, "
-        f"{row.region}"
-    )
+    price = f"price of {row.as_of}, {row.region}"
+    why = f"at most, {most} x {row.usd_per_hour:g} $/h x {HOURS_PER_MONTH} h; {price}"
     yield ("cost", f"{compute_usd_per_month(most, row.usd_per_hour):,.0f} $ a month", "sizing", why)
 
 
@@ -248,9 +238,8 @@ def list_update_lines(
         at_once = f"up to {2 * most}"
         yield ("instances during an update", at_once, "sizing", QUOTA)
         return
-    updates = rollout.list_updates(
-        least=least, most=most, window_minutes=environment.window_minutes
-    )
+    window = environment.window_minutes
+    updates = rollout.list_updates(least=least, most=most, window_minutes=window)
     if not updates:
         return  # min_instances above max_instances: another rule reports it
     start = placed.start_seconds
@@ -264,12 +253,8 @@ def list_update_lines(
     yield ("instances during an update", at_once, "sizing", f"{QUOTA}, its rollback included")
     earliest = updates[0].window_minutes
     bakes = f"{earliest} min into a bake of {rollout.bake_minutes} min"
-    yield (
-        "earliest rollback",
-        bakes,
-        "sizing",
-        f"an alarm must see {format_count(earliest, 'minute')}",
-    )
+    why = f"an alarm must see {format_count(earliest, 'minute')}"
+    yield ("earliest rollback", bakes, "sizing", why)
     if not variant.shadow:
         yield _describe_rollback_alarms(environment, rollout, placed.name, updates)
         yield from _list_fault_outcomes(environment, rollout)

@@ -76,8 +76,7 @@ def find_run_failures(loaded: ValidFile, report: Callable[[str], None]) -> Itera
             served = part.prepare()
             served = replace(served, variables=served.variables | dict(part.added))
         except PackagingError as wrong:
-            lies_elsewhere = model.artifact is not None
-            severity = Severity.NOT_CHECKED if lies_elsewhere else Severity.ERROR
+            severity = Severity.NOT_CHECKED if model.artifact is not None else Severity.ERROR
             problem = f"is not run: {wrong.problem}"
             yield _build_finding(loaded, "run-load", key, problem, wrong.remedy, severity)
             continue
@@ -141,10 +140,8 @@ def _explain_start_failure(
     lacking, table = re.search(r"Op type not registered '(\w+)'", reason), find_op_table(tensorflow)
     if lacking is not None and table is not None and lacking[1] in table:
         problem = f"is not run: {said}; the image of TensorFlow {tensorflow} has {lacking[1]}"
-        remedy = f"a TensorFlow with {lacking[1]} on this computer, or the image (--docker)"
-        return _build_finding(
-            loaded, "run-load", key, problem, f"give {remedy}", Severity.NOT_CHECKED
-        )
+        remedy = f"give a TensorFlow with {lacking[1]} on this computer, or the image (--docker)"
+        return _build_finding(loaded, "run-load", key, problem, remedy, Severity.NOT_CHECKED)
     problem = f"the container of {part.name} does not start: {said}"
     return _build_finding(loaded, "run-load", key, problem, f"{part.shows_log} shows its log")
 
@@ -157,11 +154,8 @@ def _list_requests(loaded: ValidFile, part: RunPart) -> Iterator[SentRequest]:
     for name in members or [part.model]:
         path = f"/models/{name}/invoke" if members else "/invocations"
         for below, golden in environment.models[name].golden_requests.items():
-            sent.append(
-                SentRequest(
-                    f"models.{name}.{below}.request", golden, golden.request_content_type, path
-                )
-            )
+            key, kind = f"models.{name}.{below}.request", golden.request_content_type
+            sent.append(SentRequest(key, golden, kind, path))
     if part.update is not None and part.update.request_content_type and not members:
         golden = Golden.model_construct(request=part.update.body)
         key = "rollout.golden_requests.body"
@@ -196,13 +190,11 @@ def _send_golden_request(
     golden = sent.golden
     body, known = golden.request.path.read_bytes(), read_known_response(golden)
     kind = find_content_type(golden)
-    first = None
+    first, send = None, partial(post_body, f"{url}{sent.path}", body, sent.sent_as)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for times in (1, AT_ONCE):
             how = f"{golden.request}{f', {times} at once,' if times > 1 else ''} is answered"
-            for status, answer in list(
-                pool.map(lambda _: post_body(f"{url}{sent.path}", body, sent.sent_as), range(times))
-            ):
+            for status, answer in list(pool.map(lambda _: send(), range(times))):
                 if status != 200:
                     problem = f"{how} {status or 'nothing'}: {read_reason(answer)}"
                     problem += _read_last_line(log) if not 400 <= status < 500 else ""
@@ -216,7 +208,9 @@ def _send_golden_request(
                     problem = f"{how} {where or 'with'} {actual!r:.100} and not {wanted!r:.100}"
                     remedy = "correct the code or the model, or write the new answer"
                     key = sent.key.replace(".request", ".answer")
-                    if known is None or _has_differences(first, answer, golden.tolerance, kind):
+                    if known is None or any(
+                        find_differences(first, answer, golden.tolerance, kind)
+                    ):
                         problem += "; responses to the same request differ"
                         remedy = (
                             "export the model without randomness (dropout, noise), and compute "
@@ -224,10 +218,6 @@ def _send_golden_request(
                         remedy += "each row by itself"
                     yield _build_finding(loaded, "run-answer", key, problem, remedy)
                     return
-
-
-def _has_differences(first: bytes, second: bytes, tolerance: float, kind: str) -> bool:
-    return any(find_differences(first, second, tolerance, kind))
 
 
 def post_body(url: str, body: bytes, content_type: str) -> tuple[int, bytes]:

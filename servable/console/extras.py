@@ -4,7 +4,6 @@ A command whose package is missing exits with code 2 and one sentence that names
 install. pyproject.toml lists the packages of each extra.
 """
 
-import importlib.util
 from collections.abc import Mapping
 from importlib.util import find_spec
 
@@ -50,10 +49,7 @@ MODULES: Mapping[str, str] = {
 
 
 class MissingExtraError(click.ClickException):
-    """The error for a package that isn't installed.
-
-    `str()` is a whole sentence that names the extra to install.
-    """
+    """The error for a package that isn't installed. `str()` is a sentence that names the extra."""
 
     exit_code = 2
 
@@ -81,10 +77,7 @@ def convert_import_error(error: ModuleNotFoundError, who: str) -> Exception:
 
 
 def build_unavailable_command(name: str, summary: str, missing: MissingExtraError) -> click.Command:
-    """Return a stand-in for a command whose extra is missing.
-
-    Its help names the missing extra, and running it exits with code 2.
-    """
+    """Return a command whose help names the missing extra, and which exits with code 2."""
 
     def raise_missing(arguments: tuple[str, ...]) -> None:
         raise missing
@@ -102,7 +95,7 @@ def build_unavailable_command(name: str, summary: str, missing: MissingExtraErro
 def explain_missing_packages() -> str | None:
     """Return what to install before models can run here, or None if nothing is missing."""
     needed = ("tensorflow", "falcon", "gunicorn", "gevent")
-    absent = [name for name in needed if importlib.util.find_spec(name) is None]
+    absent = [name for name in needed if find_spec(name) is None]
     if not absent:
         return None
     return (

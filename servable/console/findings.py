@@ -44,7 +44,7 @@ def print_findings(
     sys.stdout.flush()
     every = [finding for findings in findings_by_name.values() for finding in findings]
     print_lines(every, whole=explain)
-    # After an error they would be many, most of them its consequences.
+    # After an error there would be many, most of them its consequences.
     mended = {name: found for name, found in findings_by_name.items() if not select_errors(found)}
     for text in list_open_questions(mended, with_rules=explain):
         echo_styled(text, dim=True, err=True)
@@ -57,9 +57,9 @@ def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
     otherwise, on a terminal, print it wrapped under its file's name.
     """
     shown = [
-        finding
-        for finding in findings
-        if finding.severity is not Severity.NOT_CHECKED or is_inconclusive(finding)
+        each
+        for each in findings
+        if each.severity is not Severity.NOT_CHECKED or is_inconclusive(each)
     ]
     order = [*Severity].index
     worst: dict[str, int] = {}
@@ -80,9 +80,8 @@ def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
             text = "\n".join(lines)
         echo_styled(text, fg=COLOURS[finding.severity], err=True)
     if cut:
-        echo_styled(
-            "shortened; `servable check --explain` shows the full messages", dim=True, err=True
-        )
+        note = "shortened; `servable check --explain` shows the full messages"
+        echo_styled(note, dim=True, err=True)
 
 
 def format_terminal_lines(finding: Finding, columns: int) -> list[str]:
@@ -93,17 +92,16 @@ def format_terminal_lines(finding: Finding, columns: int) -> list[str]:
     mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
     head = "".join(f"{part}: " for part in (finding.line, finding.key) if part)
     remedy = f"{finding.remedy} [{finding.acknowledgement}]"
-    return [
-        _truncate(f"  {mark}{head}{finding.problem}", columns),
-        *wrap_text(remedy, columns, "    -> "),
-    ]
+    line = f"  {mark}{head}{finding.problem}"
+    if len(line) > columns:
+        line = f"{line[: max(columns - 1, 0)]}…"
+    return [line, *wrap_text(remedy, columns, "    -> ")]
 
 
 def wrap_text(text: str, columns: int, before: str) -> list[str]:
-    """Return a text as indented lines of at most `columns` columns.
+    """Return a text as indented lines of at most `columns` columns, the first one after `before`.
 
-    `before` stands at the start of the first line. A word that is longer than a line, such as a
-    path, stays whole.
+    A word that is longer than a line, such as a path, stays whole.
     """
     return textwrap.wrap(
         " ".join(text.split()),
@@ -113,10 +111,6 @@ def wrap_text(text: str, columns: int, before: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _truncate(text: str, characters: int) -> str:
-    return text if len(text) <= characters else f"{text[: max(characters - 1, 0)]}…"
 
 
 def echo_styled(text: str, *, then: str = "", err: bool = False, **style: Any) -> None:

@@ -23,8 +23,7 @@ def reject_hidden_packages(names: tuple[str, ...] = SHARED_NAMES) -> None:
         if path is not None and path != HOME / name:
             raise HiddenPackageError(
                 f"{path}: this package hides the package {name!r} of Servable in {HOME}; rename yours, for "
-                f"example to my_{name}, or start Python without that folder on its path "
-                "(python -P, without PYTHONPATH)"
+                f"example to my_{name}, or start Python with -P and without PYTHONPATH"
             )
 
 

@@ -23,19 +23,18 @@ from servable.cost.cost import (
     DataCost,
     VariantCost,
     Which,
+    compute_cost,
     describe_difference,
 )
-from servable.cost.cost import compute_cost as cost_of
 from servable.cost.expected import ExpectedMonth, compute_expected_month
 from servable.project.completion import ENVIRONMENT, complete_revisions
-from servable.project.environments import ENVIRONMENTS, SET, find_project, load_environment
-from servable.project.revision import attach_revision as at_revision
+from servable.project.environments import Project, pass_project
+from servable.project.revision import attach_revision
 
 
 @click.command()
 @ENVIRONMENT
-@ENVIRONMENTS
-@SET
+@pass_project
 @click.option(
     "--against",
     metavar="REF",
@@ -49,32 +48,30 @@ from servable.project.revision import attach_revision as at_revision
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cost(
+    project: Project,
     environment: str,
-    folder: str,
-    sets: tuple[str, ...],
     against: str | None,
     refresh: bool,
     as_json: bool,
 ) -> int:
     """Show what ENV costs per hour, per month, and per million predictions."""
     if refresh:
-        loaded, files = load_environment(environment, folder, sets)
+        loaded = project.load_valid(environment)
         try:
             from servable.cost.price_list import refresh_prices  # it imports boto3
         except ModuleNotFoundError as missing:
             raise convert_import_error(missing, "servable cost --refresh") from None
-        for line in refresh_prices(loaded, files / f"{loaded.name}.toml"):
+        for line in refresh_prices(loaded, project.files / f"{loaded.name}.toml"):
             click.echo(line, err=True)
-    loaded, files = load_environment(environment, folder, sets)
+    loaded = project.load_valid(environment)
     try:
-        now, then = cost_of(loaded.name, loaded.environment), None
+        now, then = compute_cost(loaded.name, loaded.environment), None
         month = compute_expected_month(loaded.environment, now)
     except ValueError as wrong:  # the day of [traffic], or a policy, cannot be read
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
     if against is not None:
-        root, _ = find_project(folder)
-        (compared,) = at_revision([loaded], root, files, against)
-        then = cost_of(loaded.name, compared.before) if compared.before else None
+        (compared,) = attach_revision([loaded], project, against)
+        then = compute_cost(loaded.name, compared.before) if compared.before else None
     if as_json:
         output = now.as_json() | {"expected": month and month.as_json()}
         if against is not None:
@@ -95,13 +92,12 @@ def cost(
 
 def _report_unknown_types(costs: Cost) -> int:
     """Report instance types that are unknown and have no price; return the exit code."""
-    strange = [
-        name for name in costs.unpriced_names if name != SERVERLESS and name not in load_instances()
-    ]
-    for name in strange:
-        problem = f"{name!r} is unknown and has no price; {suggest_name(name, load_instances())}"
+    known = load_instances()
+    unknown = [name for name in costs.unpriced_names if name != SERVERLESS and name not in known]
+    for name in unknown:
+        problem = f"{name!r} is unknown and has no price; {suggest_name(name, known)}"
         click.echo(f"servable cost: {problem}", err=True)
-    return int(bool(strange))
+    return int(bool(unknown))
 
 
 _WORDS = dict(zip(WHICH, ("at min", "at max", "during an update at max"), strict=True))
@@ -109,30 +105,24 @@ _WORDS = dict(zip(WHICH, ("at min", "at max", "during an update at max"), strict
 
 def _print_cost(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous | None) -> None:
     for variant in costs.variants:
-        click.echo(
-            f"{costs.environment}, {variant.variant}: {_describe_price(variant)} ({variant.price_of})"
-        )
+        price = f"{_describe_price(variant)} ({variant.price_of})"
+        click.echo(f"{costs.environment}, {variant.variant}: {price}")
         for line in (*_describe_cost_per_million(variant), *_describe_sleep_cost(variant)):
             click.echo(f"  {line}")
     for batch in costs.batches:
-        click.echo(
-            f"{costs.environment}, batch {batch.batch}: {_describe_run(batch)} ({batch.price_of})"
-        )
+        run = f"{_describe_run(batch)} ({batch.price_of})"
+        click.echo(f"{costs.environment}, batch {batch.batch}: {run}")
     click.echo()
     for which, words in _WORDS.items() if costs.variants else ():
         hour, month = costs.compute_usd_per_hour(which), costs.compute_usd_per_month(which)
-        if hour is None or month is None:
-            price = "unknown price"
-        else:
+        price = "unknown price"
+        if hour is not None and month is not None:
             price = f"${hour:9,.2f}/hour  ${month:12,.0f}/month of {HOURS_PER_MONTH} h"
-        million = costs.compute_usd_per_million(which)
-        each = "" if million is None else f"  ${million:.2f} per million predictions"
-        less = (
-            f"  without {', '.join(costs.unpriced_names)}"
-            if costs.unpriced_names and hour is not None
-            else ""
-        )
-        click.echo(f"{words:24} {_format_count(costs, which)}  {price}{each}{less}")
+        if (million := costs.compute_usd_per_million(which)) is not None:
+            price += f"  ${million:.2f} per million predictions"
+        if costs.unpriced_names and hour is not None:
+            price += f"  without {', '.join(costs.unpriced_names)}"
+        click.echo(f"{words:24} {_format_count(costs, which)}  {price}")
     if costs.variants:
         click.echo(f"{'data in and out':24}  {_describe_data_cost(costs.data)}")
     if queue is not None:
@@ -142,18 +132,15 @@ def _print_cost(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous
         )
     for line in (*_describe_monthly_costs(costs), *_describe_expected_month(expected)):
         click.echo(line)
+    refresh = f"servable cost {costs.environment} --refresh"
     if costs.unpriced_names:
         click.echo(f"without {', '.join(costs.unpriced_names)}: {UNKNOWN}; to set it in the file:")
         for key in costs.missing_keys:
             click.echo(f"  {key} = USD")
-        click.echo(
-            f"or read instances' prices from AWS: servable cost {costs.environment} --refresh"
-        )
+        click.echo(f"or read instances' prices from AWS: {refresh}")
     if (old := _find_outdated_price_date(costs)) is not None:
-        click.echo(
-            f"prices of {old} are more than a year old: `servable cost {costs.environment} --refresh` writes "
-            "current AWS prices into the file"
-        )
+        written = "writes current AWS prices into the file"
+        click.echo(f"prices of {old} are more than a year old: `{refresh}` {written}")
     click.echo(NOT_INCLUDED)
 
 
@@ -201,12 +188,9 @@ def _describe_expected_month(month: ExpectedMonth | None) -> Iterator[str]:
 def _find_outdated_price_date(costs: Cost) -> str | None:
     """Return the date of the oldest price of a variant if it is more than a year old."""
     today = datetime.datetime.now(datetime.UTC)
-    year_ago = f"{today.year - 1}-{today:%m}"
-    dates = [
-        variant.priced_on for variant in costs.variants if (variant.priced_on or "")[:1].isdigit()
-    ]
-    oldest = min(filter(None, dates), default=None)
-    return oldest if oldest is not None and oldest[:7] < year_ago else None
+    dates = (variant.priced_on or "" for variant in costs.variants)
+    oldest = min((date for date in dates if date[:1].isdigit()), default=None)
+    return oldest if oldest is not None and oldest[:7] < f"{today.year - 1}-{today:%m}" else None
 
 
 def _describe_data_cost(data: DataCost) -> str:
@@ -234,7 +218,7 @@ def _describe_price(variant: VariantCost) -> str:
     serverless = f"serverless of {variant.serverless.memory_mib} MiB, paid by use"
     if variant.usd_per_second is None:
         return f"{serverless}: unknown price"
-    # In full: 6e-05 is not readable as a price.
+    # Without an exponent: 6e-05 isn't readable as a price.
     price = f"{variant.usd_per_second:.9f}".rstrip("0")
     return f"{serverless}: ${price} per second of processing"
 
@@ -254,16 +238,13 @@ def _describe_run(batch: BatchCost) -> str:
 
 def _describe_cost_per_million(variant: VariantCost) -> Iterator[str]:
     if variant.serverless is not None:
-        if variant.usd_per_million_of_example is not None:
-            yield (
-                f"${variant.usd_per_million_of_example:.2f} per million predictions for each "
-                f"{EXAMPLE_SECONDS * 1000:g} ms that one takes"
-            )
+        if (usd := variant.usd_per_million_of_example) is not None:
+            each = f"for each {EXAMPLE_SECONDS * 1000:g} ms that one takes"
+            yield f"${usd:.2f} per million predictions {each}"
         if variant.serverless.provisioned_concurrency:
-            warm = variant.usd_per_warm_second
-            price = (
-                "unknown price" if warm is None else f"${warm:.9f}".rstrip("0") + " per second each"
-            )
+            price = "unknown price"
+            if (warm := variant.usd_per_warm_second) is not None:
+                price = f"${warm:.9f}".rstrip("0") + " per second each"
             yield (
                 f"and what keeps {variant.serverless.provisioned_concurrency} to "
                 f"{variant.serverless.provisioned_limit} containers warm: {price}"
@@ -310,9 +291,8 @@ def _describe_sleep_cost(variant: VariantCost) -> Iterator[str]:
 def _format_count(costs: Cost, which: Which) -> str:
     """Return the number of instances, or the load of a serverless endpoint, in a column's width."""
     if costs.is_paid_by_use:
-        most = sum(
-            variant.serverless.max_concurrency for variant in costs.variants if variant.serverless
-        )
+        serverless = (variant.serverless for variant in costs.variants)
+        most = sum(each.max_concurrency for each in serverless if each)
         return "   no requests" if which == "min_instances" else f"{most:4} all busy "
     count = sum(getattr(variant, which) for variant in costs.variants)
     return f"{count:4} {'instance ' if count == 1 else 'instances'}"

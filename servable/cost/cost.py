@@ -4,12 +4,12 @@ Instances are priced by the hour, serverless by use.
 """
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from infra.catalog.prices import DataPrice, Price, ServerlessPrice
-from infra.parameters.environment import STATED, Environment, Prices
-from infra.parameters.variant import Serverless, Variant
+from infra.parameters.environment import STATED, Environment
+from infra.parameters.variant import Serverless
 from infra.policy.sizing import HOURS_PER_MONTH, MIB_PER_GIB, count_update_instances
 from servable.cost.day import SleepCost, compute_sleep_cost
 from servable.cost.standing import StandingCost, StandingItem, compute_standing_cost, price_volume
@@ -18,7 +18,7 @@ SECONDS_PER_HOUR = 3600
 MINUTES_PER_HOUR = 60
 MILLION = 1_000_000
 BYTES_PER_GB = 10**9
-# How long a prediction takes is not in the file: what it costs is said for this long.
+# The file doesn't state how long a prediction takes: costs are given for this duration.
 EXAMPLE_SECONDS = 0.1
 UNKNOWN = "no price is known"
 SERVERLESS = "serverless"
@@ -46,23 +46,23 @@ class VariantCost:
     instance_type: str
     """Instance type, or "serverless". The types of instance_pools are joined by "or"."""
     shadow: bool
-    """A shadow variant, whose answers are discarded."""
+    """Whether it is a shadow variant, whose responses are discarded."""
     min_instances: int
     max_instances: int
     max_during_update: int
     """Instances at once while an update replaces a fleet of `max_instances`."""
     usd_per_instance_hour: float | None
-    """Price of the dearest type: what is paid at max and during an update."""
+    """Price of the most expensive type, for max and updates."""
     least_usd_per_instance_hour: float | None
-    """Price of the cheapest type: what is paid at min. Without instance_pools the same."""
+    """Price of the cheapest type, for min."""
     without_price: tuple[str, ...]
-    """The instance types of which no price is known."""
+    """The instance types without a known price."""
     price_of: str
-    """Where and when the price held, or that none is known."""
+    """Region and date of the price, or that none is known."""
     priced_on: str | None
     """Date of the price, as 2026-11 or 2026-11-24; None: not stated."""
     volume: StandingItem | None
-    """The volume of each instance, by the GB; None: there is none, or no price of it."""
+    """The volume of each instance, by the GB; None: no volume, or no known price."""
     max_rps_per_instance: float | None
     """Measured requests per second of one instance, from the file."""
     safety_factor: float | None
@@ -82,7 +82,6 @@ class VariantCost:
 
     @property
     def unpriced_names(self) -> tuple[str, ...]:
-        """Return the parts that have no known price."""
         if self.serverless is None:
             return self.without_price
         return (SERVERLESS,) if self.usd_per_second is None else ()
@@ -90,8 +89,7 @@ class VariantCost:
     def compute_usd_per_hour(self, which: Which) -> float | None:
         """Return US dollars per hour, or None if a price is unknown.
 
-        Serverless: at min, what provisioned concurrency keeps warm without requests; at max,
-        every container all the time.
+        Serverless: at min only provisioned concurrency, at max every container all the time.
         """
         if self.unpriced_names:
             return None
@@ -103,7 +101,7 @@ class VariantCost:
             return count * each
         warm = self.serverless.provisioned_concurrency or 0
         kept = warm if least else self.serverless.provisioned_limit
-        # An update's second fleet answers no request twice.
+        # An update's second fleet doesn't respond to more requests.
         answering = 0 if least else self.serverless.max_concurrency
         assert self.usd_per_second is not None  # as above
         second = answering * self.usd_per_second + kept * (self.usd_per_warm_second or 0.0)
@@ -115,10 +113,7 @@ class VariantCost:
 
     @property
     def usd_per_million_predictions(self) -> float | None:
-        """Return US dollars per million predictions on a fully used instance.
-
-        It is the lowest possible cost. None: the price or the measured rate is unknown.
-        """
+        """Return US dollars per million predictions on a fully used instance, the lowest cost."""
         if self.usd_per_instance_hour is None or self.max_rps_per_instance is None:
             return None
         per_hour = self.max_rps_per_instance * SECONDS_PER_HOUR
@@ -126,23 +121,17 @@ class VariantCost:
 
     @property
     def usd_per_million_of_example(self) -> float | None:
-        """Return US dollars per million predictions of `EXAMPLE_SECONDS` each, on serverless.
-
-        It doesn't include the bytes in and out. None: the price is unknown.
-        """
+        """Return US dollars per million predictions of `EXAMPLE_SECONDS` each, without data."""
         usd = self.usd_per_second
         return None if usd is None else usd * (EXAMPLE_SECONDS * MILLION)
 
     def compute_rps(self, which: Which) -> float | None:
-        """Return the predictions per second of all instances, at the measured rate of one.
-
-        It is 0 for a shadow variant, and None without a measured rate.
-        """
+        """Return the predictions per second of all instances; None without a measured rate."""
         if self.shadow:
             return 0.0
         if self.max_rps_per_instance is None:
             return None
-        # The second fleet of an update answers nothing more: the traffic is the same.
+        # During an update the traffic is the same.
         count = self.min_instances if which == "min_instances" else self.max_instances
         return count * self.max_rps_per_instance
 
@@ -152,9 +141,9 @@ class DataCost:
     """The charge for the bytes of requests and responses, on instances and serverless."""
 
     usd_per_gb: float | None
-    """Price of 10^9 bytes, in or out; None where no source states one."""
+    """Price of 10^9 bytes, in or out; None if no source states one."""
     price_of: str
-    """Where and when the price held, or that none is known."""
+    """Region and date of the price, or that none is known."""
     request_bytes: int | None
     """Size of the largest request, from the file."""
     answer_bytes: int | None
@@ -166,10 +155,7 @@ class DataCost:
 
     @property
     def usd_per_million_predictions(self) -> float | None:
-        """Return US dollars per million predictions if every body is as large as the largest.
-
-        None: a part is unknown.
-        """
+        """Return US dollars per million predictions if every body is as large as the largest."""
         if self.usd_per_gb is None or self.request_bytes is None or self.answer_bytes is None:
             return None
         return (self.request_bytes + self.answer_bytes) * MILLION / BYTES_PER_GB * self.usd_per_gb
@@ -188,17 +174,14 @@ class BatchCost:
     instance_type: str
     instances: int
     usd_per_instance_hour: float | None
-    """The price of an endpoint's instance: that of a transform job's is not in the catalog."""
+    """The price of an endpoint's instance: the catalog has none for transform jobs."""
     price_of: str
     late_minutes: int
     max_minutes: int
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Return US dollars for an hour of a run on all of its instances.
-
-        None: the price is unknown.
-        """
+        """Return US dollars for an hour of a run on all of its instances."""
         each = self.usd_per_instance_hour
         return None if each is None else each * self.instances
 
@@ -214,7 +197,7 @@ class Cost:
     environment: str
     variants: tuple[VariantCost, ...]
     batches: tuple[BatchCost, ...]
-    """Runs, which no sum here counts: how long they take is not in the file."""
+    """Runs, which no sum includes: the file doesn't state how long they take."""
     data: DataCost
     standing: StandingCost
     p99_latency_ms: float | None
@@ -237,17 +220,11 @@ class Cost:
 
     @property
     def is_paid_by_use(self) -> bool:
-        """Return whether a variant is paid by use.
-
-        Then the sums are a range that depends on use, not the bill of a fleet.
-        """
+        """Return whether a variant is paid by use, so that the sums are a range."""
         return any(variant.is_paid_by_use for variant in self.variants)
 
     def compute_usd_per_hour(self, which: Which) -> float | None:
-        """Return US dollars per hour of all variants, without those of unknown price.
-
-        None: no price is known at all.
-        """
+        """Return US dollars per hour of all variants with a known price; None without any price."""
         known = [variant.compute_usd_per_hour(which) for variant in self.variants]
         counted = [hour for hour in known if hour is not None]
         return sum(counted) if counted else None
@@ -258,10 +235,7 @@ class Cost:
         return None if hour is None else hour * HOURS_PER_MONTH
 
     def compute_total_usd_per_month(self, which: Which) -> float | None:
-        """Return US dollars per month with volumes and with the cost of idle resources.
-
-        None: no price of instances is known.
-        """
+        """Return US dollars per month with volumes and with the cost of idle resources."""
         month = self.compute_usd_per_month(which)
         if month is None:
             return None
@@ -271,14 +245,13 @@ class Cost:
     def compute_usd_per_million(self, which: Which) -> float | None:
         """Return US dollars per million predictions if every instance is as busy as measured.
 
-        During an update, both fleets are paid for the traffic of one. None: a price or a rate is
-        unknown.
+        During an update, both fleets are paid for the traffic of one.
         """
         rates = [variant.compute_rps(which) for variant in self.variants]
         hour = self.compute_usd_per_hour(which)
         if hour is None or self.unpriced_names or None in rates:
             return None
-        rps = sum(variant for variant in rates if variant is not None)
+        rps = sum(rate for rate in rates if rate is not None)
         return hour / (rps * SECONDS_PER_HOUR) * MILLION if rps else None
 
     def as_json(self) -> dict[str, Any]:
@@ -297,16 +270,16 @@ class Cost:
             "usd_per_million_predictions": self.data.usd_per_million_predictions,
         }
         output["standing"]["usd_per_month"] = self.standing.usd_per_month
+        sums = {
+            "usd_per_month_in_all": self.compute_total_usd_per_month,
+            "usd_per_hour": self.compute_usd_per_hour,
+            "usd_per_month": self.compute_usd_per_month,
+            "usd_per_million_predictions": self.compute_usd_per_million,
+        }
+        for key, compute in sums.items():
+            output[key] = {which: compute(which) for which in WHICH}
         return output | {
-            "usd_per_month_in_all": {
-                which: self.compute_total_usd_per_month(which) for which in WHICH
-            },
             "most_saved_share": MOST_SAVED_SHARE,
-            "usd_per_hour": {which: self.compute_usd_per_hour(which) for which in WHICH},
-            "usd_per_month": {which: self.compute_usd_per_month(which) for which in WHICH},
-            "usd_per_million_predictions": {
-                which: self.compute_usd_per_million(which) for which in WHICH
-            },
             "hours_per_month": HOURS_PER_MONTH,
             "unknown_prices": self.unpriced_names,
             "missing_keys": self.missing_keys,
@@ -316,9 +289,8 @@ class Cost:
 
 def compute_cost(name: str, environment: Environment) -> Cost:
     """Return the cost of an environment, computed from its file and the price catalog alone."""
-    batches = environment.rollout.batches if environment.rollout else None
     region, traffic = environment.region, environment.traffic
-    # The usage type is of the operation Invoke-Endpoint; asynchronous requests lie in S3.
+    # The usage type belongs to the operation Invoke-Endpoint; asynchronous requests are in S3.
     price = None if environment.kind.queued else environment.prices.find_data_price(region)
     return Cost(
         environment=name,
@@ -328,15 +300,7 @@ def compute_cost(name: str, environment: Environment) -> Cost:
             request_bytes=traffic.request_bytes,
             answer_bytes=traffic.answer_bytes,
         ),
-        variants=tuple(
-            replace(
-                compute_variant_cost(
-                    variant_name, variant, region, batches=batches, prices=environment.prices
-                ),
-                sleep=compute_sleep_cost(environment, variant_name),
-            )
-            for variant_name, variant in environment.variants.items()
-        ),
+        variants=tuple(_compute_variant_cost(environment, each) for each in environment.variants),
         batches=tuple(
             BatchCost(
                 batch=batch_name,
@@ -355,15 +319,9 @@ def compute_cost(name: str, environment: Environment) -> Cost:
     )
 
 
-def compute_variant_cost(
-    name: str,
-    variant: Variant,
-    region: str,
-    *,
-    batches: tuple[int, int] | None,
-    prices: Prices,
-) -> VariantCost:
-    """Return the cost of a variant, computed from `prices` and the price catalog alone."""
+def _compute_variant_cost(environment: Environment, name: str) -> VariantCost:
+    variant, region, prices = environment.variants[name], environment.region, environment.prices
+    batches = environment.rollout.batches if environment.rollout else None
     serverless, scaling = variant.serverless, variant.scaling
     used = prices.find_serverless_price(region) if serverless else None
     rows = {kind: prices.find_instance_price(kind, region) for kind in variant.instance_types}
@@ -391,6 +349,7 @@ def compute_variant_cost(
         usd_per_second=used.usd_per_gib_second * gib if used else None,
         usd_per_warm_second=used.usd_per_warm_gib_second * gib if used else None,
         sleep_after_minutes=variant.sleep_after_minutes,
+        sleep=compute_sleep_cost(environment, name),
     )
 
 
@@ -402,11 +361,7 @@ def _describe_price_source(row: Price | ServerlessPrice | DataPrice | None, regi
     return f"{row.region}{other}, {row.as_of}{own}"
 
 
-_WORDS: tuple[tuple[Which, str], ...] = (
-    ("min_instances", "min"),
-    ("max_instances", "max"),
-    ("max_during_update", "max while it updates"),
-)
+_WORDS = tuple(zip(WHICH, ("min", "max", "max while it updates"), strict=True))
 
 
 def describe_difference(now: Cost, then: Cost) -> str:
@@ -414,11 +369,10 @@ def describe_difference(now: Cost, then: Cost) -> str:
 
     For example "+$412/month at min, +$824/month at max, p99 objective 120 -> 80 ms".
     """
-    parts = [
-        f"{_format_change(now.compute_usd_per_month(which), then.compute_usd_per_month(which))}"
-        f"/month at {word}"
-        for which, word in _WORDS
-    ]
+    parts = []
+    for which, word in _WORDS:
+        change = _format_change(now.compute_usd_per_month(which), then.compute_usd_per_month(which))
+        parts.append(f"{change}/month at {word}")
     if now.p99_latency_ms != then.p99_latency_ms:
         before, after = (
             "none" if cost.p99_latency_ms is None else f"{cost.p99_latency_ms:g}"

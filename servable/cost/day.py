@@ -1,4 +1,4 @@
-"""Read the day that [traffic] states, and rehearse it to get the instance hours of a variant."""
+"""Rehearse the day that [traffic] states, to get the instance hours of a variant."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from infra.parameters.placement import Placement, find_placement
 from infra.policy.sizing import HOURS_PER_MONTH
 
 if TYPE_CHECKING:  # rehearsing takes time to import
-    from infra.parameters.rehearsal_scenario import ScalingDelays
     from servable_scaling.rehearsal.day import RehearsedDay
 
 HOURS_PER_DAY = 24
@@ -44,30 +43,21 @@ class SleepCost:
         return None if each is None else hours / HOURS_PER_DAY * HOURS_PER_MONTH * each
 
 
-def read_day(environment: Environment) -> list[float] | None:
-    """Return the requests of each minute, or None if [traffic] states no day.
-
-    Raises TrafficError if the file of traffic.day can't be read.
-    """
-    from infra.parameters.rehearsal_scenario import read_stated_day
-
-    return read_stated_day(environment.traffic)
-
-
 def rehearse_day(
-    environment: Environment, placed: Placement, requests: Sequence[float], pace: "ScalingDelays"
+    environment: Environment, placed: Placement, requests: Sequence[float]
 ) -> "RehearsedDay":
-    """Rehearse a day of one variant.
+    """Rehearse a day of one variant, with the slowest start of its instances.
 
     Hours and waits don't depend on latencies; the number of copies depends on the rate.
     """
     from infra.parameters import rehearsal_scenario as rehearsal
     from servable_scaling.rehearsal.day import rehearse
 
+    *_, slowest = rehearsal.list_scaling_delays(placed)
     scaling = placed.variant.scaling
     rate = (scaling and scaling.max_rps_per_instance) or max(1.0, *requests) / _MINUTES_PER_HOUR
     instance = rehearsal.MeasuredInstance(rate_rps=rate, p50_ms=1, p99_ms=1, source="the file")
-    planned = rehearsal.build_scenario(environment, placed, requests, instance, pace=pace)
+    planned = rehearsal.build_scenario(environment, placed, requests, instance, pace=slowest)
     return rehearse(planned.reduce_to_scaling())
 
 
@@ -80,16 +70,15 @@ def compute_sleep_cost(environment: Environment, name: str) -> SleepCost | None:
     placed = find_placement(environment, name)
     if placed is None or not placed.variant.sleep_after_minutes:
         return None
-    requests = read_day(environment)
-    if requests is None:
-        return None
-    from infra.parameters.rehearsal_scenario import disable_sleep, list_scaling_delays
+    from infra.parameters import rehearsal_scenario as rehearsal
     from servable_scaling.rehearsal.scenario import compute_longest_wait_seconds
 
-    *_, pace = list_scaling_delays(placed)
-    awake = disable_sleep(environment, placed)
-    asleep = rehearse_day(environment, placed, requests, pace)
-    always = rehearse_day(awake, find_placement(awake, name) or placed, requests, pace)
+    if (requests := rehearsal.read_stated_day(environment.traffic)) is None:
+        return None
+    *_, slowest = rehearsal.list_scaling_delays(placed)
+    awake = rehearsal.disable_sleep(environment, placed)
+    asleep = rehearse_day(environment, placed, requests)
+    always = rehearse_day(awake, find_placement(awake, name) or placed, requests)
     price = environment.prices.find_instance_price(placed.instance.name, environment.region)
     return SleepCost(
         instance_hours=asleep.instance_hours,
@@ -97,7 +86,7 @@ def compute_sleep_cost(environment: Environment, name: str) -> SleepCost | None:
         waiting_callers=asleep.waiting_callers,
         failed_callers=asleep.gave_up,
         longest_wait_seconds=compute_longest_wait_seconds(asleep.waits),
-        start_seconds=pace.start_seconds,
-        metric_delay_seconds=pace.metric_delay_seconds,
+        start_seconds=slowest.start_seconds,
+        metric_delay_seconds=slowest.metric_delay_seconds,
         usd_per_instance_hour=price.usd_per_hour if price else None,
     )

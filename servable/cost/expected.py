@@ -5,20 +5,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from infra.parameters.environment import Environment
-from infra.parameters.placement import Placement, find_placement
+from infra.parameters.placement import find_placement
 from infra.parameters.variant import Variant
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.cost import BYTES_PER_GB, EXAMPLE_SECONDS, MILLION, UNKNOWN, Cost, VariantCost
-from servable.cost.day import HOURS_PER_DAY, read_day, rehearse_day
+from servable.cost.day import HOURS_PER_DAY, rehearse_day
 
 DAYS_PER_MONTH = HOURS_PER_MONTH / HOURS_PER_DAY
 DEFAULT_PROFILE = "daily"
 # S3 Standard, the dearer of the two prices in servable/cost/cost.py.
 S3_USD_PER_GB = 0.025
-_INSTANCES = "instances"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ExpectedLine:
     """One part of the month. `usd`: None if it can't be computed; `assumption` is then the reason."""
 
@@ -65,7 +64,9 @@ def compute_expected_month(environment: Environment, costs: Cost) -> ExpectedMon
         day += "; traffic.profile isn't set"
         daily = traffic.model_copy(update={"profile": DEFAULT_PROFILE})
         environment = environment.model_copy(update={"traffic": daily})
-    requests = read_day(environment)
+    from infra.parameters.rehearsal_scenario import read_stated_day  # it takes time to import
+
+    requests = read_stated_day(environment.traffic)
     assert requests is not None  # there is a profile and a peak, or a day
     month = sum(requests) * DAYS_PER_MONTH
     lines = [
@@ -73,19 +74,13 @@ def compute_expected_month(environment: Environment, costs: Cost) -> ExpectedMon
         for variant in costs.variants
         for line in _build_variant_lines(environment, variant, requests)
     ]
+    if environment.kind.queued:
+        lines.append(_build_queue_line(environment, month))
+    else:
+        lines.append(_build_data_line(costs, month))
     standing = costs.standing.usd_per_month
-    lines += [
-        *(
-            [_build_queue_line(environment, month)]
-            if environment.kind.queued
-            else [_build_data_line(costs, month)]
-        ),
-        ExpectedLine(
-            name="what stays when nothing runs",
-            usd=standing,
-            assumption=UNKNOWN if standing is None else "keys, dashboard, alarms, and metrics",
-        ),
-    ]
+    stays = UNKNOWN if standing is None else "keys, dashboard, alarms, and metrics"
+    lines.append(ExpectedLine("what stays when nothing runs", standing, stays))
     return ExpectedMonth(requests=month, day=day, lines=tuple(lines))
 
 
@@ -101,13 +96,11 @@ def _build_variant_lines(
     usd = None if hours is None or price is None else hours * DAYS_PER_MONTH * price.usd_per_hour
     if len(variant.instance_types) > 1:
         assumption += f"; all are {variant.instance_types[0]}"
-    name = f"{_INSTANCES}, {costs.variant}"
-    yield ExpectedLine(name=name, usd=usd, assumption=assumption if price else UNKNOWN)
+    yield ExpectedLine(f"instances, {costs.variant}", usd, assumption if price else UNKNOWN)
     if costs.volume is not None and hours is not None:
-        average = hours / HOURS_PER_DAY
-        usd = average * costs.volume.usd_per_month
+        usd = hours / HOURS_PER_DAY * costs.volume.usd_per_month
         size = f"{costs.volume.count:g} GB of each instance"
-        yield ExpectedLine(name=f"volumes, {costs.variant}", usd=usd, assumption=size)
+        yield ExpectedLine(f"volumes, {costs.variant}", usd, size)
 
 
 def _estimate_instance_hours(
@@ -127,48 +120,35 @@ def _estimate_instance_hours(
         return None, "scaling doesn't follow requests, but concurrency or the queue"
     if placed is None:
         return None, "the instance type or model isn't known"
-    hours = _rehearse_hours(environment, placed, requests)
+    hours = rehearse_day(environment, placed, requests).instance_hours
     return hours, f"{hours / HOURS_PER_DAY:.2f} on average, by a rehearsal of scaling"
-
-
-def _rehearse_hours(environment: Environment, placed: Placement, requests: list[float]) -> float:
-    from infra.parameters.rehearsal_scenario import list_scaling_delays
-
-    *_, slowest = list_scaling_delays(placed)
-    return rehearse_day(environment, placed, requests, slowest).instance_hours
 
 
 def _build_serverless_line(
     environment: Environment, costs: VariantCost, requests: float
 ) -> ExpectedLine:
     share = environment.compute_share(costs.variant)
-    mine = requests * (1.0 if share is None else share)
     second, serverless = costs.usd_per_second, costs.serverless
     assert serverless is not None  # the caller checked
     name = f"serverless, {costs.variant}"
     if second is None:
-        return ExpectedLine(name=name, usd=None, assumption=UNKNOWN)
+        return ExpectedLine(name, None, UNKNOWN)
     warm = serverless.provisioned_concurrency or 0
     kept = warm * (costs.usd_per_warm_second or 0.0) * HOURS_PER_MONTH * 3600
+    own = requests * (1.0 if share is None else share)
     assumption = f"{EXAMPLE_SECONDS * 1000:g} ms for each request"
-    if warm:
-        assumption += f", and {warm} containers kept warm"
-    return ExpectedLine(
-        name=name, usd=mine * EXAMPLE_SECONDS * second + kept, assumption=assumption
-    )
+    assumption += f", and {warm} containers kept warm" if warm else ""
+    return ExpectedLine(name, own * EXAMPLE_SECONDS * second + kept, assumption)
 
 
 def _build_data_line(costs: Cost, requests: float) -> ExpectedLine:
     data, name = costs.data, "data in and out"
     if data.usd_per_million_predictions is None:
         why = f"set {' and '.join(data.missing_keys)}" if data.missing_keys else UNKNOWN
-        return ExpectedLine(name=name, usd=None, assumption=why)
-    return ExpectedLine(
-        name=name,
-        usd=data.usd_per_million_predictions * requests / MILLION,
-        assumption=f"each request has {data.request_bytes:,} bytes and each response "
-        f"{data.answer_bytes:,}, the largest of [traffic]",
-    )
+        return ExpectedLine(name, None, why)
+    sizes = f"{data.request_bytes:,} bytes and each response {data.answer_bytes:,}"
+    assumption = f"each request has {sizes}, the largest of [traffic]"
+    return ExpectedLine(name, data.usd_per_million_predictions * requests / MILLION, assumption)
 
 
 def _build_queue_line(environment: Environment, requests: float) -> ExpectedLine:
@@ -177,13 +157,11 @@ def _build_queue_line(environment: Environment, requests: float) -> ExpectedLine
     assert queue is not None  # the endpoint has a queue
     name = "requests and responses in S3"
     if traffic.request_bytes is None or traffic.answer_bytes is None:
-        why = "set traffic.request_bytes and traffic.answer_bytes"
-        return ExpectedLine(name=name, usd=None, assumption=why)
+        return ExpectedLine(name, None, "set traffic.request_bytes and traffic.answer_bytes")
     each = traffic.request_bytes + traffic.answer_bytes
     stored_gb = requests / DAYS_PER_MONTH * queue.keep_days * each / BYTES_PER_GB
-    return ExpectedLine(
-        name=name,
-        usd=stored_gb * S3_USD_PER_GB,
-        assumption=f"{stored_gb:,.1f} GB: asynchronous.keep_days = {queue.keep_days} keeps each request and "
-        f"response, the largest of [traffic], at ${S3_USD_PER_GB:g} per GB; S3's requests aren't included",
+    assumption = (
+        f"{stored_gb:,.1f} GB: asynchronous.keep_days = {queue.keep_days} keeps each request and response, "
+        f"the largest of [traffic], at ${S3_USD_PER_GB:g} per GB; S3's requests aren't included"
     )
+    return ExpectedLine(name, stored_gb * S3_USD_PER_GB, assumption)

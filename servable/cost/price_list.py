@@ -19,6 +19,7 @@ from model_packaging.beside import write_atomically
 # https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html (2026-11-22)
 API_REGION = "us-east-1"
 SOURCE = "AWS Price List API, GetProducts AmazonSageMaker, component Hosting"
+_DATA_USAGES = ("Hst:Data-Bytes-In", "Hst:Data-Bytes-Out")
 
 
 class PriceListError(Exception):
@@ -34,23 +35,18 @@ def fetch_hosting_prices(pricing: Any, names: Iterable[str], region: str) -> dic
     """
     found: dict[str, float] = {}
     for name in names:
-        prices = {
-            row["usd_per_hour"]
-            for row in build_price_rows(
-                _list_products(pricing, region, "instanceName", name), as_of=""
-            )
-            if (row["instance"], row["region"]) == (name, region)
-        }
+        rows = build_price_rows(_list_products(pricing, region, "instanceName", name), as_of="")
+        here = [row for row in rows if (row["instance"], row["region"]) == (name, region)]
         key = f'prices.instance_usd_per_hour."{name}"'
-        found.update(
-            (name, usd)
-            for usd in _require_single_price(prices, f"{name}: AWS", "hosting", region, key)
+        price = _require_single_price(
+            {row["usd_per_hour"] for row in here}, f"{name}: AWS", "hosting", region, key
         )
+        found |= {} if price is None else {name: price}
     return found
 
 
-def fetch_data_prices(pricing: Any, region: str) -> set[float]:
-    """Return the price in US dollars of 1 GB into or out of an endpoint; empty if AWS lists none.
+def fetch_data_price(pricing: Any, region: str) -> float | None:
+    """Return the price in US dollars of 1 GB into or out of an endpoint; None if AWS lists none.
 
     Raises the errors that `fetch_hosting_prices` raises. Usage types and operation are those that
     infracost requests, https://github.com/infracost/infracost/pull/3502 (2026-05-08).
@@ -58,14 +54,11 @@ def fetch_data_prices(pricing: Any, region: str) -> set[float]:
     prices = {
         usd
         for product in _list_products(pricing, region, "operation", "Invoke-Endpoint")
-        if product["product"]["attributes"]
-        .get("usagetype", "")
-        .endswith(("Hst:Data-Bytes-In", "Hst:Data-Bytes-Out"))
+        if product["product"]["attributes"].get("usagetype", "").endswith(_DATA_USAGES)
         for usd in _iterate_prices(product, "gb")
     }
-    return _require_single_price(
-        prices, "data in and out: AWS", "data", region, "prices.usd_per_gb_processed"
-    )
+    key = "prices.usd_per_gb_processed"
+    return _require_single_price(prices, "data in and out: AWS", "data", region, key)
 
 
 def _list_products(pricing: Any, region: str, field: str, value: str) -> list[dict[str, Any]]:
@@ -81,14 +74,14 @@ def _list_products(pricing: Any, region: str, field: str, value: str) -> list[di
 
 def _require_single_price(
     prices: set[float], who: str, what: str, region: str, key: str
-) -> set[float]:
-    """Return `prices` if it contains at most one price. Raises `PriceListError` otherwise."""
+) -> float | None:
+    """Return the only price, or None if there is none. Raises `PriceListError` for several."""
     if len(prices) > 1:
         listed = ", ".join(f"{usd:g}" for usd in sorted(prices))
         raise PriceListError(
             f"{who} lists several {what} prices in {region} ({listed}); state yours as {key}"
         )
-    return prices
+    return next(iter(prices), None)
 
 
 def build_price_rows(products: Iterable[dict[str, Any]], *, as_of: str) -> list[dict[str, Any]]:
@@ -142,12 +135,12 @@ def refresh_prices(loaded: ValidFile, file: Path, pricing: Any = None) -> Iterat
     environment = loaded.environment
     variants = environment.variants.values()
     kinds = {name for variant in variants for name in variant.instance_types}
-    # A run is priced as an endpoint's instance: docs/batch.md.
+    # A run is priced like an endpoint's instance: docs/batch.md.
     names = sorted(kinds | {batch.instance_type for batch in environment.batch.values()})
     try:
         client = pricing or boto3.client("pricing", region_name=API_REGION)
         usd_per_hour = fetch_hosting_prices(client, names, environment.region)
-        usd_per_gb = next(iter(fetch_data_prices(client, environment.region)), None)
+        usd_per_gb = fetch_data_price(client, environment.region)
     except PriceListError as wrong:
         raise click.ClickException(str(wrong)) from None
     except (BotoCoreError, ClientError) as wrong:

@@ -14,7 +14,7 @@ from infra.parameters.variant import Variant
 
 # SageMaker's own size of a volume: infra/parameters/variant.py.
 _VOLUME_GB = 30
-# Application Auto Scaling makes an alarm above and one below the target of each policy.
+# Application Auto Scaling creates an alarm above and one below the target of each policy.
 # https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking.html
 # (2026-11-22)
 _TRACKING_ALARMS = 2
@@ -163,12 +163,12 @@ def _iterate_watched(environment: Environment, variant: Variant) -> Iterator[tup
 
 def _count_at_max_metrics(environment: Environment, variant: Variant) -> int:
     """Count the metrics of the alarm that a variant or component has reached its maximum."""
-    least, most = variant.capacity
     own = variant.component
     shared = bool(variant.components) and own is None
     scales = own is not None or ((variant.is_scaled or shared) and environment.kind.has_instances)
-    if own is None:
-        least, most = variant.min_instances, variant.instance_limit
+    least, most = variant.min_instances, variant.instance_limit
+    if own is not None:
+        least, most = variant.capacity
     if not scales or most <= least:
         return 0
     # Requests by requests of an instance; where SageMaker publishes neither, a count of the instances.

@@ -18,7 +18,7 @@ from infra.policy.sizing import count_update_instances
 from servable.doctor.machine import CheckResult, build_result
 from servable.plan.live import build_unlocking_command, find_taken_names, read_deployed_stack
 from servable.project.account import Account, AwsError, choose_remedy, fetch_or_none, is_not_found
-from servable.project.environments import find_cdk_command
+from servable.project.environments import find_cdk_command, format_stage_command
 
 # The synthesised stacks require it: requiresBootstrapStackVersion.
 LEAST_BOOTSTRAP = 6
@@ -65,10 +65,8 @@ def check_endpoint_stack(
     details = {} if described is None else described["Stacks"][0]
     unlocking = build_unlocking_command(details)
     status = f"{stack}: {details.get('StackStatus', 'not deployed')}"
-    mend = (
-        f"`{unlocking}`, then `{find_cdk_command()} deploy '{name}/*'`, which deletes it and "
-        "creates it again"
-    )
+    deploy = format_stage_command("deploy", name)
+    mend = f"`{unlocking}`, then `{deploy}`, which deletes it and creates it again"
     if unlocking:
         status += "; it is protected, so that no deployment can replace it"
     yield build_result("stack", unlocking is None, status, mend)
@@ -85,11 +83,9 @@ def check_names(name: str, environment: Environment, aws: Account) -> Iterator[C
 
 
 def _check_region(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    names = list_regions()
-    fine = environment.region in names
-    yield build_result(
-        "region", fine, environment.region, f"SageMaker hosts in: {', '.join(names)}"
-    )
+    names, region = list_regions(), environment.region
+    hosted = f"SageMaker hosts in: {', '.join(names)}"
+    yield build_result("region", region in names, region, hosted)
 
 
 def _check_bootstrap(environment: Environment, aws: Account) -> Iterator[CheckResult]:
@@ -161,7 +157,7 @@ def fetch_quotas(aws: Account) -> dict[str, float] | None:
     """
     try:
         return {
-            # A quota that was never raised is not listed as applied: then AWS's default holds.
+            # A quota that was never raised isn't listed as applied: AWS's default applies.
             **_fetch_quota_values(aws, "list_aws_default_service_quotas"),
             **_fetch_quota_values(aws, "list_service_quotas"),
         }
@@ -222,12 +218,9 @@ def check_network(environment: Environment, aws: Account) -> Iterator[CheckResul
         for variant in environment.variants.values()
         if variant.instance_types
     )
-    mend = (
-        f"each instance needs an address: use larger subnets, {count} addresses are needed at once"
-    )
-    yield build_result(
-        "subnets", free >= count, f"{len(described)} with {free} free addresses", mend
-    )
+    said = f"{len(described)} with {free} free addresses"
+    mend = f"each instance needs an address: use larger subnets, {count} are needed at once"
+    yield build_result("subnets", free >= count, said, mend)
     networks = sorted({subnet["VpcId"] for subnet in described})
     filters = [{"Name": "vpc-id", "Values": networks}]
     listed = aws.iterate_items("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=filters)

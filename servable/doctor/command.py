@@ -12,14 +12,13 @@ from infra.parameters.sources import list_environment_names
 from model_packaging.refusal import PackagingError
 from servable.console.findings import echo_styled, wrap_text
 from servable.doctor.machine import CheckResult, State, check_machine
-from servable.project.completion import complete_environments
+from servable.project.completion import OPTIONAL_ENVIRONMENT
 from servable.project.environments import (
-    ENVIRONMENTS,
     FIRST,
-    SET,
+    Project,
     find_cdk_command,
-    find_project,
-    load_environment,
+    format_stage_command,
+    pass_project,
 )
 from servable.verdict import VERDICTS
 
@@ -28,29 +27,21 @@ COLOURS = {"ok": "green", "problem": "red", "open": "yellow", "unknown": "red"}
 
 
 @click.command()
-@click.argument(
-    "environment", metavar="[ENV]", required=False, shell_complete=complete_environments
-)
-@ENVIRONMENTS
-@SET
+@OPTIONAL_ENVIRONMENT
+@pass_project
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(
-    environment: str | None, folder: str, sets: tuple[str, ...], local: bool, as_json: bool
-) -> int:
+def doctor(project: Project, environment: str | None, local: bool, as_json: bool) -> int:
     """Check this computer and, with ENV, the account it is deployed to.
 
     Exit 0: ready; 1: a problem; 3: a check of the account could not be done.
     """
-    root, files = find_project(folder)
-    looks = list(check_machine(root))
+    looks = list(check_machine(project.root))
     if environment is not None:
-        loaded, _ = load_environment(environment, folder, sets)
+        loaded = project.load_valid(environment)
         name = loaded.name  # of a wrong pattern the CDK CLI only says "no stacks match"
-        said = (
-            f"`{find_cdk_command()} deploy '{name}/*'` deploys {name}; `{find_cdk_command()} "
-            f"deploy {name}` matches no stack"
-        )
+        right, wrong = format_stage_command("deploy", name), f"{find_cdk_command()} deploy {name}"
+        said = f"`{right}` deploys {name}; `{wrong}` matches no stack"
         looks.append(CheckResult("stacks", "ok", said))
         # Imported here: checking this computer alone does not need boto3.
         from servable.doctor.account import check_account
@@ -58,8 +49,8 @@ def doctor(
 
         try:
             deployed_to = open_account(loaded.environment, local=local)
-        except PackagingError as wrong:
-            looks.append(CheckResult("account", "problem", wrong.problem, wrong.remedy))
+        except PackagingError as error:
+            looks.append(CheckResult("account", "problem", error.problem, error.remedy))
         else:
             looks += check_account(name, loaded.environment, deployed_to)
     states = {look.state for look in looks}
@@ -71,11 +62,8 @@ def doctor(
     else:
         width = max(len(look.name) for look in looks)
         for look in looks:
-            echo_styled(
-                f"{look.state:7}",
-                then=f"  {look.name:{width}}  {look.said}",
-                fg=COLOURS[look.state],
-            )
+            rest = f"  {look.name:{width}}  {look.said}"
+            echo_styled(f"{look.state:7}", then=rest, fg=COLOURS[look.state])
             if look.mend:
                 before = f"{'':7}  {'':{width}}  -> "
                 lines = [before + look.mend]
@@ -83,7 +71,7 @@ def doctor(
                     lines = wrap_text(look.mend, shutil.get_terminal_size().columns, before)
                 click.echo("\n".join(lines))
         if environment is None:
-            checks = [f"`servable doctor {name}`" for name in list_environment_names(files)]
+            checks = [f"`servable doctor {name}`" for name in list_environment_names(project.files)]
             note = f"the account was not checked; to check it: {' or '.join(checks) or FIRST}"
             width = shutil.get_terminal_size().columns
             click.echo("\n".join(wrap_text(note, width, "") if sys.stdout.isatty() else [note]))

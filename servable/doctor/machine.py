@@ -1,6 +1,5 @@
 """Check this computer and its project: Python, Node, the CDK CLI, and the project's files."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -43,7 +42,7 @@ def build_result(name: str, fine: bool, said: str, mend: str) -> CheckResult:
 
 # requires-python of pyproject.toml.
 LEAST_PYTHON = (3, 11)
-# What the CDK CLI that package.json pins needs; Node 20 is past its end of life.
+# The pinned CDK CLI requires it; Node 20 is past its end of life.
 # https://docs.aws.amazon.com/cdk/v2/guide/node-versions.html
 LEAST_NODE = 20
 TIMEOUT_SECONDS = 30
@@ -59,10 +58,8 @@ def check_machine(root: Path) -> Iterator[CheckResult]:
     yield build_result("Python", fine, said, "install Python 3.11 or newer")
     yield _check_image_python()
     node = _find_version(root, "node", "--version")
-    number = int(node.split(".")[0]) if node else 0
-    yield build_result(
-        "Node", number >= LEAST_NODE, node or "not found", f"`{build_install_command('synth')}`"
-    )
+    fine = int(node.split(".")[0]) >= LEAST_NODE if node else False
+    yield build_result("Node", fine, node or "not found", f"`{build_install_command('synth')}`")
     cdk, wanted = _find_version(root, "cdk", "--version"), find_pinned_cli(root)
     mend = f"`npm ci` in {root}; package.json pins {wanted or 'none: `servable init` writes one'}"
     fine = cdk is not None and wanted in (None, cdk)
@@ -92,7 +89,7 @@ def check_project_files(root: Path) -> CheckResult:
 
 
 def _check_image_python() -> CheckResult:
-    """Check whether this Python can import code/lib, which is built for the image's Python."""
+    """Report whether this Python can import code/lib, which is built for the image's Python."""
     wanted = images.find_python(images.list_versions()[-1])
     here = ".".join(map(str, sys.version_info[:2]))
     if here == wanted:
@@ -101,30 +98,12 @@ def _check_image_python() -> CheckResult:
         f"{wanted}; this is {here}, for which the local container fetches the compiled packages of "
         "code/lib once, in the same versions"
     )
-    program = find_python(f"python{wanted}")
-    mend = (
-        f"to run code as in the image, install Servable into a virtual environment of {program}"
-        if program
-        else f"no Python {wanted} was found on this computer; none is needed"
-    )
+    mend = f"to run code as in the image, install Servable with Python {wanted}; it isn't necessary"
     return CheckResult("image's Python", "ok", said, mend)
 
 
-def find_python(name: str) -> str | None:
-    """Return a Python of this name that starts, from the path, pyenv, or uv, or None.
-
-    Shims on the path may not start.
-    """
-    on_path = [Path(folder, name) for folder in os.get_exec_path()]
-    kept = [Path.home() / ".pyenv/versions", Path.home() / ".local/share/uv/python"]
-    for program in [*on_path, *(path for folder in kept for path in folder.glob(f"*/bin/{name}"))]:
-        if os.access(program, os.X_OK) and _run_program(str(program), "--version"):
-            return str(program)
-    return None
-
-
 def _find_version(root: Path, *command: str) -> str | None:
-    """Return the version of a program, or None if it isn't found.
+    """Return the version of a program, or None if it isn't found or fails.
 
     The project's own program is preferred to others.
     """
@@ -133,16 +112,10 @@ def _find_version(root: Path, *command: str) -> str | None:
     program = own[0] if own else shutil.which(command[0])
     if program is None:
         return None
-    number = re.search(r"[0-9]+\.[0-9]+\.[0-9]+", _run_program(program, *command[1:]))
-    return number[0] if number else None
-
-
-def _run_program(*command: str) -> str:
-    """Return the output of a program, or an empty text if it doesn't start or fails."""
+    called = [program, *command[1:]]
     try:
-        ran = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
-        )
+        ran = subprocess.run(called, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return "" if ran.returncode else ran.stdout
+        return None
+    number = re.search(r"[0-9]+\.[0-9]+\.[0-9]+", ran.stdout)
+    return number[0] if number and not ran.returncode else None

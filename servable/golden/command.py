@@ -30,7 +30,7 @@ from servable.project.account import open_account
 from servable.project.completion import ENVIRONMENT
 from servable.project.environment_edit import format_diff
 from servable.project.environment_edit import write as write_file
-from servable.project.environments import ENVIRONMENTS, SET, load_endpoint_environment
+from servable.project.environments import ENVIRONMENTS, SET, Project
 from servable.replay.index import CaptureIndex
 from servable.replay.places import PlaceError, open_place
 from servable.verdict import Verdict
@@ -283,7 +283,7 @@ def golden(
 
     Each becomes a golden request with its captured answer, which `servable verify` compares. Their bodies are
     then project files: check them for personal data before you commit them."""
-    loaded, files = load_endpoint_environment(environment, folder, sets)
+    loaded, files = (project := Project(folder, sets)).load_endpoint(environment), project.files
     account = open_account(loaded.environment, local=local)
     selection, left_out = GoldenSelection(), Counter[str]()
     try:

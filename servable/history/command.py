@@ -5,22 +5,21 @@ from collections.abc import Iterator
 
 import click
 
+from infra.parameters.environment import build_stack_name
 from infra.parameters.loading import ValidFile
 from infra.preflight.check import select_errors
 from model_packaging.refusal import PackagingError
 from servable.console.findings import print_lines
 from servable.history.deployments import Deployment, list_deployments
 from servable.history.restoring import RestoredFile, replace_file, restore_deployment
-from servable.plan.synthesis import build_stack_name
 from servable.project.account import open_account
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, find_cdk_command, load_environment
+from servable.project.environments import Project, format_stage_command, pass_project
 
 
 @click.command()
 @ENVIRONMENT
-@ENVIRONMENTS
-@SET
+@pass_project
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
 @click.option(
     "--restore",
@@ -32,9 +31,8 @@ from servable.project.environments import ENVIRONMENTS, SET, find_cdk_command, l
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def history(
+    project: Project,
     environment: str,
-    folder: str,
-    sets: tuple[str, ...],
     local: bool,
     restore: str | None,
     writes: bool,
@@ -43,10 +41,11 @@ def history(
     """List every deployment of ENV, newest first; with --restore, print the file that restores one."""
     if writes and restore is None:
         raise click.UsageError("--write requires --restore N")
-    loaded, files = load_environment(environment, folder, sets)
+    loaded = project.load_valid(environment)
     try:
         account = open_account(loaded.environment, local=local)
-        listed = list_deployments(account, build_stack_name(loaded))
+        stack = build_stack_name(loaded.name, loaded.environment, "endpoint")
+        listed = list_deployments(account, stack)
         if restore is None:
             _print_deployments(listed, as_json)
             return 0
@@ -56,7 +55,7 @@ def history(
         return 2
     refused = bool(select_errors(back.findings))
     if writes and not refused:
-        file, kept = replace_file(loaded, files, back)
+        file, kept = replace_file(loaded, project.files, back)
         click.echo(f"{file}: written; the previous version is kept in {kept}", err=True)
     _print_restored(loaded, back, as_json, shown=not writes or refused)
     return int(refused)
@@ -100,14 +99,10 @@ _HEADS = ("N", "TIME (UTC)", "STATE", "FINGERPRINT", "REVISION", "CALLER")
 
 def _format_cells(deployment: Deployment) -> tuple[str, ...]:
     """Return the columns of a deployment, in the order of `_HEADS`."""
-    return (
-        "-" if deployment.number is None else str(deployment.number),
-        deployment.time[:19],
-        deployment.state,
-        deployment.fingerprint[:12],
-        (deployment.record or {}).get("revision") or "not in git",
-        deployment.caller,
-    )
+    number = "-" if deployment.number is None else str(deployment.number)
+    time, fingerprint = deployment.time[:19], deployment.fingerprint[:12]
+    revision = (deployment.record or {}).get("revision") or "not in git"
+    return number, time, deployment.state, fingerprint, revision, deployment.caller
 
 
 def _list_details(deployment: Deployment) -> Iterator[str]:
@@ -136,8 +131,5 @@ def _print_restored(loaded: ValidFile, back: RestoredFile, as_json: bool, *, sho
     print_lines(back.findings)
     if not shown:
         name = loaded.name
-        steps = (
-            f"`servable check {name}`, `{find_cdk_command()} diff '{name}/*'`, "
-            f"`{find_cdk_command()} deploy '{name}/*'`"
-        )
-        click.echo(f"next: {steps}", err=True)
+        diff, deploy = (format_stage_command(verb, name) for verb in ("diff", "deploy"))
+        click.echo(f"next: `servable check {name}`, `{diff}`, `{deploy}`", err=True)

@@ -21,8 +21,8 @@ class Deployment:
     """A deployment that went live or, without a number, the record of one that didn't."""
 
     number: int | None
-    """Number of the deployment within its stack; where the stack is deleted, of the record. None: never
-    live, or of an earlier stack."""
+    """Number of the deployment within its stack, or of the record if the stack is deleted. None: it
+    never went live, or belongs to an earlier stack."""
     time: str
     """UTC time at which it went live; without a number, at which its record was written."""
     live: bool
@@ -63,19 +63,17 @@ def list_deployments(account: Account, stack: str) -> list[Deployment]:
         return _read_deployments(account, stack)
     except AwsError as wrong:
         problem = f"the deployments cannot be read: {wrong}"
-        raise PackagingError(
-            Path("AWS"), problem, "check the credentials and their permissions"
-        ) from None
+        remedy = "check the credentials and their permissions"
+        raise PackagingError(Path("AWS"), problem, remedy) from None
 
 
 def _read_deployments(account: Account, stack: str) -> list[Deployment]:
     describe = account.client("cloudformation").describe_stacks
     described = fetch_or_none(describe, StackName=stack)
     found = described["Stacks"][0] if described else None
-    # The same for a deleted stack.
-    location = (
-        f"{BOOTSTRAP_BUCKET.format(account=account.number, region=account.region)}/{FOLDER}/{stack}"
-    )
+    # The default also applies to a deleted stack.
+    bucket = BOOTSTRAP_BUCKET.format(account=account.number, region=account.region)
+    location = f"{bucket}/{FOLDER}/{stack}"
     for output in found.get("Outputs", []) if found else []:
         if output["OutputKey"] == OUTPUT:
             location = output["OutputValue"].removeprefix("s3://")
@@ -99,7 +97,7 @@ def _read_deployments(account: Account, stack: str) -> list[Deployment]:
         )
         before = record
     known = {deployment.fingerprint for deployment in listed}
-    # The pointer goes with its stack, and with it what was live.
+    # The pointer, which records what was live, is deleted with its stack.
     since = found["CreationTime"].astimezone(UTC).isoformat(timespec="seconds") if found else None
     others = sorted(
         (str(record.get("published")), fingerprint, record)
@@ -152,10 +150,8 @@ def _list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterat
     old, new = _flatten(before["settings"]), _flatten(after["settings"])
     for key in sorted({*old, *new}):
         if old.get(key) != new.get(key):
-            was, now = (
-                "left out" if side.get(key) is None else json.dumps(side[key])
-                for side in (old, new)
-            )
+            values = (side.get(key) for side in (old, new))
+            was, now = ("left out" if each is None else json.dumps(each) for each in values)
             yield f"{key}: {was} -> {now}"
     archives = [
         {v["variant"]: v["archive"] for v in side["variants"]}

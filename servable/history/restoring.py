@@ -29,20 +29,12 @@ from servable.history.deployments import Deployment
 from servable.project.account import Account, is_not_found
 from servable.verify.model import compute_digest
 
-# Files as they were: git has their comments only where they were committed.
+# The previous files: git may not have them with their comments.
 REPLACED = Path(MADE) / "replaced"
 # Keys that describe how an archive is packed; an archive in S3 is packed already.
-_OF_PACKING = (
-    "saved_model",
-    "version",
-    "code",
-    "handler",
-    "install",
-    "warm_up",
-    "also_serves",
-    "compression",
-)
-# A value that is written may change what is derived for others: at most so often in a row.
+_OF_PACKING = {"saved_model", "version", "code", "handler", "install", "warm_up"}
+_OF_PACKING |= {"also_serves", "compression"}
+# How often values are derived again: a written value may change what is derived for others.
 _PASSES = 4
 _NOTHING = "acknowledge-nothing"
 
@@ -65,9 +57,8 @@ def restore_deployment(loaded: ValidFile, deployment: Deployment, account: Accou
     record = deployment.record
     if record is None:
         problem = f"the record of deployment {deployment.number} no longer exists"
-        raise PackagingError(
-            Path(loaded.file), problem, "check out its git revision, and deploy that"
-        )
+        remedy = "check out its git revision, and deploy that"
+        raise PackagingError(Path(loaded.file), problem, remedy)
     settings = _copy_without_none(record["settings"])
     notes: list[str] = []
     batches = record.get("batches", [])
@@ -79,12 +70,11 @@ def restore_deployment(loaded: ValidFile, deployment: Deployment, account: Accou
         elif _can_repack(loaded, settings, name, where):
             notes.append(f"{name}: the sources here still pack to the same archive")
         else:
-            settings["models"][name] = _pin_archive(
-                settings["models"][name], where, container, account
-            )
+            model = settings["models"][name]
+            settings["models"][name] = _pin_archive(model, where, container, account)
             notes.append(f"{name}: served from {where}, where it was")
-    # Models that were only packed into an archive go, since the archive is now named itself. Older records
-    # say nothing of batches.
+    # Models that were only packed into an archive are removed, because the file names the archive. Older
+    # records have no batches.
     used = {variant["model"] for variant in record["variants"]}
     used |= {batch["model"] for batch in settings.get("batch", {}).values()}
     for name in list(used):
@@ -117,11 +107,9 @@ def _write_derived_values(loaded: ValidFile, settings: Any, containers: list[Any
                 into[key], changed = value, True
                 label = f"models.{container['model']}" if place == "models" else f"{kind} {name}"
                 other = derived.get((place, key))
-                today = "nothing" if other is None else json.dumps(other)
-                notes[f"{label}.{key}"] = (
-                    f"{label}: {key} = {json.dumps(value)} was derived then, and is now set in the file: "
-                    f"now {today} would be derived"
-                )
+                today = f"now {'nothing' if other is None else json.dumps(other)} would be derived"
+                was = f"{label}: {key} = {json.dumps(value)} was derived then"
+                notes[f"{label}.{key}"] = f"{was}, and is now set in the file: {today}"
             if not table.get("container", True):
                 del table["container"]
         if not changed:
@@ -291,9 +279,8 @@ def _verify_archive(account: Account, url: str, sha256: str | None) -> str:
     s3 = account.client("s3")
     actual = compute_digest(s3, bucket, name)
     if actual is None:
-        raise PackagingError(
-            Path(url), "the archive no longer exists", _describe_remedy(s3, bucket, name)
-        )
+        remedy = _describe_remedy(s3, bucket, name)
+        raise PackagingError(Path(url), "the archive no longer exists", remedy)
     if sha256 is not None and actual != sha256:
         problem = f"the archive was changed: its SHA-256 is {actual}, and was {sha256}"
         raise PackagingError(Path(url), problem, "restore the object's earlier version")

@@ -41,10 +41,9 @@ from servable.new.project_files import (
 from servable.project.completion import complete_environments
 from servable.project.environments import (
     ENVIRONMENTS,
-    MENDED_BY_PACKING,
+    Project,
     find_cdk_command,
-    find_project,
-    load_environment,
+    select_lasting_errors,
 )
 from servable.project.folder import FOLDER, find_project_folder
 
@@ -130,7 +129,8 @@ def init(
         return _write_missing_files(as_json)
     # The folder need not be a project yet.
     root = find_project_folder()
-    root, files = (root, root / FOLDER) if folder == FOLDER else find_project(folder)
+    project = Project(folder)
+    root, files = (root, root / FOLDER) if folder == FOLDER else (project.root, project.files)
     where = region or _find_region() or REGION
     account = account or _find_account(where)
     code = 1
@@ -191,7 +191,7 @@ def _write_first(first: Start, root: Path, files: Path, account: str | None, as_
     `account`: that of the shell's credentials; None: there are none.
     """
     findings = predict_findings(root, files, first.name, first.files)
-    faults = [finding for finding in select_errors(findings) if finding.rule != MENDED_BY_PACKING]
+    faults = select_lasting_errors(findings)
     if refused := [*find_conflicts(root, first.files), *map(str, faults)]:
         return _reject(refused)
     enable_ctrl_c()
@@ -238,7 +238,7 @@ def _write_preview(source: str, name: str | None, days: int, folder: str, as_jso
     """Write a temporary copy of an environment: own stack, endpoint, tags, and last day."""
     if name is None:
         raise click.UsageError("--from: give the preview a name, for example --name pr42")
-    loaded, files = load_environment(source, folder)
+    loaded, files = (project := Project(folder)).load_valid(source), project.files
     # ranker-dev of environment dev becomes ranker-pr42.
     stem = loaded.environment.endpoint.name.removesuffix(f"-{loaded.name}")
     endpoint = f"{stem[: find_maximum('EndpointName') - len(name) - 1].rstrip('-')}-{name}"

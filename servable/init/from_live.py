@@ -13,7 +13,6 @@ import tomlkit
 
 from infra.parameters.finding import Finding
 from infra.parameters.rollout import CONTENT_TYPES
-from infra.preflight.check import select_errors
 from model_packaging.beside import MADE
 from model_packaging.refusal import PackagingError
 from servable.console.findings import print_lines
@@ -37,7 +36,7 @@ from servable.new.project_files import (
     write_all,
 )
 from servable.project.account import Account, AwsError
-from servable.project.environments import MENDED_BY_PACKING, find_project
+from servable.project.environments import Project, select_lasting_errors
 from servable.project.folder import FOLDER, find_project_folder, find_state_folder
 from servable.project.provided import find_local_aws
 from servable_tensors.archive import (
@@ -69,7 +68,8 @@ class LiveSource:
 def write_live_environment(source: LiveSource, folder: str, *, as_json: bool) -> int:
     """Write the environment file of `source`, and print what the file lacks. Returns the exit code."""
     root = find_project_folder()
-    root, files = (root, root / FOLDER) if folder == FOLDER else find_project(folder)
+    project = Project(folder)
+    root, files = (root, root / FOLDER) if folder == FOLDER else (project.root, project.files)
     try:
         aws = find_local_aws(find_state_folder()) if source.local else None
         if source.local and aws is None:
@@ -100,7 +100,7 @@ def write_live_environment(source: LiveSource, folder: str, *, as_json: bool) ->
         (root / path).write_bytes(body)
     findings = predict_findings(root, files, name, written)
     write_all(root, written)
-    faults = [finding for finding in select_errors(findings) if finding.rule != MENDED_BY_PACKING]
+    faults = select_lasting_errors(findings)
     following = list_next_steps(source, snapshot, name, cli=PINS in written)
     if as_json:
         output = {

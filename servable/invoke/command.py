@@ -27,12 +27,10 @@ from servable.invoke.invoke import (
 )
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import (
-    ENVIRONMENTS,
-    SET,
-    build_unknown_error,
-    find_cdk_command,
-    find_project,
-    load_environments,
+    Project,
+    find_environment,
+    format_stage_command,
+    pass_project,
     require_endpoint,
 )
 from servable_client import (
@@ -88,8 +86,7 @@ class InvokeOptions:
     metavar="NAME=VALUE",
     help="Input by name, as JSON, or as text for strings; NAME=@FILE reads .npy, .json, or bytes.",
 )
-@ENVIRONMENTS
-@SET
+@pass_project
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
 @click.option("--url", help="Address of a container, as `servable serve` prints it.")
 @click.option(
@@ -131,14 +128,14 @@ class InvokeOptions:
 @click.option(
     "--json", "as_object", is_flag=True, help="Print JSON: the answer, its variant and duration."
 )
-def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
+def invoke(project: Project, environment: str, **values: Any) -> int:
     """Send one request to ENV's endpoint in AWS; with --local or --url, on this computer."""
     options = InvokeOptions(**values)
     if options.local and options.url:
         raise click.UsageError("give --local or --url, not both")
     if options.inputs and (options.body or options.content_type):
         raise click.UsageError("give -i or --body, not both; -i sends JSON")
-    loaded = _load_environment(environment, folder, sets)
+    loaded = _load_environment(project, environment)
     if options.body is None and not options.inputs:
         options = _apply_golden_request(loaded, options)
     body = options.body
@@ -155,7 +152,10 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) 
             f'set models.{plain}.handler = "servable"'
         )
     try:
-        named = _build_named_request(loaded, options) if options.inputs else None
+        named = None
+        if options.inputs:
+            signature = read_signature(loaded, _select_model(loaded, options), options.signature)
+            named = build_body(options.inputs, signature, options.signature)
         with connect_endpoint(
             loaded,
             url=options.url,
@@ -174,7 +174,7 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) 
     except (PredictionError, PackagingError) as error:
         click.echo(f"servable invoke: {error}", err=True)
         if isinstance(error, EndpointNotFoundError) and not options.url:
-            click.echo(f"`{find_cdk_command()} deploy '{environment}/*'` deploys it", err=True)
+            click.echo(f"`{format_stage_command('deploy', environment)}` deploys it", err=True)
         return 1
     return 0
 
@@ -190,16 +190,7 @@ def _send_request(
     if named is not None:
         return endpoint.invoke(named, content_type="application/json", accept=options.accept)
     assert body is not None
-    return (
-        _predict_arrays(endpoint, body, options) if arrays else _send_body(endpoint, body, options)
-    )
-
-
-def _build_named_request(environment: Environment, options: InvokeOptions) -> bytes:
-    """Return the body of a request whose inputs are given by name."""
-    model = _select_model(environment, options)
-    signature = read_signature(environment, model, options.signature)
-    return build_body(options.inputs, signature, options.signature)
+    return (_predict_arrays if arrays else _send_body)(endpoint, body, options)
 
 
 def _select_model(environment: Environment, options: InvokeOptions) -> str:
@@ -223,9 +214,8 @@ def _apply_golden_request(environment: Environment, options: InvokeOptions) -> I
     for golden in environment.models[name].golden_requests.values():
         file = golden.request.path
         if not file.is_file():
-            raise click.UsageError(
-                f"{golden.request}: this golden request does not exist; give --body FILE"
-            )
+            problem = f"{golden.request}: this golden request does not exist"
+            raise click.UsageError(f"{problem}; give --body FILE")
         kind = None if file.suffix in ARRAY_FILES else golden.request_content_type
         return replace(options, body=file, content_type=options.content_type or kind)
     raise click.UsageError(
@@ -234,18 +224,15 @@ def _apply_golden_request(environment: Environment, options: InvokeOptions) -> I
     )
 
 
-def _load_environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:
-    known = {
-        loaded.name: loaded for loaded in load_environments(sets, *find_project(folder), name=name)
-    }
-    if name not in known and "://" in name:
-        own = next(iter(known), "ENV")  # its file says what the model takes
+def _load_environment(project: Project, name: str) -> Environment:
+    every = project.load_all(name)
+    if "://" in name:
+        own = every[0].name if every else "ENV"  # its file says what the model takes
         raise click.UsageError(f"{name} is an address: servable invoke {own} --url {name} --body …")
-    if name not in known:
-        raise build_unknown_error(name, known)
-    loaded = known[name]
+    loaded = find_environment(every, name)
     if not isinstance(loaded, ValidFile):
-        command = shlex.join(["servable", "check", name, *(f"--set={pair}" for pair in sets)])
+        sets = (f"--set={pair}" for pair in project.sets)
+        command = shlex.join(["servable", "check", name, *sets])
         raise click.ClickException(f"{loaded.file}: is rejected; `{command}` shows why")
     require_endpoint(loaded)
     return loaded.environment
@@ -257,7 +244,7 @@ def _find_model_without_handler(environment: Environment, variant: str | None) -
     candidates = [variants[variant]] if variant in variants else variants.values()
     for candidate in candidates:
         model = environment.models.get(candidate.model)
-        # What an archive or a custom image holds is not known.
+        # The content of an archive or a custom image isn't known.
         if model and model.saved_model and not (model.code or model.handler or model.image):
             return candidate.model
     return None

@@ -16,7 +16,9 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import suggest_name
 from model_packaging.beside import write_atomically
 from model_packaging.refusal import PackagingError
+from model_packaging.requests.json_requests import format_shape
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SignatureInfo, TensorInfo, read
+from model_packaging.saved_model.variables import is_shape_allowed
 from servable.project.account import open_account
 from servable_client import Answer, Endpoint, Outputs
 from servable_client.formats import encode
@@ -80,9 +82,8 @@ def find_component(environment: Environment, name: str | None) -> str:
     name = name or next(iter(components))
     if name not in components:
         problem = f"there is no component {name!r}; allowed: {', '.join(components)}"
-        raise PackagingError(
-            Path(environment.endpoint.name), problem, suggest_name(name, components)
-        )
+        remedy = suggest_name(name, components)
+        raise PackagingError(Path(environment.endpoint.name), problem, remedy)
     return components[name]
 
 
@@ -184,7 +185,7 @@ def _parse_value(name: str, text: str, spec: TensorInfo | None) -> Any:
         except ValueError:
             value = text
         if strings and not isinstance(value, str | list):
-            value = text  # 007 and true are text where text is taken
+            value = text  # 007 and true are text for an input of strings
     if spec is None:
         return value.tolist() if isinstance(value, np.ndarray) else value
     array = _convert_array(name, value, spec)
@@ -198,9 +199,8 @@ def _read_file(file: Path) -> Any:
             return np.load(file, allow_pickle=False)
         return json.loads(file.read_text()) if file.suffix == ".json" else file.read_bytes()
     except (OSError, ValueError, EOFError) as error:
-        raise PackagingError(
-            file, f"cannot be read: {error}", "give .npy, JSON, or bytes"
-        ) from None
+        problem = f"cannot be read: {error}"
+        raise PackagingError(file, problem, "give .npy, JSON, or bytes") from None
 
 
 def _convert_array(name: str, value: Any, spec: TensorInfo) -> np.ndarray[Any, Any]:
@@ -209,34 +209,20 @@ def _convert_array(name: str, value: Any, spec: TensorInfo) -> np.ndarray[Any, A
     A batch dimension is added if only that is missing. Raises click.UsageError if the value
     doesn't fit.
     """
+    shape = "any shape" if spec.shape is None else format_shape(spec.shape)
+    expected = f"the input is {spec.dtype} of {shape}"
     try:
         if spec.dtype in _STRINGS:
             found = np.array(value, dtype=object)
         else:
             found = cast_exactly(np.array(value), np.dtype(spec.dtype))
     except (InexactCastError, TypeError, ValueError) as error:
-        raise click.UsageError(
-            f"-i {name}: {error}; the input is {_describe_input(spec)}"
-        ) from None
-    if spec.shape is None:
-        return found
-    if found.ndim == len(spec.shape) - 1:
+        raise click.UsageError(f"-i {name}: {error}; {expected}") from None
+    if spec.shape is not None and found.ndim == len(spec.shape) - 1:
         found = found[np.newaxis]
-    fits = found.ndim == len(spec.shape) and all(
-        size in (None, given) for size, given in zip(spec.shape, found.shape, strict=True)
-    )
-    if not fits:
-        raise click.UsageError(
-            f"-i {name}: has the shape {list(found.shape)}; the input is {_describe_input(spec)}"
-        )
+    if not is_shape_allowed(found.shape, spec.shape):
+        raise click.UsageError(f"-i {name}: has the shape {list(found.shape)}; {expected}")
     return found
-
-
-def _describe_input(spec: TensorInfo) -> str:
-    shape = (
-        "any shape" if spec.shape is None else ["any" if one is None else one for one in spec.shape]
-    )
-    return f"{spec.dtype} of {shape}".replace("'", "")
 
 
 def _encode_strings(value: Any) -> Any:

@@ -30,7 +30,7 @@ from servable.load.page import FROM_SENDING, describe_knee, write_load_report
 from servable.load.reached import prepare_target
 from servable.load.temporary import TemporaryError
 from servable.measured.precision import format_number
-from servable.project.environments import load_endpoint_environment
+from servable.project.environments import Project
 from servable.project.folder import find_project_folder
 from servable.project.provided import LaunchError
 from servable.verdict import VERDICTS, Verdict
@@ -49,7 +49,7 @@ def run_load_test(what: str, folder: str, options: LoadOptions) -> int:
 
 
 def _measure_target(held: ExitStack, what: str, folder: str, options: LoadOptions) -> int:
-    loaded = None if is_url(what) else load_endpoint_environment(what, folder, options.sets)[0]
+    loaded = None if is_url(what) else Project(folder, options.sets).load_endpoint(what)
     if options.gate and loaded is not None:
         options = fill_in_traffic(loaded.environment, options)
     bodies: list[Body] = []

@@ -6,7 +6,7 @@ import click
 from click.core import ParameterSource
 
 from servable.project.completion import complete_environments
-from servable.project.environments import ENVIRONMENTS, build_unknown_error, find_project
+from servable.project.environments import ENVIRONMENTS, Project, build_unknown_error
 from servable.project.folder import find_state_folder
 from servable.project.provided import commands
 
@@ -22,24 +22,22 @@ def up(context: click.Context, /, env: str | None, folder: str, **options: Any) 
     if env is not None:
         for name in ("account", "region"):
             if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                raise click.UsageError(
-                    f"{env} and --{name} both give the {name}; leave one of them out"
-                )
-        options |= read_account_and_region(env, folder)
+                raise click.UsageError(f"{env} and --{name} both give the {name}; remove one")
+        options |= read_account_and_region(env, Project(folder))
     context.invoke(_start, **options)
 
 
 up.params += _start.params
 
 
-def read_account_and_region(name: str, folder: str) -> dict[str, str]:
+def read_account_and_region(name: str, project: Project) -> dict[str, str]:
     """Return `account` and `region` of an environment's file, which may be invalid otherwise.
 
     Raises click.ClickException if the file doesn't contain both.
     """
     from infra.parameters.sources import format_path, list_environment_names, read_source
 
-    root, files = find_project(folder)
+    root, files = project.root, project.files
     if name not in (known := list_environment_names(files)):
         raise build_unknown_error(name, known)
     source, found = read_source(root, files, name), {}

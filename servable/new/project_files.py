@@ -22,8 +22,8 @@ from servable import __version__
 from servable.project.environments import find_cdk_command
 from servable.project.folder import FOLDER
 
-# Partly generated from this repository's own files. A leading dot is spelt "dot-", so that no tool
-# reads the template's files as its own.
+# Partly generated from this repository's files. A leading dot is spelled "dot-", so that no tool reads
+# the template's files as its own.
 TEMPLATE = Path(__file__).with_name("template")
 BASE, SCHEMA = f"{FOLDER}/base.toml", f"{FOLDER}/schema.json"
 LOCK, PINS = "package-lock.json", "package.json"
@@ -77,9 +77,8 @@ def find_conflicts(root: Path, names: Iterable[str]) -> list[str]:
         if os.path.lexists(file):
             problems.append(f"{file}: exists already; move it away, or choose another folder")
         elif not above.is_dir():
-            problems.append(
-                f"{above}: not a folder, and {name} would be written into it; move it away"
-            )
+            problem = f"{above}: not a folder, and {name} would be written into it"
+            problems.append(f"{problem}; move it away")
         elif not os.access(above, os.W_OK | os.X_OK):
             problems.append(f"{above}: not writable by this user; choose another folder")
     return list(dict.fromkeys(problems))
@@ -135,16 +134,15 @@ def list_notes(root: Path) -> list[str]:
     notes = []
     runs = str(_read_json(root / "cdk.json").get("app", ""))
     if "servable-app" not in runs and "stacks" not in _read_text(root / "app.py"):
-        notes.append(
-            f"cdk.json runs {runs!r}; for these environments: `{find_cdk_command()} deploy --app "
-            "servable-app`"
-        )
+        deploy = f"{find_cdk_command()} deploy --app servable-app"
+        notes.append(f"cdk.json runs {runs!r}; for these environments: `{deploy}`")
     if find_pinned_cli(root) is None:
-        wanted = find_pinned_cli(TEMPLATE)
-        notes.append(
-            f"{PINS} pins no CDK CLI: `npm install --save-dev --save-exact aws-cdk@{wanted}`"
-        )
+        notes.append(f"{PINS} pins no CDK CLI: {_format_cli_step()}")
     return notes
+
+
+def _format_cli_step() -> str:
+    return f"`npm install --save-dev --save-exact aws-cdk@{find_pinned_cli(TEMPLATE)}`"
 
 
 def list_upgrade_steps(root: Path) -> list[str]:
@@ -152,8 +150,8 @@ def list_upgrade_steps(root: Path) -> list[str]:
     steps = []
     if _read_text(root / SCHEMA) != reference.build_json_schema():
         steps.append(f"delete {SCHEMA} and run `servable init`, which recreates it")
-    if (wanted := find_pinned_cli(TEMPLATE)) != find_pinned_cli(root):
-        steps.append(f"`npm install --save-dev --save-exact aws-cdk@{wanted}`")
+    if find_pinned_cli(TEMPLATE) != find_pinned_cli(root):
+        steps.append(_format_cli_step())
     stated = {STAMP, *read_cdk_context(root)}
     flags = [flag for flag in read_cdk_context(TEMPLATE) if flag not in stated]
     if flags:
@@ -190,7 +188,7 @@ def _read_json(file: Path) -> dict[str, Any]:
 
 
 DISTRIBUTION = "servable-endpoints"
-# An installer adds others beside them.
+# Installers add others next to them.
 _DESCRIPTION = {"METADATA", "WHEEL", "entry_points.txt", "top_level.txt", "LICENSE"}
 
 
@@ -224,18 +222,11 @@ def build_wheel(files: Mapping[str, bytes]) -> bytes:
 
 
 def compute_installed_sha256() -> str:
-    """Return the SHA-256 of the wheel that this command was installed from.
-
-    It doesn't depend on which installer was used.
-    """
-    return sha256(
-        build_wheel(
-            {
-                file.as_posix(): file.read_binary()
-                for file in distribution(DISTRIBUTION).files or ()
-                if ".." not in file.parts
-                and "__pycache__" not in file.parts
-                and (".dist-info" not in file.parts[0] or file.name in _DESCRIPTION)
-            }
-        )
-    ).hexdigest()
+    """Return the SHA-256 of the wheel that this command was installed from, by any installer."""
+    files = {
+        file.as_posix(): file.read_binary()
+        for file in distribution(DISTRIBUTION).files or ()
+        if not {"..", "__pycache__"} & {*file.parts}
+        and (".dist-info" not in file.parts[0] or file.name in _DESCRIPTION)
+    }
+    return sha256(build_wheel(files)).hexdigest()

@@ -17,7 +17,7 @@ from model_packaging.saved_model.reading import (
 )
 from servable import __version__
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, load_endpoint_environment
+from servable.project.environments import Project, pass_project
 
 Schema = dict[str, Any]
 _STRINGS = ("string", "bytes")
@@ -26,15 +26,14 @@ _B64: Schema = {"type": "string", "contentEncoding": "base64"}
 
 @click.command()
 @ENVIRONMENT
-@ENVIRONMENTS
-@SET
-def openapi(environment: str, folder: str, sets: tuple[str, ...]) -> int:
+@pass_project
+def openapi(project: Project, environment: str) -> int:
     """Print an OpenAPI 3.1 description of the JSON that ENV's endpoint takes and returns.
 
     Names, types, and shapes are the signature's, and the example is the golden request. A generator of
     clients reads it: `servable serve ENV` answers at its first server, SageMaker at its second.
     """
-    loaded, _ = load_endpoint_environment(environment, folder, sets)
+    loaded = project.load_endpoint(environment)
     try:
         document = build_document(loaded.environment, loaded.name)
     except PackagingError as error:
@@ -119,9 +118,8 @@ def _read_golden_request(environment: Environment, model: str) -> Schema | None:
 
 
 def _build_request_schema(name: str, signature: SignatureInfo, *, rows: bool) -> Schema:
-    given = {
-        key: _build_tensor_schema(key, spec, row=rows) for key, spec in signature.inputs.items()
-    }
+    specs = signature.inputs.items()
+    given = {key: _build_tensor_schema(key, spec, row=rows) for key, spec in specs}
     named = {"type": "object", "required": sorted(given), "properties": given}
     form, schema = ("instances", {"type": "array", "items": named}) if rows else ("inputs", named)
     properties = {form: schema}
@@ -136,14 +134,13 @@ def _build_response_schema(signature: SignatureInfo, *, rows: bool) -> Schema:
     TensorFlow Serving leaves out the name of a single output. Source:
     https://www.tensorflow.org/tfx/serving/api_rest#response_format_4 (2026-11-29)
     """
-    outputs = {
-        key: _build_tensor_schema(key, spec, row=rows) for key, spec in signature.outputs.items()
-    }
-    single = next(iter(outputs.values()))
-    whole = {"type": "object", "required": sorted(outputs), "properties": outputs}
-    answer = single if len(outputs) == 1 else whole
+    specs = signature.outputs.items()
+    outputs = {key: _build_tensor_schema(key, spec, row=rows) for key, spec in specs}
+    schema: Schema = {"type": "object", "required": sorted(outputs), "properties": outputs}
+    if len(outputs) == 1:
+        (schema,) = outputs.values()
     form, schema = (
-        ("predictions", {"type": "array", "items": answer}) if rows else ("outputs", answer)
+        ("predictions", {"type": "array", "items": schema}) if rows else ("outputs", schema)
     )
     return {"type": "object", "required": [form], "properties": {form: schema}}
 
@@ -165,7 +162,7 @@ def _build_tensor_schema(key: str, spec: TensorInfo, *, row: bool) -> Schema:
 
 def _build_element_schema(key: str, dtype: str) -> Schema:
     if dtype in _STRINGS:
-        # TensorFlow Serving decodes {"b64": …} everywhere, and wants it where a name ends in _bytes.
+        # TensorFlow Serving decodes {"b64": …} everywhere, and requires it if a name ends in _bytes.
         encoded = {"type": "object", "required": ["b64"], "properties": {"b64": _B64}}
         return encoded if key.endswith("_bytes") else {"type": "string"}
     if dtype == "bool":

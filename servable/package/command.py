@@ -28,27 +28,22 @@ from servable.package.package import (
     add_graph_faults,
     find_image_modules,
     find_tensorflow_version,
+    pack_models,
 )
-from servable.package.package import pack_models as packages_of
-from servable.project.completion import complete_environments
+from servable.project.completion import OPTIONAL_ENVIRONMENT
 from servable.project.environments import (
-    ENVIRONMENTS,
-    MENDED_BY_PACKING,
-    SET,
-    find_environment,
-    find_project,
-    load_environments,
+    FIXED_BY_PACKING,
+    Project,
+    pass_project,
+    select_lasting_errors,
 )
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
-@click.argument(
-    "environment", metavar="[ENV]", required=False, shell_complete=complete_environments
-)
-@ENVIRONMENTS
-@SET
+@OPTIONAL_ENVIRONMENT
+@pass_project
 @click.option(
     "--find-links",
     type=click.Path(exists=True, file_okay=False),
@@ -63,9 +58,8 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def package(
+    project: Project,
     environment: str | None,
-    folder: str,
-    sets: tuple[str, ...],
     find_links: str | None,
     listed: Path | None,
     verified: Path | None,
@@ -80,15 +74,10 @@ def package(
     try:
         if listed:
             return _list_archive(listed, as_json)
-        loaded = None
-        if environment:
-            loaded = find_environment(
-                load_environments(sets, *find_project(folder), name=environment), environment
-            )
+        loaded = project.load(environment) if environment else None
         if verified:
-            return _verify_archive(
-                verified, loaded if isinstance(loaded, ValidFile) else None, as_json
-            )
+            valid = loaded if isinstance(loaded, ValidFile) else None
+            return _verify_archive(verified, valid, as_json)
         if loaded is None:
             raise click.UsageError("give an environment, or an archive with --list or --verify")
         return _pack_environment(loaded, Path(find_links) if find_links else None, as_json)
@@ -98,13 +87,13 @@ def package(
 
 def _pack_environment(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     findings = check(loaded)
-    wrong = [finding for finding in select_errors(findings) if finding.rule != MENDED_BY_PACKING]
+    wrong = select_lasting_errors(findings)
     if wrong or not isinstance(loaded, ValidFile):
         return _print_problems(wrong, as_json)
     print_lines(finding for finding in findings if finding.severity is Severity.WARNING)
     packages = _pack_with_progress(loaded, find_links)
     # What the packages bring is known now, if it wasn't before.
-    unresolved = any(finding.rule == MENDED_BY_PACKING for finding in findings)
+    unresolved = any(finding.rule == FIXED_BY_PACKING for finding in findings)
     if unresolved and (wrong := select_errors(check(loaded))):
         return _print_problems(wrong, as_json)
     if as_json:
@@ -131,22 +120,13 @@ def _print_problems(problems: Sequence[Finding | PackagingError], as_json: bool)
 def _pack_with_progress(loaded: ValidFile, find_links: Path | None) -> list[Package]:
     bar = build_byte_progress(transient=True)
     bar.disable = not bar.console.is_terminal
+    hashing, packing = (_add_progress_line(bar, what) for what in ("reading", "packing"))
     with bar:
-        return list(
-            packages_of(
-                loaded,
-                find_links=find_links,
-                hashing=_add_progress_line(bar, "reading"),
-                packing=_add_progress_line(bar, "packing"),
-            )
-        )
+        return list(pack_models(loaded, find_links=find_links, hashing=hashing, packing=packing))
 
 
 def _add_progress_line(bar: Progress, what: str) -> Callback:
-    """Return a callback that updates one line of the progress bar.
-
-    The line is visible from the first byte on.
-    """
+    """Return a callback that updates one line of the progress bar, visible from the first byte on."""
     task = bar.add_task(what, total=None, visible=False)
     return lambda done, total: bar.update(task, completed=done, total=total, visible=True)
 
@@ -178,9 +158,8 @@ def _verify_archive(archive: Path, loaded: ValidFile | None, as_json: bool) -> i
             click.echo(problem, err=True)
         if not verified.problems:
             version = find_tensorflow_version(loaded)
-            click.echo(
-                f"  no problem found for the image of TensorFlow {version} in what was checked"
-            )
+            checked = f"for the image of TensorFlow {version} in what was checked"
+            click.echo(f"  no problem found {checked}")
         click.echo(f"  checked: {LOOKED_AT}\n  not checked: {'; '.join(verified.not_looked_at)}")
     return 1 if verified.problems else 0
 
@@ -190,10 +169,7 @@ MOST_FILES = 12
 
 
 def _is_package_file(name: str) -> bool:
-    """Return whether an archive's file belongs to a vendored package.
-
-    Hundreds of such files would hide the user's files.
-    """
+    """Return whether an archive's file belongs to a vendored package; they are listed last."""
     return "/code/lib/" in f"/{name}/"
 
 
@@ -250,11 +226,9 @@ def _print_signatures(
                     row = (signature, way, name, spec.dtype, shape)
                     table.add_row(*map(escape, row))
         warm = ", warm-up records" if info.has_warm_up else ""
-        out.print(
-            f"  {escape(f'{model}/{number}' if model else str(number))}: "
-            f"TensorFlow {escape(info.tensorflow_version) or 'unknown'}, "
-            f"{info.variable_bytes:,} bytes of variables{warm}"
-        )
+        name = escape(f"{model}/{number}" if model else str(number))
+        version = f"TensorFlow {escape(info.tensorflow_version) or 'unknown'}"
+        out.print(f"  {name}: {version}, {info.variable_bytes:,} bytes of variables{warm}")
         out.print(table)
 
 

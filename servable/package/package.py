@@ -46,9 +46,9 @@ class Package:
     @functools.cached_property
     def sha256(self) -> str | None:
         """Return the SHA-256 of the archive, or None if nothing is packed."""
-        if self.packed is not None or self.path is None:
-            return self.packed.sha256 if self.packed else None
-        return compute_sha256(self.path)
+        if self.packed is not None:
+            return self.packed.sha256
+        return None if self.path is None else compute_sha256(self.path)
 
 
 def pack_models(
@@ -112,19 +112,15 @@ def _fetch_wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | N
     if not dependencies.has_requirements(code):
         return []
     environment = loaded.environment
-    versions = [
-        _select_tensorflow_version(environment, each)
-        for each in find_running_variants(environment, name)
-    ]
-    versions += [
-        job.placement.tensorflow for job in list_batch_jobs(environment) if job.batch.model == name
-    ]
+    running = find_running_variants(environment, name)
+    versions = [_select_tensorflow_version(environment, each) for each in running]
+    jobs = [job for job in list_batch_jobs(environment) if job.batch.model == name]
+    versions += [job.placement.tensorflow for job in jobs]
     python = images.find_python(versions[0])
     if python is None:
         problem = "the Python of the model's image is not documented"
-        raise PackagingError(
-            code, problem, 'set a different tensorflow, or set install = "at start"'
-        )
+        remedy = 'set a different tensorflow, or set install = "at start"'
+        raise PackagingError(code, problem, remedy)
     wheels = loaded.root / WHEELS
     try:
         read_lock(code, python=python)
@@ -158,10 +154,9 @@ def find_image_modules(loaded: ValidFile | None) -> ImageModules:
     version = find_tensorflow_version(loaded)
     modules = find_modules(version)
     if modules is None:
+        file = Path(loaded.file if loaded else ".")
         problem = f"the modules in the image of TensorFlow {version} are not documented"
-        raise PackagingError(
-            Path(loaded.file if loaded else "."), problem, "set a different tensorflow"
-        )
+        raise PackagingError(file, problem, "set a different tensorflow")
     return modules
 
 
@@ -172,15 +167,9 @@ def add_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
     """
     version = find_tensorflow_version(loaded)
     table = find_op_table(version)
-    cpu = False
-    if loaded is not None:
-        every = _list_containers(loaded)
-        machines = [
-            find_variant_machine(placed)
-            for variant in every
-            for placed in variant.variants_per_type
-        ]
-        cpu = any(each is not None and not each.gpus for each in machines)
+    every = [] if loaded is None else _list_containers(loaded)
+    placed = [each for variant in every for each in variant.variants_per_type]
+    cpu = any(each is not None and not each.gpus for each in map(find_variant_machine, placed))
     severities = {rule.id: rule.severity for rule in RULES}
     sentences: dict[Severity, list[str]] = {Severity.ERROR: [], Severity.WARNING: []}
     for shown, graph in verified.graphs:

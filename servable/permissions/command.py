@@ -15,30 +15,27 @@ from infra.policy.execution_policy import (
     find_partition,
 )
 from servable.project.completion import complete_environments
-from servable.project.environments import ENVIRONMENTS, SET, find_cdk_command, load_environment
+from servable.project.environments import Project, find_cdk_command, pass_project
 
 
 @click.command()
 @click.argument(
     "environments", metavar="ENV...", nargs=-1, required=True, shell_complete=complete_environments
 )
-@ENVIRONMENTS
-@SET
+@pass_project
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
     help="Folder of the policies (default: the working folder).",
 )
-def permissions(
-    environments: tuple[str, ...], folder: str, sets: tuple[str, ...], out: Path
-) -> int:
+def permissions(project: Project, environments: tuple[str, ...], out: Path) -> int:
     """Write the IAM policies of CloudFormation's execution role, and print the commands that use them.
 
     Name every environment of one account and region: `cdk bootstrap` gives the role the policies that it
     is told of and no others.
     """
-    loaded = [load_environment(name, folder, sets)[0] for name in dict.fromkeys(environments)]
+    loaded = [project.load_valid(name) for name in dict.fromkeys(environments)]
     places = sorted({(one.environment.account, one.environment.region) for one in loaded})
     if len(places) > 1:
         shown = ", ".join(f"{account}/{region}" for account, region in places)

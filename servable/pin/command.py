@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from model_packaging.beside import write_atomically
 from model_packaging.existing_archive import UnpackedSize
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, build_unknown_error, find_project
+from servable.project.environments import ENVIRONMENTS, Project, build_unknown_error
 
 CHUNK_BYTES = 8 * 1024 * 1024
 
@@ -33,7 +33,7 @@ def pin(environment: str, folder: str, newest: bool, as_json: bool) -> int:
     """Read every artifact that ENV names from S3, and write its hash and size into the file."""
     from infra.parameters.sources import list_environment_names, read_source as read_source  # noqa: I001
 
-    root, files = find_project(folder)
+    root, files = (project := Project(folder)).root, project.files
     known = list_environment_names(files)
     if environment not in known:
         raise build_unknown_error(environment, known)
@@ -69,10 +69,8 @@ def pin(environment: str, folder: str, newest: bool, as_json: bool) -> int:
         return 0
     for row in rows:
         word = "written" if row["changed"] else "unchanged"
-        click.echo(
-            f"{row['file']}: models.{row['model']}.artifact: {row['sha256']}, "
-            f"{row['size_bytes']} bytes; {word}"
-        )
+        what = f"{row['file']}: models.{row['model']}.artifact"
+        click.echo(f"{what}: {row['sha256']}, {row['size_bytes']} bytes; {word}")
     if not rows:
         click.echo(f"{environment}: no model with an artifact; nothing to pin")
     return 0
@@ -168,9 +166,8 @@ def measure_archive(s3: Any, uri: str) -> PinnedArchive:
             size_bytes += len(chunk)
             unpacked.add_data(chunk)
     except (BotoCoreError, ClientError) as wrong:
-        raise PinError(
-            f"{uri}: cannot be read: {wrong}; check the uri and your credentials"
-        ) from None
+        problem = f"{uri}: cannot be read: {wrong}"
+        raise PinError(f"{problem}; check the uri and your credentials") from None
     size_gib = math.ceil(unpacked.bytes / 2**30 * 1000) / 1000 if unpacked.bytes else None
     return PinnedArchive(uri, digest.hexdigest(), size_bytes, size_gib)
 
@@ -193,9 +190,8 @@ def write_pin(
     document: Any = tomlkit.parse(file.read_text(encoding="utf-8"))
     table = document.get("models", {}).get(model, {})
     if "artifact" not in table:
-        raise PinError(
-            f"{file}: models.{model}.artifact is not in this file; pin the file that contains it"
-        )
+        problem = f"{file}: models.{model}.artifact is not in this file"
+        raise PinError(f"{problem}; pin the file that contains it")
     stated = dict(table["artifact"])
     every = {"model_package": package, **vars(pinned)}
     values = {key: value for key, value in every.items() if value is not None}

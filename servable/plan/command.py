@@ -29,14 +29,7 @@ from servable.plan.synthesis import synthesise_endpoint, synthesise_templates
 from servable.plan.template_changes import TemplateChange, list_changes
 from servable.project.account import Clients, open_account
 from servable.project.completion import ENVIRONMENT, complete_revisions
-from servable.project.environments import (
-    ENVIRONMENTS,
-    SET,
-    find_environment,
-    find_project,
-    load_environments,
-    require_endpoint,
-)
+from servable.project.environments import Project, pass_project, require_endpoint
 from servable.project.revision import check_out_revision
 
 LIVE = "what is live"
@@ -65,16 +58,14 @@ WORDS = {
     "--adopt", metavar="NAME", help="Compare with this live endpoint, whatever created it."
 )
 @click.option("--local", is_flag=True, help="Compare with the stack in the local AWS.")
-@ENVIRONMENTS
-@SET
+@pass_project
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def plan(
+    project: Project,
     environment: str,
     against: str | None,
     adopt: str | None,
     local: bool,
-    folder: str,
-    sets: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Show what the next deploy of ENV changes, and the commands for it. Deploys nothing.
@@ -86,17 +77,13 @@ def plan(
         raise click.UsageError("give --against or --local, not both")
     if against and adopt:
         raise click.UsageError("give --against or --adopt, not both")
-    loaded = find_environment(
-        load_environments(sets, *find_project(folder), name=environment), environment
-    )
+    loaded = project.load(environment)
     findings = check(loaded)
     if select_errors(findings) or not isinstance(loaded, ValidFile):
         if as_json:
+            reasons = [str(finding) for finding in select_errors(findings)]
             refused = DeployPlan(
-                environment=loaded.name,
-                against=against or LIVE,
-                verdict="refused",
-                reasons=[str(finding) for finding in select_errors(findings)],
+                environment=loaded.name, against=against or LIVE, verdict="refused", reasons=reasons
             )
             click.echo(json.dumps(_as_object(refused, {}, findings), indent=2, default=str))
         else:
@@ -106,9 +93,10 @@ def plan(
         if adopt:
             require_endpoint(loaded)
             return print_adoption_plan(loaded, adopt, local=local, as_json=as_json)
-        deploy_plan = (
-            _plan_against(loaded, folder, against) if against else _plan_live(loaded, folder, local)
-        )
+        if against:
+            deploy_plan = _plan_against(loaded, project, against)
+        else:
+            deploy_plan = _plan_live(loaded, project, local)
     except PackagingError as wrong:
         raise click.ClickException(str(wrong)) from None
     lines = _list_update_settings(loaded, deploy_plan)
@@ -119,13 +107,13 @@ def plan(
     return int(deploy_plan.needs_attention)
 
 
-def _plan_live(loaded: ValidFile, folder: str, local: bool) -> DeployPlan:
+def _plan_live(loaded: ValidFile, project: Project, local: bool) -> DeployPlan:
     def open_clients(environment: Environment) -> Clients:
         return open_account(environment, local=local).client
 
     now = read_live_state(loaded, open_clients(loaded.environment))
-    now = add_old_stack(now, loaded, *find_project(folder), open_clients)
-    return _build_plan(loaded, now, against=LIVE, folder=folder)
+    now = add_old_stack(now, loaded, project, open_clients)
+    return _build_plan(loaded, now, against=LIVE, folder=project.folder)
 
 
 def _build_plan(loaded: ValidFile, now: LiveState, *, against: str, folder: str) -> DeployPlan:
@@ -134,10 +122,9 @@ def _build_plan(loaded: ValidFile, now: LiveState, *, against: str, folder: str)
     return build_plan(loaded, now, endpoint, against=against, folder=folder, data_after=data)
 
 
-def _plan_against(loaded: ValidFile, folder: str, revision: str) -> DeployPlan:
+def _plan_against(loaded: ValidFile, project: Project, revision: str) -> DeployPlan:
     """Return the plan as if that revision were deployed unchanged."""
-    root, files = find_project(folder)
-    with check_out_revision(root, files, revision) as then:
+    with check_out_revision(project, revision) as then:
         before = then.get(loaded.name)
         now = LiveState()
         if before is not None:
@@ -147,26 +134,23 @@ def _plan_against(loaded: ValidFile, folder: str, revision: str) -> DeployPlan:
                 raise PackagingError(Path(revision), problem, "give another revision")
             old = find_old_stack(loaded.name, before.environment, loaded.environment)
             if old is None:
-                made = synthesise_templates(before)
-                now = LiveState.from_file(before, made["endpoint"], made.get("data"))
+                now = LiveState.from_file(before, synthesise_templates(before))
             else:
                 now = build_moved_state(old, loaded.environment)
-    return _build_plan(replace(loaded, against=revision), now, against=revision, folder=folder)
+    current = replace(loaded, against=revision)
+    return _build_plan(current, now, against=revision, folder=project.folder)
 
 
 def _list_update_settings(loaded: ValidFile, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
     """Return the update settings of each variant; empty if no fleet is replaced."""
-    if not deploy_plan.new_fleet:
-        return {}
-    return {
-        placed.host: list(
-            list_update_lines(
-                loaded.environment, placed, running=deploy_plan.instances.get(placed.host)
+    lines = {}
+    for placed in list_placements(loaded.environment) if deploy_plan.new_fleet else ():
+        if not placed.pool:  # an update is the same on every instance type
+            running = deploy_plan.instances.get(placed.host)
+            lines[placed.host] = list(
+                list_update_lines(loaded.environment, placed, running=running)
             )
-        )
-        for placed in list_placements(loaded.environment)
-        if not placed.pool  # an update is the same on every instance type
-    }
+    return lines
 
 
 def _as_object(
@@ -176,9 +160,8 @@ def _as_object(
         variant: {name: {"value": value, "reason": reason} for name, value, _, reason in settings}
         for variant, settings in lines.items()
     }
-    attention = deploy_plan.needs_attention
     return asdict(deploy_plan) | {
-        "needs_attention": attention,
+        "needs_attention": deploy_plan.needs_attention,
         "update": updates,
         "findings": [finding.as_json() for finding in findings],
     }
@@ -192,10 +175,8 @@ def _print_plan(deploy_plan: DeployPlan, lines: dict[str, list[Said]], *, endpoi
             "a second endpoint, and the first one", "second batches, and the first"
         )
     click.echo(f"{deploy_plan.environment}, against {deploy_plan.against}: {words}")
-    for change in deploy_plan.changes:
-        click.echo(f"  {change}")
-    for sentence in deploy_plan.components:
-        click.echo(f"  {sentence}")
+    for line in (*deploy_plan.changes, *deploy_plan.components):
+        click.echo(f"  {line}")
     for variant, settings in lines.items():
         if not settings:
             continue  # serverless
@@ -210,9 +191,8 @@ def _print_plan(deploy_plan: DeployPlan, lines: dict[str, list[Said]], *, endpoi
                 "whether instances are replaced is unknown: no AWS document says what an update of the "
                 "deployment settings alone does"
             )
-        click.echo(
-            f"\n{stays if endpoint else 'deploy when no run is active: it would lose its model'}"
-        )
+        alone = "deploy when no run is active: it would lose its model"
+        click.echo(f"\n{stays if endpoint else alone}")
     for at, deploy in enumerate(deploy_plan.deploys, start=1):
         number = f"{at}. " if len(deploy_plan.deploys) > 1 else ""
         click.echo(f"\n{number}{deploy.why}:\n    {deploy.command}")
@@ -263,10 +243,8 @@ def _print_adoption(
         ("could not be read", [f"{what}: {why}" for what, why in snapshot.unread.items()]),
     )
     changed = len(groups[0][1])
-    words = f"{changed} changes" if changed != 1 else "1 change"
-    click.echo(
-        f"{loaded.name}, against the live endpoint {name}: {words if changed else 'alike in effect'}"
-    )
+    words = f"{changed} change{'s' * (changed > 1)}" if changed else "alike in effect"
+    click.echo(f"{loaded.name}, against the live endpoint {name}: {words}")
     for heading, rows in groups:
         if rows:
             click.echo(f"{heading}:")

@@ -44,7 +44,7 @@ def find_taken_names(
             "choose a different endpoint.name, or, if nobody calls it, delete that endpoint: "
             f"`aws sagemaker delete-endpoint --endpoint-name {name} --region {region}`",
         )
-    # SageMaker makes it with an endpoint's first line and keeps it when the endpoint is deleted.
+    # SageMaker creates it with an endpoint's first line and keeps it when the endpoint is deleted.
     # https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html
     groups = [f"/aws/sagemaker/Endpoints/{name}"] if serves else []
     if environment.rollout is not None and environment.rollout.golden_requests is not None:
@@ -80,11 +80,11 @@ class OldStack:
 
     name: str
     data: str | None
-    """Name of its stack of what outlives the endpoint; None if it has none."""
+    """Name of its data stack, which outlives the endpoint; None if it has none."""
     region: str
     account: str
     endpoint: str | None
-    """Name of its endpoint; None: it has batches alone."""
+    """Name of its endpoint; None: it only has batches."""
     protected: bool
     moves: str
     """What changed, for example "region eu-west-1 becomes us-east-1"."""
@@ -108,9 +108,9 @@ class LiveState:
     taken: Sequence[TakenName] = ()
     """Names that the file needs and something outside the stack has."""
     old: OldStack | None = None
-    """The stack that the environment had in a different place, and that a deployment doesn't change."""
+    """The stack that the environment had before it moved; a deployment doesn't change it."""
     endpoint_name: str | None = None
-    """Name of the stack's endpoint; else the file's, if an endpoint outside the stack has that name."""
+    """Name of the stack's endpoint, or the file's if an endpoint outside the stack has that name."""
     endpoint_status: str | None = None
     variants: Mapping[str, DeployedVariant] = field(default_factory=dict)
     queued: bool = False
@@ -121,20 +121,14 @@ class LiveState:
     """Instances that run now, by variant; a variant of unknown count is left out."""
 
     @classmethod
-    def from_file(
-        cls,
-        loaded: ValidFile,
-        template: Mapping[str, Any],
-        data_template: Mapping[str, Any] | None = None,
-    ) -> "LiveState":
-        """Return the state as if exactly this file were deployed."""
-        environment = loaded.environment
+    def from_file(cls, loaded: ValidFile, templates: Mapping[str, Any]) -> "LiveState":
+        """Return the state as if exactly this file were deployed, with these templates by kind."""
         return cls(
-            template=template,
-            data_template=data_template,
-            endpoint_name=find_endpoint_name(template),
-            variants=build_deployed_variants(environment),
-            queued=environment.kind.queued,
+            template=templates["endpoint"],
+            data_template=templates.get("data"),
+            endpoint_name=find_endpoint_name(templates["endpoint"]),
+            variants=build_deployed_variants(loaded.environment),
+            queued=loaded.environment.kind.queued,
         )
 
 
@@ -149,9 +143,8 @@ def read_live_state(loaded: ValidFile, client: Clients) -> LiveState:
         who = client("sts").get_caller_identity()["Account"]
         if who != environment.account:
             problem = f"account is {environment.account}, the credentials belong to {who}"
-            raise PackagingError(
-                Path(loaded.file), problem, "use a profile of that account (AWS_PROFILE)"
-            )
+            remedy = "use a profile of that account (AWS_PROFILE)"
+            raise PackagingError(Path(loaded.file), problem, remedy)
         name = build_stack_name(loaded.name, environment, "endpoint")
         state = _read_endpoint_state(environment, name, client)
         if environment.capture is None and environment.asynchronous is None:
@@ -160,12 +153,10 @@ def read_live_state(loaded: ValidFile, client: Clients) -> LiveState:
         _, template = read_deployed_stack(data, client("cloudformation"))
         return replace(state, data_template=template)
     except AwsError as wrong:
-        remedy = choose_remedy(
-            wrong, "check credentials and network, or give --local or --against REF"
-        )
-        raise PackagingError(
-            Path(loaded.file), f"cannot read the deployed resources: {wrong}", remedy
-        ) from None
+        otherwise = "check credentials and network, or give --local or --against REF"
+        problem = f"cannot read the deployed resources: {wrong}"
+        remedy = choose_remedy(wrong, otherwise)
+        raise PackagingError(Path(loaded.file), problem, remedy) from None
 
 
 def _read_endpoint_state(environment: Environment, stack: str, client: Clients) -> LiveState:
@@ -211,9 +202,7 @@ def _read_endpoint_state(environment: Environment, stack: str, client: Clients) 
 
 
 def has_components(config: Mapping[str, Any]) -> bool:
-    """Return whether an endpoint configuration has a variant without a model.
-
-    Such a configuration is for inference components.
+    """Return whether an endpoint configuration has a variant without a model, for components.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (ModelName is not required, 2026-11-22)
@@ -254,18 +243,17 @@ def read_deployed_stack(
     described = fetch_or_none(cloudformation.describe_stacks, StackName=name)
     stack = {} if described is None else described["Stacks"][0]
     if not stack or stack["StackStatus"] in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
-        return {}, None  # a change set that was never executed made nothing
+        return {}, None  # a change set that was never executed created nothing
     if stack["StackStatus"] == "ROLLBACK_COMPLETE":
-        return stack, None  # what its creation made is deleted
+        return stack, None  # the resources of its creation are deleted
     body = cloudformation.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
     return stack, json.loads(body) if isinstance(body, str) else body
 
 
 def _list_scaled_variants(endpoint: str, scaling: Any) -> set[str]:
     """Return the names of the variants that are scalable targets."""
-    pages = scaling.get_paginator("describe_scalable_targets").paginate(
-        ServiceNamespace="sagemaker"
-    )
+    paginator = scaling.get_paginator("describe_scalable_targets")
+    pages = paginator.paginate(ServiceNamespace="sagemaker")
     prefix = f"endpoint/{endpoint.lower()}/variant/"
     names = [target["ResourceId"] for page in pages for target in page["ScalableTargets"]]
     return {name.split("/")[3] for name in names if name.lower().startswith(prefix)}

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from infra.parameters.environment import Environment, build_stack_name
@@ -25,8 +24,8 @@ from servable.plan.template_changes import (
     needs_new_fleet,
 )
 from servable.project.account import AwsError, Clients
-from servable.project.environments import format_stage_command
-from servable.project.revision import RevisionError, last_change_of, load_revision
+from servable.project.environments import Project, format_stage_command
+from servable.project.revision import RevisionError, find_last_change, load_revision
 
 PLACES = ("service", "region", "account")
 
@@ -71,9 +70,8 @@ def find_endpoint_conflict(old: OldStack, after: Environment) -> tuple[TakenName
     """
     same = (old.region, old.account) == (after.region, after.account)
     # SageMaker's names ignore case.
-    if not same or old.endpoint is None or old.endpoint.lower() != after.endpoint.name.lower():
-        return ()
-    if not after.variants:
+    needed = after.endpoint.name.lower() if same and after.variants else None
+    if old.endpoint is None or old.endpoint.lower() != needed:
         return ()
     taken = TakenName(
         "endpoint",
@@ -124,8 +122,7 @@ def build_deletion_command(old: OldStack) -> str:
 def add_old_stack(
     now: LiveState,
     loaded: ValidFile,
-    root: Path,
-    folder: Path,
+    project: Project,
     clients: Callable[[Environment], Clients],
 ) -> LiveState:
     """Return the state with the old stack of the file's git history, if that stack still exists.
@@ -136,25 +133,23 @@ def add_old_stack(
     """
     if now.template is not None:
         return now
-    for before in _find_former_environments(root, folder, loaded.name):
+    for before in _find_former_environments(project, loaded.name):
         old = find_old_stack(loaded.name, before, loaded.environment)
         if old is None:
             continue
         exists = _is_deployed(old, before, clients)
         if exists is False:
             return now
-        old = replace(old, seen=exists is True)
-        return replace(
-            now, old=old, taken=find_endpoint_conflict(old, loaded.environment) or now.taken
-        )
+        taken = find_endpoint_conflict(old, loaded.environment) or now.taken
+        return replace(now, old=replace(old, seen=exists is True), taken=taken)
     return now
 
 
-def _find_former_environments(root: Path, folder: Path, name: str) -> Iterator[Environment]:
+def _find_former_environments(project: Project, name: str) -> Iterator[Environment]:
     """Yield the environment at the revisions to compare with; nothing without git."""
     try:
-        for revision in ("HEAD", *last_change_of(root, folder, PLACES)):
-            then = load_revision(root, folder, revision).get(name)
+        for revision in ("HEAD", *find_last_change(project, PLACES)):
+            then = load_revision(project, revision).get(name)
             if isinstance(then, ValidFile):
                 yield then.environment
     except RevisionError:
@@ -174,17 +169,10 @@ def _is_deployed(
         return None
 
 
-Verdict = Literal[
-    "nothing",
-    "create",
-    "update",
-    "second endpoint",
-    "two deploys",
-    "replace",
-    "delete",
-    "keep",
-    "refused",
-]
+Verdict = (
+    Literal["nothing", "create", "update", "second endpoint", "two deploys"]
+    | Literal["replace", "delete", "keep", "refused"]
+)
 WORKTREE = "../deployed"
 
 
@@ -203,11 +191,11 @@ class DeployPlan:
     """A revision, or "what is live"."""
     verdict: Verdict
     reasons: list[str] = field(default_factory=list)
-    """Why one deploy is not enough, or what it breaks; empty if one deploy is enough."""
+    """Why one deploy isn't enough, or what it breaks; empty if one deploy is enough."""
     changes: list[TemplateChange] = field(default_factory=list)
     deploys: list[Deploy] = field(default_factory=list)
     new_fleet: bool | None = False
-    """Whether the deploy replaces the fleet; None: it can't be told."""
+    """Whether the deploy replaces the fleet; None: inconclusive."""
     components: list[str] = field(default_factory=list)
     """Changes of inference components, each a sentence."""
     instances: Mapping[str, int] = field(default_factory=dict)
@@ -251,24 +239,21 @@ def build_plan(
         if row.two_deploys:
             stuck |= problems
         else:
-            never += [
-                f"{problem}; {row.format_remedy(loaded.name)}" for problem in problems.values()
-            ]
+            remedy = row.format_remedy(loaded.name)
+            never += [f"{problem}; {remedy}" for problem in problems.values()]
     if verdict == "update" and never:
         verdict, reasons = "refused", never
     command = _build_deploy_command(loaded, folder)
-    deploys = (
-        [] if verdict in ("nothing", "refused") else [Deploy(command=command, why="the change")]
-    )
+    change = Deploy(command=command, why="the change")
+    deploys = [] if verdict in ("nothing", "refused") else [change]
     if now.unlocking:
         unlock = Deploy(command=now.unlocking, why="the stack may be deleted")
         deploys = [unlock, Deploy(command=command, why="deletes it and creates it again")]
     if verdict == "update" and stuck:
         verdict, reasons = "two deploys", list(stuck.values())
-        first = _build_first_deploy(
-            loaded, now, {name: now.variants[name] for name in stuck}, against, folder
-        )
-        deploys = [first, *deploys]
+        held = {name: now.variants[name] for name in stuck}
+        deploys = [_build_first_deploy(loaded, now, held, against, folder), change]
+    updates = bool(environment.variants) and verdict in ("update", "two deploys")
     return DeployPlan(
         environment=loaded.name,
         against=against,
@@ -276,9 +261,7 @@ def build_plan(
         reasons=reasons,
         changes=changed,
         deploys=deploys,
-        new_fleet=_needs_new_fleet(now, after)
-        if environment.variants and verdict in ("update", "two deploys")
-        else False,
+        new_fleet=updates and _needs_new_fleet(now, after),
         components=describe_component_changes(now.template, after) if now.template else [],
         instances=now.instances,
     )
@@ -303,9 +286,8 @@ def _decide_verdict(
     if now.stack_status is not None and now.stack_status.endswith("_IN_PROGRESS"):
         return "refused", [f"the stack is in {now.stack_status}: wait until it has finished"]
     if now.endpoint_status in ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"):
-        return "refused", [
-            f"{now.endpoint_name} is {now.endpoint_status}: wait until it has finished"
-        ]
+        reason = f"{now.endpoint_name} is {now.endpoint_status}: wait until it has finished"
+        return "refused", [reason]
     own = [part["Type"] for part in (now.template or {}).get("Resources", {}).values()]
     if now.components and now.old is None and "AWS::SageMaker::InferenceComponent" not in own:
         return "refused", [
@@ -337,9 +319,8 @@ def _decide_verdict(
                 "stack, without its model and role: move callers, then "
                 f"`aws sagemaker delete-endpoint --endpoint-name {before}`"
             ]
-        return "delete", [
-            f"{gone} deletes the endpoint {before}, and its callers fail from then on"
-        ]
+        reason = f"{gone} deletes the endpoint {before}, and its callers fail from then on"
+        return "delete", [reason]
     if before is not None and before != find_endpoint_name(after):
         if is_endpoint_retained(now.template) and is_endpoint_retained(after):
             return "replace", [
@@ -366,25 +347,19 @@ def _build_first_deploy(
 ) -> Deploy:
     """Return the first of two deploys: it removes scaling and changes nothing else."""
     new = build_deployed_variants(loaded.environment)
-    # An option of the command line can neither add a variant nor take a key out of a file.
-    gone = [
-        name
-        for name, old in stuck.items()
-        if name not in new or bool(old.pools) != bool(new[name].pools)
-    ]
-    why = f"scaling of {', '.join(stuck)} off; the number of instances stays"
-    if not gone:
-        return Deploy(
-            command=_build_deploy_command(loaded, folder, build_hold_overrides(stuck)), why=why
-        )
-    if loaded.against is None:
-        return Deploy(command=_build_deregister_command(loaded.environment, now, stuck), why=why)
-    # The file no longer has the variant, so the deployed file is checked out from git.
-    inside = _build_deploy_command(loaded, folder, build_hold_overrides(stuck))
-    command = (
-        f"git worktree add {WORKTREE} {against} && (cd {WORKTREE} && {inside}); "
-        f"git worktree remove --force {WORKTREE}"
+    # A command-line option can neither add a variant nor remove a key from a file.
+    gone = any(
+        name not in new or bool(old.pools) != bool(new[name].pools) for name, old in stuck.items()
     )
+    command = _build_deploy_command(loaded, folder, build_hold_overrides(stuck))
+    if gone and loaded.against is None:
+        command = _build_deregister_command(loaded.environment, now, stuck)
+    elif gone:  # the file no longer has the variant, so the deployed file is checked out from git
+        command = (
+            f"git worktree add {WORKTREE} {against} && (cd {WORKTREE} && {command}); "
+            f"git worktree remove --force {WORKTREE}"
+        )
+    why = f"scaling of {', '.join(stuck)} off; the number of instances stays"
     return Deploy(command=command, why=why)
 
 

@@ -10,19 +10,19 @@ from infra.policy.container import find_setting
 
 Template = Mapping[str, Any]
 
-# Where a reader wants every value; of everything else, how many.
+# Types whose changes are listed value by value; changed resources of other types are counted.
 SPELT_OUT = ("AWS::SageMaker::", "AWS::ApplicationAutoScaling::", "AWS::S3::Bucket")
 CONFIG, MODEL = "AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"
 ENDPOINT, SETTINGS = "AWS::SageMaker::Endpoint", "DeploymentConfig"
-# A list of these is compared with its order: another order is another configuration, and a new fleet.
+# A list of these is compared with its order: a different order is a new configuration and a new fleet.
 _ORDERED = "VariantName"
-# Others with every configuration; they are counted among the alarms.
+# They differ with every configuration; the alarms themselves are counted.
 ROLLBACK_ALARMS = "DeploymentConfig.AutoRollbackConfiguration.Alarms["
-# What tells the elements of a list apart.
+# Keys that identify the elements of a list.
 _NAMES = ("VariantName", "VariantPropertyType", "Key", "Name", "Id", "AlarmName")
 LONGEST_SHOWN = 100
 _PACKAGE = ":model-package/"
-# They stand beside the properties of a resource; a change of one is a change of it.
+# Attributes next to the properties of a resource that are compared like properties.
 _POLICIES = ("DeletionPolicy", "UpdateReplacePolicy")
 
 
@@ -71,19 +71,13 @@ def list_changes(
             continue
         word = "new" if was is None else "gone" if now is None else "changed"
         if kind.startswith(SPELT_OUT) and word == "changed":
-            listed += (
-                replace(each, stack=stack)
-                for each in _compare_properties(kind, was or {}, now or {})
-            )
+            listed += _compare_properties(kind, was or {}, now or {})
         else:
             counts.setdefault(kind, Counter())[word] += 1
     for kind, words in sorted(counts.items()):
         counted = ", ".join(f"{count} {word}" for word, count in sorted(words.items()))
-        counts_of = TemplateChange(
-            resource=kind, what=counted, before=None, after=None, stack=stack
-        )
-        listed.append(counts_of)
-    return listed
+        listed.append(TemplateChange(resource=kind, what=counted, before=None, after=None))
+    return [replace(change, stack=stack) for change in listed]
 
 
 def needs_new_fleet(before: Template | None, after: Template) -> bool:
@@ -124,15 +118,13 @@ def describe_component_changes(before: Template, after: Template) -> list[str]:
     old, new = _find_components(before), _find_components(after)
     sentences = []
     for name in sorted({*old, *new}):
+        said = "is updated in place: new copies start next to the old ones, which need room"
         if name not in new:
             said = "is deleted; requests that name it are refused"
         elif name not in old:
             said = "is new; requests may name it when the deployment has succeeded"
-        elif old[name] != new[name]:
-            said = "is updated in place: new copies start beside the old ones, which need room"
-        else:
-            continue
-        sentences.append(f"component {name} {said}")
+        if old.get(name) != new.get(name):
+            sentences.append(f"component {name} {said}")
     return sentences
 
 
@@ -152,7 +144,7 @@ def _find_components(template: Template) -> dict[str, list[dict[str, Any]]]:
 def find_endpoint_name(template: Template) -> str | None:
     """Return the endpoint's name in a template; None if it has no endpoint."""
     for resource in template.get("Resources", {}).values():
-        if resource["Type"] == "AWS::SageMaker::Endpoint":
+        if resource["Type"] == ENDPOINT:
             return str(resource["Properties"]["EndpointName"])
     return None
 
@@ -166,11 +158,9 @@ def find_log_group_names(template: Template) -> set[str]:
 
 def is_endpoint_retained(template: Template) -> bool:
     """Return whether CloudFormation keeps an endpoint that is replaced or removed."""
-    return any(
-        resource["Type"] == "AWS::SageMaker::Endpoint"
-        and resource.get("UpdateReplacePolicy") == "Retain"
-        for resource in template.get("Resources", {}).values()
-    )
+    resources = template.get("Resources", {}).values()
+    policies = [one.get("UpdateReplacePolicy") for one in resources if one["Type"] == ENDPOINT]
+    return "Retain" in policies
 
 
 def _list_resources(template: Template) -> dict[str, dict[str, Any]]:
@@ -210,11 +200,11 @@ def _compare_properties(
 
 def _find_orders(properties: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the names of the elements of each list whose order counts."""
+    lists = {key: value for key, value in properties.items() if isinstance(value, list)}
     return {
-        key: [element[_ORDERED] for element in value]
-        for key, value in properties.items()
-        if isinstance(value, list)
-        and all(isinstance(element, Mapping) and _ORDERED in element for element in value)
+        key: [element[_ORDERED] for element in elements]
+        for key, elements in lists.items()
+        if all(isinstance(element, Mapping) and _ORDERED in element for element in elements)
     }
 
 

@@ -59,20 +59,19 @@ class Account:
 
     def client(self, service: str) -> Any:
         """Return the boto3 client of a service; repeated calls return the same client."""
-        if service not in self._clients:
-            self._clients[service] = self._create_client(service)
-        return self._clients[service]
-
-    def _create_client(self, service: str) -> Any:
-        if self._aws is not None:
-            return self._aws.client(service, account=self.number, region=self.region)
-        assert self._session is not None  # one or the other
-        config = Config(
-            connect_timeout=CONNECT_TIMEOUT_SECONDS,
-            read_timeout=READ_TIMEOUT_SECONDS,
-            retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
-        )
-        return self._session.client(service, config=config, endpoint_url=self.endpoint_url)
+        client = self._clients.get(service)
+        if client is None and self._aws is not None:
+            client = self._aws.client(service, account=self.number, region=self.region)
+        elif client is None:
+            assert self._session is not None  # without a local AWS there is a session
+            config = Config(
+                connect_timeout=CONNECT_TIMEOUT_SECONDS,
+                read_timeout=READ_TIMEOUT_SECONDS,
+                retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
+            )
+            client = self._session.client(service, config=config, endpoint_url=self.endpoint_url)
+        self._clients[service] = client
+        return client
 
     @property
     def has_custom_endpoint(self) -> bool:
@@ -99,14 +98,13 @@ class Account:
         try:
             account = str(self.fetch_identity()["Account"])
         except AwsError as wrong:
-            problem = f"could not be asked: {wrong}"
+            problem = f"could not be reached: {wrong}"
             checks = "`servable doctor` with the environment's name checks them"
             remedy = choose_remedy(wrong, f"give valid credentials; {checks}")
             raise PackagingError(Path("AWS"), problem, remedy) from None
         if account != self.number:
-            problem = (
-                f"these credentials are of account {account}; the environment is {self.number}"
-            )
+            given = f"these credentials are of account {account}"
+            problem = f"{given}; the environment is {self.number}"
             raise PackagingError(Path("AWS"), problem, f"use credentials of {self.number}")
 
     def iterate_items(
@@ -118,10 +116,8 @@ class Account:
 
     def list_or_empty(self, service: str, operation: str, key: str, **parameters: Any) -> list[Any]:
         """Return the items of a paginated operation, or [] if the resource doesn't exist."""
-        return (
-            fetch_or_none(lambda: list(self.iterate_items(service, operation, key, **parameters)))
-            or []
-        )
+        items = self.iterate_items(service, operation, key, **parameters)
+        return fetch_or_none(lambda: list(items)) or []
 
 
 def open_account(

@@ -62,6 +62,9 @@ def complete_targets(
 
 ENVIRONMENT = click.argument("environment", metavar="ENV", shell_complete=complete_environments)
 """The environment that a command works on."""
+OPTIONAL_ENVIRONMENT = click.argument(
+    "environment", metavar="[ENV]", required=False, shell_complete=complete_environments
+)
 
 
 def _list_environments(context: click.Context) -> list[str]:

@@ -6,9 +6,11 @@ doesn't wait for it.
 
 import shlex
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,12 +19,13 @@ from servable.project.completion import complete_keys
 from servable.project.folder import FOLDER, find_project_folder, is_project
 
 if TYPE_CHECKING:
+    from infra.parameters.finding import Finding
     from infra.parameters.loading import Loaded, ValidFile
     from infra.parameters.overrides import Overrides
 
 
 # Packing vendors the code, and a model is packed before it is served on this computer.
-MENDED_BY_PACKING = "code-not-vendored"
+FIXED_BY_PACKING = "code-not-vendored"
 
 FIRST = "`servable init SAVED_MODEL` writes a first one"
 ENVIRONMENTS = click.option(
@@ -38,32 +41,105 @@ SET = click.option(
 )
 
 
-def find_project(folder: str) -> tuple[Path, Path]:
-    """Return (project folder, folder of its environment files), both absolute.
+@dataclass(frozen=True)
+class Project:
+    """A project's folder, its environment files, and the keys that are set for this run.
 
-    `folder`: relative to the working folder or to the project. Paths in an environment are
-    relative to the project. Environment files outside the project belong to the nearest project,
-    or folder with a cdk.json, above them. Raises click.UsageError.
+    The folders are looked up when they are needed: some commands also work outside a project.
     """
-    root = find_project_folder()
-    if folder == FOLDER:
-        # The project's own folder, even if the working folder has one of the same name; a link too.
-        if not (root / FOLDER).is_dir():
-            raise click.UsageError(
-                f"{root}: neither this folder nor one above it contains environments/; create a project with "
-                "`servable new DIRECTORY`, or name a project: `servable --project FOLDER COMMAND`"
-            )
-        return root, root / FOLDER
-    candidates = (Path.cwd() / folder, root / folder)
-    files = next((path.resolve() for path in candidates if path.is_dir()), None)
-    if files is None:
-        raise click.UsageError(
-            f"{folder}: no such folder here or in {root}; give --environments FOLDER"
+
+    folder: str = FOLDER
+    """Folder of the files, relative to the working folder or to the project."""
+    sets: tuple[str, ...] = ()
+    """ENV.KEY=VALUE; also KEY=VALUE where one environment is named."""
+
+    @property
+    def root(self) -> Path:
+        """Return the absolute project folder, to which paths in an environment are relative."""
+        return self._folders[0]
+
+    @property
+    def files(self) -> Path:
+        """Return the absolute folder of the environment files."""
+        return self._folders[1]
+
+    @cached_property
+    def _folders(self) -> tuple[Path, Path]:
+        """Return `root` and `files`. Raises click.UsageError.
+
+        Environment files outside the project belong to the nearest project, or folder with a
+        cdk.json, above them.
+        """
+        root = find_project_folder()
+        if self.folder == FOLDER:
+            # The project's own folder, even if the working folder has one of the same name; a link too.
+            if not (root / FOLDER).is_dir():
+                raise click.UsageError(
+                    f"{root}: neither this folder nor one above it contains environments/; create a project "
+                    "with `servable new DIRECTORY`, or name a project: `servable --project FOLDER COMMAND`"
+                )
+            return root, root / FOLDER
+        candidates = (Path.cwd() / self.folder, root / self.folder)
+        files = next((path.resolve() for path in candidates if path.is_dir()), None)
+        if files is None:
+            problem = f"{self.folder}: no such folder here or in {root}"
+            raise click.UsageError(f"{problem}; give --environments FOLDER")
+        if files.is_relative_to(root):
+            return root, files
+        above = (
+            each for each in files.parents if is_project(each) or (each / "cdk.json").is_file()
         )
-    if files.is_relative_to(root):
-        return root, files
-    above = [path for path in files.parents if is_project(path) or (path / "cdk.json").is_file()]
-    return (above[0] if above else root, files)
+        return next(above, root), files
+
+    def load_all(self, name: str | None = None) -> "list[Loaded]":
+        """Return every environment, with the overrides of this run and those in cdk.json.
+
+        `name`: the environment whose keys `sets` may give without ENV. Raises click.UsageError
+        for a key that no environment has.
+        """
+        from infra.parameters.loading import load
+        from infra.parameters.overrides import find_unknown_environments, from_options
+
+        overrides = from_options(dict(_split_option(option, of=name) for option in self.sets))
+        loaded = load(self.root, self.files, overrides, "--set", read_kept(self.root))
+        if name is None:  # otherwise each key is of `name`, and `load` rejects an unknown name
+            names = [environment.name for environment in loaded]
+            if lost := find_unknown_environments(overrides, names, "--set"):
+                raise click.UsageError("\n".join(map(str, lost)))
+        return loaded
+
+    def load(self, name: str) -> "Loaded":
+        """Return an environment. Raises click.UsageError for an unknown name."""
+        return find_environment(self.load_all(name), name)
+
+    def load_valid(self, name: str) -> "ValidFile":
+        """Return an environment. Raises ClickException for a file that doesn't load."""
+        from infra.parameters.loading import ValidFile
+        from infra.preflight.rendering import format_findings
+
+        loaded = self.load(name)
+        if not isinstance(loaded, ValidFile):
+            findings = format_findings(loaded.findings)
+            raise click.ClickException(f"{loaded.file}: does not load:\n{findings}")
+        return loaded
+
+    def load_endpoint(self, name: str) -> "ValidFile":
+        """Return an environment, like `load_valid`. Raises click.UsageError if it has no endpoint."""
+        loaded = self.load_valid(name)
+        require_endpoint(loaded)
+        return loaded
+
+
+def pass_project(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --environments and --set to a command, and pass the `Project` as its first argument."""
+
+    @ENVIRONMENTS
+    @SET
+    @wraps(command)
+    def run(*, folder: str, sets: tuple[str, ...], **values: Any) -> Any:
+        return command(Project(folder, sets), **values)
+
+    return run
 
 
 def build_unknown_error(name: str, known: Collection[str]) -> click.UsageError:
@@ -83,67 +159,12 @@ def find_environment(loaded: "Iterable[Loaded]", name: str) -> "Loaded":
     return known[name]
 
 
-def load_environments(
-    sets: tuple[str, ...], root: Path, files: Path, *, name: str | None = None
-) -> "list[Loaded]":
-    """Return every environment of the folder, with the overrides that cdk.json gives.
-
-    `sets`: ENV.KEY=VALUE; with `name` also KEY=VALUE of it. Raises click.UsageError for a key that no
-    environment has.
-    """
-    from infra.parameters.loading import load
-    from infra.parameters.overrides import find_unknown_environments, from_options
-
-    overrides = from_options(dict(_split_option(option, of=name) for option in sets))
-    loaded = load(root, files, overrides, "--set", read_kept(root))
-    if name is None:  # else each key is of `name`, and `named` refuses a name that is unknown
-        lost = find_unknown_environments(
-            overrides, [environment.name for environment in loaded], "--set"
-        )
-        if lost:
-            raise click.UsageError("\n".join(map(str, lost)))
-    return loaded
-
-
 def read_kept(root: Path) -> "Overrides":
     """Return the overrides in cdk.json's context, which `cdk` applies in every run; none without the file."""
     from infra.parameters import overrides
 
     file = root / "cdk.json"
     return overrides.read_kept(file.read_text(encoding="utf-8")) if file.is_file() else {}
-
-
-def load_environment(
-    name: str, folder: str, sets: tuple[str, ...] = ()
-) -> "tuple[ValidFile, Path]":
-    """Return (an environment whose file is valid, the folder of its file).
-
-    `sets`: KEY=VALUE or ENV.KEY=VALUE. Raises click.UsageError for an unknown name and
-    ClickException for a file that doesn't load.
-    """
-    from infra.parameters.loading import ValidFile
-    from infra.preflight.rendering import format_findings
-
-    root, files = find_project(folder)
-    loaded = find_environment(load_environments(sets, root, files, name=name), name)
-    if not isinstance(loaded, ValidFile):
-        raise click.ClickException(
-            f"{loaded.file}: does not load:\n{format_findings(loaded.findings)}"
-        )
-    return loaded, files
-
-
-def load_endpoint_environment(
-    name: str, folder: str, sets: tuple[str, ...] = ()
-) -> "tuple[ValidFile, Path]":
-    """Return (an environment that has an endpoint, the folder of its file).
-
-    Raises click.UsageError for an environment that has only batch jobs, and what
-    `load_environment` raises.
-    """
-    loaded, files = load_environment(name, folder, sets)
-    require_endpoint(loaded)
-    return loaded, files
 
 
 def require_endpoint(loaded: "ValidFile") -> None:
@@ -155,18 +176,21 @@ def require_endpoint(loaded: "ValidFile") -> None:
         )
 
 
+def select_lasting_errors(findings: "Sequence[Finding]") -> "list[Finding]":
+    """Return the errors, except the one that packing corrects."""
+    from infra.preflight.check import select_errors
+
+    return [each for each in select_errors(findings) if each.rule != FIXED_BY_PACKING]
+
+
 def list_errors(loaded: "Loaded") -> list[str]:
     """Return the errors of `servable check`, except the one that packing corrects."""
-    from infra.preflight.check import check, select_errors
+    from infra.preflight.check import check
 
-    return [
-        str(finding)
-        for finding in select_errors(check(loaded))
-        if finding.rule != MENDED_BY_PACKING
-    ]
+    return [str(finding) for finding in select_lasting_errors(check(loaded))]
 
 
-def _split_option(option: str, of: str | None = None) -> tuple[str, str]:
+def _split_option(option: str, of: str | None) -> tuple[str, str]:
     """Return ("ENV.KEY", VALUE) from the text of a `--set` option.
 
     `of`: the environment's name, if the option may leave it out.

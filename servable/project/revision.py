@@ -12,7 +12,7 @@ import click
 
 from infra.parameters.loading import Loaded, build_deployed_variants, load
 from model_packaging.beside import WHEELS
-from servable.project.environments import read_kept
+from servable.project.environments import Project, read_kept
 
 
 class RevisionError(click.UsageError):
@@ -22,11 +22,9 @@ class RevisionError(click.UsageError):
         super().__init__(f"--against {revision}: {problem}")
 
 
-def attach_revision(
-    loaded: Iterable[Loaded], root: Path, folder: Path, revision: str
-) -> list[Loaded]:
+def attach_revision(loaded: Iterable[Loaded], project: Project, revision: str) -> list[Loaded]:
     """Return the environments, each with what its file described at `revision`. Raises RevisionError."""
-    then = load_revision(root, folder, revision)
+    then = load_revision(project, revision)
     drafts = {name: old.draft for name, old in then.items()}
     return [
         replace(
@@ -39,79 +37,73 @@ def attach_revision(
     ]
 
 
-def load_revision(root: Path, folder: Path, revision: str) -> dict[str, Loaded]:
+def load_revision(project: Project, revision: str) -> dict[str, Loaded]:
     """Return the environments as they were at `revision`, by name.
 
     The files that they point to are not extracted. Reads git's objects, neither the network nor
     the working folder. Raises RevisionError.
     """
-    inside = _find_relative_folder(root, folder, revision)
-    files = _run_git(
-        root, revision, "ls-tree", "--name-only", "-z", revision, "--", f"./{inside}/", "./cdk.json"
-    ).split("\0")
+    root, inside = project.root, _find_relative_folder(project, revision)
+    listed = ("ls-tree", "--name-only", "-z", revision, "--", f"./{inside}/", "./cdk.json")
     with tempfile.TemporaryDirectory(prefix="servable-revision-") as copy:
-        for name in files:
+        for name in _run_git(root, revision, *listed).split("\0"):
             if name.endswith((".toml", "cdk.json")):
                 target = Path(copy, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(
-                    _run_git(root, revision, "show", f"{revision}:./{name}"), encoding="utf-8"
-                )
-        return {loaded.name: loaded for loaded in _load(Path(copy), inside)}
+                text = _run_git(root, revision, "show", f"{revision}:./{name}")
+                target.write_text(text, encoding="utf-8")
+        return _load_copy(Path(copy), inside)
 
 
-def last_change_of(root: Path, folder: Path, keys: Iterable[str]) -> list[str]:
-    """Return the revision before the last commit that changed one of these keys in the folder's files.
+def find_last_change(project: Project, keys: Iterable[str]) -> list[str]:
+    """Return the revision before the last commit that changed one of these keys in the project's files.
 
     The list is empty if no commit did. Raises RevisionError.
     """
     lines = rf"^[[:space:]]*({'|'.join(keys)})[[:space:]]*="
-    inside = f"./{_find_relative_folder(root, folder, 'HEAD')}"
-    commit = _run_git(root, "HEAD", "log", "-1", "--format=%H", "-G", lines, "--", inside).strip()
+    inside = f"./{_find_relative_folder(project, 'HEAD')}"
+    logged = ("log", "-1", "--format=%H", "-G", lines, "--", inside)
+    commit = _run_git(project.root, "HEAD", *logged).strip()
     return [f"{commit}^"] if commit else []
 
 
 @contextmanager
-def check_out_revision(root: Path, folder: Path, revision: str) -> Iterator[dict[str, Loaded]]:
+def check_out_revision(project: Project, revision: str) -> Iterator[dict[str, Loaded]]:
     """Yield the environments as they were at `revision`, by name, with all files of the project.
 
     The files are in a temporary folder that exists within the `with` block. The wheels are those
     of this computer. Raises RevisionError.
     """
-    inside = _find_relative_folder(root, folder, revision)
+    root, inside = project.root, _find_relative_folder(project, revision)
     with tempfile.TemporaryDirectory(prefix="servable-revision-") as copy:
         packed = Path(copy, "packed.tar")
         _run_git(root, revision, "archive", "--format=tar", f"--output={packed}", revision, ".")
-        project = Path(copy, "project")
+        unpacked = Path(copy, "project")
         with tarfile.open(packed) as tar:
-            tar.extractall(project, filter="data")
-        wheels = project / WHEELS
+            tar.extractall(unpacked, filter="data")
+        wheels = unpacked / WHEELS
         if (root / WHEELS).is_dir():
             wheels.parent.mkdir(parents=True, exist_ok=True)
             wheels.symlink_to(root / WHEELS)
-        yield {loaded.name: loaded for loaded in _load(project, inside)}
+        yield _load_copy(unpacked, inside)
 
 
-def _load(root: Path, inside: str) -> list[Loaded]:
-    return load(root, root / inside, kept=read_kept(root))
+def _load_copy(root: Path, inside: str) -> dict[str, Loaded]:
+    return {each.name: each for each in load(root, root / inside, kept=read_kept(root))}
 
 
-def _find_relative_folder(root: Path, folder: Path, revision: str) -> str:
+def _find_relative_folder(project: Project, revision: str) -> str:
     try:
-        return folder.relative_to(root).as_posix()
+        return project.files.relative_to(project.root).as_posix()
     except ValueError:
-        raise RevisionError(revision, f"{folder}: not in the project {root}") from None
+        problem = f"{project.files}: not in the project {project.root}"
+        raise RevisionError(revision, problem) from None
 
 
 def _run_git(root: Path, revision: str, *arguments: str) -> str:
     try:
-        ran = subprocess.run(
-            ["git", "-C", str(root), *arguments],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            check=False,
-        )
+        command = ["git", "-C", str(root), *arguments]
+        ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     except FileNotFoundError:
         raise RevisionError(revision, "git is not installed; --against reads its history") from None
     if ran.returncode:

@@ -19,7 +19,7 @@ from servable.console.signals import enable_ctrl_c
 from servable.load.options import LOCAL, add_options, numbers
 from servable.project import environment_edit
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, load_endpoint_environment
+from servable.project.environments import ENVIRONMENTS, SET, Project
 from servable.rehearse.comparison import compare_policies, list_policies, plan_trials, propose_edit
 from servable.rehearse.output import (
     build_comparison_json,
@@ -328,7 +328,7 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
     options = RehearseOptions(**values)
     if options.write and (sets or not options.compared):
         raise click.UsageError("--write requires --compare, and excludes --set")
-    loaded, files = load_endpoint_environment(environment, folder, sets)
+    loaded, files = (project := Project(folder, sets)).load_endpoint(environment), project.files
     placed = find_variant(loaded, options.variant)
     requests = choose_day(loaded, placed, options.day, local=options.local)
     instance = choose_instance(loaded, placed, options.per_instance)

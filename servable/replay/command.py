@@ -29,9 +29,7 @@ from servable.project.completion import complete_environments, complete_targets
 from servable.project.environments import (
     ENVIRONMENTS,
     SET,
-    find_project,
-    load_endpoint_environment,
-    load_environment,
+    Project,
 )
 from servable.project.folder import find_project_folder
 from servable.project.provided import LaunchError
@@ -72,14 +70,13 @@ def prepare_other_target(
                 raise click.UsageError(
                     f"--against {against}: a URL can be compared only with another URL"
                 )
-            root, files = find_project(folder)
-            if against in list_environment_names(files):
-                other = load_environment(against, folder)[0]
+            project = Project(folder)
+            if against in list_environment_names(project.files):
+                other = project.load_valid(against)
                 options = dataclasses.replace(options, variant=None)
             else:
-                before = held.enter_context(check_out_revision(root, files, against)).get(
-                    loaded.name
-                )
+                then = held.enter_context(check_out_revision(project, against))
+                before = then.get(loaded.name)
                 if not isinstance(before, ValidFile):
                     raise click.UsageError(
                         f"--against {against}: environment {loaded.name} did not exist, or did not load"
@@ -173,7 +170,7 @@ def replay(what: str, folder: str, **values: Any) -> int:
         raise click.UsageError(
             "--variant, --set, --target and --local apply to an environment, not to a URL"
         )
-    loaded = None if is_url(what) else load_endpoint_environment(what, folder, options.sets)[0]
+    loaded = None if is_url(what) else Project(folder, options.sets).load_endpoint(what)
     if (place := _choose_place(what, loaded, options)) is None:
         click.echo(f"gate: {what} has no [replay] captured in its file, so nothing is replayed")
         return 0

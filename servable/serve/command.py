@@ -6,9 +6,8 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,7 +20,7 @@ from model_packaging.refusal import PackagingError
 from model_packaging.tree import LEFT_OUT
 from servable.console.signals import enable_ctrl_c
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, list_errors, load_endpoint_environment
+from servable.project.environments import Project, list_errors, pass_project
 from servable.project.provided import EndpointProcess, LaunchError, Recording
 from servable.serve.serve import (
     READY_TIMEOUT_SECONDS,
@@ -41,10 +40,7 @@ _SETTLE_SECONDS = 0.05
 
 
 def take_snapshot(paths: Iterable[Path]) -> Snapshot:
-    """Return the modification times and sizes of these files.
-
-    For folders, it covers the files that an archive would include.
-    """
+    """Return the modification times and sizes of these files, and of a folder's packed files."""
     found: dict[Path, tuple[int, int]] = {}
     waiting = list(paths)
     while waiting:
@@ -74,33 +70,31 @@ class Reloader:
         self,
         process: EndpointProcess,
         served: PreparedVariant,
-        load: Callable[[], tuple[ValidFile, Path]],
+        project: Project,
+        environment: str,
         archive: Path | None,
         since: float,
     ) -> None:
         """Start watching the files of the served variant.
 
-        `load`: returns the environment and the folder of its file. `archive`: an archive that is
-        served instead of a packed one. `since`: the time, in seconds since 1970, before the files
-        were read.
+        `environment`: its name. `archive`: an archive that is served instead of a packed one.
+        `since`: the time, in seconds since 1970, before the files were read.
         """
-        self._process, self._load_file, self._archive = process, load, archive
-        self._served = served
+        self._process, self._archive, self._served = process, archive, served
+        self._project, self._environment = project, environment
         self._unapplied: set[Path] = set()
         """Changed files since the last successful reload."""
         self._numbers = itertools.count(2)
-        self._watch(*load())
-        found = take_snapshot(self._watched)
-        self._seen: Snapshot = {
-            path: state for path, state in found.items() if state[0] < since * 1e9
-        }
+        self._watch(project.load_endpoint(environment))
+        found = take_snapshot(self._watched).items()
+        self._seen: Snapshot = {path: state for path, state in found if state[0] < since * 1e9}
 
-    def _watch(self, loaded: ValidFile, files: Path) -> None:
+    def _watch(self, loaded: ValidFile) -> None:
         environment = loaded.environment
         model = environment.models[environment.serving_variants[self._served.variant].model]
         self._code = model.code.path if model.code and self._archive is None else None
         used = [model, *(environment.models[name] for name in model.also_serves)]
-        self._watched = [files]
+        self._watched = [self._project.files]
         if self._archive is not None:
             self._watched.append(self._archive)
         elif model.artifact is None:
@@ -134,13 +128,13 @@ class Reloader:
         click.echo(f"{names}: {what}", err=True)
 
     def _reload(self) -> str:
-        loaded, files = self._load_file()
+        loaded = self._project.load_endpoint(self._environment)
         if problems := list_errors(loaded):
             raise click.ClickException("\n".join(problems))
         name, known = self._served.variant, loaded.environment.serving_variants
         if name not in known:
             raise click.ClickException(f"there is no variant {name!r}; allowed: {', '.join(known)}")
-        self._watch(loaded, files)
+        self._watch(loaded)
         model = self._process.folder / f"model-{next(self._numbers)}"
         if all(self._is_code(path) for path in self._unapplied):
             self._write_code(loaded, model)
@@ -164,9 +158,8 @@ class Reloader:
         """Write the archive's code/ into `folder`, without packing the model."""
         model = loaded.environment.serving_variants[self._served.variant].model
         folder.mkdir()
-        for entry in (
-            build_archive_inputs(loaded.environment, model, loaded.root).build_code_tree().entries
-        ):
+        inputs = build_archive_inputs(loaded.environment, model, loaded.root)
+        for entry in inputs.build_code_tree().entries:
             target = folder / entry.name
             if entry.is_folder:
                 target.mkdir(parents=True, exist_ok=True)
@@ -211,8 +204,7 @@ class ServeOptions:
 
 @click.command()
 @ENVIRONMENT
-@ENVIRONMENTS
-@SET
+@pass_project
 @click.option(
     "--variant",
     "--component",
@@ -273,10 +265,10 @@ class ServeOptions:
     help="Apply each edit of the code, the model, or the environment file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
+def serve(project: Project, environment: str, **values: Any) -> int:
     """Serve ENV on 127.0.0.1 with the deployed container environment variables, until Ctrl-C."""
     options = ServeOptions(**values)
-    loaded, _ = load_endpoint_environment(environment, folder, sets)
+    loaded = project.load_endpoint(environment)
     if problems := list_errors(loaded):
         click.echo("\n".join(problems), err=True)
         return 1
@@ -313,8 +305,7 @@ def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -
             _print_address(served, process.url, options.as_json, process)
             reloader = None
             if options.reload:
-                load = partial(load_endpoint_environment, environment, folder, sets)
-                reloader = Reloader(process, served, load, options.archive, began)
+                reloader = Reloader(process, served, project, environment, options.archive, began)
             _wait_for_end(process, faults, reloader)
     except (LaunchError, PackagingError) as error:
         click.echo(f"servable serve: {error}", err=True)
@@ -326,7 +317,7 @@ def _build_recording(options: ServeOptions) -> Recording | None:
         return None
     file = options.record.absolute()
     create_private_folder(file.parent)
-    # Asked for by name, so a folder that cannot be written to is named now.
+    # A file that can't be written is reported now.
     with open(file, "ab", opener=open_private):
         pass
     return Recording(file=str(file), most_bytes=int(1e6 * options.record_megabytes))

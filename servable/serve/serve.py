@@ -71,18 +71,16 @@ def download_archive(artifact: Artifact, account: Account) -> Path:
     try:
         with build_byte_progress() as bar:
             task = bar.add_task(f"download {artifact.uri}", total=None)
-            s3 = account.client("s3")
-            return fetch(
-                artifact,
-                s3,
-                target,
-                lambda there, size: bar.update(task, completed=there, total=size),
-            )
+
+            def report(there: int, size: int) -> None:
+                bar.update(task, completed=there, total=size)
+
+            return fetch(artifact, account.client("s3"), target, report)
     except (BotoCoreError, ClientError) as wrong:
         problem = f"cannot be downloaded: {wrong}"
         remedy = (
-            "check your credentials (s3:GetObject, and kms:Decrypt of its key) and the uri; what is "
-            "already there is kept, and the next call continues after it"
+            "check your credentials (s3:GetObject, and kms:Decrypt of its key) and the uri; the next "
+            "call continues this download"
         )
         raise PackagingError(Path(artifact.uri), problem, remedy) from None
 
@@ -104,13 +102,10 @@ def fetch(artifact: Artifact, s3: Any, target: Path, report: Report) -> Path:
         digest = _receive_rest(artifact, s3, file, report)
         if digest != artifact.sha256:
             part.unlink()
-            raise PackagingError(
-                Path(artifact.uri),
-                f"its SHA-256 is {digest} and not {artifact.sha256}: the object was replaced since it "
-                "was pinned",
-                "if this is intended, `servable pin` with the environment's name writes the hash of what "
-                "lies there now",
-            )
+            why = "the object was replaced since it was pinned"
+            problem = f"its SHA-256 is {digest} and not {artifact.sha256}: {why}"
+            remedy = "if this is intended, `servable pin` with the environment's name writes the new hash"
+            raise PackagingError(Path(artifact.uri), problem, remedy)
         file.flush()
         os.fsync(file.fileno())
         part.replace(target)
@@ -165,7 +160,7 @@ class PreparedVariant:
     file: str = ""
     """The environment file."""
     startup_timeout_seconds: float | None = None
-    """How long the file lets the container start; None: the file does not state it."""
+    """How long the file lets the container start; None: the file doesn't state it."""
     warm_up: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Files of the warm-up requests that were packed here, by model."""
 
@@ -201,16 +196,15 @@ def prepare_variant(
     before.
     """
     environment = loaded.environment
-    name = variant or next(iter(environment.serving_variants))
-    if name not in environment.serving_variants:
-        known = environment.serving_variants
+    known = environment.serving_variants
+    name = variant or next(iter(known))
+    if name not in known:
         problem = f"there is no variant {name!r}; allowed: {', '.join(known)}"
         raise PackagingError(Path(loaded.file), problem, suggest_name(name, known))
-    chosen = environment.serving_variants[name]
     placed = find_placement(environment, name)
     assert placed is not None  # preflight: its instance type and model are known
     decided = placed.build_hosting(environment.region)
-    served = _prepare_model(loaded, name, chosen.model, decided, archive, download=download)
+    served = _prepare_model(loaded, name, known[name].model, decided, archive, download=download)
     return replace(served, startup_timeout_seconds=placed.variant.startup_timeout_seconds)
 
 
@@ -238,14 +232,12 @@ def _prepare_model(
     if model.artifact is not None and archive is None:
         archive = _find_s3_archive(loaded, served, model.artifact, download=download)
     packed = {} if archive else _pack_models(loaded, {served, *(model.multi_model or [])})
-    variables = dict(decided.variables)
-    if model.multi_model:
-        variables[MULTI_MODEL_SWITCH] = "true"
+    switch = {MULTI_MODEL_SWITCH: "true"} if model.multi_model else {}
     return PreparedVariant(
         variant=name,
         archive=archive or (None if model.multi_model else packed[served]),
         members=packed if model.multi_model else {},
-        variables=variables,
+        variables=dict(decided.variables) | switch,
         image=decided.image.uri,
         tensorflow=decided.tensorflow,
         file=loaded.file,
@@ -273,7 +265,7 @@ def _fetch_packages(loaded: ValidFile, name: str) -> None:
     root, code = loaded.root, model.code.path
     lib = dependencies.build_lib_folder(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
     if lib is not None and (index := dependencies.list_source_options(code)):
-        # The container reports at its start what could not be fetched.
+        # The container reports packages that couldn't be fetched when it starts.
         list(fetch_packages(lib, index=index))
 
 
@@ -353,9 +345,7 @@ def serve_locally(
 def serve_image(served: PreparedVariant, *, port: int) -> ImageContainer:
     """Run the AWS image in Docker. Raises `LaunchError`, whose message says what is missing."""
     if served.archive is None:
-        raise LaunchError(
-            "--docker does not serve several models behind one endpoint; leave it out"
-        )
+        raise LaunchError("--docker doesn't serve several models behind one endpoint; remove it")
     print(f"starting {served.image}", file=sys.stderr, flush=True)
     seconds = served.startup_timeout_seconds or READY_TIMEOUT_SECONDS
     return launch_image(

@@ -25,7 +25,7 @@ from servable.measured.precision import format_number
 from servable.project import environment_edit
 from servable.project.account import open_account
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, list_errors, load_endpoint_environment
+from servable.project.environments import ENVIRONMENTS, SET, Project, list_errors
 from servable.project.provided import LaunchError
 from servable.tune.container_space import Machines
 from servable.tune.recommendation import describe_result
@@ -245,7 +245,7 @@ def tune(
     """
     here, local = values.pop("target") == "local", values.pop("local")
     _reject_combinations(here, local=local, dollars=dollars, types=values["instance_types"])
-    loaded, _ = load_endpoint_environment(environment, folder, sets)
+    loaded = Project(folder, sets).load_endpoint(environment)
     if problems := list_errors(loaded):
         click.echo("\n".join(problems), err=True)
         return 2

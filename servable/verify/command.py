@@ -9,13 +9,15 @@ from typing import Any
 
 import click
 
+from infra.parameters.environment import build_stack_name
 from infra.parameters.loading import ValidFile, load
+from infra.preflight.check import check, select_errors
 from model_packaging.refusal import PackagingError
 from servable.console.findings import echo_styled
-from servable.plan.synthesis import SynthesisedStack, build_stack_name, synthesise_stacks
+from servable.plan.synthesis import SynthesisedStack, synthesise_stacks
 from servable.project.account import Account, AwsError, open_account
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, load_environment
+from servable.project.environments import ENVIRONMENTS, SET, Project
 from servable.verdict import EXIT_CODES
 from servable.verify import alarms, dependencies, endpoint, golden, model, scaling
 from servable.verify.dependencies import BOUNDARY, PERMISSIONS, POLICY, ROLE, TRUST
@@ -45,7 +47,7 @@ def verify(
     Exit 0: as deployed, and every variant gave a known answer to a golden request; 1: a difference; 3: as
     deployed, but no answer was compared. With --no-invoke, 0 without invoking.
     """
-    loaded, files = load_environment(environment, folder, sets)
+    loaded, files = (project := Project(folder, sets)).load_valid(environment), project.files
     try:
         account = open_account(loaded.environment, local=local)
         report = compare_environment(loaded, files, account, invoke=not no_invoke)
@@ -93,11 +95,10 @@ def compare_environment(
     try:
         # The file is compared with the overrides in force: an unintended override is one difference,
         # without all that follow from it.
-        name = build_stack_name(loaded)
-        live = read_stack(account, name)
+        live = read_stack(account, build_stack_name(loaded.name, loaded.environment, "endpoint"))
         in_force = live.overrides if live else loaded.overrides
-        stacks = synthesise_stacks(loaded, folder, in_force)
         again = _load_with_overrides(loaded, folder, in_force)
+        stacks = synthesise_stacks(again)
         return compare_stacks(again, stacks, account, meant=loaded.overrides, invoke=invoke)
     except AwsError as wrong:
         problem = f"cannot read the deployed resources: {wrong}"
@@ -162,13 +163,10 @@ def _load_with_overrides(
 ) -> ValidFile:
     environments = load(loaded.root, folder, {loaded.name: overrides})
     again = next(environment for environment in environments if environment.name == loaded.name)
-    if not isinstance(again, ValidFile):
-        problem = "; ".join(str(finding) for finding in again.findings)
-        raise PackagingError(
-            Path(loaded.file),
-            f"does not load with the overrides in force: {problem}",
-            "fix the file",
-        )
+    wrong = select_errors(check(again))
+    if wrong or not isinstance(again, ValidFile):
+        problem = f"has errors with the overrides in force: {'; '.join(map(str, wrong))}"
+        raise PackagingError(Path(loaded.file), problem, "correct the file")
     return again
 
 

@@ -15,8 +15,8 @@ from tests.checkouts import ROOT
 pytestmark = pytest.mark.long
 
 APP = ["-m", "servable.app"]
-# The app as a child of a command, which alone gets the signal.
-PARENT = """
+# A command that synthesises.
+COMMAND = """
 from pathlib import Path
 from infra.parameters.loading import load
 from servable.plan.synthesis import synthesise_stacks
@@ -24,7 +24,7 @@ from servable.console.signals import end_on_ctrl_c, raise_on_ctrl_c
 end_on_ctrl_c()
 raise_on_ctrl_c()
 root = Path.cwd()
-synthesise_stacks(load(root, root / "environments")[0], root / "environments", {})
+synthesise_stacks(load(root, root / "environments")[0])
 """
 
 
@@ -34,7 +34,7 @@ synthesise_stacks(load(root, root / "environments")[0], root / "environments", {
         pytest.param(APP, os.kill, signal.SIGTERM, 143, id="the app"),
         pytest.param(APP, os.killpg, signal.SIGTERM, 143, id="the app's process group"),
         pytest.param(APP, os.killpg, signal.SIGINT, 130, id="Ctrl-C in a terminal"),
-        pytest.param(["-c", PARENT], os.kill, signal.SIGTERM, -signal.SIGINT, id="its parent"),
+        pytest.param(["-c", COMMAND], os.kill, signal.SIGTERM, -signal.SIGINT, id="a command"),
     ],
 )
 def test_a_signal_leaves_no_temporary_file(

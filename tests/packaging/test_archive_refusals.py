@@ -80,7 +80,7 @@ def test_a_model_or_version_whose_folder_would_be_another_is_refused(
         named = ArchiveInputs(
             servables=(Servable(name=model, folder=inputs.servables[0].folder),), code=inputs.code
         )
-        assert f"the model's name {model!r} cannot be a folder beside code/" in refused(named)
+        assert f"the model's name {model!r} cannot be a folder next to code/" in refused(named)
 
     (version.parent / "01").mkdir()
     (version.parent / "01" / "saved_model.pb").write_bytes(b"a graph")

@@ -126,9 +126,9 @@ AT_START = {
     "-e ./mylib": "names the local path ./mylib",
     "/home/me/a-1.0-py3-none-any.whl": "names the local path /home/me/a-1.0-py3-none-any.whl",
     "a @ file:///home/me/a.whl": "names the local path file:///home/me/a.whl",
-    "--extra-index-url https://me:secret@host/simple": "'--extra-index-url https://***@host/simple' holds",
-    "-i https://t0ken@host/simple": "'-i https://***@host/simple' holds credentials",
-    "git+https://t0ken@github.com/o/r.git": "'git+https://***@github.com/o/r.git' holds credentials",
+    "--extra-index-url https://me:secret@host/simple": "'--extra-index-url https://***@host/simple' contains",
+    "-i https://t0ken@host/simple": "'-i https://***@host/simple' contains credentials",
+    "git+https://t0ken@github.com/o/r.git": "'git+https://***@github.com/o/r.git' contains credentials",
 }
 
 

@@ -237,8 +237,8 @@ def test_an_answer_of_the_signatures_form_passes(request_: KnownRequest, answer:
 @pytest.mark.parametrize(
     ("request_", "answer", "says"),
     [
-        (ROWS, {"outputs": [1, 2]}, 'has no "predictions", which holds the answer to "instances"'),
-        (COLUMNS, {"predictions": [1, 2]}, 'has no "outputs", which holds the answer to "inputs"'),
+        (ROWS, {"outputs": [1, 2]}, 'has no "predictions", which has the response to "instances"'),
+        (COLUMNS, {"predictions": [1, 2]}, 'has no "outputs", which has the response to "inputs"'),
         (ROWS, {"error": "no"}, 'has no "predictions"'),
         (ROWS, {"predictions": [1]}, "has 1 rows; the request has 2"),
         (ROWS, {"predictions": [[1], [2]]}, "gives y of shape [2, 1]; the signature gives [any]"),
@@ -318,7 +318,7 @@ def test_examples_of_a_classifier_are_its_rows_and_others_are_refused() -> None:
     for info, examples, says in [
         (PLAIN, 1, "asks to classify by a signature that does not"),
         (model(serving_default=PREDICTS), 1, "asks to classify by a signature that does not"),
-        (model(serving_default=CLASSIFIER), 0, "holds no example"),
+        (model(serving_default=CLASSIFIER), 0, "contains no example"),
     ]:
         with pytest.raises(RequestValueError, match=says):
             check_examples(classify(examples=examples), info, "classify")

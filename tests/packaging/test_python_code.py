@@ -78,7 +78,7 @@ def test_code_without_handler_is_a_finding(code: Path, text: str, problem: str) 
         (
             "",
             [
-                "inference.py:1: line 2 holds byte 0xe9, which is not UTF-8; "
+                "inference.py:1: line 2 contains byte 0xe9, which is not UTF-8; "
                 "save it as UTF-8, or declare its encoding in the first line"
             ],
         ),
@@ -90,7 +90,7 @@ def test_code_is_in_the_encoding_that_it_declares(code: Path, head: str, said: l
 
 
 def test_code_without_inference_py_is_a_finding(code: Path) -> None:
-    assert found(code) == ["inference.py:0: does not exist; write it, or leave `code` out"]
+    assert found(code) == ["inference.py:0: does not exist; write it, or remove `code`"]
 
 
 def test_an_import_that_the_container_lacks_is_a_finding_that_says_why(code: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_import_that_the_container_lacks_is_a_finding_that_says_why(code: Pat
     write(code, "def handler(data, context):\n    import orjson\n    return 1, 'a/b'\n")
     assert found(code) == [
         "inference.py:2: imports orjson, which neither the image, code/lib nor the code provides; "
-        "name its package in code/requirements.txt, or import it inside try/except ImportError"
+        "name its package in code/requirements.txt, or import it in try/except ImportError"
     ]
     write(code, f"import imp\n{HANDLER}")
     assert "imports imp, which left Python's standard library before 3.12" in found(code)[0]

@@ -81,7 +81,7 @@ def test_a_damaged_saved_model_pb_says_what_is_wrong(breakable: Breakable) -> No
 
     version = breakable("keras")
     (version / "saved_model.pb").write_bytes(b"\x08\x01")
-    assert refusal(version)[1] == "is not a SavedModel: it holds no graph"
+    assert refusal(version)[1] == "is not a SavedModel: it contains no graph"
 
 
 @pytest.mark.parametrize("name", ["keras", "module", "frozen", "builder"])

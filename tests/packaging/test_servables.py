@@ -39,7 +39,7 @@ def test_one_savedmodel_becomes_its_version_or_says_what_to_set(version: Path) -
         files(Servable(name="ranker", folder=moved))
     assert str(caught.value) == (
         f"{moved}: has no version folder, named with digits only; "
-        "move what is in it to export/1/, or set version = 1 beside saved_model"
+        "move its content to export/1/, or set version = 1 next to saved_model"
     )
 
 

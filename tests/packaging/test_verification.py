@@ -145,7 +145,7 @@ def test_code_that_fails_in_the_image_or_holds_secrets_is_a_problem(good: Path) 
     )
     for switch in ["code/lib/one.py", "code/requirements.txt"]:
         (problem,) = problems(changed(good, without="code", add=file(switch)))
-        assert "is there without code/inference.py" in problem
+        assert "exists without code/inference.py" in problem
 
 
 def test_code_that_the_image_never_reads_is_a_problem_unless_it_is_only_a_name(good: Path) -> None:
@@ -273,6 +273,6 @@ def test_a_full_disk_is_said_of_the_folder_for_temporary_files(
 
     monkeypatch.setattr(existing_archive, "_write_member", full)
     with pytest.raises(
-        PackagingError, match="cannot be written: No space left on device; make room"
+        PackagingError, match="cannot be unpacked: No space left on device; make room"
     ):
         verified(good)

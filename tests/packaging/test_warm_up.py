@@ -150,7 +150,7 @@ def test_a_number_out_of_range_and_a_request_nested_too_deeply_are_refused(
 ) -> None:
     request = {"instances": [{**ROW, "feat_vals": [1e39] * 39}]}
     with pytest.raises(
-        PackagingError, match="feat_vals holds a number that is out of range for float32"
+        PackagingError, match="feat_vals contains a number that is out of range for float32"
     ):
         build_warm_up("ranker", {Path("a.json"): request}, info)
     (tmp_path / "deep.json").write_text("[" * 100_000)
@@ -189,7 +189,10 @@ FRAMED = tfrecord.frame_records([log(), log()])
             tfrecord.frame_records([log(), b"\xff\xff"]),
             "record 1 is not a PredictionLog; write PredictionLog records",
         ),
-        (tfrecord.frame_records([b""]), "record 0 holds no request; write it again for this model"),
+        (
+            tfrecord.frame_records([b""]),
+            "record 0 contains no request; write it again for this model",
+        ),
         (
             tfrecord.frame_records([log(signature="train")]),
             "record 0 asks for the signature 'train'; there are serving_default; "

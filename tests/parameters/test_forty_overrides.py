@@ -11,7 +11,7 @@ import pytest
 from infra.parameters.loading import Loaded, load
 from infra.parameters.overrides import find_unknown_environments, from_options
 from infra.preflight.check import check, select_errors
-from servable.project.environments import load_environments
+from servable.project.environments import Project
 from tests.conftest import VALID, valid
 
 BASE = (
@@ -111,7 +111,7 @@ def load_over(files: Path, way: str, key: str, given: Any) -> list[list[Loaded] 
         (files / "prod.toml").write_text(f'extends = "base"\n{key} = {given}\n')
         return [load(root, files)]
     if way == "--set":
-        return [load_environments((f"{key}={given}",), root, files, name="prod")]
+        return [Project(str(files), (f"{key}={given}",)).load_all("prod")]
     overrides = from_options({key: given})
     loaded = load(root, files, overrides)
     lost = find_unknown_environments(overrides, [one.name for one in loaded], "-c")
@@ -119,7 +119,7 @@ def load_over(files: Path, way: str, key: str, given: Any) -> list[list[Loaded] 
     if way == "-c":
         return by_synth
     (root / "cdk.json").write_text(json.dumps({"context": {key: given}}))
-    return [*by_synth, load_environments((), root, files)]
+    return [*by_synth, Project(str(files)).load_all()]
 
 
 def look_up(environment: Any, key: str) -> Any:
@@ -183,7 +183,7 @@ def test_what_gives_two_values_is_rejected_whatever_the_order(files: Path) -> No
 def test_an_option_wins_over_cdk_json_and_both_are_recorded(files: Path) -> None:
     context = {f"prod.{P}max_instances": 15, f"prod.{P}min_instances": 2, "acme.flag": 1}
     (files.parent / "cdk.json").write_text(json.dumps({"context": context}))
-    (prod,) = load_environments((f"{P}max_instances=9",), files.parent, files, name="prod")
+    (prod,) = Project(str(files), (f"{P}max_instances=9",)).load_all("prod")
     variant = valid(prod).environment.variants["primary"]
     assert (variant.min_instances, variant.max_instances) == (2, 9)
     assert prod.overrides == {f"{P}max_instances": "9", f"{P}min_instances": "2"}
@@ -192,5 +192,5 @@ def test_an_option_wins_over_cdk_json_and_both_are_recorded(files: Path) -> None
 def test_set_without_an_environment_names_it_or_the_key(files: Path) -> None:
     for option in ("@a/b.region=x", "region=x", "prdo.region=x"):
         with pytest.raises(click.UsageError) as raised:
-            load_environments((option,), files.parent, files)
+            Project(str(files), (option,)).load_all()
         assert option.partition("=")[0] in str(raised.value)

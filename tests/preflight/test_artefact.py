@@ -80,7 +80,7 @@ def test_a_savedmodel_without_a_version_folder_says_where_to_move_it(
     (project / "model").rmdir()
     (project / "moved").rename(project / "model")
     assert said(environment)[0].remedy == (
-        "move what is in it to model/1/, or set version = 1 beside saved_model"
+        "move its content to model/1/, or set version = 1 next to saved_model"
     )
 
 
@@ -129,7 +129,7 @@ def test_code_needs_inference_py_in_the_folder_that_the_file_names(
             "models.ranker.code",
             "code: has no inference.py",
             "",
-            "add inference.py, or transforms.py with hooks, or leave `code` out",
+            "add inference.py, or transforms.py with hooks, or remove `code`",
         )
     ]
 

@@ -72,7 +72,7 @@ def test_requirements_without_a_lock_name_the_command(
     assert said(environment) == [
         (
             "models.ranker.code",
-            "code/requirements.txt: has no requirements.lock beside it",
+            "code/requirements.txt: has no requirements.lock next to it",
             "",
             "run `servable package prod`",
         )
@@ -108,7 +108,7 @@ def test_what_pip_cannot_follow_at_start_is_an_error_and_the_minutes_are_named(
     (found,) = select_errors(check(environment(AT_START)))
     assert (found.rule, found.key) == ("code-fails-at-start", "models.ranker.code")
     assert found.problem == (
-        "code/requirements.txt:2: '-i https://***@host/simple' holds credentials, which anyone who "
+        "code/requirements.txt:2: '-i https://***@host/simple' contains credentials, which anyone who "
         "may read the archive can read"
     )
 

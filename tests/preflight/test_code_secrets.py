@@ -81,8 +81,8 @@ def put(project: Path, name: str, content: str | bytes) -> Path:
 def names(project: Path) -> list[str]:
     code = project / "code"
     return [
-        file.path.relative_to(code).as_posix()
-        for file in find_secret_files(list_tree(code, name="code"))
+        file.relative_to(code).as_posix()
+        for file, _ in find_secret_files(list_tree(code, name="code"))
     ]
 
 
@@ -195,7 +195,7 @@ def test_certificates_libraries_and_random_text_are_no_secret(project: Path) -> 
     # botocore without its RECORD: credentials.py, cacert.pem, AWS's own examples in its data.
     library = Path(botocore.__file__).parent
     assert [
-        file.path.name for file in find_secret_files(list_tree(library, name="code/lib/botocore"))
+        file.name for file, _ in find_secret_files(list_tree(library, name="code/lib/botocore"))
     ] == []
 
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])

@@ -298,7 +298,7 @@ def test_without_tensorflow_it_says_what_to_install(
     def find_spec(name: str, package: str | None = None) -> Any:
         return None if name == "tensorflow" else there(name, package)
 
-    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+    monkeypatch.setattr("servable.console.extras.find_spec", find_spec)
     said = str(command(monkeypatch, golden).exception)
     assert ("tensorflow cannot be imported" in said, " install`" in said) == (True, True)
 

@@ -14,6 +14,7 @@ from infra.parameters.loading import load
 from servable.plan.command import plan
 from servable.plan.live import LiveState
 from servable.plan.plan import add_old_stack
+from servable.project.environments import Project
 from tests.conftest import VALID, valid
 from tests.servable.test_check_against import SCALED, git
 
@@ -133,7 +134,7 @@ class Aws:
 def add(project: Path, aws: Aws, **now: Any) -> LiveState:
     files = project / "environments"
     (loaded,) = load(project, files)
-    return add_old_stack(LiveState(**now), valid(loaded), project, files, aws)
+    return add_old_stack(LiveState(**now), valid(loaded), Project(str(files)), aws)
 
 
 def test_a_moved_file_is_compared_with_the_last_commit_and_with_the_one_before_the_move(

@@ -180,7 +180,7 @@ def test_two_deploys_are_numbered_and_exit_1(plan: Planner) -> None:
     kind = LiveState.from_file
     plan.after = template(model="b")
     loaded = plan._environment(scaled)
-    plan.live = kind(loaded, template())
+    plan.live = kind(loaded, {"endpoint": template()})
     ran = plan(text=scaled.replace("ml.c5.xlarge", "ml.m5.xlarge"))
     hold = "-c prod.variants.primary.scaling.hold=true -c prod.variants.primary.instance_type=ml.c5.xlarge"
     first, second = (

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from servable.main import servable
-from servable.project.environments import load_environments
+from servable.project.environments import Project
 from servable.project.folder import find_state_folder
 from tests.conftest import VALID
 
@@ -108,12 +108,13 @@ def test_other_environments_of_a_project_are_relative_to_it(
 
 
 def test_a_key_is_set_without_its_environment_only_where_one_is_named(project: Path) -> None:
+    folder = str(project / "environments")
     for option in ["endpoint.name=x", "prod.endpoint.name=x"]:
         (project / "environments" / "prod.toml").write_text(VALID)
-        (loaded,) = load_environments((option,), project, project / "environments", name="prod")
+        (loaded,) = Project(folder, (option,)).load_all("prod")
         assert loaded.overrides == {"endpoint.name": "x"}
     with pytest.raises(click.UsageError, match="write --set prod.region=x to set the key of prod"):
-        load_environments(("region=x",), project, project / "environments")
+        Project(folder, ("region=x",)).load_all()
 
 
 @pytest.mark.parametrize("command", ["check", "plan", "package", "cost"])

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servable.doctor.machine import find_python
 from servable_client import forks
 from tests.checkouts import PYTHONS
 from tests.servable_client.predict_bodies import answering
@@ -30,6 +29,16 @@ owners = [Owner(), Owner()]
 for owner in owners:
     forks.start_in_each_process(owner)
 """
+
+
+def find_python(name: str) -> str | None:
+    """Return a Python of this name that starts; shims on the path may not."""
+    kept = [Path.home() / ".pyenv/versions", Path.home() / ".local/share/uv/python"]
+    installed = [path for folder in kept for path in folder.glob(f"*/bin/{name}")]
+    for program in map(str, [*(Path(folder, name) for folder in os.get_exec_path()), *installed]):
+        if os.access(program, os.X_OK) and not subprocess.run([program, "--version"]).returncode:
+            return program
+    return None
 
 
 def last_words(python: str | Path, program: str, *arguments: str, **variables: str) -> str:

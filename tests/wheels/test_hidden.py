@@ -34,8 +34,7 @@ def theirs(tmp_path: Path) -> Path:
 def sentence(theirs: Path) -> str:
     return (
         f"{theirs / 'infra'}: this package hides the package 'infra' of Servable in {ROOT}; rename yours, "
-        "for example to my_infra, or start Python without that folder on its path "
-        "(python -P, without PYTHONPATH)"
+        "for example to my_infra, or start Python with -P and without PYTHONPATH"
     )
 
 

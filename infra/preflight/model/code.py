@@ -256,7 +256,7 @@ class CodeHoldsSecrets(ModelRule):
     acknowledgeable = True
     key = "models.{name}.code"
     problem = (
-        "{file}: looks like {secret.looks_like}, and would be packed: anyone who may read "
+        "{file}: looks like {looks_like}, and would be packed: anyone who may read "
         "the archive, and the code in the container, could read it"
     )
     remedy = (
@@ -271,9 +271,9 @@ class CodeHoldsSecrets(ModelRule):
             secrets = list(find_secret_files(list_tree(model.code.path, name="code")))
         except (PackagingError, OSError, RuntimeError):
             return  # the rule Artefact reports it
-        for secret in secrets:
-            file = f"{model.code.rstrip('/')}/{secret.path.relative_to(model.code.path).as_posix()}"
-            yield replace(self.build_finding(file=file, secret=secret), subject=file)
+        for path, looks_like in secrets:
+            file = f"{model.code.rstrip('/')}/{path.relative_to(model.code.path).as_posix()}"
+            yield replace(self.build_finding(file=file, looks_like=looks_like), subject=file)
 
 
 class MultiModelPackages(ModelRule):

@@ -131,7 +131,7 @@ def test_where_aws_does_not_answer_it_says_so(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     said = returned("--target", "sagemaker", "--dollars", "1")
-    assert (said.return_value, "could not be asked" in said.stderr) == (2, True)
+    assert (said.return_value, "could not be reached" in said.stderr) == (2, True)
 
 
 def test_a_run_that_fails_leaves_a_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from infra.preflight.check import check, select_errors
 from servable.plan.live import read_live_state
 from servable.plan.plan import DeployPlan, add_old_stack, build_plan
 from servable.plan.synthesis import synthesise_endpoint
+from servable.project.environments import Project
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import _list_plan_reads
@@ -188,7 +189,7 @@ def plan_moved(made: Live, folder: Path, **overrides: str) -> DeployPlan:
 
     one = made.loaded(overrides)
     now = read_live_state(one, clients(one.environment))
-    now = add_old_stack(now, one, folder, folder / "environments", clients)
+    now = add_old_stack(now, one, Project(str(folder / "environments")), clients)
     return build_plan(one, now, made.template(one), against="what is live", folder="environments")
 
 

@@ -61,7 +61,7 @@ class Project:
         self.folder = folder
         (folder / "prod.toml").write_text(TEXT)
         self.loaded = self.load()
-        self.stacks = synthesise_stacks(self.loaded, folder, {})
+        self.stacks = synthesise_stacks(self.loaded)
         (made,) = pack_models(self.loaded)
         assert made.path is not None  # gzip
         self.archive = made.path.read_bytes()

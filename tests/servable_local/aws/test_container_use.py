@@ -22,7 +22,7 @@ from servable_local.aws.sagemaker.instances import VariantInstances
 from servable_local.aws.sagemaker.published_metrics import (
     Invocation,
     Utilisation,
-    publish_async_failure,
+    publish_failure,
     publish_invocation,
     publish_scaling_metrics,
     publish_utilisation,
@@ -144,7 +144,7 @@ def test_a_minute_without_a_request_has_a_zero(
 
 def test_a_failure_of_the_queue_is_one_count() -> None:
     store = Store()
-    publish_async_failure(store, ManualClock(AT), "InvocationFailures", dimensions=NAMES)
+    publish_failure(store, ManualClock(AT), "InvocationFailures", dimensions=NAMES)
     assert store.parse_samples() == {"InvocationFailures": (1, "Count")}
 
 

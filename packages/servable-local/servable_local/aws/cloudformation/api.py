@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 from urllib.parse import urlparse
 
+from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
 
 from servable_local.aws.cloudformation.changes import (
@@ -31,8 +32,6 @@ from servable_local.aws.cloudformation.template import (
 from servable_local.aws.errors import (
     AlreadyExistsError,
     ChangeSetNotFoundError,
-    InsufficientCapabilitiesError,
-    InvalidChangeSetStatusError,
     ValidationError,
 )
 from servable_local.aws.loopback import Regions
@@ -79,8 +78,9 @@ class CloudFormationApi(BaseResponse):
         """Return why a template's macros, which aren't emulated, make it invalid, or None."""
         for macro in list_macros(parse_template(text)):
             if "CAPABILITY_AUTO_EXPAND" not in self._get_param("Capabilities", []):
-                raise InsufficientCapabilitiesError(
-                    "Requires capabilities : [CAPABILITY_AUTO_EXPAND]"
+                raise ServiceException(
+                    "InsufficientCapabilitiesException",
+                    "Requires capabilities : [CAPABILITY_AUTO_EXPAND]",
                 )
             name = macro.get("Name")
             bucket = urlparse(str((macro.get("Parameters") or {}).get("Location", ""))).netloc
@@ -217,7 +217,7 @@ class CloudFormationApi(BaseResponse):
             raise ValidationError(problem)
         name = self._get_param("StackName")
         found = self.regional_service.find_stack(name)
-        # On AWS too it takes over a stack that a change set has put in review.
+        # As on AWS, it takes over a stack in review, which a change set registered.
         in_review = found is not None and found.status == "REVIEW_IN_PROGRESS"
         stack = found if found is not None and in_review else self.regional_service.register(name)
         stack.termination_protection = bool(self._get_param("EnableTerminationProtection"))
@@ -283,7 +283,7 @@ class CloudFormationApi(BaseResponse):
         stack = known = self.regional_service.find_stack(stack_name)
         if kind == "CREATE" or (kind == "IMPORT" and stack is None):
             if stack is None:
-                # Seen before the stack is registered: a bad template leaves no trace.
+                # Checked before the stack is registered, so that an invalid template leaves no stack.
                 self._choose_parameters(self._read_template_text(), {})
                 stack = self.regional_service.register(stack_name)
                 stack.set_status("REVIEW_IN_PROGRESS", "User Initiated")
@@ -367,9 +367,10 @@ class CloudFormationApi(BaseResponse):
     def execute_change_set(self) -> ActionResult:
         change_set = self._find_change_set()
         if change_set.execution_status != "AVAILABLE":
-            raise InvalidChangeSetStatusError(
+            raise ServiceException(
+                "InvalidChangeSetStatus",
                 f"ChangeSet [{change_set.id}] cannot be executed in its current status of "
-                f"[{change_set.status}]"
+                f"[{change_set.status}]",
             )
         about = dict(change_set.about)
         if self._get_param("DisableRollback") is not None:
@@ -382,13 +383,13 @@ class CloudFormationApi(BaseResponse):
             imports=change_set.imports,
             **about,
         )
-        # CloudFormation drops every other change set of the stack with it, and keeps this one by its id.
+        # CloudFormation deletes the stack's other change sets, and keeps this one by its ID.
         change_set.stack.change_sets = {change_set.id: change_set}
         change_set.execution_status = "EXECUTE_COMPLETE"
         return EmptyResult()
 
     def delete_change_set(self) -> ActionResult:
-        with suppress(ChangeSetNotFoundError):  # deleting twice is no error
+        with suppress(ChangeSetNotFoundError):  # deleting twice isn't an error
             change_set = self._find_change_set()
             change_set.stack.change_sets.pop(change_set.name, None)
         return EmptyResult()

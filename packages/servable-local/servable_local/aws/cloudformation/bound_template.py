@@ -26,7 +26,7 @@ from servable_scaling.intrinsics import LATER, Evaluator, TemplateError
 
 _REFERENCE = re.compile(r"\{\{resolve:([^:{}]*):([^{}]*)\}\}")
 _PARAMETER = re.compile(r"(?P<name>[a-zA-Z0-9_.\-/]+)(?::(?P<version>[0-9]*))?")
-# The parts after the secret's name or ARN may be left out from the right, and be empty.
+# The parts after the secret's name or ARN may be empty, and omitted from the right.
 _SECRET = re.compile(
     r"(?P<id>arn(?::[^:]+){6}|[^:]+)"
     r"(?::(?:SecretString)?(?::(?P<key>[^:]*)(?::(?P<stage>[^:]*)(?::(?P<version>[^:]*))?)?)?)?"
@@ -140,7 +140,7 @@ class BoundTemplate(Evaluator):
         self.later: set[str] = set()
         self.modified: set[str] = set()  # in place
         self.planning = False
-        self.not_exported: dict[str, str] = {}  # export by the resource that first asked for it
+        self.not_exported: dict[str, str] = {}  # resource to the missing export that it imports
         self._asking = ""
         self._resources, self._stored = stack.resources, stored
         try:
@@ -199,11 +199,11 @@ class BoundTemplate(Evaluator):
         return resource.attributes[attribute]
 
     def resolve_dynamic_reference(self, text: str) -> str:
-        # A function may still join it with more; `properties` and `outputs` resolve the whole text.
+        # Resolved later, with the whole text: a function may join it with more.
         return text
 
     def import_value(self, name: str) -> str:
-        # On AWS too only the deployment misses what nobody exports.
+        # As on AWS, only the deployment fails for a missing export.
         if self.planning and name not in self.exports:
             self.not_exported.setdefault(self._asking, name)
             return LATER

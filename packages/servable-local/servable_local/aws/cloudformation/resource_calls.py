@@ -26,7 +26,7 @@ from servable_scaling.intrinsics import TemplateError
 
 _LETTERS = string.ascii_uppercase + string.digits
 _ENDING_LENGTH = 12
-# What outlives its stack, or is paid for: what somebody looks for by its tags.
+# Resources that outlive their stack, or cost money: users find them by tags.
 _TAGGED = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::SageMaker::Endpoint")
 # Types that CDK adds to a template, and what to change in the app: no function runs here.
 _LEAVE_OUT = {
@@ -120,6 +120,7 @@ class ResourceCalls:
         self._record_event(resource, "UPDATE_IN_PROGRESS")
 
         def update_physical() -> Physical:
+            kind.check(resource.properties)
             new = self._add_stack_tags(self._stored.reveal(resource.properties), kind)
             return kind.update(physical_id, old, new, self._build_logical(resource))
 

@@ -167,7 +167,7 @@ def announce_change(
         if action.startswith("arn:aws:sns:"):
             failure = _publish_to_topic(aws, alarm, before, action, at)
         elif action.startswith("arn:aws:autoscaling:") and alarm.state == "ALARM":
-            failure = None  # scaling looks at what is in ALARM right after the alarms
+            failure = None  # scaling evaluates the alarms in ALARM right after this
         else:
             failure = "the local AWS carries out SNS actions, and scaling in ALARM, only"
         done = "Successfully executed" if failure is None else "Failed to execute"
@@ -182,7 +182,7 @@ def _publish_to_topic(
     subject = f'{alarm.state}: "{alarm.name}" in {where}'
     trigger = {name: alarm.request[name] for name in _TRIGGER if name in alarm.request}
     if alarm.kind == "MetricAlarm":
-        # In this message, and nowhere else, dimensions are written in lower case.
+        # Only in this message, dimensions have lowercase keys.
         trigger["Dimensions"] = [
             {"name": dimension["Name"], "value": dimension["Value"]}
             for dimension in alarm.request.get("Dimensions", [])
@@ -229,7 +229,7 @@ def _list_children(composite: Alarm) -> list[dict[str, Any]]:
     """Return the alarms that changed a composite alarm, in the format of its message."""
     try:
         triggering = json.loads(composite.reason_data)["triggeringAlarms"]
-    except (ValueError, KeyError, TypeError):  # set by hand, to whatever
+    except (ValueError, KeyError, TypeError):  # SetAlarmState accepts any data
         return []
     return [
         {"Arn": one["arn"], "State": {name.title(): value for name, value in one["state"].items()}}
@@ -253,12 +253,12 @@ class AlarmRegister:
         self._aws, self._store, self._clock = aws, store, clock
         self._alarms: dict[str, Alarm] = {}
         self._rules: dict[str, MetricAlarmRule | AlarmRule] = {}
-        # Whose scaling actions run at the last tick; and those set to ALARM by hand since.
+        # Alarms whose scaling actions run at the last tick, and alarms set to ALARM by hand since.
         self.acting: list[tuple[Alarm, MetricAlarmRule, Evaluation]] = []
         self._set_off: set[str] = set()
         # The states that each composite alarm was last evaluated for.
         self._seen: dict[str, dict[str, State]] = {}
-        # One change at a time: a tick and a SetAlarmState may come together.
+        # A tick and a SetAlarmState may run at the same time.
         self._lock = threading.RLock()
 
     def put_alarm(self, kind: Kind, request: dict[str, Any], tags: dict[str, str]) -> None:
@@ -344,7 +344,7 @@ class AlarmRegister:
 
     def _evaluate_composites(self, at: datetime) -> None:
         composites = [alarm for alarm in self.list_alarms() if alarm.kind == "CompositeAlarm"]
-        for _ in composites:  # one may speak of another: as often as there are any
+        for _ in composites:  # a rule may contain other composite alarms, so repeat for each
             for alarm in composites:
                 rule = self._rules.get(alarm.name)
                 assert isinstance(rule, AlarmRule)

@@ -32,7 +32,7 @@ from servable_scaling.alarms.query import (
     parse_queries,
 )
 
-# Where the names of errors come from, which JSON and CBOR say.
+# Namespaces of error names in JSON and CBOR.
 _CHECKS, _SHAPES = "com.amazon.coral.validate", "com.amazonaws.cloudwatch.v2010_08_01"
 _AWS_NAMESPACE = "AWS/"
 _DASHBOARD_NAME = re.compile(r"[a-zA-Z0-9_-]+")
@@ -187,7 +187,7 @@ class CloudWatchApi(CloudWatchResponse):
             query, messages = by_id[request["Id"]], []
             if isinstance(query, MetricQuery) and query.unit is None:
                 units = sorted(self.regional_service.metrics.list_units(query.metric))
-                if len(units) > 1:  # the values of one, as on AWS, and not of all of them together
+                if len(units) > 1:  # as on AWS, return the values of only one unit
                     query = replace(query, unit=units[0])
                     text = f"Multiple units returned: '[{', '.join(units)}]'"
                     messages = [{"Code": "MultipleUnits", "Value": text}]
@@ -250,7 +250,7 @@ class CloudWatchApi(CloudWatchResponse):
         if "json" not in self.headers.get("Content-Type", ""):
             if isinstance(error, Exception):
                 body = re.sub(r"<message>.*?</message>|<[Mm]essage ?/>", "", body, flags=re.DOTALL)
-            elif listed:  # of a kind that no client's model has
+            elif listed:  # which no client's model contains
                 body = body.replace("<MetricAlarms", "<LogAlarms/><MetricAlarms", 1)
             return status, headers, body
         headers["Content-Type"] = "application/x-amz-json-1.0"
@@ -259,7 +259,7 @@ class CloudWatchApi(CloudWatchResponse):
             space = _CHECKS if kind == "ValidationException" else _SHAPES
             said = {"message": getattr(error, "message", "")}
             body = json.dumps({"__type": f"{space}#{kind}", **(said if said["message"] else {})})
-            # The query protocol's status is for those who ask in its mode.
+            # Only clients in query mode get the query protocol's status.
             status = status if self.headers.get("x-amzn-query-mode") == "true" else 400
         elif listed:
             body = json.dumps({**json.loads(body), "LogAlarms": []})
@@ -331,7 +331,7 @@ class CloudWatchApi(CloudWatchResponse):
             and (start is None or item["Timestamp"] >= start)
             and (end is None or item["Timestamp"] <= end)
         ]
-        # Within one moment in the order in which it happened.
+        # Items with the same timestamp stay in their order.
         items.sort(key=lambda item: item["Timestamp"])
         if parameters.get("ScanBy", "TimestampDescending") == "TimestampDescending":
             items.reverse()
@@ -377,7 +377,7 @@ class CloudWatchApi(CloudWatchResponse):
         return self._find_alarm(self._get_param("ResourceARN")).tags
 
     def list_tags_for_resource(self) -> ActionResult:
-        # AWS says of an alarm that is not there that it has no tags.
+        # AWS returns no tags for an alarm that doesn't exist.
         alarm = self.regional_service.alarms.find_alarm(self._get_param("ResourceARN"))
         tags = alarm.tags.items() if alarm else ()
         return ActionResult({"Tags": [{"Key": key, "Value": value} for key, value in tags]})

@@ -1,16 +1,12 @@
-"""IAM, STS, and KMS: secrets that can't be guessed, no simulation of policies, and key ARNs.
+"""IAM and STS: secrets that can't be guessed, and no simulation of policies.
 
 Upstream (moto 5.2.5): GetSessionToken and GetFederationToken issue one key to everybody, whose
 secret is in moto's source; other secrets come from a generator for repeatable tests.
 SimulatePrincipalPolicy doesn't exist. A policy isn't evaluated here, so neither "allowed" nor
 "denied" would be true; callers such as SageMaker's SDK treat AccessDenied as "unknown".
-
-KMS's operations that change a key's state only accept its ID, and AWS also accepts its ARN.
-Source: https://docs.aws.amazon.com/kms/latest/APIReference/API_DisableKey.html
 """
 
 import secrets
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
 
@@ -19,41 +15,27 @@ from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 from moto.iam.models import AccessKey, iam_backends
 from moto.iam.responses import IamResponse
-from moto.kms.models import KmsBackend
 from moto.sts import urls
 from moto.sts.responses import TokenResponse
 
-_BY_ID = {
-    name: getattr(KmsBackend, name)
-    for name in ("cancel_key_deletion", "disable_key", "enable_key", "schedule_key_deletion")
-}
 _MAKE = AccessKey.__init__
 _SECRET_BYTES = 20  # 40 characters, as many as on AWS
 _TOKEN_BYTES = 96
 
 
-class _AccessDeniedError(ServiceException):
-    code = "AccessDenied"
-
-
 def install() -> None:
-    """Patch IAM, STS, and KMS. Idempotent."""
-    for name, method in _BY_ID.items():
-        setattr(KmsBackend, name, _accept_arn(method))
+    """Patch IAM and STS. Idempotent."""
     for operation in ("simulate_custom_policy", "simulate_principal_policy"):
         setattr(IamResponse, operation, _deny)
     setattr(AccessKey, "__init__", _create_key)  # noqa: B010 (mypy)
     urls.url_paths.update({"{0}/$": StsApi.dispatch})
 
 
-def _accept_arn(method: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda backend, key_id, *more: method(backend, backend.get_key_id(key_id), *more)
-
-
 def _deny(api: Any) -> None:
-    raise _AccessDeniedError(
+    raise ServiceException(
+        "AccessDenied",
         f"{api._get_action()} is denied: the local AWS doesn't evaluate policies. On AWS, it needs the "
-        "permission of the same name."
+        "permission of the same name.",
     )
 
 

@@ -47,9 +47,9 @@ from servable_local.aws.contents import ENVIRON, SLOWLY_SUMMED_BYTES, ObjectCont
 from servable_local.aws.loopback import load_service_model
 from servable_local.aws.resources.resource_type import is_true
 
-# What an object's PUT has here is a small document, and not the object.
+# The parts of an object whose PUT contains a small document instead of the object.
 _DOCUMENTS = frozenset({"acl", "legal-hold", "retention", "tagging"})
-# Parts of a bucket and of an object that moto knows.
+# Parts of buckets and objects that moto supports.
 _WRITTEN = "accelerate acl cors encryption inventory lifecycle logging notification object-lock"
 _WRITTEN += " ownershipControls policy publicAccessBlock replication tagging versioning website"
 _DELETED = "cors encryption lifecycle ownershipControls policy publicAccessBlock replication tagging website"
@@ -65,7 +65,7 @@ _KNOWN = {
 }
 _COMPUTE_CHECKSUM = compute_checksum
 _S3Response: Any = responses.S3Response
-# Whether FakeKey.value is a content, and not bytes.
+# Whether FakeKey.value returns a content instead of bytes.
 _as_content: ContextVar[bool] = ContextVar("as_content", default=False)
 
 
@@ -159,7 +159,7 @@ def _complete_upload(
     whole = ObjectContent.join(contents)
     checksum = _compute_upload_checksum(upload.metadata, contents, whole)
     for part in upload.parts.values():
-        part.value = b""  # the object is kept with its upload, whose parts lie in the whole
+        part.value = b""  # frees the parts: moto keeps the upload, and the whole contains them
     return whole, etag, checksum
 
 
@@ -233,7 +233,7 @@ def _check_part(about: str, method: str, full_url: str) -> None:
     for part in parse_qs(urlsplit(full_url).query, keep_blank_values=True):
         operation = _map_operations().get((about, method, part))
         if operation and part not in _KNOWN.get((about, method), ()):
-            raise NotImplementedError(f"{operation} is no operation here")
+            raise NotImplementedError(f"{operation} isn't an operation of the local AWS")
 
 
 class S3Api(_S3Response):  # type: ignore[misc]
@@ -241,7 +241,7 @@ class S3Api(_S3Response):  # type: ignore[misc]
 
     def setup_class(self, request: Any, full_url: str | None = None, headers: Any = None) -> None:
         super().setup_class(request, full_url, headers)
-        # Taken out: a request and its environment refer to each other, and go late.
+        # Removed, because a request and its environment refer to each other and are freed late.
         content = request.environ.pop(ENVIRON, None)
         if content is not None:
             document = _DOCUMENTS & self.querystring.keys()

@@ -17,7 +17,7 @@ from servable_local.aws.resources.resource_type import (
     update_tags,
 )
 
-# What an attribute is again when its property goes; the others are emptied (2026-11-28):
+# The default of an attribute whose property is removed; others become empty (2026-11-28):
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html
 _DEFAULTS = {
     "DelaySeconds": 0,
@@ -57,7 +57,7 @@ _SUBSCRIPTION_ATTRIBUTES = (
     "RedrivePolicy",
     "SubscriptionRoleArn",
 )
-# What the default policy of a topic allows to its owner's account.
+# Actions that a topic's default policy allows to its account.
 _OF_OWNERS = (
     "GetTopicAttributes",
     "SetTopicAttributes",

@@ -82,7 +82,7 @@ class MetricFilter(ResourceType):
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         logs, group = logical.client("logs"), properties["LogGroupName"]
-        with suppress(logs.exceptions.ResourceNotFoundException):  # gone is what was asked for
+        with suppress(logs.exceptions.ResourceNotFoundException):  # already deleted
             logs.delete_metric_filter(filterName=physical, logGroupName=group)
 
 
@@ -112,7 +112,7 @@ class CloudWatchAlarm(ResourceType):
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         arn = logical.build_arn("cloudwatch", f"alarm:{physical}")
         logical.call("cloudwatch", self.operation, {**new, "AlarmName": physical})
-        if old:  # putting over an alarm leaves its tags as they are
+        if old:  # PutMetricAlarm doesn't change an existing alarm's tags
             update_tags(logical, "cloudwatch", {"ResourceARN": arn}, old, new)
         return Physical(physical, {"Arn": arn})
 

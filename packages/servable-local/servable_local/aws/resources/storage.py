@@ -50,7 +50,7 @@ class S3Bucket(ResourceType):
     def create(self, properties: Properties, logical: Logical) -> Physical:
         name = self.choose_name(properties, logical).lower()
         where: dict[str, Any] = {}
-        if logical.aws.region != "us-east-1":  # which S3 refuses to be told
+        if logical.aws.region != "us-east-1":  # S3 rejects this Region as a constraint
             where["CreateBucketConfiguration"] = {"LocationConstraint": logical.aws.region}
         logical.client("s3").create_bucket(Bucket=name, **where)
         logical.exists(name)

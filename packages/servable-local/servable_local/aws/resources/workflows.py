@@ -49,7 +49,7 @@ class LambdaFunction(ResourceType):
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         functions = logical.client("lambda")
-        with suppress(functions.exceptions.ResourceNotFoundException):  # gone is what was asked for
+        with suppress(functions.exceptions.ResourceNotFoundException):  # already deleted
             functions.delete_function(FunctionName=physical)
 
 
@@ -94,7 +94,7 @@ class LambdaPermission(ResourceType):
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         functions = logical.client("lambda")
-        # Else its function went first and took it along.
+        # Its function may already be deleted, and the permission with it.
         with suppress(functions.exceptions.ResourceNotFoundException):
             functions.remove_permission(
                 FunctionName=properties["FunctionName"], StatementId=physical

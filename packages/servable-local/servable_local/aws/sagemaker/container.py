@@ -93,7 +93,7 @@ class Container:
         self._healing = False
         self._lock = threading.Lock()
         self.busy = 0
-        """Requests that it answers now."""
+        """Requests in progress."""
 
     @property
     def url(self) -> str:
@@ -170,7 +170,7 @@ class Container:
         self._process.close()
         try:
             started = self._launch()
-        except Exception as error:  # the next look tries again
+        except Exception as error:  # the next tick tries again
             print(f"a container could not be started again: {error}", file=sys.stderr)
             with self._lock:
                 self._healing = False

@@ -213,7 +213,7 @@ def _describe_capacity(variant: HostedVariant) -> dict[str, Any]:
     serving, desired = variant.instances.serving_count, variant.instances.desired
     shown = named | {"CurrentInstanceCount": serving, "DesiredInstanceCount": desired}
     if variant.instances.is_changing:
-        # As in automating-sagemaker-with-eventbridge.html of SageMaker's guide (2026-11-22).
+        # Source: automating-sagemaker-with-eventbridge.html of SageMaker's guide (2026-11-22).
         way = "out" if desired >= serving else "in"
         message = f"Scaling {way} desired instance count to {desired}."
         shown["VariantStatus"] = [{"Status": "Updating", "StatusMessage": message}]

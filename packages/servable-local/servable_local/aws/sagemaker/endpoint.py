@@ -67,15 +67,15 @@ class HostedEndpoint:
         self.overhead_seconds = 0.0
         self.instance_faults = InstanceFaults()
         self.queue: dict[str, datetime] = {}
-        """Asynchronous requests without an answer: number to when each was received."""
+        """Asynchronous requests without a response: number to time of arrival."""
         self._around = around
         self.fleet: Fleet | None = None
         self.rollout: EndpointUpdate | None = None
         self.pending: tuple[Config, datetime] | None = (config, self.created)
-        """The configuration that the endpoint is getting, and since when; None if there is none."""
+        """The configuration of a creation or update in progress and its start, or None."""
         self._turns = Turns()
         self._deleted = False
-        self._settling = False  # Updating until a tick
+        self._settling = False  # whether it stays Updating until a tick
         self._arrived: list[HostedVariant] = []
         self.lock = threading.RLock()
 
@@ -173,7 +173,7 @@ class HostedEndpoint:
                     container.restart_if_ended()
         if rollout is not None:
             self._advance_rollout(rollout, now)
-        else:  # on a clock that stands still, what should be there is waited for
+        else:  # on a clock that stands still, wait for instances that are due
             stands_still = self._around.clock.seconds_per_minute is None
             if self._admit_instances(now, wait=stands_still, ticked=True):
                 self._around.tell(DEPLOYMENT)
@@ -249,7 +249,7 @@ class HostedEndpoint:
     def _advance_rollout(self, rollout: EndpointUpdate, now: datetime) -> None:
         with self.lock:
             if self.rollout is not rollout:
-                return  # deleted meanwhile, or the clock was quicker
+                return  # deleted meanwhile, or advanced by the clock
             trouble = rollout.explain_rollback(now, self._around.in_alarm)
             before = rollout.stage
             through = trouble is None and rollout.advance(now)
@@ -281,6 +281,6 @@ class HostedEndpoint:
 
     def _record_failure(self, reason: str) -> None:
         with self.lock:
-            # An update that fails goes back: the old fleet never stopped serving.
+            # If an update fails, the old fleet continues to serve.
             self._set_status("InService" if self.fleet is not None else "Failed", reason)
         self._around.tell(STATE)

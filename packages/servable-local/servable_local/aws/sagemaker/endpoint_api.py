@@ -17,7 +17,7 @@ from servable_local.aws.sagemaker.endpoint_update import reject_deployment
 from servable_local.aws.sagemaker.instances import list_instance_types
 from servable_local.aws.sagemaker.model_api import ModelApi
 
-# What would be kept here and change nothing.
+# Settings without effect here.
 _WITHOUT_EFFECT = ("BaseInferenceComponentName", "DataCacheConfig", "SchedulingConfig")
 _SUMMARY = (
     *("InferenceComponentName", "InferenceComponentArn", "InferenceComponentStatus"),
@@ -108,8 +108,7 @@ class SageMakerApi(ModelApi):
         if endpoint.status != "InService":
             raise SageMakerError(f'Endpoint "{endpoint.arn}" is {endpoint.status}, not InService.')
         self._store_tags(arn, request)
-        around = here.build_component_dependencies(name, request["VariantName"])
-        component = here.components[name.lower()] = HostedComponent(request, arn, endpoint, around)
+        component = here.components[name.lower()] = HostedComponent(request, arn, endpoint, here)
         component.create()
         return ActionResult({"InferenceComponentArn": arn})
 
@@ -170,7 +169,7 @@ class SageMakerApi(ModelApi):
     def update_inference_component_runtime_config(self) -> ActionResult:
         request = self._read_request()
         component = self.regional_service.find_component(request["InferenceComponentName"])
-        component.scale(request["DesiredRuntimeConfig"]["CopyCount"])
+        component.update(None, request["DesiredRuntimeConfig"]["CopyCount"])
         return ActionResult({"InferenceComponentArn": component.arn})
 
     def delete_inference_component(self) -> ActionResult:
@@ -302,10 +301,8 @@ class SageMakerApi(ModelApi):
 
         endpoint.delete(remove_records)
         for component in here.list_components(endpoint):
-            component.close()  # it stays, and its name is taken (huggingface/skills#215, 2026-07)
+            component.close()  # its record stays (huggingface/skills#215, 2026-07)
         return EmptyResult()
-
-    # --- tags of whatever is hosted
 
     def add_tags(self) -> ActionResult:
         arn = self._get_param("ResourceArn")

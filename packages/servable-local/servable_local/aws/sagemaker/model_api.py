@@ -20,16 +20,12 @@ from servable_local.aws.sagemaker.transform_job import TransformJob
 
 _MOST_MB = 100
 _MOST_INSTANCES = 100
-# What would be kept here and change nothing.
+# Settings without effect here.
 _WITHOUT_EFFECT = ("DataCaptureConfig", "ExperimentConfig")
-# Observed: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27); us-east-1 takes it.
+# Observed: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27); us-east-1 accepts it.
 _WITHOUT_ZERO = ("eu-west-3",)
 _SERVERLESS_MEMORY_STEP_MB = 1024
 _PUBLISH_SECONDS = (10, 30, 60, 120, 180, 240, 300)
-
-
-class ResourceInUseError(ServiceException):
-    code = "ResourceInUse"
 
 
 def reject_job_limits(request: dict[str, Any]) -> None:
@@ -321,14 +317,15 @@ class ModelApi(SageMakerResponse):
         name = request["TransformJobName"]
         arn = here.build_arn("transform-job", name)
         if name.lower() in here.jobs:
-            raise ResourceInUseError(
+            raise ServiceException(
+                "ResourceInUse",
                 "Job name must be unique within an AWS account and region, and a job with this name "
-                f"already exists ({arn})"
+                f"already exists ({arn})",
             )
         model = here.models.find_definition(request["ModelName"]).request
         self._store_tags(arn, request)
         try:
-            job = TransformJob(request, arn, here.build_job_dependencies(model))
+            job = TransformJob(request, arn, model, here)
         except ValueError as error:
             raise SageMakerError(str(error)) from None
         here.jobs[name.lower()] = job

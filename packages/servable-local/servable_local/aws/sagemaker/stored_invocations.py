@@ -119,7 +119,7 @@ class QueuedInvocation:
     content_type: str
     inference_id: str
     number: str
-    """Unique number, which names the answer."""
+    """Unique number, which names the object with the response."""
 
     @classmethod
     def from_headers(

@@ -45,10 +45,6 @@ class ScalingNotFoundError(ServiceException):
     code = "ObjectNotFoundException"
 
 
-class InvalidNextTokenError(ServiceException):
-    code = "InvalidNextTokenException"
-
-
 class ScalingApi(BaseResponse):
     """The API of scaling. `scalings` and `hostings` are set when the server is built."""
 
@@ -100,7 +96,7 @@ class ScalingApi(BaseResponse):
                 )
             if registered is None:
                 target = ScaledTarget(key[1], key[2], low, high, service=key[0])
-                # The service-linked role, which AWS takes where none is named.
+                # The service-linked role, which is AWS's default.
                 name = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
                 path = f"aws-service-role/sagemaker.{SERVICE}.amazonaws.com/{name}"
                 registered = here.add_target(
@@ -211,7 +207,7 @@ class ScalingApi(BaseResponse):
         key = parse_key(request)
         registered, name = self._require_target(key), request["ScheduledActionName"]
         before = registered.actions.get(name, {})
-        # Left out, an old start or end is deleted, and all else stays.
+        # An omitted StartTime or EndTime is deleted; other omitted settings stay.
         previous = {k: v for k, v in before.items() if k not in ("StartTime", "EndTime")}
         now = self.regional_service.now()
         where = f"arn:aws:autoscaling:{self.region}:{self.current_account}:scheduledAction"
@@ -259,7 +255,7 @@ class ScalingApi(BaseResponse):
         return _build_page("ScalingActivities", shown, request)
 
     def list_tags_for_resource(self) -> ActionResult:
-        return ActionResult({"Tags": {}})  # tags of targets are not kept
+        return ActionResult({"Tags": {}})  # tags of targets aren't stored
 
 
 def _is_requested(key: Key, request: Mapping[str, Any]) -> bool:
@@ -269,7 +265,8 @@ def _is_requested(key: Key, request: Mapping[str, Any]) -> bool:
 def _build_page(name: str, shown: list[dict[str, Any]], request: Mapping[str, Any]) -> ActionResult:
     token = request.get("NextToken") or "0"
     if not (token.isascii() and token.isdigit()):
-        raise InvalidNextTokenError("NextToken is invalid; pass the one of the previous page.")
+        problem = "NextToken is invalid; pass the one of the previous page."
+        raise ServiceException("InvalidNextTokenException", problem)
     first = int(token)
     last = first + int(request.get("MaxResults") or _PAGE)
     more = {"NextToken": str(last)} if last < len(shown) else {}

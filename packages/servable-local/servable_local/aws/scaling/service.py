@@ -186,7 +186,7 @@ class RegionalScaling:
             return
         try:
             if component is not None:
-                component.scale(decision.desired)
+                component.update(None, decision.desired)
             elif hosted is not None:
                 hosted[0].scale({hosted[1].name: decision.desired})
         except SageMakerError as error:

@@ -40,7 +40,7 @@ class Steps:
     wait: Callable[[float, Stopped], None]
     """Ends when so many seconds of the clock have passed."""
     pause: Callable[[float, Stopped], None]
-    """Waits before another try; not at all on a clock that stands still."""
+    """Waits before a retry, except on a clock that stands still."""
     stopped: Stopped
     """Whether the execution, or the Parallel state around this branch, is over."""
 

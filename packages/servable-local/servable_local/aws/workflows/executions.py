@@ -51,17 +51,9 @@ _METRICS = {
     "ABORTED": "ExecutionsAborted",
 }
 _LOOK_SECONDS = 0.05
-# Executions that ended are kept for so long: https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
+# How long ended executions are kept: https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
 # (execution history retention time, 2026-11-28)
 _KEPT = timedelta(days=90)
-
-
-class InvalidDefinitionError(ServiceException):
-    code = "InvalidDefinition"
-
-
-class TypeNotSupportedError(ServiceException):
-    code = "StateMachineTypeNotSupported"
 
 
 class _Run:
@@ -247,14 +239,14 @@ class StateMachinesApi(StepFunctionResponse):
 
     def _check_definition(self) -> None:
         if self._get_param("type") == "EXPRESS":
-            raise TypeNotSupportedError("the local AWS doesn't emulate EXPRESS state machines")
+            problem = "the local AWS doesn't emulate EXPRESS state machines"
+            raise ServiceException("StateMachineTypeNotSupported", problem)
         if definition := self._get_param("definition"):
             try:
                 Definition(definition, RESOURCES)
             except (ValueError, KeyError, TypeError, NotImplementedError) as error:
-                raise InvalidDefinitionError(
-                    f"Invalid State Machine Definition: '{error}'"
-                ) from None
+                problem = f"Invalid State Machine Definition: '{error}'"
+                raise ServiceException("InvalidDefinition", problem) from None
 
     def create_state_machine(self) -> ActionResult:
         self._check_definition()

@@ -1,23 +1,13 @@
-"""Errors of the emulated services, responses to callers who are denied access, and the CBOR protocol.
-
-Upstream (moto 5.2.5): requests in CBOR get responses in XML.
-Source: https://smithy.io/2.0/additional-specs/protocols/smithy-rpc-v2.html; botocore's CBOR and its models.
-"""
+"""Errors of the emulated services, and responses to requests that are rejected or that fail."""
 
 import enum
-import io
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 from xml.sax.saxutils import escape
 
-from botocore import parsers, serialize
 from moto.core.exceptions import ServiceException
 
-from servable_local.aws.loopback import load_service_model
 from servable_local.aws.signed_request import ReceivedRequest
 
 
@@ -51,84 +41,6 @@ class InvalidParameterValueError(ServiceException):
 
 class ResourceNotFoundError(ServiceException):
     code = "ResourceNotFound"
-
-
-_PROTOCOL = "rpc-v2-cbor"
-_PATH = re.compile(r"/service/(\w+)/operation/(\w+)")
-_CBOR_HEADERS = {"Content-Type": "application/cbor", "smithy-protocol": _PROTOCOL}
-_READER: Any = parsers.RpcV2CBORParser()
-_WRITER: Any = serialize.RpcV2CBORSerializer()
-_Environ = dict[str, Any]
-_Application = Callable[[_Environ, Callable[..., Any]], Iterable[bytes]]
-
-
-def is_cbor(request: ReceivedRequest) -> bool:
-    """Return whether a request is in CBOR."""
-    return request.find_header("smithy-protocol") == _PROTOCOL
-
-
-def _write_cbor_error(code: str, message: str | None) -> bytes:
-    """Return the body of an error response in CBOR."""
-    body = bytearray(b"\xa2" if message else b"\xa1")  # a map of two entries, or of one
-    for text in ("__type", code, *(("message", message) if message else ())):
-        _WRITER._serialize_type_string(body, text, None, None)
-    return bytes(body)
-
-
-def respond_in_cbor(
-    environ: _Environ, start_response: Callable[..., Any], application: _Application
-) -> Iterable[bytes]:
-    """Call `application` with the request in JSON, and return its response in CBOR."""
-    model = load_service_model("cloudwatch")
-    named = _PATH.fullmatch(environ["PATH_INFO"])
-    target, operation = named.groups() if named else ("", "")
-    if target != model.metadata["targetPrefix"] or operation not in model.operation_names:
-        message = f"{environ['PATH_INFO']}: only CloudWatch's operations are supported in CBOR"
-        start_response("501 Not Implemented", [*_CBOR_HEADERS.items()])
-        return [_write_cbor_error("NotImplemented", message)]
-    try:
-        content = environ["wsgi.input"].read()
-        stream = _READER.get_peekable_stream_from_bytes(content)
-        given = _READER.parse_data_item(stream) if content else {}
-    except (parsers.ResponseParserError, MemoryError, ValueError) as wrong:
-        start_response("400 Bad Request", [*_CBOR_HEADERS.items()])
-        return [_write_cbor_error("SerializationException", f"the body isn't CBOR: {wrong}")]
-    body = json.dumps(given, default=datetime.timestamp).encode()
-    asked = {
-        "PATH_INFO": "/",
-        "RAW_URI": "/",
-        "REQUEST_URI": "/",
-        "CONTENT_TYPE": "application/x-amz-json-1.0",
-        "CONTENT_LENGTH": str(len(body)),
-        "HTTP_X_AMZ_TARGET": f"{target}.{operation}",
-        "wsgi.input": io.BytesIO(body),
-    }
-    held: list[Any] = []
-    parts = application(environ | asked, lambda *begun: held.append(begun))
-    status, headers = held[-1][:2]
-    answer: dict[str, Any] = {
-        "status_code": int(status[:3]),
-        "headers": {},
-        "body": b"".join(parts),
-    }
-    shape = model.operation_model(operation).output_shape
-    parsed = parsers.create_parser("json").parse(answer, shape)
-    if "Error" in parsed:
-        said = json.loads(answer["body"])
-        sent = _write_cbor_error(said["__type"], said.get("message"))
-    else:
-        written = bytearray()
-        parsed.pop("ResponseMetadata", None)
-        if shape:
-            _WRITER._serialize_data_item(written, parsed, shape)
-        if operation == "DescribeAlarms":  # AWS adds an empty list that isn't in the model
-            written[0] += 1
-            _WRITER._serialize_type_string(written, "LogAlarms", None, None)
-            written += b"\x80"
-        sent = bytes(written) or b"\xa0"  # an empty map
-    kept = [pair for pair in headers if pair[0].lower() not in ("content-type", "content-length")]
-    start_response(status, [*kept, *_CBOR_HEADERS.items(), ("Content-Length", str(len(sent)))])
-    return [sent]
 
 
 class Reason(enum.Enum):
@@ -183,8 +95,6 @@ def build_rejection(request: ReceivedRequest, error: AccessError) -> ErrorRespon
     No AWS client retries a 403 by itself.
     """
     s3, xml, in_json = error.reason.value
-    if is_cbor(request):
-        return ErrorResponse(_CBOR_HEADERS, _write_cbor_error(in_json, str(error)))
     codes = {"s3": s3, "xml": xml, "json": in_json, "ec2": "AuthFailure"}
     return _build_error(request, request.find_header("content-type") or "", codes, str(error))
 

@@ -9,7 +9,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -32,8 +31,6 @@ from servable_local.aws.errors import (
     Reason,
     build_failure,
     build_rejection,
-    is_cbor,
-    respond_in_cbor,
 )
 from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH, SERVICE
 from servable_local.aws.sagemaker.hosting import RegionalHosting
@@ -223,10 +220,6 @@ class RequestRouter:
             start_response(status, [("Content-Type", "application/json")])
             return [json.dumps(result).encode()]
         _pass_verified(environ, request, verified)
-        if is_cbor(request):
-            return respond_in_cbor(
-                environ, start_response, partial(self._call_application, request)
-            )
         return self._call_application(request, environ, start_response)
 
     def _call_application(

@@ -32,7 +32,7 @@ from servable_scaling.alarms.query import (
     parse_queries,
 )
 
-# Namespaces of error names in JSON and CBOR.
+# Namespaces of error names in JSON.
 _CHECKS, _SHAPES = "com.amazon.coral.validate", "com.amazonaws.cloudwatch.v2010_08_01"
 _AWS_NAMESPACE = "AWS/"
 _DASHBOARD_NAME = re.compile(r"[a-zA-Z0-9_-]+")

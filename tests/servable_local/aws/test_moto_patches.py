@@ -248,13 +248,10 @@ def test_a_checksum_is_that_of_all_bytes() -> None:
     for encoded in (True, False):
         sums = [s3._compute_checksum(body, "SHA256", encoded) for body in (content, b"abc")]
         assert sums[0] == sums[1]
-    given = upload(b"123456789", algorithm="CRC64NVME")
-    assert s3._complete_upload(given, numbered(given))[2] == ("FULL_OBJECT", "rosUhgp5mIg=", 1)
 
 
-def test_a_slow_checksum_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3, "SLOWLY_SUMMED_BYTES", 2)
-    monkeypatch.setattr(s3, "find_fast_crc", lambda algorithm: None)
+def test_without_its_package_a_checksum_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3, "find_crc", lambda algorithm: None)
     given = upload(b"abc", algorithm="CRC64NVME")
     assert s3._complete_upload(given, numbered(given))[2] is None
 

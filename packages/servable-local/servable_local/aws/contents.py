@@ -38,34 +38,11 @@ class Sum(Protocol):
 
 # Continues a checksum: the next bytes, and the checksum so far.
 _Step = Callable[[bytes, int], int]
-# Algorithm -> reflected polynomial, and length of the checksum in bytes.
-_POLYNOMIALS = {"CRC32C": (0x82F63B78, 4), "CRC64NVME": (0x9A6C9329AC4BC9B5, 8)}
-# Without their packages these sums take 0.1 us a byte; longer contents get none.
-SLOWLY_SUMMED_BYTES = 16 << 20
 
 
 @cache
-def _build_python_crc(polynomial: int, length: int) -> _Step:
-    """Build a table-driven CRC in Python, for use if no package provides it."""
-    table = []
-    for index in range(256):
-        for _ in range(8):
-            index = index >> 1 ^ (polynomial if index & 1 else 0)
-        table.append(index)
-    inverse = (1 << 8 * length) - 1
-
-    def update_crc(part: bytes, total: int) -> int:
-        total ^= inverse
-        for byte in part:
-            total = total >> 8 ^ table[(total ^ byte) & 255]
-        return total ^ inverse
-
-    return update_crc
-
-
-@cache
-def find_fast_crc(algorithm: str) -> _Step | None:
-    """Return the CRC function of a package written in C, or None if it isn't installed."""
+def find_crc(algorithm: str) -> _Step | None:
+    """Return a CRC function, or None if its package isn't installed."""
     if algorithm == "CRC32":
         return binascii.crc32
     package, name = {"CRC32C": ("crc32c", "crc32c")}.get(
@@ -79,8 +56,9 @@ def find_fast_crc(algorithm: str) -> _Step | None:
 
 class _Crc:
     def __init__(self, algorithm: str) -> None:
-        polynomial, self._bytes = _POLYNOMIALS.get(algorithm, (0, 4))
-        self._step = find_fast_crc(algorithm) or _build_python_crc(polynomial, self._bytes)
+        found = find_crc(algorithm)
+        self._step = found or binascii.crc32  # as moto does without the package
+        self._bytes = 8 if found and algorithm == "CRC64NVME" else 4
         self._sum = 0
 
     def update(self, part: bytes, /) -> None:
@@ -217,14 +195,14 @@ def receive_object(
 
     After an error, the rest of the body is read, because a client that still sends would miss
     the response, and what was written is deleted. MD5, SHA256, and the checksums that the
-    request's headers specify are computed meanwhile; slow ones are computed when needed.
+    request's headers specify are computed meanwhile.
     """
     named = request.find_header("x-amz-sdk-checksum-algorithm")
     prefix = "x-amz-checksum-"
     specified = {named.upper()} if named else set()
     specified |= {name.removeprefix(prefix).upper() for name in request.names if prefix in name}
-    quick = {"SHA1", *filter(find_fast_crc, ("CRC32", "CRC32C", "CRC64NVME"))}
-    sums = {name: create_sum(name) for name in {"MD5", "SHA256"} | specified & quick}
+    known = {"SHA1", "CRC32", "CRC32C", "CRC64NVME"}
+    sums = {name: create_sum(name) for name in {"MD5", "SHA256"} | specified & known}
     file, done = StoredFile(folder), 0
     try:
         with file.path.open("wb") as target:

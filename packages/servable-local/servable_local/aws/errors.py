@@ -96,20 +96,17 @@ def build_rejection(request: ReceivedRequest, error: AccessError) -> ErrorRespon
     """
     s3, xml, in_json = error.reason.value
     codes = {"s3": s3, "xml": xml, "json": in_json, "ec2": "AuthFailure"}
-    return _build_error(request, request.find_header("content-type") or "", codes, str(error))
+    return _build_error(request, codes, str(error))
 
 
-def build_failure(request: ReceivedRequest, content_type: str, text: str) -> ErrorResponse:
+def build_failure(request: ReceivedRequest, text: str) -> ErrorResponse:
     """Return the response to a request that the local AWS doesn't support, or fails on."""
-    codes = dict.fromkeys((*_FRAMES, "json"), "NotImplemented")
-    return _build_error(request, content_type, codes, text)
+    return _build_error(request, dict.fromkeys((*_FRAMES, "json"), "NotImplemented"), text)
 
 
-def _build_error(
-    request: ReceivedRequest, content_type: str, codes: Mapping[str, str], text: str
-) -> ErrorResponse:
+def _build_error(request: ReceivedRequest, codes: Mapping[str, str], text: str) -> ErrorResponse:
     """Return an error in the format of the request's service. `codes`: the code by format."""
-    service = request.claimed_service
+    service, content_type = request.claimed_service, request.find_header("content-type") or ""
     if "json" in content_type or request.find_header("x-amz-target"):
         kind = "json"
     elif content_type.startswith("application/x-www-form-urlencoded"):

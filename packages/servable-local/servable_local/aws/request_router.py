@@ -240,7 +240,7 @@ class RequestRouter:
                 traceback.print_exc()
             operation = environ.get("HTTP_X_AMZ_TARGET") or environ.get("PATH_INFO", "")
             text = f"the local AWS failed on {operation}: {type(error).__name__}: {error}"
-            failure = build_failure(request, environ.get("CONTENT_TYPE", ""), text)
+            failure = build_failure(request, text)
             # Not a 500, which AWS clients retry for up to 50 s.
             start_response("501 Not Implemented", [*failure.headers.items()], sys.exc_info())
             return [failure.body]

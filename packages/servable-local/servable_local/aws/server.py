@@ -178,10 +178,8 @@ class Server:
         )
 
     def _create_scaling(self, aws: Loopback) -> RegionalScaling:
-        of = (aws.account, aws.region)
-        return RegionalScaling(
-            aws, self.hostings.find_service(*of), self._cloudwatches.find_service(*of)
-        )
+        hosting = self.hostings.find_service(aws.account, aws.region)
+        return RegionalScaling(aws, hosting, hosting.cloudwatch)
 
     def _run_tick(self, at: datetime) -> None:
         # In this order, alarms use the metrics of the minute that ended, updates and scaling use the alarms,

@@ -146,9 +146,7 @@ class BoundTemplate(Evaluator):
         try:
             conditions = template.get("Conditions") or {}
             waits_for = {name: _find_conditions(value) for name, value in conditions.items()}
-            for missing in sorted(
-                {n for names in waits_for.values() for n in names} - {*conditions}
-            ):
+            for missing in sorted(set().union(*waits_for.values()) - {*conditions}):
                 raise TemplateError(
                     f"Template format error: Unresolved condition dependency {missing} in the Conditions "
                     "block of the template"
@@ -276,9 +274,8 @@ class BoundTemplate(Evaluator):
                 "in the Resources block of the template"
             )
         outputs = [o for o in (self.template.get("Outputs") or {}).values() if self._is_active(o)]
-        if unknown := self._list_unknown(
-            {*find_references(self._select_branches([o["Value"] for o in outputs]))}
-        ):
+        values = self._select_branches([output["Value"] for output in outputs])
+        if unknown := self._list_unknown({*find_references(values)}):
             raise ValidationError(
                 f"Unresolved resource dependencies [{unknown}] in the Outputs block of the template"
             )
@@ -297,9 +294,8 @@ class BoundTemplate(Evaluator):
             return value
         branches = value.get("Fn::If")
         if isinstance(branches, list) and len(branches) == 3 and branches[0] in self.conditions:
-            return self._select_branches(
-                branches[1] if self.conditions[branches[0]] else branches[2]
-            )
+            name, true, false = branches
+            return self._select_branches(true if self.conditions[name] else false)
         return {key: self._select_branches(item) for key, item in value.items()}
 
 

@@ -198,9 +198,8 @@ def _plan_possible_change(
 def _list_referring_properties(stack: Stack, logical_id: str) -> list[str]:
     """Return the properties of a deployed resource whose values come from other resources."""
     declared = (stack.template.get("Resources") or {}).get(logical_id, {}).get("Properties") or {}
-    return [
-        name for name, value in declared.items() if _find_referenced_names(value, stack.resources)
-    ]
+    properties = declared.items()
+    return [name for name, value in properties if _find_referenced_names(value, stack.resources)]
 
 
 def _list_details(

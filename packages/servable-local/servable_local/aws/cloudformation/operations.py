@@ -268,9 +268,8 @@ class CloudFormation:
         """Bind a template to a stack. Raises `ValidationError` before anything is created."""
         template = parse_template(text)
         values = resolve_parameters(template, parameters, self.aws)
-        return BoundTemplate(
-            stack, template, values, self.list_exports(), DynamicReferences(self.aws)
-        )
+        stored = DynamicReferences(self.aws)
+        return BoundTemplate(stack, template, values, self.list_exports(), stored)
 
     def check_role(self, arn: str) -> None:
         """Raise `ValidationError` if the role's own policy doesn't let CloudFormation assume it."""

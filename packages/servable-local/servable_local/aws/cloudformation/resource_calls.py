@@ -184,11 +184,9 @@ class ResourceCalls:
         detailed events. `retained`: names of resources that aren't deleted.
         """
         by_name = {resource.logical_id: resource for resource in resources}
-        order = compute_creation_order(
-            {name: set(resource.depends_on) & set(by_name) for name, resource in by_name.items()}
-        )
+        waits_for = {name: set(each.depends_on) & set(by_name) for name, each in by_name.items()}
         gone = []
-        for name in reversed(order):
+        for name in reversed(compute_creation_order(waits_for)):
             resource = by_name[name]
             event = functools.partial(self._record_event, resource, bare=cleanup)
             # RetainExceptOnCreate does not retain what is deleted because its own creation is rolled back.

@@ -74,13 +74,6 @@ class Alarm:
         """Return the actions of all states."""
         return [action for kind in ACTIONS.values() for action in self.request.get(kind, [])]
 
-    def configure(self, request: dict[str, Any], at: datetime) -> None:
-        """Replace the alarm's request. Its state stays, as on AWS."""
-        self.request, self.configured = request, at
-        self.add_history_item(
-            at, "ConfigurationUpdate", f'Alarm "{self.name}" updated', {"type": "Update"}
-        )
-
     def change_state(self, state: State, reason: str, reason_data: str, at: datetime) -> State:
         """Change the state and return the previous one."""
         before = self.state
@@ -273,10 +266,8 @@ class AlarmRegister:
         with self._lock:
             alarm = self._alarms.get(name)
             if isinstance(rule, AlarmRule):
-                unknown = sorted(
-                    name for name in rule.names if _parse_name(name) not in self._alarms
-                )
-                if unknown:
+                children = sorted(rule.names)
+                if unknown := [each for each in children if _parse_name(each) not in self._alarms]:
                     raise ValueError(
                         "Could not save the composite alarm as alarms "
                         f"[{', '.join(unknown)}] in the alarm rule do not exist"
@@ -284,14 +275,15 @@ class AlarmRegister:
             if alarm is not None and alarm.kind != kind:
                 raise ValueError(f"{name} is already the name of a {alarm.kind}.")
             self._rules[name] = rule
-            if alarm is not None:
-                alarm.configure(request, at)
+            verb = "Update" if alarm else "Create"
+            item = ("ConfigurationUpdate", f'Alarm "{name}" {verb.lower()}d', {"type": verb})
+            if alarm is not None:  # as on AWS, its state stays
+                alarm.request, alarm.configured = request, at
+                alarm.add_history_item(at, *item)
                 return
             arn = f"arn:aws:cloudwatch:{self._aws.region}:{self._aws.account}:alarm:{name}"
             alarm = Alarm(kind, name, arn, request, at, tags=tags)
-            alarm.add_history_item(
-                at, "ConfigurationUpdate", f'Alarm "{name}" created', {"type": "Create"}
-            )
+            alarm.add_history_item(at, *item)
             self._alarms[name] = alarm
             if kind == "CompositeAlarm":
                 self._evaluate_composites(at)
@@ -350,9 +342,8 @@ class AlarmRegister:
                 assert isinstance(rule, AlarmRule)
                 state: State = "ALARM" if rule.is_met(self._find_state) else "OK"
                 with self._lock:
-                    self._change_state(
-                        alarm, state, *self._explain_composite(alarm, rule, state), at
-                    )
+                    reason, data = self._explain_composite(alarm, rule, state)
+                    self._change_state(alarm, state, reason, data, at)
 
     def _explain_composite(
         self, composite: Alarm, rule: AlarmRule, state: State

@@ -150,14 +150,13 @@ class EventsRule(ResourceType):
         if "EventPattern" in rule:
             rule["EventPattern"] = json.dumps(rule["EventPattern"])
         logical.call("events", "PutRule", {**rule, "Name": physical})
-        targets, ids = new.get("Targets", []), _list_target_ids(new)
-        if gone := [target for target in _list_target_ids(old) if target not in ids]:
-            logical.client("events").remove_targets(
-                Rule=physical, Ids=gone, **_build_bus_argument(new)
-            )
+        bus, targets = _build_bus_argument(new), new.get("Targets", [])
+        if gone := [
+            target for target in _list_target_ids(old) if target not in _list_target_ids(new)
+        ]:
+            logical.client("events").remove_targets(Rule=physical, Ids=gone, **bus)
         if targets:
-            arguments = {"Rule": physical, "Targets": targets, **_build_bus_argument(new)}
-            logical.call("events", "PutTargets", arguments)
+            logical.call("events", "PutTargets", {"Rule": physical, "Targets": targets, **bus})
         return Physical(physical, {"Arn": logical.build_arn("events", f"rule/{physical}")})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:

@@ -115,9 +115,8 @@ class SageMakerModel(ResourceType):
 
     def import_existing(self, identifier: Mapping[str, str], logical: Logical) -> Physical:
         arn = identifier[f"{self.kind}Arn"]
-        return self._build_physical(
-            arn, self._call_operation("Describe", arn, logical)[f"{self.kind}Name"]
-        )
+        description = self._call_operation("Describe", arn, logical)
+        return self._build_physical(arn, description[f"{self.kind}Name"])
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         arn = {"ResourceArn": physical}

@@ -39,9 +39,8 @@ class LambdaFunction(ResourceType):
         return Physical(name, {"Arn": answer["FunctionArn"]})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        answer = logical.call(
-            "lambda", "UpdateFunctionConfiguration", _build_configuration(new, physical)
-        )
+        configuration = _build_configuration(new, physical)
+        answer = logical.call("lambda", "UpdateFunctionConfiguration", configuration)
         if old.get("Code") != new.get("Code"):
             code = {**_build_code(new), "FunctionName": physical}
             logical.call("lambda", "UpdateFunctionCode", code)
@@ -122,10 +121,8 @@ class StateMachine(ResourceType):
     )
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        name, tags = (
-            self.choose_name(properties, logical),
-            _convert_tags(properties.get("Tags", [])),
-        )
+        name = self.choose_name(properties, logical)
+        tags = _convert_tags(properties.get("Tags", []))
         given = {**_build_arguments(properties), "name": name, "tags": tags}
         arn = logical.call("stepfunctions", "CreateStateMachine", given)["stateMachineArn"]
         return Physical(arn, {"Arn": arn, "Name": name})

@@ -207,9 +207,8 @@ class FleetLauncher:
         started: list[HostedVariant] = []
         failures: list[str] = []
         with ThreadPoolExecutor(max_workers=max(1, len(specifications))) as pool:
-            for future in [
-                pool.submit(self._start_variant, spec, archives) for spec in specifications
-            ]:
+            starts = [pool.submit(self._start_variant, spec, archives) for spec in specifications]
+            for future in starts:
                 try:
                     started.append(future.result())
                 except Exception as error:
@@ -238,9 +237,8 @@ class FleetLauncher:
         model = self.model(model_name)
         if model is None:
             raise VariantStartError(f'Could not find model "{model_name}".')
-        served = self.prepare_model(
-            model.get("Containers") or [model["PrimaryContainer"]], name, archives, specification
-        )
+        containers = model.get("Containers") or [model["PrimaryContainer"]]
+        served = self.prepare_model(containers, name, archives, specification)
         running = served.start()
         # Models are loaded into one container; a serverless variant has no instances.
         single = served.many or "ServerlessConfig" in specification
@@ -289,15 +287,14 @@ class FleetLauncher:
         path = None
         if self.most_containers and url is not None and not many:
             path = fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
-        variables = parse_image_version(container.get("Image", "")) | container.get(
-            "Environment", {}
-        )
-        variables |= {MULTI_MODEL: "true"} if many else {}  # set by SageMaker, by no template
+        image = container.get("Image", "")
+        variables = parse_image_version(image) | container.get("Environment", {})
+        variables |= {MULTI_MODEL: "true"} if many else {}  # SageMaker itself sets it
         ready_timeout_seconds = float(
             startup.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
         start = partial(self._start_container, path, variables, ready_timeout_seconds, name)
-        return StartableModel(container.get("Image", ""), url, many, start)
+        return StartableModel(image, url, many, start)
 
     def _start_container(
         self,
@@ -321,9 +318,8 @@ def _create_component_variant(
     specification: Mapping[str, Any], types: tuple[str, ...], shortage: Shortage
 ) -> HostedVariant:
     """Create a variant for inference components: counted instances with room for copies."""
-    instances = VariantInstances(
-        [], 0, lambda: Container(NoProcess), types, shortage, most_containers=0
-    )
+    start = partial(Container, NoProcess)
+    instances = VariantInstances([], 0, start, types, shortage, most_containers=0)
     instances.retain(int(specification.get("InitialInstanceCount", 1)))
     return HostedVariant(
         name=specification["VariantName"],

@@ -160,9 +160,8 @@ class RegionalHosting:
 
     def send_endpoint_event(self, endpoint: HostedEndpoint, kind: str) -> None:
         """Send an event with an endpoint's new state to EventBridge."""
-        self._send_event(
-            kind, endpoint.arn, build_event_detail(endpoint, self.tags.get(endpoint.arn, {}))
-        )
+        detail = build_event_detail(endpoint, self.tags.get(endpoint.arn, {}))
+        self._send_event(kind, endpoint.arn, detail)
 
     def send_package_event(self, arn: str) -> None:
         """Send an event with a model package to EventBridge. Its times are text.

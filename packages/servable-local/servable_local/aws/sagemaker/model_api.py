@@ -197,7 +197,7 @@ class ModelApi(SageMakerResponse):
     hostings: ClassVar[Regions[RegionalHosting]]
 
     @property
-    def regional_service(self) -> RegionalHosting:
+    def hosting(self) -> RegionalHosting:
         return self.hostings.find_service(self.current_account, self.region)
 
     def _read_request(self) -> dict[str, Any]:
@@ -210,12 +210,10 @@ class ModelApi(SageMakerResponse):
         return SageMakerError(format_violations(problems)) if problems else None
 
     def _store_tags(self, arn: str, request: dict[str, Any]) -> None:
-        self.regional_service.tags[arn] = {
-            tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])
-        }
+        self.hosting.tags[arn] = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])}
 
     def create_model(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.hosting
         name = request["ModelName"]
         here.models.check_new(name)
         containers = request.get("Containers") or [request.get("PrimaryContainer")]
@@ -234,7 +232,7 @@ class ModelApi(SageMakerResponse):
         return arn
 
     def _remove_definition(self, definitions: Definitions, name: str) -> ActionResult:
-        self.regional_service.tags.pop(definitions.remove(name).arn, None)
+        self.hosting.tags.pop(definitions.remove(name).arn, None)
         return EmptyResult()
 
     def _check_role(self, arn: str | None) -> None:
@@ -244,7 +242,7 @@ class ModelApi(SageMakerResponse):
         )
         try:
             name = (arn or "").rsplit("/", 1)[-1]
-            role = self.regional_service.aws.client("iam").get_role(RoleName=name)["Role"]
+            role = self.hosting.aws.client("iam").get_role(RoleName=name)["Role"]
         except (ClientError, ValueError):
             raise SageMakerError(refusal) from None
         trust = role["AssumeRolePolicyDocument"]
@@ -252,16 +250,15 @@ class ModelApi(SageMakerResponse):
             raise SageMakerError(refusal)
 
     def describe_model(self) -> ActionResult:
-        return ActionResult(
-            self.regional_service.models.find_definition(self._get_param("ModelName")).describe()
-        )
+        model = self.hosting.models.find_definition(self._get_param("ModelName"))
+        return ActionResult(model.describe())
 
     def list_models(self) -> ActionResult:
-        summaries = self.regional_service.models.list_summaries()
+        summaries = self.hosting.models.list_summaries()
         return ActionResult(list_page(self._read_request(), "Model", summaries, "Models"))
 
     def delete_model(self) -> ActionResult:
-        return self._remove_definition(self.regional_service.models, self._get_param("ModelName"))
+        return self._remove_definition(self.hosting.models, self._get_param("ModelName"))
 
     def create_model_package(self) -> ActionResult:
         return self._send_package_event(super().create_model_package())
@@ -271,11 +268,11 @@ class ModelApi(SageMakerResponse):
 
     def _send_package_event(self, answer: Any) -> ActionResult:
         """Send an event of the model package, and return the response."""
-        self.regional_service.send_package_event(answer.result["ModelPackageArn"])
+        self.hosting.send_package_event(answer.result["ModelPackageArn"])
         return ActionResult(answer.result)
 
     def create_endpoint_config(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.hosting
         name = request["EndpointConfigName"]
         here.configs.check_new(name)
         names = [variant["VariantName"] for variant in request["ProductionVariants"]]
@@ -291,28 +288,23 @@ class ModelApi(SageMakerResponse):
         if "ExecutionRoleArn" in request:
             self._check_role(request["ExecutionRoleArn"])
         reject_frequency(request)
-        return ActionResult(
-            {"EndpointConfigArn": self._add_definition(here.configs, name, request)}
-        )
+        arn = self._add_definition(here.configs, name, request)
+        return ActionResult({"EndpointConfigArn": arn})
 
     def describe_endpoint_config(self) -> ActionResult:
-        config = self.regional_service.configs.find_definition(
-            self._get_param("EndpointConfigName")
-        )
+        config = self.hosting.configs.find_definition(self._get_param("EndpointConfigName"))
         return ActionResult(config.describe())
 
     def list_endpoint_configs(self) -> ActionResult:
-        summaries = self.regional_service.configs.list_summaries()
+        summaries = self.hosting.configs.list_summaries()
         page = list_page(self._read_request(), "EndpointConfig", summaries, "EndpointConfigs")
         return ActionResult(page)
 
     def delete_endpoint_config(self) -> ActionResult:
-        return self._remove_definition(
-            self.regional_service.configs, self._get_param("EndpointConfigName")
-        )
+        return self._remove_definition(self.hosting.configs, self._get_param("EndpointConfigName"))
 
     def create_transform_job(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.hosting
         reject_job_limits(request)
         name = request["TransformJobName"]
         arn = here.build_arn("transform-job", name)
@@ -333,7 +325,7 @@ class ModelApi(SageMakerResponse):
         return ActionResult({"TransformJobArn": arn})
 
     def _find_job(self) -> TransformJob:
-        job = self.regional_service.jobs.get(self._get_param("TransformJobName").lower())
+        job = self.hosting.jobs.get(self._get_param("TransformJobName").lower())
         if job is None:
             raise SageMakerError("Requested resource not found.")
         return job
@@ -346,6 +338,6 @@ class ModelApi(SageMakerResponse):
         return EmptyResult()
 
     def list_transform_jobs(self) -> ActionResult:
-        summaries = [_summarize_job(job) for job in list(self.regional_service.jobs.values())]
+        summaries = [_summarize_job(job) for job in list(self.hosting.jobs.values())]
         page = list_page(self._read_request(), "TransformJob", summaries, "TransformJobSummaries")
         return ActionResult(page)

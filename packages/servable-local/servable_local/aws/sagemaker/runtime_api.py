@@ -121,11 +121,11 @@ class RuntimeApi(BaseResponse):
         self.allow_request_decompression = False
 
     @property
-    def regional_service(self) -> RegionalHosting:
+    def hosting(self) -> RegionalHosting:
         return self.hostings.find_service(self.current_account, self.region)
 
     def invoke_endpoint(self) -> TYPE_RESPONSE:
-        here = self.regional_service
+        here = self.hosting
         received = here.clock.measure_seconds()
         body: bytes = self.raw_body
         name = unquote(self.path.split("/")[2])
@@ -182,7 +182,7 @@ class RuntimeApi(BaseResponse):
         return 200, shown, answer
 
     def invoke_endpoint_async(self) -> TYPE_RESPONSE:
-        here = self.regional_service
+        here = self.hosting
         name, inline = unquote(self.path.split("/")[2]), bytes(self.raw_body)
         problems = list_violated_limits(
             self.headers,

@@ -5,6 +5,7 @@ SageMaker's guide, API_CreateTransformJob.html (2026-11-27). Which requests AWS 
 documented: here those without a response and those with a 5xx response.
 """
 
+import functools
 import io
 import json
 import sys
@@ -211,17 +212,18 @@ class TransformJob:
         if len(containers) != 1 or url is None or container.get("Mode") == "MultiModel":
             raise VariantStartError(_ONLY)
         archive = fetch_model_data(url, aws, folder / "model.tar.gz")
-        variables = parse_image_version(container.get("Image", "")) | container.get(
-            "Environment", {}
-        )
+        variables = parse_image_version(container.get("Image", ""))
+        variables |= container.get("Environment", {})
         variables |= batch_variables(self.request) | self.request.get("Environment", {})
-        log = self._hosting.folder / f"{self.name}.log"
+        launch = functools.partial(
+            self._hosting.launch,
+            archive,
+            variables,
+            ready_timeout_seconds=READY_SECONDS,
+            log=self._hosting.folder / f"{self.name}.log",
+        )
         for _ in range(count):
-            started = Container(
-                lambda: self._hosting.launch(
-                    archive, variables, ready_timeout_seconds=READY_SECONDS, log=log
-                )
-            )
+            started = Container(launch)
             with self._lock:
                 self._containers.append(started)
             if self._stopping.is_set():

@@ -55,7 +55,7 @@ class ScalingApi(BaseResponse):
         super().__init__(service_name=SERVICE)
 
     @property
-    def regional_service(self) -> RegionalScaling:
+    def scaling(self) -> RegionalScaling:
         return self.scalings.find_service(self.current_account, self.region)
 
     def _read_request(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class ScalingApi(BaseResponse):
         return ScalingValidationError(format_violations(problems)) if problems else None
 
     def _require_target(self, key: Key) -> RegisteredTarget:
-        registered = self.regional_service.targets.get(key)
+        registered = self.scaling.targets.get(key)
         if registered is None:
             raise ScalingNotFoundError(
                 f"No scalable target registered for service namespace: {key[0]}, resource ID: "
@@ -76,7 +76,7 @@ class ScalingApi(BaseResponse):
         return registered
 
     def register_scalable_target(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.scaling
         key = parse_key(request)
         if key[0] == "sagemaker":
             self._check_resource(key)
@@ -91,9 +91,8 @@ class ScalingApi(BaseResponse):
             low = int(least if least is not None else now.minimum if now else 0)
             high = int(most if most is not None else now.maximum if now else 0)
             if low > high:
-                raise ScalingValidationError(
-                    "Maximum capacity cannot be less than minimum capacity"
-                )
+                problem = "Maximum capacity cannot be less than minimum capacity"
+                raise ScalingValidationError(problem)
             if registered is None:
                 target = ScaledTarget(key[1], key[2], low, high, service=key[0])
                 # The service-linked role, which is AWS's default.
@@ -104,9 +103,8 @@ class ScalingApi(BaseResponse):
                 )
             registered.suspended |= request.get("SuspendedState", {})
             registered.role = request.get("RoleARN", registered.role)
-            registered.scaler.register(
-                low, high, SuspendedState.from_properties(registered.suspended)
-            )
+            suspended = SuspendedState.from_properties(registered.suspended)
+            registered.scaler.register(low, high, suspended)
             here.move_inside(key)
         return ActionResult({"ScalableTargetARN": registered.arn})
 
@@ -136,8 +134,8 @@ class ScalingApi(BaseResponse):
     def deregister_scalable_target(self) -> ActionResult:
         key = parse_key(self._read_request())
         self._require_target(key)
-        with self.regional_service.lock:
-            self.regional_service.deregister(key)
+        with self.scaling.lock:
+            self.scaling.deregister(key)
         return ActionResult({})
 
     def describe_scalable_targets(self) -> ActionResult:
@@ -152,13 +150,13 @@ class ScalingApi(BaseResponse):
                 "SuspendedState": {name: target.suspended.get(name, False) for name in _SUSPENDED},
                 "ScalableTargetARN": target.arn,
             }
-            for key, target in self.regional_service.targets.items()
+            for key, target in self.scaling.targets.items()
             if _is_requested(key, request) and key[1] in request.get("ResourceIds", [key[1]])
         ]
         return _build_page("ScalableTargets", shown, request)
 
     def put_scaling_policy(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.scaling
         key = parse_key(request)
         self._require_target(key)
         arn = self._find_policy_arn(key, request["PolicyName"])
@@ -176,7 +174,7 @@ class ScalingApi(BaseResponse):
         return ActionResult({"PolicyARN": arn, "Alarms": own})
 
     def _find_policy_arn(self, key: Key, name: str) -> str | None:
-        for arn, policy in self.regional_service.policies.items():
+        for arn, policy in self.scaling.policies.items():
             if policy.key == key and policy.shown["PolicyName"] == name:
                 return arn
         return None
@@ -188,12 +186,12 @@ class ScalingApi(BaseResponse):
             raise ScalingNotFoundError(
                 f"No scaling policy found for policy name: {request['PolicyName']}"
             )
-        with self.regional_service.lock:
-            self.regional_service.delete_policy(arn)
+        with self.scaling.lock:
+            self.scaling.delete_policy(arn)
         return ActionResult({})
 
     def describe_scaling_policies(self) -> ActionResult:
-        query, here = self._read_request(), self.regional_service
+        query, here = self._read_request(), self.scaling
         shown = [
             {**policy.shown, "Alarms": here.list_alarms(arn)}
             for arn, policy in here.policies.items()
@@ -209,14 +207,14 @@ class ScalingApi(BaseResponse):
         before = registered.actions.get(name, {})
         # An omitted StartTime or EndTime is deleted; other omitted settings stay.
         previous = {k: v for k, v in before.items() if k not in ("StartTime", "EndTime")}
-        now = self.regional_service.now()
+        now = self.scaling.now()
         where = f"arn:aws:autoscaling:{self.region}:{self.current_account}:scheduledAction"
         arn = f"{where}:{uuid.uuid4()}:resource/{key[0]}/{key[1]}:scheduledActionName/{name}"
         action = {"ScheduledActionARN": arn, "CreationTime": now, **previous, **request}
         if "Schedule" not in action:
             raise ScalingValidationError("Schedule is required for a new scheduled action.")
         try:
-            with self.regional_service.lock:
+            with self.scaling.lock:
                 registered.scaler.put_action(ScheduledAction.from_properties(action), now)
         except (ValueError, ZoneInfoNotFoundError) as error:
             raise ScalingValidationError(f"{error}") from None
@@ -235,7 +233,7 @@ class ScalingApi(BaseResponse):
         request = self._read_request()
         shown = [
             action
-            for key, target in self.regional_service.targets.items()
+            for key, target in self.scaling.targets.items()
             for name, action in target.actions.items()
             if _is_requested(key, request) and name in request.get("ScheduledActionNames", [name])
         ]
@@ -245,7 +243,7 @@ class ScalingApi(BaseResponse):
         request = self._read_request()
         shown = [
             activity.describe(number)
-            for number, activity in reversed(self.regional_service.activities)
+            for number, activity in reversed(self.scaling.activities)
             if _is_requested(
                 (activity.target.service, activity.target.resource_id, activity.target.dimension),
                 request,

@@ -273,7 +273,6 @@ class StateMachinesApi(StepFunctionResponse):
         return ActionResult({"stopDate": kept.stop_date})
 
     def delete_state_machine(self) -> ActionResult:
-        self.executions.find_service(self.current_account, self.region).close(
-            self._get_param("stateMachineArn")
-        )
+        here = self.executions.find_service(self.current_account, self.region)
+        here.close(self._get_param("stateMachineArn"))
         return super().delete_state_machine()

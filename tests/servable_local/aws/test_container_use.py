@@ -17,8 +17,6 @@ from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.sagemaker import published_metrics
 from servable_local.aws.sagemaker.container import Container
-from servable_local.aws.sagemaker.fleet import HostedVariant
-from servable_local.aws.sagemaker.instances import VariantInstances
 from servable_local.aws.sagemaker.published_metrics import (
     Invocation,
     Utilisation,
@@ -219,18 +217,6 @@ def test_nothing_to_measure_is_nothing(moments: list[float]) -> None:
         assert utilisation.measure(container) == {}
 
 
-def test_instances_of_pools_are_shared_out_among_the_containers() -> None:
-    class Idle:
-        pid = folder = None
-
-    start: Any = Idle
-    instances = VariantInstances([start(), start()], 3, start, ("a", "b"), most_containers=2)
-    instances.by_type.update(a=2, b=1)
-    variant = HostedVariant("primary", 1.0, "image", instances)
-    assert [types for _, types in variant.measure_utilisation()] == [["a", "b"], ["a"]]
-    assert [variant.choose_instance_type() for _ in range(3)].count(("a", 2)) == 2
-
-
 # --- the container itself
 
 
@@ -342,11 +328,10 @@ def test_what_goes_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_pa
             raise psutil.NoSuchProcess(1)
 
     monkeypatch.setattr(psutil, "Process", lambda pid: Ended())
-    container: Any = SimpleNamespace(pid=1, folder=None)
-    found = Utilisation(_looked=time.monotonic() - 60).measure(container)
-    assert found == {"MemoryUtilization": 0}
-
     (tmp_path / "kept").write_bytes(b"abc")
     listed = [tmp_path / "gone", tmp_path / "kept"]
     monkeypatch.setattr(Path, "rglob", lambda self, pattern: iter(listed))
-    assert published_metrics._compute_size_bytes(tmp_path) == 3
+    container: Any = SimpleNamespace(pid=1, folder=tmp_path)
+    found = Utilisation(_looked=time.monotonic() - 60).measure(container)
+    disk = 300 / psutil.disk_usage(str(tmp_path)).total
+    assert found == {"MemoryUtilization": 0, "DiskUtilization": disk}

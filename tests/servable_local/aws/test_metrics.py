@@ -43,41 +43,11 @@ def test_three_answered_requests_sum_up_to(watched: Watched, name: str, wanted: 
     assert watched.statistic(name, "Sum") == wanted
 
 
-@pytest.mark.parametrize(
-    ("status", "name"),
-    [
-        (400, "Invocation4XXErrors"),
-        (503, "Invocation5XXErrors"),
-        (400, "InvocationModelErrors"),
-        (503, "InvocationModelErrors"),
-    ],
-)
-def test_an_error_is_counted_by_its_kind(
-    watched: Watched, container: StandIn, status: int, name: str
-) -> None:
-    container.status = status
-    watched.ask()
-    assert watched.statistic(name, "Sum") == 1
-
-
-def test_a_broken_connection_is_a_model_error(watched: Watched, container: StandIn) -> None:
-    container.hangs_up = True
-    watched.ask()
-    assert watched.statistic("InvocationModelErrors", "Sum") == 1
-    assert watched.statistic("Invocation5XXErrors", "Sum") == 0
-
-
 def test_the_average_of_errors_is_their_share(watched: Watched, container: StandIn) -> None:
     watched.ask(3)
     container.status = 500
     watched.ask()
     assert watched.statistic("Invocation5XXErrors", "Average") == 0.25
-
-
-def test_model_latency_is_in_microseconds(watched: Watched, container: StandIn) -> None:
-    container.seconds = 5.0
-    watched.ask()
-    assert watched.statistic("ModelLatency", "p99") == 5_000_000
 
 
 def test_what_sagemaker_adds_is_overhead(watched: Watched, container: StandIn) -> None:
@@ -161,13 +131,6 @@ def test_metric_data_takes_math(watched: Watched, container: StandIn) -> None:
         share,
     ]
     assert _data(watched, *queries) == [[25]]
-
-
-def test_nobody_but_aws_publishes_in_its_namespace(watched: Watched) -> None:
-    with pytest.raises(ClientError, match="Namespace"):
-        watched.account.client("cloudwatch").put_metric_data(
-            Namespace="AWS/SageMaker", MetricData=[{"MetricName": "Invocations", "Value": 1}]
-        )
 
 
 NOON = datetime(2026, 11, 23, 12)

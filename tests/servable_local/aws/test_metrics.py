@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from servable_local.aws.cloudwatch.api import convert_to_naive
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.sagemaker.hosting import RegionalHosting
-from servable_local.aws.sagemaker.published_metrics import UTILISATION_NAMESPACE
+from servable_local.aws.sagemaker.published_metrics import UTILIZATION_NAMESPACE
 from servable_scaling.alarms.query import Metric
 from tests.servable_local.aws.container_stand_in import StandIn
 from tests.servable_local.aws.deployed_templates import serving
@@ -234,7 +234,7 @@ OF = {"EndpointName": "ranker", "VariantName": "primary"}
 def published(config: dict[str, Any]) -> float:
     """Values of CPU utilization in five minutes, of which every 10 s is looked at."""
     variant = SimpleNamespace(
-        name="primary", measure_utilisation=lambda: [({"CPUUtilization": 1.0}, ())]
+        name="primary", measure_utilization=lambda: [({"CPUUtilization": 1.0}, ())]
     )
     fleet = SimpleNamespace(list_variants=lambda: [variant])
     endpoint = SimpleNamespace(name="ranker", kind="real_time", config=config, fleet=fleet)
@@ -246,7 +246,7 @@ def published(config: dict[str, Any]) -> float:
     )
     for seconds in range(10, 310, 10):
         RegionalHosting.measure(hosting, START + timedelta(seconds=seconds))
-    metric = Metric.from_dimensions(UTILISATION_NAMESPACE, "CPUUtilization", OF)
+    metric = Metric.from_dimensions(UTILIZATION_NAMESPACE, "CPUUtilization", OF)
     return store.collect_samples(metric, START, START + timedelta(seconds=300)).count
 
 

@@ -96,7 +96,7 @@ class LocalAws:
     def inject_fault(
         self, endpoint: str, *, account: str = ACCOUNT, region: str = REGION, **kinds: Any
     ) -> None:
-        """Makes a deployed endpoint slow, failing, frozen or dead: see servable_local/aws/request_router.py.
+        """Make a deployed endpoint slow, failing, frozen, or dead: see request_router.py.
 
         `aws.inject_fault("ranker", latency_ms=300)`, `aws.inject_fault("ranker", end=True)`
         """

@@ -276,7 +276,7 @@ def check_import(stack: Stack, template: Template, imports: Mapping[str, Any]) -
         raise ValidationError("As part of the import operation, you cannot modify or add [Outputs]")
     if declared.keys() - imports.keys() != stack.resources.keys():
         raise ValidationError(
-            "An import takes the stack's own template, with the resources to import besides."
+            "An import's template must be the stack's own, plus the resources to import."
         )
 
 

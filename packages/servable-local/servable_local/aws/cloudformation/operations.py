@@ -219,11 +219,11 @@ class CloudFormation:
                 return stack
         raise ValidationError(f"Stack for {physical_id} does not exist")
 
-    def list_exports(self, besides: Stack | None = None) -> dict[str, str]:
+    def list_exports(self, excluded: Stack | None = None) -> dict[str, str]:
         return {
             output["ExportName"]: output["OutputValue"]
             for stack in self.list_stacks()
-            if stack is not besides and stack.status != "DELETE_COMPLETE"
+            if stack is not excluded and stack.status != "DELETE_COMPLETE"
             for output in stack.outputs
             if "ExportName" in output
         }
@@ -326,7 +326,7 @@ class CloudFormation:
             other.execution_status = "OBSOLETE"
 
         def reject_taken_exports(outputs: list[dict[str, Any]]) -> None:
-            taken = self.list_exports(besides=stack)
+            taken = self.list_exports(excluded=stack)
             for output in outputs:
                 if output.get("ExportName") in taken:
                     raise TemplateError(

@@ -32,7 +32,7 @@ from servable_local.aws.sagemaker.model_data import (
     find_data_url,
     merge_package,
 )
-from servable_local.aws.sagemaker.published_metrics import Utilisation
+from servable_local.aws.sagemaker.published_metrics import Utilization
 from servable_local.container.image_code import parse_image_version
 from servable_local.container.settings import MULTI_MODEL
 
@@ -83,19 +83,19 @@ class HostedVariant:
     models: TargetModels | None = None  # in multi-model mode
     placement: CopyPlacement | None = None  # of inference components, instead of a model
     serverless: Mapping[str, int] | None = None  # ServerlessConfig, instead of a count
-    _utilisations: dict[int, Utilisation] = field(default_factory=dict)
+    _utilizations: dict[int, Utilization] = field(default_factory=dict)
     _turns: Turns = field(default_factory=Turns)
 
-    def measure_utilisation(self) -> Iterator[tuple[dict[str, float], list[str]]]:
+    def measure_utilization(self) -> Iterator[tuple[dict[str, float], list[str]]]:
         """Yield ({metric: percent}, instance types) of each container since the last call.
 
         The types are those of the instances that it represents, one by one; none without pools.
         """
-        before, self._utilisations = self._utilisations, {}
+        before, self._utilizations = self._utilizations, {}
         types = [kind for kind, count in self.pools.items() for _ in range(count)]
         containers = list(self.instances.containers)
         for number, container in enumerate(containers):
-            look = self._utilisations[id(container)] = before.get(id(container)) or Utilisation()
+            look = self._utilizations[id(container)] = before.get(id(container)) or Utilization()
             yield look.measure(container), types[number :: len(containers)]
 
     @property

@@ -17,7 +17,7 @@ from servable_local.aws.sagemaker.described import build_event_detail, convert_t
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
 from servable_local.aws.sagemaker.fleet import FleetLauncher, StartableModel
 from servable_local.aws.sagemaker.instances import Shortage
-from servable_local.aws.sagemaker.published_metrics import publish_backlog, publish_utilisation
+from servable_local.aws.sagemaker.published_metrics import publish_backlog, publish_utilization
 from servable_local.aws.sagemaker.transform_job import TransformJob
 
 
@@ -155,7 +155,9 @@ class RegionalHosting:
                 for alarm in map(self.cloudwatch.alarms.find_alarm, names)
                 if alarm and alarm.state == "ALARM"
             ],
-            tell=lambda kind: self.send_endpoint_event(self.endpoints[endpoint_name.lower()], kind),
+            send_event=lambda kind: self.send_endpoint_event(
+                self.endpoints[endpoint_name.lower()], kind
+            ),
         )
 
     def send_endpoint_event(self, endpoint: HostedEndpoint, kind: str) -> None:
@@ -218,8 +220,8 @@ class RegionalHosting:
                     instances=sum(each.instances.serving_count for each in fleet.variants.values()),
                 )
             for variant in endpoint.fleet.list_variants() if endpoint.fleet else ():
-                for percents, pools in variant.measure_utilisation():
-                    publish_utilisation(
+                for percents, pools in variant.measure_utilization():
+                    publish_utilization(
                         self.cloudwatch.metrics,
                         at,
                         percents,

@@ -176,25 +176,25 @@ def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
     Raises `VariantStartError`.
     """
     bucket, key = parse_s3_location(url)
-    beside = target.with_name(target.name + ".part")
-    beside.unlink(missing_ok=True)
+    partial = target.with_name(target.name + ".part")
+    partial.unlink(missing_ok=True)
     try:
         if key.endswith("/"):
-            write_archive(aws.client("s3"), bucket, key, beside)
+            write_archive(aws.client("s3"), bucket, key, partial)
         else:
             # Read the last byte, so that a bucket policy can deny access.
             aws.client("s3").get_object(Bucket=bucket, Key=key, Range="bytes=-1")["Body"].read()
             # Imported here, because moto's S3 is only imported on its first use.
             from servable_local.aws.moto_patches.s3 import find_content
 
-            find_content(aws.account, aws.region, bucket, key).link(beside)
+            find_content(aws.account, aws.region, bucket, key).link(partial)
     except ClientError:
         raise VariantStartError(
             f'Failed to download model data for container "container_1" from URL: "{url}". '
             "Please ensure that there is an object located at the URL and that the role passed "
             "to CreateModel has permissions to download the model."
         ) from None
-    beside.replace(target)
+    partial.replace(target)
     return target
 
 

@@ -18,7 +18,7 @@ from servable_scaling.alarms.query import Metric
 
 NAMESPACE = "AWS/SageMaker"
 # The namespace of the containers' utilization of this computer.
-UTILISATION_NAMESPACE = "/aws/sagemaker/Endpoints"
+UTILIZATION_NAMESPACE = "/aws/sagemaker/Endpoints"
 NO_CAPACITY_FAILURES = "NoCapacityInvocationFailures"
 _MICROSECONDS_PER_SECOND = 1_000_000
 _COUNT, _TIME = "None", "Microseconds"
@@ -174,7 +174,7 @@ def publish_backlog(
     _add_values(store, within, published, {"EndpointName": endpoint})
 
 
-def publish_utilisation(
+def publish_utilization(
     store: MetricStore,
     at: datetime,
     percents: Mapping[str, float],
@@ -186,11 +186,11 @@ def publish_utilisation(
     """Publish the utilization of the minute before `at`, also per instance type in `pools`."""
     published = {name: (percent, "Percent") for name, percent in percents.items()}
     for each in (dimensions, *(dimensions | {"InstanceType": name} for name in pools)):
-        _add_values(store, at - timedelta(seconds=1), published, each, kind, UTILISATION_NAMESPACE)
+        _add_values(store, at - timedelta(seconds=1), published, each, kind, UTILIZATION_NAMESPACE)
 
 
 @dataclass
-class Utilisation:
+class Utilization:
     """Utilization of one container between two measurements."""
 
     _looked: float = field(default_factory=time.monotonic)

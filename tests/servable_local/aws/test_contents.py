@@ -3,11 +3,9 @@
 import hashlib
 import io
 import random
-import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +14,7 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.aws.contents import ObjectContent, StoredFile, find_crc, receive_object
+from servable_local.aws.contents import ObjectContent, StoredFile, receive_object
 from servable_local.aws.moto_patches.s3 import find_content
 from servable_local.aws.server import Server
 from servable_local.aws.signed_request import ReceivedRequest
@@ -65,30 +63,6 @@ def test_sums_are_those_of_the_bytes(tmp_path: Path) -> None:
         hashlib.sha1(b"abc", usedforsecurity=False).digest(),
         zlib.crc32(b"abc").to_bytes(4, "big"),
     ]
-
-
-@pytest.fixture(autouse=True)
-def _packages_are_looked_for() -> Iterator[None]:
-    """What is installed is looked for once in a process."""
-    find_crc.cache_clear()
-    yield
-    find_crc.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "module", "bits"),
-    [("CRC32C", "crc32c", 32), ("CRC64NVME", "awscrt.checksums", 64)],
-)
-def test_other_checksums_are_computed_by_their_packages_where_they_are_installed(
-    monkeypatch: pytest.MonkeyPatch, algorithm: str, module: str, bits: int
-) -> None:
-    most = (1 << bits) - 1
-    # In the place of a package: it takes bytes and the sum of those before them.
-    step = SimpleNamespace(**{algorithm.lower(): lambda part, before: most - before - len(part)})
-    monkeypatch.setitem(sys.modules, module.partition(".")[0], step)
-    monkeypatch.setitem(sys.modules, module, step)
-    content = ObjectContent.from_bytes(b"abc")
-    assert content.compute_digest(algorithm) == (most - 3).to_bytes(bits // 8, "big")
 
 
 def test_a_file_goes_with_the_last_content_of_it(tmp_path: Path) -> None:

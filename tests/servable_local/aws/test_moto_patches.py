@@ -248,10 +248,6 @@ def test_a_checksum_is_that_of_all_bytes() -> None:
     for encoded in (True, False):
         sums = [s3._compute_checksum(body, "SHA256", encoded) for body in (content, b"abc")]
         assert sums[0] == sums[1]
-
-
-def test_without_its_package_a_checksum_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3, "find_crc", lambda algorithm: None)
     given = upload(b"abc", algorithm="CRC64NVME")
     assert s3._complete_upload(given, numbered(given))[2] is None
 

@@ -6,18 +6,16 @@ views of the same files, and checksums are computed while a body is received.
 """
 
 import base64
-import binascii
 import contextlib
 import hashlib
-import importlib
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import IO, Protocol, Self, cast
+from typing import IO, Protocol, Self
 
 from servable_local.aws.signed_request import ReceivedRequest
 
@@ -36,42 +34,24 @@ class Sum(Protocol):
     def digest(self) -> bytes: ...
 
 
-# Continues a checksum: the next bytes, and the checksum so far.
-_Step = Callable[[bytes, int], int]
-
-
-@cache
-def find_crc(algorithm: str) -> _Step | None:
-    """Return a CRC function, or None if its package isn't installed."""
-    if algorithm == "CRC32":
-        return binascii.crc32
-    package, name = {"CRC32C": ("crc32c", "crc32c")}.get(
-        algorithm, ("awscrt.checksums", "crc64nvme")
-    )
-    try:
-        return cast(_Step, getattr(importlib.import_module(package), name))
-    except ImportError:
-        return None
-
-
-class _Crc:
-    def __init__(self, algorithm: str) -> None:
-        found = find_crc(algorithm)
-        self._step = found or binascii.crc32  # as moto does without the package
-        self._bytes = 8 if found and algorithm == "CRC64NVME" else 4
+class _Crc32:
+    def __init__(self) -> None:
         self._sum = 0
 
     def update(self, part: bytes, /) -> None:
-        self._sum = self._step(part, self._sum)
+        self._sum = zlib.crc32(part, self._sum)
 
     def digest(self) -> bytes:
-        return self._sum.to_bytes(self._bytes, "big")
+        return self._sum.to_bytes(4, "big")
 
 
 def create_sum(algorithm: str) -> Sum:
-    """Create a checksum by its S3 header name, or MD5 as in ETags. Unknown ones are SHA256."""
+    """Create a checksum by its S3 header name, or MD5 as in ETags.
+
+    As in moto without further packages, other CRCs are CRC32, and unknown algorithms SHA256.
+    """
     if algorithm.startswith("CRC"):
-        return _Crc(algorithm)
+        return _Crc32()
     name = algorithm.lower() if algorithm in ("MD5", "SHA1") else "sha256"
     return hashlib.new(name, usedforsecurity=False)
 
@@ -201,8 +181,7 @@ def receive_object(
     prefix = "x-amz-checksum-"
     specified = {named.upper()} if named else set()
     specified |= {name.removeprefix(prefix).upper() for name in request.names if prefix in name}
-    known = {"SHA1", "CRC32", "CRC32C", "CRC64NVME"}
-    sums = {name: create_sum(name) for name in {"MD5", "SHA256"} | specified & known}
+    sums = {name: create_sum(name) for name in {"MD5", "SHA256"} | specified & {"SHA1", "CRC32"}}
     file, done = StoredFile(folder), 0
     try:
         with file.path.open("wb") as target:

@@ -44,7 +44,7 @@ from moto.s3.models import FakeBucket, FakeKey, FakeMultipart, S3Backend, s3_bac
 from moto.s3.utils import compute_checksum
 from moto.utilities.utils import get_partition
 
-from servable_local.aws.contents import ENVIRON, ObjectContent, find_crc
+from servable_local.aws.contents import ENVIRON, ObjectContent
 from servable_local.aws.loopback import load_service_model
 from servable_local.aws.resources.resource_type import is_true
 
@@ -165,17 +165,16 @@ def _compute_upload_checksum(
 ) -> tuple[str, str, int] | None:
     """Return the checksum's kind, the checksum in base64, and its number of parts.
 
-    Return None if the upload names no algorithm, or if its package isn't installed.
+    Return None if the upload names no algorithm, CRC32C, or CRC64NVME.
 
     Source:
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
     (2026-11-22)
     """
     algorithm = metadata.get("x-amz-checksum-algorithm")
-    if algorithm is None or (algorithm.startswith("CRC") and find_crc(algorithm) is None):
+    if algorithm is None or algorithm in ("CRC32C", "CRC64NVME"):
         return None
-    default = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
-    kind = metadata.get("x-amz-checksum-type") or default
+    kind = metadata.get("x-amz-checksum-type") or "COMPOSITE"
     if kind == "COMPOSITE":
         sums = ObjectContent.from_bytes(b"".join(part.compute_digest(algorithm) for part in parts))
         return kind, sums.encode_checksum(algorithm), len(parts)

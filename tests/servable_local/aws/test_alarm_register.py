@@ -134,7 +134,8 @@ def test_a_composite_alarm_follows_its_alarms_in_any_order(case: Case) -> None:
     assert alarm is not None
     arn = alarm.arn.replace(":alarm:c", ":alarm:a")
     assert (
-        alarm.reason == f"{arn} transitioned to ALARM at {alarm.updated:%A %d %B, %Y %H:%M:%S} UTC"
+        alarm.reason
+        == f"{arn} transitioned to ALARM at {alarm.transitioned:%A %d %B, %Y %H:%M:%S} UTC"
     )
 
     case = new_case()

@@ -63,11 +63,10 @@ class Alarm:
     reason_data: str = ""
     tags: dict[str, str] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
-    updated: datetime = field(init=False)
     transitioned: datetime = field(init=False)
 
     def __post_init__(self) -> None:
-        self.updated = self.transitioned = self.configured
+        self.transitioned = self.configured
 
     @property
     def actions(self) -> list[str]:
@@ -75,7 +74,7 @@ class Alarm:
         return [action for kind in ACTIONS.values() for action in self.request.get(kind, [])]
 
     def change_state(self, state: State, reason: str, reason_data: str, at: datetime) -> State:
-        """Change the state and return the previous one."""
+        """Change to a different state and return the previous one."""
         before = self.state
         data = {
             "version": "1.0",
@@ -83,9 +82,7 @@ class Alarm:
             "newState": _format_state(state, reason, reason_data),
         }
         self.state, self.reason, self.reason_data = state, reason, reason_data
-        self.updated = at
-        if before != state:
-            self.transitioned = at
+        self.transitioned = at
         self.add_history_item(at, "StateUpdate", f"Alarm updated from {before} to {state}", data)
         return before
 
@@ -116,7 +113,7 @@ class Alarm:
             "StateValue": self.state,
             "StateReason": self.reason,
             "StateReasonData": self.reason_data or None,
-            "StateUpdatedTimestamp": self.updated,
+            "StateUpdatedTimestamp": self.transitioned,
             "StateTransitionedTimestamp": self.transitioned,
         }
         if self.kind == "MetricAlarm":
@@ -162,7 +159,7 @@ def announce_change(
         elif action.startswith("arn:aws:autoscaling:") and alarm.state == "ALARM":
             failure = None  # scaling evaluates the alarms in ALARM right after this
         else:
-            failure = "the local AWS carries out SNS actions, and scaling in ALARM, only"
+            failure = "the local AWS only runs SNS actions, and scaling in ALARM"
         done = "Successfully executed" if failure is None else "Failed to execute"
         data = {"actionState": "Succeeded" if failure is None else "Failed", "error": failure}
         alarm.add_history_item(at, "Action", f"{done} action {action}", data)

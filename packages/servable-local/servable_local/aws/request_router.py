@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import unquote
 
 from moto.core.exceptions import ServiceException
-from moto.core.serialize import S3Serializer
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 
 from servable_local import protection
@@ -244,10 +243,6 @@ class RequestRouter:
             # Not a 500, which AWS clients retry for up to 50 s.
             start_response("501 Not Implemented", [*failure.headers.items()], sys.exc_info())
             return [failure.body]
-        ids = [value for name, value in headers if name.lower() == "x-amzn-requestid"]
-        if ids and request.claimed_service == "s3":  # which uses different headers
-            own = (("x-amz-request-id", ids[0]), ("x-amz-id-2", S3Serializer.DEFAULT_HOST_ID))
-            headers = [*(header for header in headers if header[1] != ids[0]), *own]
         start_response(status, headers)
         return answered
 

@@ -194,8 +194,6 @@ def parse_bucket_and_key(url: str) -> tuple[str, str]:
     for mark in (".s3.", ".s3-"):
         if mark in host and "amazonaws" in host:
             return host.split(mark, 1)[0], path
-    if host.endswith(".localhost"):
-        return host.removesuffix(".localhost"), path
     bucket, _, key = path.partition("/")
     return bucket, key
 
@@ -208,7 +206,7 @@ def read_template(url: str, aws: Loopback) -> str:
         raise ValidationError(
             f"S3 error: Domain name specified in {parts.netloc} is not a valid S3 domain"
         )
-    if not (".amazonaws.com" in host or host in _HERE or host.endswith(".localhost")):
+    if not (".amazonaws.com" in host or host in _HERE):
         raise ValidationError("TemplateURL must be a supported URL.")
     try:
         body: bytes = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()

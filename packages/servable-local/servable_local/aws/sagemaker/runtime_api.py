@@ -204,7 +204,7 @@ class RuntimeApi(BaseResponse):
             raise ValidationError("Body and InputLocation: provide exactly one of them.")
         if not inline and not location.startswith("s3://"):
             raise ValidationError("InputLocation: name an object as s3://bucket/key.")
-        queued = QueuedInvocation.from_headers(endpoint.name, config, self.headers, inline)
+        queued = QueuedInvocation(endpoint.name, config, self.headers, inline)
         headers = {
             "Content-Type": queued.content_type,
             "Accept": self.headers.get("X-Amzn-SageMaker-Accept"),

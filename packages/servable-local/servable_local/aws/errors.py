@@ -11,6 +11,10 @@ from moto.core.exceptions import ServiceException
 from servable_local.aws.signed_request import ReceivedRequest
 
 
+class AwsError(ServiceException):
+    """An error with a code and a message of AWS: `AwsError("ResourceInUse", "…")`."""
+
+
 class ValidationError(ServiceException):
     """The request can't be carried out. The CDK CLI shows the message."""
 

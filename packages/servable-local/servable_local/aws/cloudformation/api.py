@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 from urllib.parse import urlparse
 
-from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
 
 from servable_local.aws.cloudformation.changes import (
@@ -31,6 +30,7 @@ from servable_local.aws.cloudformation.template import (
 )
 from servable_local.aws.errors import (
     AlreadyExistsError,
+    AwsError,
     ChangeSetNotFoundError,
     ValidationError,
 )
@@ -78,7 +78,7 @@ class CloudFormationApi(BaseResponse):
         """Return why a template's macros, which aren't emulated, make it invalid, or None."""
         for macro in list_macros(parse_template(text)):
             if "CAPABILITY_AUTO_EXPAND" not in self._get_param("Capabilities", []):
-                raise ServiceException(
+                raise AwsError(
                     "InsufficientCapabilitiesException",
                     "Requires capabilities : [CAPABILITY_AUTO_EXPAND]",
                 )
@@ -362,7 +362,7 @@ class CloudFormationApi(BaseResponse):
     def execute_change_set(self) -> ActionResult:
         change_set = self._find_change_set()
         if change_set.execution_status != "AVAILABLE":
-            raise ServiceException(
+            raise AwsError(
                 "InvalidChangeSetStatus",
                 f"ChangeSet [{change_set.id}] cannot be executed in its current status of "
                 f"[{change_set.status}]",

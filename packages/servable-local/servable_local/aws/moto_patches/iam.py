@@ -10,13 +10,14 @@ import secrets
 from datetime import timedelta
 from typing import Any, cast
 
-from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 from moto.iam.models import AccessKey, iam_backends
 from moto.iam.responses import IamResponse
 from moto.sts import urls
 from moto.sts.responses import TokenResponse
+
+from servable_local.aws.errors import AwsError
 
 _MAKE = AccessKey.__init__
 _SECRET_BYTES = 20  # 40 characters, as many as on AWS
@@ -32,7 +33,7 @@ def install() -> None:
 
 
 def _deny(api: Any) -> None:
-    raise ServiceException(
+    raise AwsError(
         "AccessDenied",
         f"{api._get_action()} is denied: the local AWS doesn't evaluate policies. On AWS, it needs the "
         "permission of the same name.",

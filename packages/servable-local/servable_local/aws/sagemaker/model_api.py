@@ -6,11 +6,10 @@ from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
-from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
-from servable_local.aws.errors import SageMakerError
+from servable_local.aws.errors import AwsError, SageMakerError
 from servable_local.aws.loopback import Regions
 from servable_local.aws.resources.resource_type import format_violations, list_violations
 from servable_local.aws.sagemaker.described import list_page
@@ -309,7 +308,7 @@ class ModelApi(SageMakerResponse):
         name = request["TransformJobName"]
         arn = here.build_arn("transform-job", name)
         if name.lower() in here.jobs:
-            raise ServiceException(
+            raise AwsError(
                 "ResourceInUse",
                 "Job name must be unique within an AWS account and region, and a job with this name "
                 f"already exists ({arn})",

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfoNotFoundError
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, BaseResponse
 
-from servable_local.aws.errors import SageMakerError
+from servable_local.aws.errors import AwsError, SageMakerError
 from servable_local.aws.loopback import Regions
 from servable_local.aws.resources.resource_type import format_violations, list_violations
 from servable_local.aws.sagemaker.endpoint import list_specified_variants
@@ -264,7 +264,7 @@ def _build_page(name: str, shown: list[dict[str, Any]], request: Mapping[str, An
     token = request.get("NextToken") or "0"
     if not (token.isascii() and token.isdigit()):
         problem = "NextToken is invalid; pass the one of the previous page."
-        raise ServiceException("InvalidNextTokenException", problem)
+        raise AwsError("InvalidNextTokenException", problem)
     first = int(token)
     last = first + int(request.get("MaxResults") or _PAGE)
     more = {"NextToken": str(last)} if last < len(shown) else {}

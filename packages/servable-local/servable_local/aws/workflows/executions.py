@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
-from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult
 from moto.stepfunctions import urls
 from moto.stepfunctions.responses import StepFunctionResponse
 
 from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudwatch.alarms import CloudWatch
+from servable_local.aws.errors import AwsError
 from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.sagemaker.described import convert_times
 from servable_local.aws.workflows.definition import (
@@ -228,13 +228,13 @@ class StateMachinesApi(StepFunctionResponse):
     def _check_definition(self) -> None:
         if self._get_param("type") == "EXPRESS":
             problem = "the local AWS doesn't emulate EXPRESS state machines"
-            raise ServiceException("StateMachineTypeNotSupported", problem)
+            raise AwsError("StateMachineTypeNotSupported", problem)
         if definition := self._get_param("definition"):
             try:
                 Definition(definition, RESOURCES)
             except (ValueError, KeyError, TypeError, NotImplementedError) as error:
                 problem = f"Invalid State Machine Definition: '{error}'"
-                raise ServiceException("InvalidDefinition", problem) from None
+                raise AwsError("InvalidDefinition", problem) from None
 
     def create_state_machine(self) -> ActionResult:
         self._check_definition()

@@ -87,8 +87,9 @@ _FRAMES = {
     "ec2": "<Response><Errors><Error>{}</Error></Errors></Response>",
 }
 # The services whose requests don't show in their content type that errors are XML.
-_FORMATS = {
-    **dict.fromkeys((None, "s3", "s3-object-lambda"), "s3"),
+_FORMATS: dict[str | None, str] = {
+    None: "s3",
+    **dict.fromkeys(("s3", "s3-object-lambda"), "s3"),
     **dict.fromkeys(("cloudfront", "iam", "route53", "sts"), "xml"),
 }
 

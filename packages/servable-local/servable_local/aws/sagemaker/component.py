@@ -12,21 +12,23 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.container import Container
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
+from servable_local.aws.sagemaker.fleet import Host, StartableModel
 from servable_local.aws.sagemaker.instances import (
     CopyPlacement,
     VariantInstances,
     read_requirements,
 )
 
-if TYPE_CHECKING:
-    from servable_local.aws.sagemaker.hosting import RegionalHosting
-
 _LOOK_SECONDS = 0.02
+
+
+# Fetches a specification's data into a folder.
+Prepare = Callable[["HostedComponent", Mapping[str, Any], Path], StartableModel]
 
 
 class HostedComponent:
@@ -37,7 +39,8 @@ class HostedComponent:
         request: Mapping[str, Any],
         arn: str,
         endpoint: HostedEndpoint,
-        hosting: "RegionalHosting",
+        host: Host,
+        prepare: Prepare,
     ) -> None:
         """Initialize from CreateInferenceComponent's `request`, which has a VariantName."""
         self.name = str(request["InferenceComponentName"])
@@ -48,10 +51,10 @@ class HostedComponent:
         self.desired = int(request["RuntimeConfig"]["CopyCount"])
         self.status = "Creating"
         self.failure: str | None = None
-        self.created = self.modified = hosting.clock.now()
+        self.created = self.modified = host.clock.now()
         self.image = ""
-        self._hosting = hosting
-        self._archives = Path(tempfile.mkdtemp(prefix="component-", dir=hosting.folder))
+        self._host, self._prepare = host, prepare
+        self._archives = Path(tempfile.mkdtemp(prefix="component-", dir=host.folder))
         self._closed = self._replacing = False
         self.copies = self._create_copies(_raise_no_container)
 
@@ -102,13 +105,13 @@ class HostedComponent:
                 kept = placement.place_copies(self.name, asked, serving, now)
                 self.status = "InService" if kept == serving else "Updating"
         if self.is_in_progress and not self._replacing:
-            self._advance(now, wait=self._hosting.clock.seconds_per_minute is None)
+            self._advance(now, wait=self._host.clock.seconds_per_minute is None)
 
     def close(self) -> None:
         """End every container, and free its place. Idempotent."""
         with self.endpoint.lock:
             self._closed, self.desired = True, 0
-            now, placement = self._hosting.clock.now(), self._find_placement()
+            now, placement = self._host.clock.now(), self._find_placement()
             if placement is not None:
                 placement.place_copies(self.name, read_requirements(self.specification), 0, now)
             self.copies.close()
@@ -122,7 +125,7 @@ class HostedComponent:
             [],
             0,
             start,
-            most_containers=max(1, self._hosting.most_containers),
+            most_containers=max(1, self._host.most_containers),
             least_containers=0,
             least_outstanding=variant is not None and variant.instances.least_outstanding,
         )
@@ -141,14 +144,12 @@ class HostedComponent:
     def _replace_copies(self, specification: Mapping[str, Any]) -> None:
         try:
             folder = Path(tempfile.mkdtemp(dir=self._archives))
-            served = self._hosting.prepare_component(self, specification, folder)
+            served = self._prepare(self, specification, folder)
             copies = self._create_copies(served.start)
             with self.endpoint.lock:
                 count = self.copies.serving_count
-                copies.scale(min(count, self.desired), self._hosting.clock.now())
-            while (
-                not copies.admit_ready(self._hosting.clock.now(), wait=False) and copies.is_changing
-            ):
+                copies.scale(min(count, self.desired), self._host.clock.now())
+            while not copies.admit_ready(self._host.clock.now(), wait=False) and copies.is_changing:
                 time.sleep(_LOOK_SECONDS)
             if copies.failure is not None:
                 copies.close()
@@ -157,7 +158,7 @@ class HostedComponent:
             self._record_failure("Failed" if self.status == "Creating" else "InService", error)
             return
         with self.endpoint.lock:
-            now, placement = self._hosting.clock.now(), self._find_placement()
+            now, placement = self._host.clock.now(), self._find_placement()
             old, self.copies = self.copies, copies
             if placement is not None:
                 placement.place_copies(self.name, read_requirements(self.specification), 0, now)
@@ -169,7 +170,7 @@ class HostedComponent:
         self._wait_until_settled()
 
     def _wait_until_settled(self) -> None:
-        while self._advance(self._hosting.clock.now(), wait=False):
+        while self._advance(self._host.clock.now(), wait=False):
             time.sleep(_LOOK_SECONDS)
 
     def _advance(self, now: datetime, *, wait: bool) -> bool:
@@ -208,7 +209,7 @@ class HostedComponent:
 
     def _set_status(self, status: str, failure: str | None = None) -> None:
         self.status, self.failure = status, failure
-        self.modified = self._hosting.clock.now()
+        self.modified = self._host.clock.now()
 
 
 def _raise_no_container() -> Container:

@@ -108,7 +108,8 @@ class SageMakerApi(ModelApi):
         if endpoint.status != "InService":
             raise SageMakerError(f'Endpoint "{endpoint.arn}" is {endpoint.status}, not InService.')
         self._store_tags(arn, request)
-        component = here.components[name.lower()] = HostedComponent(request, arn, endpoint, here)
+        component = HostedComponent(request, arn, endpoint, here, here.prepare_component)
+        here.components[name.lower()] = component
         component.create()
         return ActionResult({"InferenceComponentArn": arn})
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from servable_local.aws.clock import Clock
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import (
     Container,
@@ -40,6 +41,16 @@ from servable_local.container.settings import MULTI_MODEL
 # a local start takes about 6 s.
 _READY_TIMEOUT_SECONDS = 60.0
 _ONLY = "the local AWS serves a model of exactly one container that has model data"
+
+
+class Host:
+    """The attributes of an account and Region that its components and jobs need."""
+
+    aws: Loopback
+    clock: Clock
+    launch: Launch
+    folder: Path
+    most_containers: int
 
 
 class Turns:

@@ -15,7 +15,7 @@ from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.container import ContainerLogs, Launch, VariantStartError, Write
 from servable_local.aws.sagemaker.described import build_event_detail, convert_times
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
-from servable_local.aws.sagemaker.fleet import FleetLauncher, StartableModel
+from servable_local.aws.sagemaker.fleet import FleetLauncher, Host, StartableModel
 from servable_local.aws.sagemaker.instances import Shortage
 from servable_local.aws.sagemaker.published_metrics import publish_backlog, publish_utilization
 from servable_local.aws.sagemaker.transform_job import TransformJob
@@ -80,7 +80,7 @@ class Definitions:
         return [definition.summarize() for definition in self._all.values()]
 
 
-class RegionalHosting:
+class RegionalHosting(Host):
     """The resources of an account and Region. Names ignore case: an ARN has them in lower case."""
 
     def __init__(

@@ -316,7 +316,7 @@ class ModelApi(SageMakerResponse):
         model = here.models.find_definition(request["ModelName"]).request
         self._store_tags(arn, request)
         try:
-            job = TransformJob(request, arn, model, here)
+            job = TransformJob(request, arn, model, here, here.send_job_event)
         except ValueError as error:
             raise SageMakerError(str(error)) from None
         here.jobs[name.lower()] = job

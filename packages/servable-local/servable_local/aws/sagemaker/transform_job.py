@@ -12,17 +12,18 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from servable_local.aws.clock import utc_now
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.container import Container, VariantStartError
+from servable_local.aws.sagemaker.fleet import Host
 from servable_local.aws.sagemaker.model_data import (
     build_encryption,
     fetch_model_data,
@@ -49,9 +50,6 @@ from servable_tensors.records import (
     compute_relative_name,
 )
 
-if TYPE_CHECKING:
-    from servable_local.aws.sagemaker.hosting import RegionalHosting
-
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
 _ONLY = "the local AWS transforms with a model of exactly one container that has model data"
 _NONE = "the local AWS was started with --containers 0: a transform job needs one"
@@ -69,7 +67,8 @@ class TransformJob:
         request: Mapping[str, Any],
         arn: str,
         model: Mapping[str, Any],
-        hosting: "RegionalHosting",
+        host: Host,
+        send_event: Callable[["TransformJob"], None],
     ) -> None:
         """Initialize. `model` is the CreateModel request. Raises ValueError if AWS rejects it."""
         self.name = str(request["TransformJobName"])
@@ -77,10 +76,10 @@ class TransformJob:
         self.request = request
         self.status = "InProgress"
         self.failure: str | None = None
-        self.created = self.modified = hosting.clock.now()
+        self.created = self.modified = host.clock.now()
         self.started: datetime | None = None
         self.ended: datetime | None = None
-        self._model, self._hosting = model, hosting
+        self._model, self._host, self._send_event = model, host, send_event
         DataProcessing(request)
         self._containers: list[Container] = []
         self._failures: list[str] = []
@@ -104,7 +103,7 @@ class TransformJob:
         return {name: value for name, value in shown.items() if value is not None}
 
     def start(self) -> None:
-        self._hosting.send_job_event(self)
+        self._send_event(self)
         self._thread.start()
 
     def stop(self) -> None:
@@ -114,7 +113,7 @@ class TransformJob:
                     f"The request was rejected because the transform job is in status {self.status}."
                 )
             self._set_status("Stopping")
-        self._hosting.send_job_event(self)
+        self._send_event(self)
         self._stopping.set()
         self._close_containers()
 
@@ -132,11 +131,11 @@ class TransformJob:
 
     def _set_status(self, status: str, failure: str | None = None) -> None:
         self.status, self.failure = status, failure
-        self.modified = self._hosting.clock.now()
+        self.modified = self._host.clock.now()
 
     def _run(self) -> None:
         status, failure = "Completed", None
-        with tempfile.TemporaryDirectory(prefix="transform-", dir=self._hosting.folder) as folder:
+        with tempfile.TemporaryDirectory(prefix="transform-", dir=self._host.folder) as folder:
             try:
                 self._transform(Path(folder))
             except StoppedError:
@@ -151,7 +150,7 @@ class TransformJob:
         with self._lock:
             self._set_status("Stopped" if self._stopping.is_set() else status, failure)
             self.ended = self.modified
-        self._hosting.send_job_event(self)
+        self._send_event(self)
 
     def _transform(self, folder: Path) -> None:
         objects = list(self._list_objects())
@@ -159,8 +158,8 @@ class TransformJob:
             uri = self.request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"]
             raise _JobError(f"ClientError: No S3 objects found under S3 URL {uri!r}.")
         count = self.request["TransformResources"]["InstanceCount"]
-        self._start_containers(folder, min(count, self._hosting.most_containers, len(objects)))
-        self.started = self._hosting.clock.now()
+        self._start_containers(folder, min(count, self._host.most_containers, len(objects)))
+        self.started = self._host.clock.now()
         limits = limits_of(self.request, self._containers[0])
         strategy = "SINGLE_RECORD" if limits.single else "MULTI_RECORD"
         self._write_log(
@@ -188,7 +187,7 @@ class TransformJob:
         """Yield (bucket, key, key of its result below the output's prefix) of every input."""
         source = self.request["TransformInput"]["DataSource"]["S3DataSource"]
         bucket, prefix = parse_s3_location(source["S3Uri"])
-        s3 = self._hosting.aws.client("s3")
+        s3 = self._host.aws.client("s3")
         try:
             if source["S3DataType"] == "ManifestFile":
                 listed = s3.get_object(Bucket=bucket, Key=prefix)["Body"].read()
@@ -205,7 +204,7 @@ class TransformJob:
     def _start_containers(self, folder: Path, count: int) -> None:
         if not count:
             raise VariantStartError(_NONE)
-        model, aws = self._model, self._hosting.aws
+        model, aws = self._model, self._host.aws
         containers = model.get("Containers") or [model["PrimaryContainer"]]
         container = merge_package(containers[0], aws)
         url = find_data_url(container)
@@ -216,11 +215,11 @@ class TransformJob:
         variables |= container.get("Environment", {})
         variables |= batch_variables(self.request) | self.request.get("Environment", {})
         launch = functools.partial(
-            self._hosting.launch,
+            self._host.launch,
             archive,
             variables,
             ready_timeout_seconds=READY_SECONDS,
-            log=self._hosting.folder / f"{self.name}.log",
+            log=self._host.folder / f"{self.name}.log",
         )
         for _ in range(count):
             started = Container(launch)
@@ -265,7 +264,7 @@ class TransformJob:
     ) -> None:
         """Store the result of one object, if all of it succeeds."""
         bucket, key, name = where
-        s3, gave = self._hosting.aws.client("s3"), self.request["TransformOutput"]
+        s3, gave = self._host.aws.client("s3"), self.request["TransformOutput"]
         stored = s3.get_object(Bucket=bucket, Key=key)["Body"]
         with stored, tempfile.TemporaryFile(dir=folder) as out:
             body = cast(BinaryIO, io.BufferedReader(stored, MB))
@@ -280,7 +279,7 @@ class TransformJob:
 
     def _write_log(self, *lines: str) -> None:
         """Write lines into the job's log stream, in AWS's format."""
-        logs = self._hosting.aws.client("logs")
+        logs = self._host.aws.client("logs")
         at = utc_now()  # CloudWatch Logs rejects lines far from the real time
         stream = f"{self.name}/i-local/data-log"
         try:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from servable_local.aws import LocalAws, running
-from servable_local.aws.local_aws import inventory
 from tests.checkouts import PATH, Ran, bootstrapped, checkout, run_in
+from tests.servable_local.aws.inventory import inventory
 
 Inventory = list[tuple[str, str]]
 OVERRIDE = "local.variants.primary.max_instances=4"

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from servable_local.aws import LocalAws, running
-from servable_local.aws.local_aws import ACCOUNT, REGION, inventory
+from servable_local.aws.local_aws import ACCOUNT, REGION
 from tests.checkouts import PATH, ROOT, Ran, bootstrapped, checkout, run_in
+from tests.servable_local.aws.inventory import inventory
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 

@@ -16,8 +16,8 @@ import pytest
 
 from servable_client import AsleepError, Endpoint, PredictionError
 from servable_local.aws import LocalAws, running
-from servable_local.aws.local_aws import inventory
 from tests.checkouts import PATH, Ran, bootstrapped, checkout, run_in
+from tests.servable_local.aws.inventory import inventory
 
 ACCOUNT, REGION = "111111111111", "eu-west-1"
 PLACE = {"account": ACCOUNT, "region": REGION}

@@ -14,8 +14,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws import down, up
-from servable_local.aws.local_aws import inventory
 from tests.checkouts import PATH, ROOT, checkout, run_in
+from tests.servable_local.aws.inventory import inventory
 
 PAGE = (ROOT / "docs/accepting.md").read_text(encoding="utf-8")
 ACCOUNT, REGION = "111111111111", "eu-west-1"  # of the page

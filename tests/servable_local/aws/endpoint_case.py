@@ -51,13 +51,15 @@ class Case:
         self.events: list[tuple[str, str]] = []
         self.error: Exception | None = None
         self._folder = folder
-        around = EndpointDependencies(
+        dependencies = EndpointDependencies(
             clock=self.clock,
             start=self._start,
             in_alarm=lambda names: [name for name in names if name in self.alarms],
-            tell=lambda kind: self.events.append((kind, self.endpoint.status)),
+            send_event=lambda kind: self.events.append((kind, self.endpoint.status)),
         )
-        self.endpoint = HostedEndpoint("ranker", "arn:ranker", config("first", **settings), around)
+        self.endpoint = HostedEndpoint(
+            "ranker", "arn:ranker", config("first", **settings), dependencies
+        )
         # Its steps happen at once and in order, instead of a thread for each.
         self.endpoint._run_in_background = lambda work: work()  # type: ignore[method-assign]
 

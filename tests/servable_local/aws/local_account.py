@@ -9,8 +9,9 @@ from typing import Any
 from infra.parameters.environment import Environment
 from servable_local.aws.clock import TICK_SECONDS
 from servable_local.aws.cloudformation.api import CloudFormationApi
-from servable_local.aws.local_aws import REGION, LocalAws, inventory
+from servable_local.aws.local_aws import REGION, LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.inventory import inventory
 
 TRUST = json.dumps(
     {

@@ -134,7 +134,8 @@ def test_a_composite_alarm_follows_its_alarms_in_any_order(case: Case) -> None:
     assert alarm is not None
     arn = alarm.arn.replace(":alarm:c", ":alarm:a")
     assert (
-        alarm.reason == f"{arn} transitioned to ALARM at {alarm.updated:%A %d %B, %Y %H:%M:%S} UTC"
+        alarm.reason
+        == f"{arn} transitioned to ALARM at {alarm.transitioned:%A %d %B, %Y %H:%M:%S} UTC"
     )
 
     case = new_case()
@@ -252,8 +253,8 @@ def test_a_message_says_what_changed(case: Case) -> None:
     [
         (TOPIC, "ALARM", None),
         (SCALE, "ALARM", None),
-        (SCALE, "OK", "the local AWS carries out SNS actions, and scaling in ALARM, only"),
-        ("arn:aws:lambda:x", "ALARM", "the local AWS carries out SNS actions, and scaling in ALARM, only"),
+        (SCALE, "OK", "the local AWS only runs SNS actions, and scaling in ALARM"),
+        ("arn:aws:lambda:x", "ALARM", "the local AWS only runs SNS actions, and scaling in ALARM"),
     ],
 )  # fmt: skip
 def test_the_history_says_which_action_was_carried_out(

@@ -33,14 +33,6 @@ def minutes(watched: Watched, *values: float | None) -> None:
         watched.clock.advance(minutes=1)
 
 
-def history(watched: Watched, kind: str, name: str = "high") -> list[str]:
-    """Summaries, oldest first."""
-    found = watched.account.client("cloudwatch").describe_alarm_history(
-        AlarmName=name, HistoryItemType=kind, ScanBy="TimestampAscending"
-    )
-    return [item["HistorySummary"] for item in found["AlarmHistoryItems"]]
-
-
 @pytest.fixture(autouse=True)
 def _aligned(watched: Watched) -> None:
     watched.align()
@@ -83,59 +75,6 @@ def test_unit_and_dimensions_are_of_the_metric(watched: Watched) -> None:
     assert watched.state("high") == "INSUFFICIENT_DATA"
 
 
-def test_an_alarm_put_again_keeps_its_state_and_a_new_one_does_not_know(watched: Watched) -> None:
-    put_alarm(watched)
-    minutes(watched, 11, 11)
-    put_alarm(watched, Threshold=1000.0)
-    assert watched.state("high") == "ALARM"
-
-    put_alarm(watched)
-    minutes(watched, 11, 11)
-    put_alarm(watched, Threshold=1000.0)
-    minutes(watched, 11)
-    assert watched.state("high") == "OK"
-
-    put_alarm(watched)
-    minutes(watched, 11, 11)
-    watched.account.client("cloudwatch").delete_alarms(AlarmNames=["high"])
-    put_alarm(watched)
-    assert watched.state("high") == "INSUFFICIENT_DATA"
-
-
-def test_history_has_every_change(watched: Watched) -> None:
-    put_alarm(watched)
-    put_alarm(watched, Threshold=20.0)
-    found = history(watched, "ConfigurationUpdate")
-    assert found == ['Alarm "high" created', 'Alarm "high" updated']
-
-    put_alarm(watched)
-    minutes(watched, 1, 11, 11, 1)
-    assert history(watched, "StateUpdate") == [
-        "Alarm updated from INSUFFICIENT_DATA to OK",
-        "Alarm updated from OK to ALARM",
-        "Alarm updated from ALARM to OK",
-    ]
-
-
-def test_when_an_alarm_is_evaluated(watched: Watched) -> None:
-    put_alarm(watched, TreatMissingData="notBreaching")
-    watched.account.client("cloudwatch").set_alarm_state(
-        AlarmName="high", StateValue="ALARM", StateReason="a test"
-    )
-    before = watched.state("high")
-    minutes(watched, None)
-    assert (before, watched.state("high")) == ("ALARM", "OK")
-
-    watched = watched.another()
-    put_alarm(watched, Period=10, EvaluationPeriods=1)
-    watched.account.client("cloudwatch").put_metric_data(
-        Namespace="Own",
-        MetricData=[{"MetricName": "Load", "Value": 11, "StorageResolution": 1}],
-    )
-    watched.clock.advance(seconds=10)
-    assert watched.state("high") == "ALARM"
-
-
 def test_an_alarm_is_on_a_percentile_or_on_math(watched: Watched) -> None:
     with_statistic = {"ExtendedStatistic": "p99", "EvaluateLowSampleCountPercentile": "ignore"}
     asked = {
@@ -166,23 +105,6 @@ def test_an_alarm_is_on_a_percentile_or_on_math(watched: Watched) -> None:
     )
     minutes(watched, 11)
     assert watched.state("math") == "ALARM"
-
-
-def test_a_composite_alarm_follows_its_rule(watched: Watched) -> None:
-    put_alarm(watched)
-    put_alarm(watched, "higher", Threshold=20.0)
-    watched.account.client("cloudwatch").put_composite_alarm(
-        AlarmName="both", AlarmRule='ALARM("high") AND ALARM("higher")'
-    )
-    states = []
-    for value in (11, 11, 21, 21, 1):
-        minutes(watched, value)
-        states.append(watched.state("both"))
-    assert states == ["OK", "OK", "OK", "ALARM", "OK"]
-    with pytest.raises(ClientError, match=r"\[absent\] in the alarm rule do not exist"):
-        watched.account.client("cloudwatch").put_composite_alarm(
-            AlarmName="both", AlarmRule="ALARM(absent)"
-        )
 
 
 @pytest.mark.parametrize(
@@ -232,23 +154,3 @@ def test_the_topic_is_told_of_alarm_and_recovery(watched: Watched, inbox: tuple[
         for message in _messages(watched, queue)
     ]
     assert told == [("INSUFFICIENT_DATA", "OK"), ("OK", "ALARM"), ("ALARM", "OK")]
-
-
-def test_an_action_is_in_the_history(watched: Watched, inbox: tuple[str, str]) -> None:
-    put_alarm(watched, AlarmActions=[inbox[0]])
-    minutes(watched, 11, 11)
-    assert history(watched, "Action") == [f"Successfully executed action {inbox[0]}"]
-
-
-def test_an_action_that_fails_is_in_the_history(watched: Watched) -> None:
-    absent = f"arn:aws:sns:us-east-1:{watched.account.number}:absent"
-    put_alarm(watched, AlarmActions=[absent])
-    minutes(watched, 11, 11)
-    assert history(watched, "Action") == [f"Failed to execute action {absent}"]
-
-
-def test_disabled_actions_are_not_carried_out(watched: Watched, inbox: tuple[str, str]) -> None:
-    put_alarm(watched, AlarmActions=[inbox[0]])
-    watched.account.client("cloudwatch").disable_alarm_actions(AlarmNames=["high"])
-    minutes(watched, 11, 11)
-    assert _messages(watched, inbox[1]) == []

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.loopback import FAULT_PATH, Access, Loopback
-from servable_local.aws.request_router import Controls
+from servable_local.aws.loopback import Access, Loopback
 from servable_local.aws.sagemaker.container import (
     Container,
     VariantStartError,
@@ -170,11 +169,3 @@ def test_a_container_is_launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 # --- controls
-
-
-@pytest.mark.parametrize(
-    ("path", "body"), [("/servable/absent", None), ("/servable/absent", {}), (FAULT_PATH, None)]
-)
-def test_what_is_no_control_is_not_answered(path: str, body: dict[str, Any] | None) -> None:
-    target: Any = None
-    assert Controls(target, target).respond(path, body) is None

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.aws import ACCOUNT, REGION, LocalAws, inventory, running
+from servable_local.aws import ACCOUNT, REGION, LocalAws, running
 from servable_local.aws.local_aws import bootstrap
+from tests.servable_local.aws.inventory import inventory
 
 PROJECT = Path(__file__).resolve().parents[3]
 CDK = PROJECT / "node_modules" / ".bin" / "cdk"

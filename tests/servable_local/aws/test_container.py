@@ -14,7 +14,7 @@ from servable_local.aws.sagemaker.container import (
     VariantStartError,
     launch_local_container,
 )
-from servable_local.aws.sagemaker.published_metrics import Utilisation
+from servable_local.aws.sagemaker.published_metrics import Utilization
 
 
 class Sleeper:
@@ -75,13 +75,13 @@ def test_a_busy_container_takes_time_and_memory() -> None:
             self._process = subprocess.Popen(["sh", "-c", "while :; do :; done"])
             self.pid, self.url = self._process.pid, ""
 
-    container, utilisation = Container(Busy), Utilisation()
+    container, utilization = Container(Busy), Utilization()
     deadline = time.monotonic() + 30  # on a full computer even a busy loop waits for its turn
     found: dict[str, float] = {}
     try:
         while not found.get("CPUUtilization") and time.monotonic() < deadline:
             time.sleep(0.6)
-            found = utilisation.measure(container)
+            found = utilization.measure(container)
     finally:
         container.close()
     assert found["CPUUtilization"] > 0

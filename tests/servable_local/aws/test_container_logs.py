@@ -167,7 +167,7 @@ NAMES = "ip, user, username, timestamp"
         ("{ $.ThisFlag IS FALSE }", EVENT, False),
         ("{ $.objectList[0].id >= 1e0 && $.objectList[0].id < 2 }", EVENT, True),
         ('{ ($.a = 1 || $.ThisFlag IS TRUE) && $.eventType = "x" }', EVENT, False),
-        ("{ $.a = 1 || $.ThisFlag IS TRUE && $.eventType = %^Up% }", EVENT, True),
+        ("{ $.a = 1 || $.ThisFlag IS TRUE && $.eventType = Up* }", EVENT, True),
         ("{ $.a = 1 }", "a = 1", False),
     ],
 )
@@ -176,8 +176,17 @@ def test_a_pattern_matches_what_the_page_says(pattern: str, line: str, wanted: b
 
 
 @pytest.mark.parametrize(
-    "pattern", ["{ $.latency }", "{ $.a = 1", "{ $.a < x }", "{ a = 1 }", "%[a-z]%", "[a, b ~ 2]"]
+    "pattern",
+    [
+        "{ $.latency }",
+        "{ $.a = 1",
+        "{ $.a < x }",
+        "{ a = 1 }",
+        "%[a-z]%",
+        "{ $.a = %x% }",
+        "[a, b ~ 2]",
+    ],
 )
 def test_what_is_not_understood_is_refused(pattern: str) -> None:
-    with pytest.raises(ValueError, match="not"):
+    with pytest.raises(ValueError, match="not|aren't"):
         compile_pattern(pattern)

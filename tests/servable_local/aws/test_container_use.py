@@ -17,15 +17,13 @@ from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.sagemaker import published_metrics
 from servable_local.aws.sagemaker.container import Container
-from servable_local.aws.sagemaker.fleet import HostedVariant
-from servable_local.aws.sagemaker.instances import VariantInstances
 from servable_local.aws.sagemaker.published_metrics import (
     Invocation,
-    Utilisation,
-    publish_async_failure,
+    Utilization,
+    publish_failure,
     publish_invocation,
     publish_scaling_metrics,
-    publish_utilisation,
+    publish_utilization,
 )
 from servable_local.aws.sagemaker.stored_invocations import _build_record
 from servable_scaling.alarms.query import Metric
@@ -144,7 +142,7 @@ def test_a_minute_without_a_request_has_a_zero(
 
 def test_a_failure_of_the_queue_is_one_count() -> None:
     store = Store()
-    publish_async_failure(store, ManualClock(AT), "InvocationFailures", dimensions=NAMES)
+    publish_failure(store, ManualClock(AT), "InvocationFailures", dimensions=NAMES)
     assert store.parse_samples() == {"InvocationFailures": (1, "Count")}
 
 
@@ -152,7 +150,7 @@ def test_a_failure_of_the_queue_is_one_count() -> None:
 def test_what_a_container_takes_is_published() -> None:
     store = Store()
     percents = {"CPUUtilization": 50.0, "MemoryUtilization": 10.0}
-    publish_utilisation(
+    publish_utilization(
         store,
         AT + timedelta(minutes=1),
         percents,
@@ -172,7 +170,7 @@ def test_what_a_container_takes_is_published() -> None:
 
     store = Store()
     percents = {"CPUUtilization": 50.0, "MemoryUtilization": 10.0, "DiskUtilization": 1.0}
-    publish_utilisation(store, AT, percents, dimensions=NAMES, kind="serverless")
+    publish_utilization(store, AT, percents, dimensions=NAMES, kind="serverless")
     assert [metric.name for metric in store.list_metrics()] == ["MemoryUtilization"]
 
 
@@ -184,22 +182,22 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return moments
 
 
-def used(moments: list[float]) -> Utilisation:
-    return Utilisation(_looked=moments[-1])
+def used(moments: list[float]) -> Utilization:
+    return Utilization(_looked=moments[-1])
 
 
 def test_a_container_s_memory_and_files_are_measured(moments: list[float], tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights").write_bytes(b"x" * 1_000_000)
     container: Any = SimpleNamespace(pid=os.getpid(), folder=tmp_path)
-    utilisation = used(moments)
+    utilization = used(moments)
     moments.append(0.5)
-    first = utilisation.measure(container)
+    first = utilization.measure(container)
     began = time.process_time()
     while time.process_time() - began < 0.03:
         pass
     moments.append(10.5)
-    second = utilisation.measure(container)
+    second = utilization.measure(container)
     total = psutil.disk_usage(str(tmp_path)).total
     assert "CPUUtilization" not in first
     assert second["CPUUtilization"] >= 0.2  # of 0.03 s in 10 s, to the 10 ms of the kernel
@@ -208,27 +206,15 @@ def test_a_container_s_memory_and_files_are_measured(moments: list[float], tmp_p
 
 
 def test_nothing_to_measure_is_nothing(moments: list[float]) -> None:
-    utilisation = used(moments)
+    utilization = used(moments)
     moments.append(60.0)
     container: Any = SimpleNamespace(pid=2**22 + 1, folder=None)
-    assert utilisation.measure(container) == {"MemoryUtilization": 0}
+    assert utilization.measure(container) == {"MemoryUtilization": 0}
     for seconds, pid in [(0.4, os.getpid()), (60.0, None)]:
-        utilisation = used(moments)
+        utilization = used(moments)
         moments.append(seconds)
         container = SimpleNamespace(pid=pid, folder=None)
-        assert utilisation.measure(container) == {}
-
-
-def test_instances_of_pools_are_shared_out_among_the_containers() -> None:
-    class Idle:
-        pid = folder = None
-
-    start: Any = Idle
-    instances = VariantInstances([start(), start()], 3, start, ("a", "b"), most_containers=2)
-    instances.by_type.update(a=2, b=1)
-    variant = HostedVariant("primary", 1.0, "image", instances)
-    assert [types for _, types in variant.measure_utilisation()] == [["a", "b"], ["a"]]
-    assert [variant.choose_instance_type() for _ in range(3)].count(("a", 2)) == 2
+        assert utilization.measure(container) == {}
 
 
 # --- the container itself
@@ -342,11 +328,10 @@ def test_what_goes_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_pa
             raise psutil.NoSuchProcess(1)
 
     monkeypatch.setattr(psutil, "Process", lambda pid: Ended())
-    container: Any = SimpleNamespace(pid=1, folder=None)
-    found = Utilisation(_looked=time.monotonic() - 60).measure(container)
-    assert found == {"MemoryUtilization": 0}
-
     (tmp_path / "kept").write_bytes(b"abc")
     listed = [tmp_path / "gone", tmp_path / "kept"]
     monkeypatch.setattr(Path, "rglob", lambda self, pattern: iter(listed))
-    assert published_metrics._compute_size_bytes(tmp_path) == 3
+    container: Any = SimpleNamespace(pid=1, folder=tmp_path)
+    found = Utilization(_looked=time.monotonic() - 60).measure(container)
+    disk = 300 / psutil.disk_usage(str(tmp_path)).total
+    assert found == {"MemoryUtilization": 0, "DiskUtilization": disk}

@@ -3,11 +3,9 @@
 import hashlib
 import io
 import random
-import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,9 +14,10 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.aws.contents import ObjectContent, ObjectFolder, StoredFile, find_fast_crc
+from servable_local.aws.contents import ObjectContent, StoredFile, receive_object
 from servable_local.aws.moto_patches.s3 import find_content
 from servable_local.aws.server import Server
+from servable_local.aws.signed_request import ReceivedRequest
 from tests.servable_local.aws.local_account import Account
 
 
@@ -26,15 +25,17 @@ def files(folder: Path) -> list[Path]:
     return [one for one in folder.iterdir() if one.is_file()]
 
 
-def stored(folder: ObjectFolder, body: bytes) -> ObjectContent:
-    return folder.receive(io.BytesIO(body), len(body))
+def stored(folder: Path, body: bytes, *headers: tuple[str, str]) -> ObjectContent:
+    folder.mkdir(exist_ok=True)
+    request = ReceivedRequest("PUT", "/bucket/key", headers)
+    return receive_object(folder, request, io.BytesIO(body), len(body))
 
 
 @given(st.lists(st.binary(max_size=9), max_size=5), st.integers(0, 50), st.integers(0, 50))
 def test_a_slice_of_joined_contents_is_the_slice_of_their_bytes(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], start: int, stop: int
 ) -> None:
-    folder = ObjectFolder(tmp_path_factory.getbasetemp() / "slices")
+    folder = tmp_path_factory.getbasetemp() / "slices"
     joined = ObjectContent.join([stored(folder, part) for part in parts])
     assert bytes(joined[start:stop]) == b"".join(parts)[start:stop]
 
@@ -46,27 +47,15 @@ CUTS = st.tuples(st.integers(0, 1), st.integers(0, 6), st.integers(0, 6))
 def test_slices_of_two_contents_joined_in_any_order_are_their_bytes(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[tuple[int, int, int]]
 ) -> None:
-    """Slices that lie beside each other in one file become one; no others do."""
-    folder = ObjectFolder(tmp_path_factory.getbasetemp() / "slices")
+    folder = tmp_path_factory.getbasetemp() / "slices"
     bodies = (b"abcdef", b"ghijkl")
     contents = [stored(folder, body) for body in bodies]
     joined = ObjectContent.join(contents[which][start:stop] for which, start, stop in cuts)
     assert bytes(joined) == b"".join(bodies[which][start:stop] for which, start, stop in cuts)
 
 
-@pytest.mark.parametrize(("cuts", "linked"), [(((0, 3), (3, 6)), True), (((0, 3), (4, 6)), False)])
-def test_neighbours_that_are_a_whole_file_are_linked_as_it_is(
-    tmp_path: Path, cuts: tuple[tuple[int, int], ...], linked: bool
-) -> None:
-    content = stored(ObjectFolder(tmp_path / "objects"), b"abcdef")
-    (own,) = files(tmp_path / "objects")
-    joined = ObjectContent.join(content[start:stop] for start, stop in cuts)
-    joined.link(tmp_path / "linked")
-    assert (tmp_path / "linked").samefile(own) == linked
-
-
 def test_sums_are_those_of_the_bytes(tmp_path: Path) -> None:
-    content = ObjectFolder(tmp_path).receive(io.BytesIO(b"abc"), 3, ["CRC32"])
+    content = stored(tmp_path, b"abc", ("X-Amz-Sdk-Checksum-Algorithm", "crc32"))
     found = [content.compute_digest(name) for name in ("MD5", "SHA256", "SHA1", "CRC32")]
     assert found == [
         hashlib.md5(b"abc", usedforsecurity=False).digest(),
@@ -76,86 +65,29 @@ def test_sums_are_those_of_the_bytes(tmp_path: Path) -> None:
     ]
 
 
-@pytest.fixture(autouse=True)
-def _packages_are_looked_for() -> Iterator[None]:
-    """What is installed is looked for once in a process."""
-    find_fast_crc.cache_clear()
-    yield
-    find_fast_crc.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "module", "bits"),
-    [("CRC32C", "crc32c", 32), ("CRC64NVME", "awscrt.checksums", 64)],
-)
-def test_other_checksums_are_computed_by_their_packages_where_they_are_installed(
-    monkeypatch: pytest.MonkeyPatch, algorithm: str, module: str, bits: int
-) -> None:
-    most = (1 << bits) - 1
-    # In the place of a package: it takes bytes and the sum of those before them.
-    step = SimpleNamespace(**{algorithm.lower(): lambda part, before: most - before - len(part)})
-    monkeypatch.setitem(sys.modules, module.partition(".")[0], step)
-    monkeypatch.setitem(sys.modules, module, step)
-    content = ObjectContent.from_bytes(b"abc")
-    assert content.compute_digest(algorithm) == (most - 3).to_bytes(bits // 8, "big")
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "check"), [("CRC32C", "e3069283"), ("CRC64NVME", "ae8b14860a799888")]
-)
-def test_without_their_packages_they_are_what_their_catalogue_says(
-    monkeypatch: pytest.MonkeyPatch, algorithm: str, check: str
-) -> None:
-    """The sums are of nine digits: https://reveng.sourceforge.io/crc-catalogue/all.htm (2026-11-28)."""
-    for module in ("crc32c", "awscrt"):
-        monkeypatch.setitem(sys.modules, module, None)
-    assert ObjectContent.from_bytes(b"123456789").compute_digest(algorithm).hex() == check
-
-
 def test_a_file_goes_with_the_last_content_of_it(tmp_path: Path) -> None:
-    content = stored(ObjectFolder(tmp_path), b"abcdef")
+    content = stored(tmp_path, b"abcdef")
     piece = content[2:4]
     del content
     assert (bytes(piece), len(files(tmp_path))) == (b"cd", 1)
     del piece
     assert files(tmp_path) == []
-    content = uploaded(ObjectFolder(tmp_path), (2, b"def"), (1, b"abc"), (3, b"g"))
-    assert (len(content), len(files(tmp_path))) == (7, 1)
     file = StoredFile(tmp_path)
     assert file.path.stat().st_mode & 0o077 == 0
 
 
-def uploaded(folder: ObjectFolder, *parts: tuple[int, bytes]) -> ObjectContent:
-    """Parts of one upload, received in this order, and joined in that of their numbers."""
-    received = {
-        number: folder.receive(io.BytesIO(body), len(body), part=("upload", number))
-        for number, body in parts
-    }
-    return ObjectContent.join(received[number] for number in sorted(received))
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        ((1, b"abc"), (2, b"def"), (3, b"g")),
-        ((2, b"def"), (1, b"abc"), (3, b"g")),
-        ((3, b"g"), (1, b"abc"), (2, b"def")),
-        ((1, b"ab"), (2, b"cdef"), (3, b"g")),
-        ((1, b"xyz"), (1, b"abc"), (2, b"def"), (3, b"g")),
-    ],
-    ids=["in order", "out of order", "the short one first", "odd lengths", "a part twice"],
-)
-def test_linked_parts_are_one_file(tmp_path: Path, parts: tuple[tuple[int, bytes], ...]) -> None:
-    content = uploaded(ObjectFolder(tmp_path / "objects"), *parts)
-    content.link(tmp_path / "linked")
-    assert (tmp_path / "linked").read_bytes() == b"abcdefg"
-    assert [one.stat().st_ino for one in files(tmp_path / "objects")] == [
-        (tmp_path / "linked").stat().st_ino
-    ]
+def test_linked_parts_become_one_file(tmp_path: Path) -> None:
+    folder = tmp_path / "objects"
+    content = ObjectContent.join([stored(folder, body) for body in (b"abc", b"def", b"g")])
+    for name in ("first", "second"):
+        content.link(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == b"abcdefg"
+    (whole,) = files(folder)
+    assert whole.stat().st_nlink == 3
 
 
 def test_a_linked_file_stays_when_its_object_goes(tmp_path: Path) -> None:
-    content = stored(ObjectFolder(tmp_path / "objects"), b"abc")
+    content = stored(tmp_path / "objects", b"abc")
     content.link(tmp_path / "linked")
     del content
     assert (tmp_path / "linked").read_bytes() == b"abc"

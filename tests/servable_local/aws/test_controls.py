@@ -50,7 +50,7 @@ def test_what_cannot_be_controlled_is_refused(still: LocalAws) -> None:
     controls = Controls(ScaledClock(seconds_per_minute=1), lambda *whose: None)  # type: ignore[arg-type]
     assert controls.respond(CLOCK_PATH, {"seconds": 60}) == (
         "409 Conflict",
-        {"error": "this clock goes by itself and cannot be moved"},
+        {"error": "this clock runs by itself and can't be advanced"},
     )
     with pytest.raises(ValueError, match="Could not find endpoint"):
         still.inject_fault("absent", latency_ms=100)
@@ -168,7 +168,7 @@ def test_what_is_no_control_is_not_answered(region: Region) -> None:
     assert region.inject(melt=1) == (
         "400 Bad Request",
         {
-            "error": "melt is not a fault that can be injected; allowed: latency_ms, status, queue_full, "
+            "error": "melt isn't a fault that can be injected; allowed: latency_ms, status, queue_full, "
             "freeze, thaw, kill, end, overhead_ms, start_seconds, capacity"
         },
     )

@@ -2,13 +2,11 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from servable_local.aws import lifecycle
-from servable_local.aws.local_aws import _list_function_permissions
 from servable_local.aws.server import Server
 from tests.servable_local.aws.deployed_templates import role
 from tests.servable_local.aws.local_account import Account
@@ -106,34 +104,6 @@ FUNCTION: dict[str, Any] = {
         "Code": {"ZipFile": "def handler(event, context): ..."},
     },
 }
-
-
-class AbsentError(Exception):
-    pass
-
-
-class Functions:
-    """Lambda with the functions `a` and `b`; only `a` has a policy, of two statements."""
-
-    exceptions = SimpleNamespace(ResourceNotFoundException=AbsentError)
-
-    def client(self, service: str) -> Any:
-        return self
-
-    def get_paginator(self, operation: str) -> Any:
-        return self
-
-    def paginate(self) -> Any:
-        return [{"Functions": [{"FunctionName": name} for name in "ba"]}]
-
-    def get_policy(self, **request: str) -> dict[str, str]:
-        if request["FunctionName"] == "b":
-            raise AbsentError
-        return {"Policy": json.dumps({"Statement": [{"Sid": "first"}, {"Sid": "second"}]})}
-
-
-def test_permissions_of_functions_are_counted_one_by_one() -> None:
-    assert list(_list_function_permissions(Functions().client)) == ["first", "second"]
 
 
 @pytest.mark.parametrize("by_hand", [True, False])

@@ -52,7 +52,7 @@ class Hosted:
                 pass
 
             @property
-            def regional_service(self) -> Any:
+            def hosting(self) -> Any:
                 return here
 
             def _read_request(self) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def test_a_deployment_is_pending_to_its_end(case: Case, tmp_path: Path) -> None:
         seen.append(describe_hosted_endpoint(endpoint)["PendingDeploymentSummary"])
         return start(name)
 
-    object.__setattr__(endpoint._around, "start", starting)
+    object.__setattr__(endpoint._dependencies, "start", starting)
     assert "PendingDeploymentSummary" not in describe_hosted_endpoint(endpoint)
     case.update()  # at once, without a policy
     (pending,) = seen

@@ -332,18 +332,18 @@ def test_instances_of_a_pool_are_shared_out_and_measured() -> None:
     mixed = hosted("primary", a=2, b=1)
     containers: list[Any] = [SimpleNamespace(pid=None) for _ in range(2)]
     mixed.instances.containers = containers
-    assert [types for _, types in mixed.measure_utilisation()] == [["a", "b"], ["a"]]
+    assert [types for _, types in mixed.measure_utilization()] == [["a", "b"], ["a"]]
 
     watched = hosted("primary", a=2)
     containers = [SimpleNamespace(pid=None) for _ in range(2)]
     watched.instances.containers = containers
-    list(watched.measure_utilisation())
-    first = dict(watched._utilisations)
+    list(watched.measure_utilization())
+    first = dict(watched._utilizations)
     watched.instances.containers = containers[1:]
-    list(watched.measure_utilisation())
+    list(watched.measure_utilization())
     kept = id(containers[1])
-    assert watched._utilisations == {kept: first[kept]}
-    assert watched._utilisations[kept] is first[kept]
+    assert watched._utilizations == {kept: first[kept]}
+    assert watched._utilizations[kept] is first[kept]
 
 
 WEIGHTS = st.dictionaries(

@@ -76,14 +76,6 @@ def test_a_containers_refusal_is_a_model_error(refusing: Account) -> None:
     assert _error(refusing)["LogStreamArn"].endswith(":log-group:/aws/sagemaker/Endpoints/ranker")
 
 
-def test_an_endpoint_that_is_not_there_is_refused_in_sagemakers_words(account: Account) -> None:
-    said = _error(account)["Error"]
-    assert said == {
-        "Code": "ValidationError",
-        "Message": f"Endpoint ranker of account {account.number} not found.",
-    }
-
-
 def test_a_body_has_at_most_6_291_456_bytes(ranker: Account) -> None:
     assert _invoke(ranker, b"x" * 6_291_456)["ResponseMetadata"]["HTTPStatusCode"] == 200
     assert _error(ranker, b"x" * 6_291_457)["Error"]["Code"] == "ValidationError"

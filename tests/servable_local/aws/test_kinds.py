@@ -127,15 +127,6 @@ def test_what_the_container_refuses_is_a_failure_in_s3(queue: Preset, launcher: 
         container.status = 200
 
 
-def test_a_queue_takes_asynchronous_requests_alone(queue: Preset, shadow: Preset) -> None:
-    with pytest.raises(ClientError, match="is asynchronous: call InvokeEndpointAsync"):
-        queue.client("sagemaker-runtime").invoke_endpoint(EndpointName=queue.endpoint, Body=b"x")
-    with pytest.raises(ClientError, match="is not asynchronous"):
-        shadow.client("sagemaker-runtime").invoke_endpoint_async(
-            EndpointName=shadow.endpoint, InputLocation="s3://bucket/key"
-        )
-
-
 def invoke(preset: Preset, **more: str) -> dict[str, Any]:
     answer = preset.client("sagemaker-runtime").invoke_endpoint(
         EndpointName=preset.endpoint, Body=b"x", **more

@@ -39,28 +39,6 @@ def test_up_prints_the_line_that_points_clients_to_it(folder: Path) -> None:
     assert f"export AWS_ENDPOINT_URL={state.url}" in _run(folder, "up").stdout
 
 
-@pytest.mark.parametrize(
-    "name", ["AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_SECURITY_TOKEN"]
-)
-def test_up_unsets_what_would_lead_clients_elsewhere(
-    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(name, "of another cloud")
-    assert f"unset {name}" in _run(folder, "up").stdout.splitlines()
-
-
-def test_up_in_json_is_an_environment(folder: Path) -> None:
-    assert "AWS_ENDPOINT_URL" in json.loads(_run(folder, "up", "--json").stdout)["environment"]
-
-
-def test_up_says_how_long_a_minute_lasts(folder: Path) -> None:
-    assert "one minute of its alarms and deployments lasts 2 s" in _run(folder, "up").stdout
-
-
-def test_up_with_another_minute_than_the_running_ones_exits_1(folder: Path) -> None:
-    assert _run(folder, "up", "--minute", "3").exit_code == 1
-
-
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose file prod is invalid but for its account and Region, and the working folder."""
@@ -164,10 +142,6 @@ def test_a_folder_of_another_user_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     assert "belongs to another user and cannot be made private" in _run(tmp_path, "up").stderr
 
 
-def test_a_port_that_is_none_exits_2(tmp_path: Path) -> None:
-    assert _run(tmp_path, "up", "--port", "70000").exit_code == 2
-
-
 def test_status_of_one_that_is_down_exits_1(tmp_path: Path) -> None:
     assert _run(tmp_path, "status").exit_code == 1
 
@@ -175,14 +149,6 @@ def test_status_of_one_that_is_down_exits_1(tmp_path: Path) -> None:
 def test_down_says_that_it_ended_one(tmp_path: Path) -> None:
     _run(tmp_path, "up")
     assert _run(tmp_path, "down").stdout == "local AWS: stopped\n"
-
-
-def test_down_says_that_the_terminal_still_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    up = json.loads(_run(tmp_path, "up", "--json").stdout)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", up["environment"]["AWS_ENDPOINT_URL"])
-    assert "this terminal's AWS variables still name it" in _run(tmp_path, "down").stdout
 
 
 def test_down_again_exits_0(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from servable_local.aws.cloudwatch.api import convert_to_naive
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.sagemaker.hosting import RegionalHosting
-from servable_local.aws.sagemaker.published_metrics import UTILISATION_NAMESPACE
+from servable_local.aws.sagemaker.published_metrics import UTILIZATION_NAMESPACE
 from servable_scaling.alarms.query import Metric
 from tests.servable_local.aws.container_stand_in import StandIn
 from tests.servable_local.aws.deployed_templates import serving
@@ -43,41 +43,11 @@ def test_three_answered_requests_sum_up_to(watched: Watched, name: str, wanted: 
     assert watched.statistic(name, "Sum") == wanted
 
 
-@pytest.mark.parametrize(
-    ("status", "name"),
-    [
-        (400, "Invocation4XXErrors"),
-        (503, "Invocation5XXErrors"),
-        (400, "InvocationModelErrors"),
-        (503, "InvocationModelErrors"),
-    ],
-)
-def test_an_error_is_counted_by_its_kind(
-    watched: Watched, container: StandIn, status: int, name: str
-) -> None:
-    container.status = status
-    watched.ask()
-    assert watched.statistic(name, "Sum") == 1
-
-
-def test_a_broken_connection_is_a_model_error(watched: Watched, container: StandIn) -> None:
-    container.hangs_up = True
-    watched.ask()
-    assert watched.statistic("InvocationModelErrors", "Sum") == 1
-    assert watched.statistic("Invocation5XXErrors", "Sum") == 0
-
-
 def test_the_average_of_errors_is_their_share(watched: Watched, container: StandIn) -> None:
     watched.ask(3)
     container.status = 500
     watched.ask()
     assert watched.statistic("Invocation5XXErrors", "Average") == 0.25
-
-
-def test_model_latency_is_in_microseconds(watched: Watched, container: StandIn) -> None:
-    container.seconds = 5.0
-    watched.ask()
-    assert watched.statistic("ModelLatency", "p99") == 5_000_000
 
 
 def test_what_sagemaker_adds_is_overhead(watched: Watched, container: StandIn) -> None:
@@ -161,13 +131,6 @@ def test_metric_data_takes_math(watched: Watched, container: StandIn) -> None:
         share,
     ]
     assert _data(watched, *queries) == [[25]]
-
-
-def test_nobody_but_aws_publishes_in_its_namespace(watched: Watched) -> None:
-    with pytest.raises(ClientError, match="Namespace"):
-        watched.account.client("cloudwatch").put_metric_data(
-            Namespace="AWS/SageMaker", MetricData=[{"MetricName": "Invocations", "Value": 1}]
-        )
 
 
 NOON = datetime(2026, 11, 23, 12)
@@ -271,7 +234,7 @@ OF = {"EndpointName": "ranker", "VariantName": "primary"}
 def published(config: dict[str, Any]) -> float:
     """Values of CPU utilization in five minutes, of which every 10 s is looked at."""
     variant = SimpleNamespace(
-        name="primary", measure_utilisation=lambda: [({"CPUUtilization": 1.0}, ())]
+        name="primary", measure_utilization=lambda: [({"CPUUtilization": 1.0}, ())]
     )
     fleet = SimpleNamespace(list_variants=lambda: [variant])
     endpoint = SimpleNamespace(name="ranker", kind="real_time", config=config, fleet=fleet)
@@ -283,7 +246,7 @@ def published(config: dict[str, Any]) -> float:
     )
     for seconds in range(10, 310, 10):
         RegionalHosting.measure(hosting, START + timedelta(seconds=seconds))
-    metric = Metric.from_dimensions(UTILISATION_NAMESPACE, "CPUUtilization", OF)
+    metric = Metric.from_dimensions(UTILIZATION_NAMESPACE, "CPUUtilization", OF)
     return store.collect_samples(metric, START, START + timedelta(seconds=300)).count
 
 

@@ -17,7 +17,7 @@ from servable_local.aws.moto_patches.every_service import has_no_effect
 from servable_local.aws.resources.resource_type import list_violations
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.endpoint_update import reject_deployment
-from servable_local.aws.sagemaker.model_api import reject_frequency, reject_mixed_kinds
+from servable_local.aws.sagemaker.model_api import reject_mixed_kinds
 from servable_local.aws.sagemaker.runtime_api import list_violated_limits
 from servable_local.aws.scaling.api import ScalingApi
 from tests.servable_local.aws.container_stand_in import Launcher
@@ -314,11 +314,3 @@ def test_a_batch_up_to_half_of_the_instances_is_accepted() -> None:
     for deployment in cases:
         reject_deployment(deployment, instances=10)
     reject_deployment(_blue_green("CANARY", "CanarySize", "INSTANCE_COUNT", 1), instances=1)
-
-
-def test_metrics_are_published_at_a_listed_interval() -> None:
-    with pytest.raises(SageMakerError, match="valid values: 10, 30, 60, 120, 180, 240, 300"):
-        reject_frequency({"MetricsConfig": {"MetricPublishFrequencyInSeconds": 20}})
-    cases: list[dict[str, Any]] = [{}, {"MetricsConfig": {"MetricPublishFrequencyInSeconds": 10}}]
-    for asked in cases:
-        reject_frequency(asked)

@@ -114,7 +114,6 @@ def test_what_would_have_no_effect_is_not_implemented(
 
 # What is not there is refused with the code that botocore's model has for it.
 MISSING = [
-    ("logs", "DescribeMetricFilters", {"logGroupName": "gone"}, "ResourceNotFoundException"),
     ("ssm", "GetParameterHistory", {"Name": "gone"}, "ParameterNotFound"),
 ]
 

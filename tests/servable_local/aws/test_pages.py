@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from servable_local.aws import ACCOUNT, LocalAws
-from servable_local.aws.local_aws import REGION, inventory
+from servable_local.aws.local_aws import REGION
 from servable_local.aws.server import Server
+from tests.servable_local.aws.inventory import inventory
 
 webdriver = pytest.importorskip("selenium.webdriver")
 CHROMIUM = Path("/usr/bin/chromium")

@@ -74,7 +74,7 @@ class Run:
         config = {"OutputConfig": {**OUTPUT, **output}}
         if output.get("S3FailurePath", "") is None:
             del config["OutputConfig"]["S3FailurePath"]
-        self.queued = QueuedInvocation.from_headers("ranker", config, headers)
+        self.queued = QueuedInvocation("ranker", config, headers)
 
         def ask(body: bytes) -> tuple[int, str, bytes]:
             self.asked.append(body)

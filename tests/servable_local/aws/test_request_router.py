@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.contents import ENVIRON, IN_MEMORY_BYTES, ObjectContent, ObjectFolder
+from servable_local.aws.contents import ENVIRON, IN_MEMORY_BYTES, ObjectContent
 from servable_local.aws.errors import AccessError
 from servable_local.aws.request_router import RequestRouter, check_origin
 from servable_local.aws.signatures import LARGEST_UNSTATED_BODY_BYTES, AccessKeys, Verifier
@@ -54,7 +54,7 @@ def answered(
         controls,
         Verifier(AccessKeys(SECRET)),
         int(HOST.partition(":")[2]),
-        ObjectFolder(tmp_path),
+        tmp_path,
     )
     request = sent.request
     given = {
@@ -116,11 +116,11 @@ def test_a_request_has_its_account_and_length(tmp_path: Any) -> None:
 
 def test_a_body_has_a_stated_length_up_to_a_limit(tmp_path: Any) -> None:
     cases: list[tuple[dict[str, Any], bytes]] = [
-        ({"HTTP_TRANSFER_ENCODING": "chunked"}, b"takes a Content-Length"),
-        ({"CONTENT_LENGTH": "two"}, b"its Content-Length is 'two' and no number"),
-        ({"CONTENT_LENGTH": "-1"}, b"its Content-Length is '-1' and no number"),
-        ({"CONTENT_LENGTH": "\u0663"}, b"and no number"),
-        ({"CONTENT_LENGTH": "1" * 16}, b"and no number"),
+        ({"HTTP_TRANSFER_ENCODING": "chunked"}, b"send a Content-Length instead"),
+        ({"CONTENT_LENGTH": "two"}, b"its Content-Length is 'two'; send a number"),
+        ({"CONTENT_LENGTH": "-1"}, b"its Content-Length is '-1'; send a number"),
+        ({"CONTENT_LENGTH": "\u0663"}, b"; send a number"),
+        ({"CONTENT_LENGTH": "1" * 16}, b"; send a number"),
     ]
     for environ, problem in cases:
         answer = answered(JSON.in_header(), tmp_path, **environ)
@@ -240,5 +240,5 @@ def test_a_target_that_no_service_has_is_refused() -> None:
         "/latest/api/token",
         "/favicon.ico",
     ]:
-        with pytest.raises(AccessError, match="is not served here"):
+        with pytest.raises(AccessError, match="isn't served by the local AWS"):
             check_origin(replace(PLAIN, target=target), PORT)

@@ -115,7 +115,7 @@ class Case:
                 self.headers = {key.replace("_", "-"): value for key, value in headers.items()}
 
             @property
-            def regional_service(self) -> Any:
+            def hosting(self) -> Any:
                 return here
 
         return Asked()

@@ -209,7 +209,7 @@ def test_another_form_is_rejected(name: str) -> None:
 
 
 def test_a_request_without_a_signature_is_told_what_to_send() -> None:
-    with pytest.raises(AccessError, match=r"is not signed with.*servable local up.*need s3v4"):
+    with pytest.raises(AccessError, match=r"isn't signed with.*servable local up.*need s3v4"):
         verified(ASKED.by(HmacV1QueryAuth))
 
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,14 +24,13 @@ from servable_local.aws.lifecycle import (
     EXIT_HELD,
     EXIT_PORT_TAKEN,
     LocalAwsStartError,
-    RunningState,
     StateFile,
-    describe_port_holder,
     down,
     status,
     up,
 )
 from servable_local.aws.local_aws import LocalAws
+from servable_local.container import ports
 from tests.servable_local.aws.lock_holder import holder
 
 
@@ -58,11 +58,11 @@ def health() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 @pytest.fixture
-def running(tmp_path: Path, health: tuple[str, dict[str, Any]]) -> Iterator[RunningState]:
+def running(tmp_path: Path, health: tuple[str, dict[str, Any]]) -> Iterator[LocalAws]:
     """A local AWS that runs in `tmp_path`: this process."""
     url, answer = health
     answer["pid"] = os.getpid()
-    state = RunningState(os.getpid(), int(url.rsplit(":", 1)[1]), url, "today", "secret", 2.0)
+    state = LocalAws(url, os.getpid(), "today", tmp_path, "secret", seconds_per_minute=2.0)
     file = StateFile(tmp_path)
     with file.hold():
         file.write(state)
@@ -72,25 +72,23 @@ def running(tmp_path: Path, health: tuple[str, dict[str, Any]]) -> Iterator[Runn
 # --- finding it
 
 
-def test_one_that_answers_with_its_process_runs(running: RunningState, tmp_path: Path) -> None:
-    assert status(folder=tmp_path) == LocalAws(
-        running.url, os.getpid(), "today", tmp_path, "secret", False, 2.0
-    )
+def test_one_that_answers_with_its_process_runs(running: LocalAws, tmp_path: Path) -> None:
+    assert status(folder=tmp_path) == running
 
 
 def test_one_at_whose_address_another_answers_does_not_run(
-    running: RunningState, tmp_path: Path, health: tuple[str, dict[str, Any]]
+    running: LocalAws, tmp_path: Path, health: tuple[str, dict[str, Any]]
 ) -> None:
     health[1]["pid"] = 1
     assert status(folder=tmp_path) is None
 
 
-def test_one_that_does_not_answer_does_not_run(running: RunningState, tmp_path: Path) -> None:
-    StateFile(tmp_path).write(RunningState(os.getpid(), 1, "http://127.0.0.1:1", "today", "secret"))
+def test_one_that_does_not_answer_does_not_run(running: LocalAws, tmp_path: Path) -> None:
+    StateFile(tmp_path).write(replace(running, url="http://127.0.0.1:1"))
     assert status(folder=tmp_path) is None
 
 
-def test_up_finds_the_one_that_runs(running: RunningState, tmp_path: Path) -> None:
+def test_up_finds_the_one_that_runs(running: LocalAws, tmp_path: Path) -> None:
     assert up(folder=tmp_path).already_up
 
 
@@ -131,8 +129,8 @@ def test_a_port_that_is_taken_is_said_with_its_holder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = started(monkeypatch, EXIT_PORT_TAKEN)
-    monkeypatch.setattr(lifecycle, "describe_port_holder", lambda port: f"holder of {port}")
-    with pytest.raises(LocalAwsStartError, match="port 81 is held by holder of 81; stop that one"):
+    monkeypatch.setattr(ports, "describe_holder", lambda port: f"; holder of {port}")
+    with pytest.raises(LocalAwsStartError, match="port 81 is already in use; holder of 81"):
         up(folder=tmp_path, port=81)
     assert process.ended == 1
 
@@ -162,7 +160,7 @@ def test_one_that_never_answers_is_ended_and_said(
 ) -> None:
     process = started(monkeypatch, None)
     monkeypatch.setattr(lifecycle, "_START_SECONDS", 0.05)
-    with pytest.raises(LocalAwsStartError, match="did not answer within"):
+    with pytest.raises(LocalAwsStartError, match="did not respond within"):
         up(folder=tmp_path)
     assert process.ended == 1
 
@@ -172,7 +170,7 @@ def test_of_two_at_once_the_one_without_the_lock_is_ended(
     same: bool,
     already_up: bool,
     ended: int,
-    running: RunningState,
+    running: LocalAws,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -266,50 +264,6 @@ def test_down_ends_one_that_has_not_taken_its_lock_yet(tmp_path: Path) -> None:
 def test_down_where_none_runs_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     (tmp_path / "aws.json").write_text("{}")
     assert (down(folder=tmp_path), (tmp_path / "aws.json").exists()) == (False, False)
-
-
-# --- who holds a port
-
-
-def listening(pid: int | None, port: int, state: str = psutil.CONN_LISTEN) -> Any:
-    return SimpleNamespace(laddr=SimpleNamespace(port=port), pid=pid, status=state)
-
-
-@pytest.mark.parametrize(
-    ("connections", "named"),
-    [
-        ([listening(7, 81)], "process 7 (python x)"),
-        ([listening(6, 82), listening(7, 81)], "process 7 (python x)"),
-        ([listening(6, 81, psutil.CONN_ESTABLISHED)], "a process that this user cannot see"),
-        ([listening(None, 81)], "a process that this user cannot see"),
-        ([listening(8, 81)], "another local AWS, process 8"),
-        ([listening(9, 81)], "process 9 (ended meanwhile)"),
-    ],
-)
-def test_a_ports_holder_is_named(
-    monkeypatch: pytest.MonkeyPatch, connections: list[Any], named: str
-) -> None:
-    def process(pid: int) -> Any:
-        if pid == 9:
-            raise psutil.NoSuchProcess(9)
-        words = ["python", "x"] if pid == 7 else ["python", "-m", "servable_local.aws"]
-        return SimpleNamespace(cmdline=lambda: words)
-
-    monkeypatch.setattr(psutil, "net_connections", lambda kind: connections)
-    monkeypatch.setattr(psutil, "Process", process)
-    monkeypatch.setattr(lifecycle, "_is_local_aws", lambda port: False)
-    assert describe_port_holder(81) == named
-
-
-def test_where_connections_are_not_shown_a_server_of_another_kind_is_nobody(
-    monkeypatch: pytest.MonkeyPatch, health: tuple[str, dict[str, Any]]
-) -> None:
-    def denied(kind: str) -> None:
-        raise psutil.AccessDenied
-
-    monkeypatch.setattr(psutil, "net_connections", denied)
-    answers = [describe_port_holder(port) for port in (int(health[0].rsplit(":", 1)[1]), 1)]
-    assert answers == ["a process that this user cannot see"] * 2
 
 
 def test_without_moto_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,12 @@
 """A local AWS whose start fails or is killed, and the variables for a shell."""
 
-import shutil
-import subprocess
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from servable_local.aws import LocalAws, LocalAwsStartError, down
-from servable_local.aws.lifecycle import StateFile, _wait_until_ready, spawn_process
+from servable_local.aws import LocalAws, down
+from servable_local.aws.lifecycle import spawn_process
 
 
 def test_down_ends_one_that_a_killed_up_has_just_started(tmp_path: Path) -> None:
@@ -33,16 +29,6 @@ def test_down_leaves_one_of_another_folder(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
-
-
-@pytest.mark.parametrize(("free", "named"), [(999_999, "make room in"), (1_000_000, "aws.log")])
-def test_a_start_that_fails_names_the_log_or_the_full_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, named: str
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
-    process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])
-    with pytest.raises(LocalAwsStartError, match=named):
-        _wait_until_ready(process, StateFile(tmp_path), 0)
 
 
 def test_hosts_without_a_proxy_do_not_grow_when_evaluated_again(

@@ -9,15 +9,11 @@ import pytest
 
 from servable_local.aws import lifecycle
 from servable_local.aws.lifecycle import (
-    RunningState,
     StateFile,
     find_default_folder,
     write_client_settings,
 )
-
-STATE = RunningState(
-    pid=7, port=4566, url="http://127.0.0.1:4566", started="now", secret_access_key="s"
-)
+from servable_local.aws.local_aws import LocalAws
 
 
 @pytest.fixture
@@ -25,15 +21,20 @@ def file(tmp_path: Path) -> StateFile:
     return StateFile(tmp_path / ".servable")
 
 
-def test_who_holds_the_lock_is_read_with_what_it_wrote(file: StateFile) -> None:
+@pytest.fixture
+def state(file: StateFile) -> LocalAws:
+    return LocalAws("http://127.0.0.1:4566", 7, "now", file.folder, "s")
+
+
+def test_who_holds_the_lock_is_read_with_what_it_wrote(file: StateFile, state: LocalAws) -> None:
     assert (file.is_held(), file.read(), file.find_holder()) == (False, None, None)
     with file.hold():
         assert (file.read(), file.find_holder()) == (None, os.getpid())
     with file.hold() as locked:
-        file.write(STATE)
-        assert (locked, file.is_held(), file.read()) == (True, True, STATE)
+        file.write(state)
+        assert (locked, file.is_held(), file.read()) == (True, True, state)
     with file.hold():
-        file.write(STATE)
+        file.write(state)
     assert (file.path.exists(), file.is_held(), file.read(), file.find_holder()) == (
         True, False, None, None,
     )  # fmt: skip
@@ -68,16 +69,16 @@ def test_the_lock_is_waited_for_and_free_after_the_block(file: StateFile) -> Non
             assert locked
 
 
-def test_the_state_is_its_owners_alone_and_is_removed(file: StateFile) -> None:
+def test_the_state_is_its_owners_alone_and_is_removed(file: StateFile, state: LocalAws) -> None:
     with file.hold():
         part = file.path.with_suffix(".part")
         part.write_text("left by a kill")
         part.chmod(0o644)
-        file.write(STATE)
+        file.write(state)
         assert (file.path.stat().st_mode & 0o777, part.exists()) == (0o600, False)
         assert file.folder.stat().st_mode & 0o777 == 0o700
     with file.hold():
-        file.write(STATE)
+        file.write(state)
         file.remove()
         file.remove()
         assert (file.path.exists(), file.read()) == (False, None)

@@ -243,19 +243,6 @@ def test_branches_run_together_and_end_together(machine: Machine) -> None:
     assert json.loads(shown["output"]) == {"a": 1, "why": {"Error": "Ended", "Cause": "here"}}
 
 
-def test_an_execution_is_kept_for_90_days_after_its_end(
-    machine: Machine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arn = machine.create({"Done": SUCCEED})
-    machine.ended(machine.started(arn))
-    monkeypatch.setattr(clock, "_now", clock.now() + timedelta(days=89))
-    machine.ended(machine.started(arn, name="second"))
-    monkeypatch.setattr(clock, "_now", clock.now() + timedelta(days=2))
-    machine.ended(machine.started(arn))  # its name is free again
-    kept = machine.states.list_executions(stateMachineArn=arn)["executions"]
-    assert sorted(each["name"] for each in kept) == ["run", "second"]
-
-
 def _total(machine: Machine, clock: ManualClock, metric: str, **dimension: str) -> float:
     """The metric's sum in the last ten minutes. `dimension`: its name and value."""
     ((name, value),) = dimension.items()

@@ -10,7 +10,7 @@ docs/local.md lists what it doesn't emulate.
 """
 
 from servable_local.aws.lifecycle import LocalAwsStartError, down, running, status, up
-from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws, inventory
+from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 __all__ = [
     "ACCOUNT",
@@ -18,7 +18,6 @@ __all__ = [
     "LocalAws",
     "LocalAwsStartError",
     "down",
-    "inventory",
     "running",
     "status",
     "up",

@@ -12,17 +12,17 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
-# Read by moto when it is imported. `cdk bootstrap` attaches policies that AWS itself manages.
+# moto reads this when it is imported. `cdk bootstrap` attaches policies that AWS manages.
 os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
 
 from servable_local.aws.clock import ManualClock, ScaledClock
 from servable_local.aws.lifecycle import (
     EXIT_HELD,
     EXIT_PORT_TAKEN,
-    RunningState,
     StateFile,
     write_client_settings,
 )
+from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.server import Server
 
 _PARENT_CHECK_SECONDS = 0.5
@@ -45,9 +45,9 @@ def main() -> int:
         help="exit when standard input closes or the parent dies, and remove the folder",
     )
     options = parser.parse_args()
-    # All that this process and its containers write: models, their logs, the secret of the run.
+    # Models, logs, and the secret of the run are only readable by the owner.
     os.umask(0o077)
-    # A signal between Python's look and a lock's wait would be slept through; what it wrote is read.
+    # A signal that arrives just before a wait for a lock would be missed; its byte in a socket isn't.
     done, ends = socket.socketpair()
     ends.setblocking(False)
     signal.set_wakeup_fd(ends.fileno())
@@ -70,23 +70,23 @@ def _serve(options: argparse.Namespace, state_file: StateFile, done: socket.sock
     write_client_settings(options.folder / "client")
     clock = ManualClock() if options.minute == "manual" else ScaledClock(float(options.minute))
     endpoints = options.folder / "endpoints"
-    # What a kill -9 left behind: archives of endpoints that are gone.
+    # A kill -9 leaves the archives of its endpoints.
     shutil.rmtree(endpoints, ignore_errors=True)
     endpoints.mkdir()
     try:
         server = Server(
             port=options.port, folder=endpoints, clock=clock, most_containers=options.containers
         )
-    except (OSError, SystemExit):  # werkzeug exits where a port is taken
+    except (OSError, SystemExit):  # werkzeug exits if the port is taken
         return EXIT_PORT_TAKEN
     server.start()
     started = datetime.now(UTC).isoformat(timespec="seconds")
     state_file.write(
-        RunningState(
-            pid=os.getpid(),
-            port=server.port,
+        LocalAws(
             url=server.url,
+            pid=os.getpid(),
             started=started,
+            folder=options.folder,
             secret_access_key=server.access.secret_access_key,
             seconds_per_minute=clock.seconds_per_minute,
             most_containers=options.containers,
@@ -111,5 +111,5 @@ if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Not sys.exit: an endpoint that is still starting must not hold the process.
+    # Not sys.exit, which would wait for an endpoint that is still starting.
     os._exit(code)

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 SECONDS_PER_MINUTE = 60.0
-# The finest period an alarm can have, so the pace at which everything is looked at.
+# The shortest period of an alarm, and so the interval of all evaluations.
 TICK_SECONDS = 10
 OnTick = Callable[[datetime], None]
 
 
 def utc_now() -> datetime:
-    # Naive, as moto's serializers want it.
+    # Naive, because moto's serializers require it.
     return datetime.now(UTC).replace(tzinfo=None)
 
 

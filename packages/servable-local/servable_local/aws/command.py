@@ -18,10 +18,10 @@ from servable_local.aws.local_aws import ACCOUNT, REGION, BootstrapError, LocalA
 
 DONE, FOUND_PROBLEMS, MISSING = 0, 1, 2
 _NO_CONTAINERS = (
-    "# SageMaker endpoints are in service without a container and answer no request; "
+    "# SageMaker endpoints are in service without a container and reject every request; "
     "containers need 'servable-local[run]': TensorFlow, 2 GB"
 )
-# Variables that clients would read before ours, or send with our key.
+# Variables that take precedence over ours, or that clients send with our key.
 _LEAD_ELSEWHERE = re.compile(
     r"AWS_((DEFAULT_)?PROFILE|(SESSION|SECURITY)_TOKEN)$|AWS_ENDPOINT_URL_|AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
 )
@@ -48,7 +48,7 @@ def start_local_aws(
     ):
         if not re.fullmatch(form, value, re.ASCII):
             raise LocalAwsStartError(f"{value!r} isn't a valid {name}; give {example}")
-    if math.isnan(minute):  # in no range, and outside of none
+    if math.isnan(minute):  # which every range accepts
         raise LocalAwsStartError("--minute is not a number; allowed: 0.1 to 60")
     aws = up(port=port, folder=folder, seconds_per_minute=minute, most_containers=containers)
     runs = f"the local AWS already runs at {aws.url} (process {aws.pid})"
@@ -143,7 +143,7 @@ def commands(program: str, folder: Callable[[], Path]) -> click.Group:
         show_default="1, or 0 where TensorFlow is not installed",
         type=click.IntRange(0, 64),
         help="Maximum number of containers per variant; further instances are only counted. "
-        "0: endpoints are in service and answer no request.",
+        "0: endpoints are in service and reject every request.",
     )
     @click.option(
         "--account", default=ACCOUNT, show_default=True, help="Account of the credentials."
@@ -190,7 +190,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: list[str]) -> int:
-    # Under uvx it is on no PATH of the user's; `uv run` names the environment too.
+    # uvx doesn't put it on the user's PATH; `uv run` also sets VIRTUAL_ENV.
     by_uvx = "UV" in os.environ and os.environ.get("VIRTUAL_ENV") != sys.prefix
     program = commands("uvx servable-local" if by_uvx else "servable-local", find_default_folder)
     try:

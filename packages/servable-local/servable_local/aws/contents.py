@@ -6,29 +6,24 @@ views of the same files, and checksums are computed while a body is received.
 """
 
 import base64
-import binascii
 import contextlib
 import hashlib
-import importlib
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import IO, Protocol, Self, cast
-from weakref import WeakValueDictionary
+from typing import IO, Protocol, Self
 
 from servable_local.aws.signed_request import ReceivedRequest
-from servable_local.protection import create_private_folder
 
+# Key of a request's environment for the content of an object, instead of its body.
 ENVIRON = "servable.content"
-"""Key of a request's environment for the content of an object, instead of its body."""
-# Longer bodies of objects go to the disk while they are received.
+# Longer bodies are written to the disk while they are received.
 IN_MEMORY_BYTES = 64 << 10
 _CHUNK_BYTES = 1 << 20
-_MOST_PARTS = 10_000
 
 
 class Sum(Protocol):
@@ -39,80 +34,35 @@ class Sum(Protocol):
     def digest(self) -> bytes: ...
 
 
-# The sum of some bytes after those before them, whose sum is given.
-_Step = Callable[[bytes, int], int]
-# Polynomials, reflected, as S3 names their algorithms, and the bytes of a sum.
-_POLYNOMIALS = {"CRC32C": (0x82F63B78, 4), "CRC64NVME": (0x9A6C9329AC4BC9B5, 8)}
-# Without their packages a byte of them takes 0.1 us: a megabyte of these sums is what nobody waits for.
-SLOWLY_SUMMED_BYTES = 16 << 20
-
-
-@cache
-def _build_python_crc(polynomial: int, length: int) -> _Step:
-    """Build a table-driven CRC in Python, for use if no package provides it."""
-    table = []
-    for index in range(256):
-        for _ in range(8):
-            index = index >> 1 ^ (polynomial if index & 1 else 0)
-        table.append(index)
-    inverse = (1 << 8 * length) - 1
-
-    def update_crc(part: bytes, total: int) -> int:
-        total ^= inverse
-        for byte in part:
-            total = total >> 8 ^ table[(total ^ byte) & 255]
-        return total ^ inverse
-
-    return update_crc
-
-
-@cache
-def find_fast_crc(algorithm: str) -> _Step | None:
-    """Return the CRC function of a package written in C, or None if it isn't installed."""
-    if algorithm == "CRC32":
-        return binascii.crc32
-    package, name = {"CRC32C": ("crc32c", "crc32c")}.get(
-        algorithm, ("awscrt.checksums", "crc64nvme")
-    )
-    try:
-        return cast(_Step, getattr(importlib.import_module(package), name))
-    except ImportError:
-        return None
-
-
-class _Crc:
-    def __init__(self, algorithm: str) -> None:
-        polynomial, self._bytes = _POLYNOMIALS.get(algorithm, (0, 4))
-        self._step = find_fast_crc(algorithm) or _build_python_crc(polynomial, self._bytes)
+class _Crc32:
+    def __init__(self) -> None:
         self._sum = 0
 
     def update(self, part: bytes, /) -> None:
-        self._sum = self._step(part, self._sum)
+        self._sum = zlib.crc32(part, self._sum)
 
     def digest(self) -> bytes:
-        return self._sum.to_bytes(self._bytes, "big")
+        return self._sum.to_bytes(4, "big")
 
 
 def create_sum(algorithm: str) -> Sum:
-    """Create a checksum by its S3 header name, or MD5 as in ETags. Unknown ones are SHA256."""
+    """Create a checksum by its S3 header name, or MD5 as in ETags.
+
+    As in moto without further packages, other CRCs are CRC32, and unknown algorithms SHA256.
+    """
     if algorithm.startswith("CRC"):
-        return _Crc(algorithm)
+        return _Crc32()
     name = algorithm.lower() if algorithm in ("MD5", "SHA1") else "sha256"
     return hashlib.new(name, usedforsecurity=False)
 
 
 class StoredFile:
-    """A file in a folder, deleted with the last content that has a piece of it.
+    """A file in a folder, deleted with the last content that has a piece of it."""
 
-    `part_bytes`: the length of the parts of an upload in this file, each at its own offset.
-    """
-
-    def __init__(self, folder: Path, part_bytes: int = 0) -> None:
+    def __init__(self, folder: Path) -> None:
         descriptor, name = tempfile.mkstemp(dir=folder)
         os.close(descriptor)
         self.path = Path(name)
-        self.part_bytes = part_bytes
-        self.parts: set[int] = set()
 
     def __del__(self) -> None:
         with contextlib.suppress(OSError):
@@ -153,15 +103,8 @@ class ObjectContent:
 
     @classmethod
     def join(cls, contents: Iterable["ObjectContent"]) -> Self:
-        """Join contents in order. Adjacent pieces of one file become one piece."""
-        pieces: list[_Piece] = []
-        for piece in (piece for content in contents for piece in content._pieces):
-            last = pieces[-1] if pieces else None
-            if last and last.source is piece.source and last.start + last.length == piece.start:
-                pieces[-1] = _Piece(last.source, last.start, last.length + piece.length)
-            else:
-                pieces.append(piece)
-        return cls(pieces)
+        """Join contents in order."""
+        return cls([piece for content in contents for piece in content._pieces])
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
@@ -203,7 +146,7 @@ class ObjectContent:
     def link(self, target: Path) -> None:
         """Create `target` on the same disk as a hard link, so that nothing is copied.
 
-        Content in several files, such as parts of odd lengths, becomes one file first, once.
+        Content in several files, such as the parts of an upload, becomes one file first, once.
         """
         with self._joining:
             sources = (piece.source for piece in self._pieces)
@@ -220,93 +163,37 @@ class ObjectContent:
         os.link(files[0].path, target)
 
 
-class ObjectFolder:
-    """The folder into which bodies of objects are received."""
-
-    def __init__(self, folder: Path) -> None:
-        create_private_folder(folder)
-        self.folder = folder
-        self._uploads: WeakValueDictionary[str, StoredFile] = WeakValueDictionary()
-        self._lock = threading.Lock()
-
-    def receive(
-        self,
-        stream: IO[bytes],
-        length: int,
-        algorithms: Iterable[str] = (),
-        part: tuple[str, int] | None = None,
-    ) -> ObjectContent:
-        """Store `length` bytes of `stream`, or fewer if it ends. Raises OSError for a full disk.
-
-        After an error, the rest of the body is read, because a client that still sends would miss
-        the response, and what was written is deleted. MD5, SHA256, and `algorithms` are computed
-        meanwhile. `part`: the upload and the number of the part in it, from 1.
-        """
-        file, start = self._allocate(length, part)
-        sums = {algorithm: create_sum(algorithm) for algorithm in ("MD5", "SHA256", *algorithms)}
-        done = 0
-        try:
-            with file.path.open("r+b") as target:
-                target.seek(start)
-                while chunk := stream.read(min(_CHUNK_BYTES, length - done)):
-                    done += len(chunk)
-                    for total in sums.values():
-                        total.update(chunk)
-                    target.write(chunk)
-        except OSError:
-            self._delete_piece(file, start, part[1] if part else 0)
-            while chunk := stream.read(min(_CHUNK_BYTES, length - done)):
-                done += len(chunk)
-            raise
-        digests = {algorithm: total.digest() for algorithm, total in sums.items()}
-        return ObjectContent([_Piece(file, start, done)], digests)
-
-    def _delete_piece(self, file: StoredFile, start: int, number: int) -> None:
-        """Delete the bytes of part `number`, unless a later part follows them in the file.
-
-        The part may be sent again: then it is written at the same offset.
-        """
-        with self._lock:
-            if number >= max(file.parts, default=0):
-                os.truncate(file.path, start)
-            file.parts.discard(number)
-
-    def _allocate(self, length: int, part: tuple[str, int] | None) -> tuple[StoredFile, int]:
-        """Return a file and an offset in it. Parts of equal length share a file, in their order."""
-        if part is None:
-            return StoredFile(self.folder), 0
-        upload, number = part
-        with self._lock:
-            file = self._uploads.get(upload)
-            if file is None:
-                file = self._uploads[upload] = StoredFile(self.folder, length)
-            if length <= file.part_bytes and number not in file.parts:
-                file.parts.add(number)
-                return file, (number - 1) * file.part_bytes
-        return StoredFile(self.folder), 0
-
-
-@cache
-def _list_arrival_sums() -> set[str]:
-    """Return the checksums computed while a body is received; others are computed when needed."""
-    return {"SHA1", *filter(find_fast_crc, ("CRC32", "CRC32C", "CRC64NVME"))}
-
-
 def is_object(request: ReceivedRequest) -> bool:
     """Return whether the request's body may be an S3 object or a part of one."""
     return request.method == "PUT" and request.claimed_service == "s3"
 
 
 def receive_object(
-    folder: ObjectFolder, request: ReceivedRequest, stream: IO[bytes], length: int
+    folder: Path, request: ReceivedRequest, stream: IO[bytes], length: int
 ) -> ObjectContent:
-    """Store the body of an object's request on disk, with the checksum that its headers specify."""
+    """Store `length` bytes of `stream`, or fewer if it ends. Raises OSError for a full disk.
+
+    After an error, the rest of the body is read, because a client that still sends would miss
+    the response, and what was written is deleted. MD5, SHA256, and the checksums that the
+    request's headers specify are computed meanwhile.
+    """
     named = request.find_header("x-amz-sdk-checksum-algorithm")
-    algorithms = {named.upper()} if named else set()
     prefix = "x-amz-checksum-"
-    algorithms |= {name.removeprefix(prefix).upper() for name in request.names if prefix in name}
-    query = dict(request.pairs)
-    upload, number = query.get("uploadId"), query.get("partNumber", "")
-    valid = upload and number.isascii() and number.isdigit() and 0 < int(number) <= _MOST_PARTS
-    part = (str(upload), int(number)) if valid else None
-    return folder.receive(stream, length, algorithms & _list_arrival_sums(), part)
+    specified = {named.upper()} if named else set()
+    specified |= {name.removeprefix(prefix).upper() for name in request.names if prefix in name}
+    sums = {name: create_sum(name) for name in {"MD5", "SHA256"} | specified & {"SHA1", "CRC32"}}
+    file, done = StoredFile(folder), 0
+    try:
+        with file.path.open("wb") as target:
+            while chunk := stream.read(min(_CHUNK_BYTES, length - done)):
+                done += len(chunk)
+                for total in sums.values():
+                    total.update(chunk)
+                target.write(chunk)
+    except OSError:
+        file.path.unlink()
+        while chunk := stream.read(min(_CHUNK_BYTES, length - done)):
+            done += len(chunk)
+        raise
+    digests = {name: total.digest() for name, total in sums.items()}
+    return ObjectContent([_Piece(file, 0, done)], digests)

@@ -1,7 +1,7 @@
 """Start, find, and end the local AWS, and keep what runs in its state file.
 
-The lock of that file proves that it runs, and is the kernel's: it goes with the process that holds it,
-however that ends, so a state file left behind by a kill -9 is known for what it is.
+A lock next to that file proves that it runs. The kernel releases the lock when the process ends, also
+by a kill -9, so that a state file left behind isn't believed.
 """
 
 import contextlib
@@ -15,10 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from servable_local.aws.clock import SECONDS_PER_MINUTE
@@ -27,10 +25,10 @@ from servable_local.aws.loopback import HEALTH_PATH, Access
 from servable_local.protection import create_private_folder, open_private, write_atomically
 
 _RETRY_SECONDS = 1.0
-# How the process of a local AWS says why it does not start.
+# Exit codes of a local AWS that doesn't start.
 EXIT_HELD = 3
 EXIT_PORT_TAKEN = 4
-# boto3 and the AWS CLI: left out, URLs for S3 are presigned with Signature Version 2.
+# By default, boto3 and the AWS CLI presign S3 URLs with Signature Version 2.
 _CONFIG = """\
 [default]
 s3 =
@@ -38,16 +36,10 @@ s3 =
 """
 
 
-@dataclass(frozen=True)
-class RunningState:
-    pid: int
-    port: int
-    url: str
-    started: str
-    secret_access_key: str = field(repr=False)
-    # None: its clock is moved by hand.
-    seconds_per_minute: float | None = SECONDS_PER_MINUTE
-    most_containers: int = 1
+_STATE = (
+    *("pid", "port", "url", "started", "secret_access_key", "seconds_per_minute"),
+    "most_containers",
+)
 
 
 def find_default_folder() -> Path:
@@ -63,18 +55,21 @@ class StateFile:
         self.path = folder / "aws.json"
         self._lock_path = folder / "aws.lock"
 
-    def write(self, state: RunningState) -> None:
+    def write(self, aws: LocalAws) -> None:
         """Write the state, only readable by its owner: a reader can run code as the owner."""
-        write_atomically(self.path, json.dumps(asdict(state), indent=2) + "\n")
+        state = {name: getattr(aws, name) for name in _STATE}
+        write_atomically(self.path, json.dumps(state, indent=2) + "\n")
 
-    def read(self) -> RunningState | None:
-        """Return the state of the running local AWS; None if none runs or its writer ended."""
+    def read(self) -> LocalAws | None:
+        """Return the running local AWS, or None if none runs or its process has ended."""
         if not self.is_held():
             return None
         try:
-            return RunningState(**json.loads(self.path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            return None  # held, and not written yet
+            state = json.loads(self.path.read_text(encoding="utf-8"))
+            del state["port"]  # which is in the URL
+            return LocalAws(folder=self.folder, **state)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None  # not written yet
 
     def find_holder(self) -> int | None:
         """Return the process that holds the lock, regardless of its state file."""
@@ -100,7 +95,7 @@ class StateFile:
     def hold(self) -> Iterator[bool]:
         """Hold the lock during the block. Yields False if a different process holds it."""
         create_private_folder(self.folder)
-        # Somebody who only asks holds it for an instant; somebody who runs holds on.
+        # `is_held` of another process holds it for an instant; a local AWS as long as it runs.
         deadline = time.monotonic() + _RETRY_SECONDS
         with self._lock_path.open("ab") as file:
             while True:
@@ -122,57 +117,17 @@ def write_client_settings(folder: Path) -> None:
     """Write the settings anew, and delete what clients left there for an earlier run."""
     shutil.rmtree(folder, ignore_errors=True)
     create_private_folder(folder)
-    # The CDK CLI remembers there which account an access key belongs to.
+    # The CDK CLI stores there which account an access key belongs to.
     create_private_folder(folder / "cdk")
     (folder / "config").write_text(_CONFIG, encoding="utf-8")
     (folder / "credentials").write_text("", encoding="utf-8")
 
 
-_LONGEST_COMMAND = 100
-_LONGEST_REFUSAL_BYTES = 10_000
 STOP_SECONDS = 15.0
 _START_SECONDS = 60.0
-# With less free space the log may lack the reason itself.
+# With less free space, the log may not contain the reason.
 _LEAST_FREE_BYTES = 1_000_000
 _POLL_SECONDS = 0.02
-
-
-def describe_port_holder(port: int) -> str:
-    """Describe the port's listener: "another local AWS, process 123" or "process 123 (python3 -m …)"."""
-    import psutil  # here and not above: `servable local status` needs none
-
-    try:
-        connections = psutil.net_connections("tcp")
-    except psutil.AccessDenied:  # macOS shows them to root alone
-        connections = []
-    for connection in connections:
-        local, pid = connection.laddr, connection.pid
-        listens = connection.status == psutil.CONN_LISTEN and local and local.port == port
-        if not listens or pid is None:
-            continue
-        try:
-            words = psutil.Process(pid).cmdline()
-        except psutil.Error:
-            return f"process {pid} (ended meanwhile)"
-        # As `_spawned` starts it. Asking it would take as long as it is busy.
-        if "servable_local.aws" in words:
-            return f"another local AWS, process {pid}"
-        return f"process {pid} ({' '.join(words)[:_LONGEST_COMMAND]})"
-    if _is_local_aws(port):  # of another user, whose processes are not shown
-        return "a local AWS of another user"
-    return "a process that this user cannot see"
-
-
-def _is_local_aws(port: int) -> bool:
-    """Return whether a local AWS listens there; it says so without its key, too."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        opener.open(f"http://127.0.0.1:{port}{HEALTH_PATH}", timeout=2).close()
-    except urllib.error.HTTPError as refused:
-        return b"local AWS" in refused.read(_LONGEST_REFUSAL_BYTES)
-    except OSError:
-        pass
-    return False
 
 
 def spawn_process(
@@ -196,10 +151,10 @@ def spawn_process(
             stdin=subprocess.PIPE if with_parent else subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # Its own session: a Ctrl-C here is not meant for it, and it survives the shell.
+            # In its own session, it isn't ended by a Ctrl-C here, or with the shell.
             start_new_session=True,
             cwd=Path(__file__).resolve().parents[2],
-            # Nothing of the user's ~/.aws: a profile that is set but not there is an error.
+            # Without the user's ~/.aws: a missing profile would be an error.
             env=inherited
             | {
                 "AWS_CONFIG_FILE": os.devnull,
@@ -233,7 +188,7 @@ def up(
 
     `seconds_per_minute`: how long a minute of its alarms and deployments lasts;
     `most_containers`: the maximum per variant, whatever its instance count (None: 1, or 0 if
-    containers can't run: endpoints are then in service and answer no request). It outlives this
+    containers can't run: endpoints are then in service and reject every request). It outlives this
     process and its shell; `down` ends it. Raises `LocalAwsStartError`.
     """
     state_file = StateFile(folder or find_default_folder())
@@ -255,7 +210,7 @@ def up(
         stop_process(process)  # Ctrl-C while it starts leaves nothing
         raise
     if aws.already_up:
-        stop_process(process)  # it waits for the lock that the other holds, and must not get it
+        stop_process(process)  # otherwise it could get the other's lock later
     return aws
 
 
@@ -267,12 +222,7 @@ def status(*, folder: Path | None = None) -> LocalAws | None:
 def down(*, folder: Path | None = None) -> bool:
     """Stop the local AWS and its endpoints. Return False if none ran. Idempotent."""
     state_file = StateFile(folder or find_default_folder())
-    state = state_file.read()
-    pid = (
-        state.pid
-        if state
-        else state_file.find_holder() or _find_starting_process(state_file.folder)
-    )
+    pid = state_file.find_holder() or _find_starting_process(state_file.folder)
     if pid is None:
         state_file.remove()
         return False
@@ -306,7 +256,7 @@ def running(
         assert process.stdin is not None
         process.stdin.close()
         stop_process(process)
-        # It removes its folder itself; this is for one that was killed.
+        # The process removes its folder, unless it was killed.
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -315,7 +265,7 @@ def _find_starting_process(folder: Path) -> int | None:
     try:
         import psutil
     except ModuleNotFoundError:
-        return None  # nor can a local AWS start here
+        return None  # without psutil, no local AWS can start either
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
         if words[1:5] == ["-m", "servable_local.aws", "--folder", str(folder)]:
@@ -333,17 +283,16 @@ def _require_moto() -> None:
 def _wait_until_ready(
     process: "subprocess.Popen[bytes]", state_file: StateFile, port: int
 ) -> LocalAws:
-    # While it starts: what the first question to it is signed with.
+    # Imported while it starts: the first request to it is signed with these.
     from botocore import auth, awsrequest, credentials  # noqa: F401
 
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         code = process.poll()
         if code == EXIT_PORT_TAKEN:
-            raise LocalAwsStartError(
-                f"port {port} is held by {describe_port_holder(port)}; stop that one, or omit --port "
-                "for a free port"
-            )
+            from servable_local.container.ports import describe_holder
+
+            raise LocalAwsStartError(f"port {port} is already in use{describe_holder(port)}")
         if code not in (None, EXIT_HELD):
             free = shutil.disk_usage(state_file.folder).free
             remedy = f"see {state_file.folder / 'aws.log'}"
@@ -356,29 +305,17 @@ def _wait_until_ready(
             return replace(running, already_up=running.pid != process.pid)
         time.sleep(_POLL_SECONDS)
     raise LocalAwsStartError(
-        f"the local AWS did not answer within {_START_SECONDS:.0f} s; "
+        f"the local AWS did not respond within {_START_SECONDS:.0f} s; "
         f"see {state_file.folder / 'aws.log'}"
     )
 
 
 def _find_running(state_file: StateFile) -> LocalAws | None:
-    state = state_file.read()
-    if state is None:
+    aws = state_file.read()
+    if aws is None:
         return None
     try:
-        health = Access(state.url, state.secret_access_key).call_control(
-            HEALTH_PATH, timeout_seconds=5
-        )
+        health = Access(aws.url, aws.secret_access_key).call_control(HEALTH_PATH, timeout_seconds=5)
     except (OSError, ValueError):
         return None
-    if health.get("pid") != state.pid:
-        return None
-    return LocalAws(
-        state.url,
-        state.pid,
-        state.started,
-        state_file.folder,
-        state.secret_access_key,
-        seconds_per_minute=state.seconds_per_minute,
-        most_containers=state.most_containers,
-    )
+    return aws if health.get("pid") == aws.pid else None

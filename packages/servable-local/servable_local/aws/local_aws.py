@@ -1,7 +1,6 @@
-"""The local AWS as its users hold it: an address, what is in it, and its stack CDKToolkit.
+"""A running local AWS: its address, its clients and controls, and its stack CDKToolkit.
 
-What is in it is asked of each service and not of CloudFormation, so that a deployment can be compared
-with its template. The CDK CLI's own template makes CDKToolkit, so that a later `cdk bootstrap` of that CLI
+CDKToolkit is created from the CDK CLI's own template, so that a later `cdk bootstrap` of that CLI
 changes nothing.
 """
 
@@ -10,7 +9,7 @@ import json
 import os
 import shutil
 import urllib.error
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -31,12 +30,12 @@ class LocalAws:
     pid: int
     started: str
     folder: Path
-    # What its callers sign with: of this run, and in no log.
+    # Callers sign with it. It is valid for this run, and in no log.
     secret_access_key: str = field(repr=False)
     already_up: bool = False
-    # How long a minute of its alarms and deployments lasts; None: moved by `advance`.
+    # How long a minute of its alarms and deployments lasts; None if `advance` moves the clock.
     seconds_per_minute: float | None = SECONDS_PER_MINUTE
-    # The most that a variant has; 0: endpoints are in service without any.
+    # The maximum per variant; with 0, endpoints are in service without containers.
     most_containers: int = 1
 
     @property
@@ -51,7 +50,7 @@ class LocalAws:
         """
         own = self.folder / "client"
         no_proxy = os.environ.get("NO_PROXY", os.environ.get("no_proxy", ""))
-        # Each once: the lines of `up` are evaluated again in the same shell.
+        # Without duplicates: a shell may evaluate the lines of `up` again.
         hosts = ",".join(
             dict.fromkeys(filter(None, [*no_proxy.split(","), "127.0.0.1", "localhost"]))
         )
@@ -61,11 +60,11 @@ class LocalAws:
             "AWS_SECRET_ACCESS_KEY": self.secret_access_key,
             "AWS_REGION": region,
             "AWS_DEFAULT_REGION": region,
-            # Nothing of the user's own configuration, and nothing of ours in it.
+            # Neither reads nor changes the user's own configuration.
             "AWS_CONFIG_FILE": str(own / "config"),
             "AWS_SHARED_CREDENTIALS_FILE": str(own / "credentials"),
             "AWS_EC2_METADATA_DISABLED": "true",
-            # The CLI remembers there which account an access key belongs to.
+            # The CDK CLI stores there which account an access key belongs to.
             "CDK_HOME": str(own / "cdk"),
             "CDK_DISABLE_VERSION_CHECK": "true",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
@@ -97,7 +96,7 @@ class LocalAws:
     def inject_fault(
         self, endpoint: str, *, account: str = ACCOUNT, region: str = REGION, **kinds: Any
     ) -> None:
-        """Makes a deployed endpoint slow, failing, frozen or dead: see servable_local/aws/request_router.py.
+        """Make a deployed endpoint slow, failing, frozen, or dead: see request_router.py.
 
         `aws.inject_fault("ranker", latency_ms=300)`, `aws.inject_fault("ranker", end=True)`
         """
@@ -121,184 +120,6 @@ class LocalAws:
         except urllib.error.HTTPError as refused:
             parsed = json.loads(refused.read())
             raise ValueError(parsed.get("error") or parsed.get("message") or str(refused)) from None
-
-
-Client = Callable[[str], Any]
-
-
-def inventory(
-    aws: LocalAws, *, account: str = ACCOUNT, region: str = REGION
-) -> list[tuple[str, str]]:
-    """Return the sorted (CloudFormation type, physical name) pairs of all resources.
-
-    Two cases can't be distinguished from outside: a policy inside a role is counted as an
-    AWS::IAM::Policy, and a topic has a topic policy if it differs from SNS's default. Alarms that
-    Application Auto Scaling creates for a tracking policy are excluded: no template declares
-    them.
-    """
-
-    def create_client(service: str) -> Any:
-        return aws.client(service, account=account, region=region)
-
-    return sorted(
-        (kind, name)
-        for kind, names in _LOOK.items()
-        for name in names(create_client)
-        if not name.startswith(("TargetTracking-", "alias/aws/"))
-    )
-
-
-def _list_items(client: Any, operation: str, key: str, **arguments: Any) -> Iterator[Any]:
-    for page in client.get_paginator(operation).paginate(**arguments):
-        yield from page.get(key, [])
-
-
-@dataclass(frozen=True)
-class _List:
-    """The names of the resources that one operation lists, page by page."""
-
-    service: str
-    operation: str
-    key: str
-    name: str | tuple[str, ...]
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-    def __call__(self, client: Client) -> Iterator[str]:
-        names = (self.name,) if isinstance(self.name, str) else self.name
-        for resource in _list_items(
-            client(self.service), self.operation, self.key, **self.arguments
-        ):
-            yield "|".join(resource[name] for name in names)
-
-
-_SCALING = "application-autoscaling"
-_TARGET = ("ResourceId", "ScalableDimension", "ServiceNamespace")
-_OF_SAGEMAKER = {"ServiceNamespace": "sagemaker"}
-_ROLES = _List("iam", "list_roles", "Roles", "RoleName")
-_BUCKETS = _List("s3", "list_buckets", "Buckets", "Name")
-_KEYS = _List("kms", "list_keys", "Keys", "KeyId")
-_TOPICS = _List("sns", "list_topics", "Topics", "TopicArn")
-
-
-def _build_alarm_list(kind: str) -> _List:
-    of_type = {"AlarmTypes": [kind.removesuffix("s")]}  # without it AWS lists metric alarms only
-    return _List("cloudwatch", "describe_alarms", kind, "AlarmName", of_type)
-
-
-def _list_keys(client: Client) -> Iterator[str]:
-    kms = client("kms")
-    for key in _KEYS(client):
-        metadata = kms.describe_key(KeyId=key)["KeyMetadata"]
-        if metadata["KeyManager"] == "CUSTOMER" and metadata["KeyState"] != "PendingDeletion":
-            yield key
-
-
-def _list_topic_policies(client: Client) -> Iterator[str]:
-    for arn in _TOPICS(client):
-        attributes = client("sns").get_topic_attributes(TopicArn=arn)["Attributes"]
-        if "__default_policy_ID" not in attributes.get("Policy", ""):
-            yield arn
-
-
-def _list_inline_policies(client: Client) -> set[str]:
-    # By name: one policy may be put on several roles.
-    iam = client("iam")
-    return {
-        name
-        for role in _ROLES(client)
-        for name in _list_items(iam, "list_role_policies", "PolicyNames", RoleName=role)
-    }
-
-
-def _list_bucket_policies(client: Client) -> Iterator[str]:
-    s3 = client("s3")
-    for name in _BUCKETS(client):
-        try:
-            s3.get_bucket_policy(Bucket=name)
-        except s3.exceptions.ClientError:
-            continue
-        yield name
-
-
-_FUNCTIONS = _List("lambda", "list_functions", "Functions", "FunctionName")
-
-
-def _list_function_permissions(client: Client) -> Iterator[str]:
-    functions = client("lambda")
-    for name in _FUNCTIONS(client):
-        try:
-            policy = functions.get_policy(FunctionName=name)["Policy"]
-        except functions.exceptions.ResourceNotFoundException:
-            continue
-        for statement in json.loads(policy)["Statement"]:
-            yield statement["Sid"]
-
-
-_LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
-    "AWS::ApplicationAutoScaling::ScalableTarget": _List(
-        _SCALING, "describe_scalable_targets", "ScalableTargets", _TARGET, _OF_SAGEMAKER
-    ),
-    "AWS::ApplicationAutoScaling::ScalingPolicy": _List(
-        _SCALING, "describe_scaling_policies", "ScalingPolicies", "PolicyARN", _OF_SAGEMAKER
-    ),
-    "AWS::CloudWatch::Alarm": _build_alarm_list("MetricAlarms"),
-    "AWS::CloudWatch::CompositeAlarm": _build_alarm_list("CompositeAlarms"),
-    "AWS::CloudWatch::Dashboard": _List(
-        "cloudwatch", "list_dashboards", "DashboardEntries", "DashboardName"
-    ),
-    "AWS::ECR::Repository": _List("ecr", "describe_repositories", "repositories", "repositoryName"),
-    # One page: boto3 has no paginator for these two.
-    "AWS::Events::ApiDestination": lambda client: [
-        each["Name"] for each in client("events").list_api_destinations()["ApiDestinations"]
-    ],
-    "AWS::Events::Connection": lambda client: [
-        each["Name"] for each in client("events").list_connections()["Connections"]
-    ],
-    "AWS::Events::Rule": _List("events", "list_rules", "Rules", "Name"),
-    "AWS::IAM::ManagedPolicy": _List("iam", "list_policies", "Policies", "Arn", {"Scope": "Local"}),
-    "AWS::IAM::Policy": _list_inline_policies,
-    "AWS::IAM::Role": _ROLES,
-    "AWS::KMS::Alias": _List("kms", "list_aliases", "Aliases", "AliasName"),
-    "AWS::KMS::Key": _list_keys,
-    "AWS::Lambda::Function": _FUNCTIONS,
-    "AWS::Lambda::Permission": _list_function_permissions,
-    "AWS::Logs::LogGroup": _List("logs", "describe_log_groups", "logGroups", "logGroupName"),
-    "AWS::Logs::MetricFilter": _List(
-        "logs", "describe_metric_filters", "metricFilters", "filterName"
-    ),
-    "AWS::Logs::QueryDefinition": lambda client: [
-        query["queryDefinitionId"]
-        for query in client("logs").describe_query_definitions()["queryDefinitions"]
-    ],
-    "AWS::S3::Bucket": _BUCKETS,
-    "AWS::S3::BucketPolicy": _list_bucket_policies,
-    "AWS::SNS::Subscription": _List(
-        "sns", "list_subscriptions", "Subscriptions", "SubscriptionArn"
-    ),
-    "AWS::SNS::Topic": _TOPICS,
-    "AWS::SNS::TopicPolicy": _list_topic_policies,
-    "AWS::SSM::Parameter": _List("ssm", "describe_parameters", "Parameters", "Name"),
-    "AWS::Scheduler::Schedule": _List("scheduler", "list_schedules", "Schedules", "Name"),
-    "AWS::Scheduler::ScheduleGroup": lambda client: [
-        group["Name"]
-        for group in client("scheduler").list_schedule_groups()["ScheduleGroups"]
-        if group["Name"] != "default"
-    ],
-    "AWS::StepFunctions::StateMachine": _List(
-        "stepfunctions", "list_state_machines", "stateMachines", "stateMachineArn"
-    ),
-    "AWS::SageMaker::Endpoint": _List("sagemaker", "list_endpoints", "Endpoints", "EndpointName"),
-    "AWS::SageMaker::EndpointConfig": _List(
-        "sagemaker", "list_endpoint_configs", "EndpointConfigs", "EndpointConfigName"
-    ),
-    "AWS::SageMaker::InferenceComponent": _List(
-        "sagemaker",
-        "list_inference_components",
-        "InferenceComponents",
-        "InferenceComponentName",
-    ),
-    "AWS::SageMaker::Model": _List("sagemaker", "list_models", "Models", "ModelName"),
-}
 
 
 STACK = "CDKToolkit"

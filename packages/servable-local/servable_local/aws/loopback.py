@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 PREFIX = "/servable/"
-# What a request for one of these is signed for.
+# The service in the signatures of requests to these paths.
 SERVICE = "servable"
 HEALTH_PATH = PREFIX + "health"
 CLOCK_PATH = PREFIX + "clock"
@@ -24,7 +24,7 @@ FAULT_PATH = PREFIX + "fault"
 _lock = threading.Lock()
 _clients: dict[tuple[str, str, str, str, str], Any] = {}
 _JSON = {"Content-Type": "application/json"}
-# The controls belong to no account; an access key is an account number.
+# Controls are independent of accounts; an access key is an account number.
 _NO_ACCOUNT, _NO_REGION = "000000000000", "local"
 _Service = TypeVar("_Service")
 
@@ -34,7 +34,7 @@ def load_botocore_session() -> Any:
     """Return the shared botocore session, which reads each service's model (50 to 200 ms) once."""
     import botocore.session
 
-    # No profile and no ~/.aws: a profile that is set but not there is an error.
+    # Without profile and ~/.aws: a missing profile would be an error.
     return botocore.session.Session(
         session_vars={
             "profile": (None, None, None, None),
@@ -72,14 +72,14 @@ class Access:
         with _lock:  # creating boto3 clients is not thread-safe, using them is
             if key not in _clients:
                 config = Config(
-                    # One attempt: an error here is an answer, and a retry only delays it.
+                    # One attempt: a retry would only delay the same error.
                     retries={"total_max_attempts": 1},
                     connect_timeout=10,
                     read_timeout=120,
                     max_pool_connections=20,
                     proxies={},
                     s3={"addressing_style": "path"},
-                    # Left out, boto3 presigns with Signature Version 2.
+                    # By default, boto3 presigns with Signature Version 2.
                     signature_version="s3v4" if service == "s3" else None,
                 )
                 _clients[key] = _load_boto3_session().client(

@@ -1,4 +1,4 @@
-"""Front of all services: authentication, the caller's account, failures in words, and the own API."""
+"""The front of all services: authentication, the caller's account, failures, and controls."""
 
 import errno
 import io
@@ -9,14 +9,11 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
-from xml.sax.saxutils import escape
 
 from moto.core.exceptions import ServiceException
-from moto.core.serialize import S3Serializer
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 
 from servable_local import protection
@@ -25,11 +22,15 @@ from servable_local.aws.contents import (
     ENVIRON,
     IN_MEMORY_BYTES,
     ObjectContent,
-    ObjectFolder,
     is_object,
     receive_object,
 )
-from servable_local.aws.errors import AccessError, Reason, build_rejection, is_cbor, respond_in_cbor
+from servable_local.aws.errors import (
+    AccessError,
+    Reason,
+    build_failure,
+    build_rejection,
+)
 from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH, SERVICE
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.instances import InstanceFaults
@@ -37,10 +38,10 @@ from servable_local.aws.signatures import VerifiedRequest, Verifier
 from servable_local.aws.signed_request import ALGORITHM, ReceivedRequest
 
 Answer = tuple[str, dict[str, Any]]
-# (account, region) -> what is hosted there.
+# (account, region) -> its hosted resources.
 Target = Callable[[str, str], RegionalHosting]
 _MILLISECONDS_PER_SECOND = 1000
-# What the local container does for each kind.
+# Kind of fault -> method of the local container.
 _METHODS = {
     "latency_ms": "slow",
     "status": "fail",
@@ -68,7 +69,7 @@ class Controls:
             if parameters is not None and isinstance(clock, ManualClock):
                 clock.advance(seconds=float(parameters["seconds"]))
             elif parameters is not None:
-                return "409 Conflict", {"error": "this clock goes by itself and cannot be moved"}
+                return "409 Conflict", {"error": "this clock runs by itself and can't be advanced"}
             now, minute = clock.now().isoformat(), clock.seconds_per_minute
             return "200 OK", {"now": now, "seconds_per_minute": minute}
         if path == FAULT_PATH and parameters is not None:
@@ -114,7 +115,7 @@ def inject_faults(target: Target, parameters: Mapping[str, Any]) -> None:
                     continue
                 if kind not in _METHODS:
                     raise ValueError(
-                        f"{kind} is not a fault that can be injected; allowed: {_ALLOWED}"
+                        f"{kind} isn't a fault that can be injected; allowed: {_ALLOWED}"
                     )
                 getattr(container.faults, _METHODS[kind])(value)
 
@@ -123,12 +124,10 @@ _Environ = dict[str, Any]
 _Start = Callable[..., Any]
 _Application = Callable[[_Environ, _Start], Iterable[bytes]]
 _HEADERS = "servable.headers"
-# Whose errors are XML where the request does not say it by its body's type.
-_XML = (None, "iam", "s3", "s3-object-lambda", "sts")
 METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
-# A full disk, a quota, and a limit on the size of files.
+# A full disk, a quota, and a file size limit.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# Twice any of these could be read as one thing here and as another by a service.
+# If one of these came twice, this module and a service could read different values.
 _ONCE = (
     "authorization",
     "content-length",
@@ -141,7 +140,7 @@ _ONCE = (
     "x-amz-target",
 )
 _TARGET = re.compile(r"/[!\"$-~]*")
-# moto's own pages and an instance's credentials: they ask for no signature.
+# moto's own pages, and an instance's credentials, which need no signature.
 _NOT_HERE = ("/moto-api", "/latest/meta-data", "/latest/api/", "/favicon.ico")
 
 
@@ -152,10 +151,10 @@ def check_origin(request: ReceivedRequest, port: int) -> None:
             raise _build_error(f"it has the header {name} twice")
     if request.method not in METHODS:
         raise _build_error(
-            f"its method is {request.method[:20]}; {', '.join(METHODS)} are answered"
+            f"its method is {request.method[:20]}; {', '.join(METHODS)} are supported"
         )
     if not _TARGET.fullmatch(request.target):
-        raise _build_error("its target isn't a path, which begins with / and is quoted ASCII")
+        raise _build_error("its target isn't a path; send quoted ASCII that begins with /")
     origin = request.find_header("origin")
     page = protection.explain_rejection(
         protection.list_own_hosts(port),
@@ -165,9 +164,9 @@ def check_origin(request: ReceivedRequest, port: int) -> None:
     )
     if page is not None:
         raise _build_error(page[1])
-    # As the services see it: unquoted, and with one slash before it.
+    # As the services read it: unquoted, with one leading slash.
     if ("/" + unquote(request.path).lstrip("/")).startswith(_NOT_HERE):
-        raise _build_error(f"{request.path[:80]} is not served here")
+        raise _build_error(f"{request.path[:80]} isn't served by the local AWS")
 
 
 def _build_error(problem: str) -> AccessError:
@@ -196,7 +195,7 @@ class RequestRouter:
     controls: Controls
     verifier: Verifier
     port: int
-    objects: ObjectFolder
+    objects: Path
 
     def __call__(self, environ: _Environ, start_response: _Start) -> Iterable[bytes]:
         start_response = _remove_cors(start_response)
@@ -207,10 +206,10 @@ class RequestRouter:
                 request, lambda limit: self._read_body(environ, request, limit)
             )
         except AccessError as error:
-            answer = build_rejection(request, error)
-            length = ("Content-Length", str(len(answer.body)))
-            start_response(answer.status, [*answer.headers.items(), length])
-            return [] if request.method == "HEAD" else [answer.body]
+            rejection = build_rejection(request, error)
+            length = ("Content-Length", str(len(rejection.body)))
+            start_response("403 Forbidden", [*rejection.headers.items(), length])
+            return [] if request.method == "HEAD" else [rejection.body]
         if verified.scope.service == SERVICE:
             control = json.loads(bytes(verified.body)) if request.method == "POST" else None
             status, result = self.controls.respond(environ["PATH_INFO"], control) or (
@@ -220,10 +219,6 @@ class RequestRouter:
             start_response(status, [("Content-Type", "application/json")])
             return [json.dumps(result).encode()]
         _pass_verified(environ, request, verified)
-        if is_cbor(request):
-            return respond_in_cbor(
-                environ, start_response, partial(self._call_application, request)
-            )
         return self._call_application(request, environ, start_response)
 
     def _call_application(
@@ -236,18 +231,18 @@ class RequestRouter:
             if status.startswith(("404", "405")):
                 answered = list(answered)
                 if b"".join(answered[:1]).lower().startswith(b"<!doctype html>"):
-                    # A page of the server's own: none of the service's paths is this one.
+                    # The web server's own page: the service has no such path.
                     asked = f"{request.method} {request.path}"
-                    raise NotImplementedError(f"{asked} is no operation here")
+                    raise NotImplementedError(f"{asked} isn't an operation of the local AWS")
         except Exception as error:
-            # 501 and not 500: AWS clients retry a 500 for up to 50 s and then say nothing.
             if not isinstance(error, NotImplementedError):
                 traceback.print_exc()
-            return _send_failure(environ, request, start_response, error)
-        ids = [value for name, value in headers if name.lower() == "x-amzn-requestid"]
-        if ids and request.claimed_service == "s3":  # which has names of its own
-            own = (("x-amz-request-id", ids[0]), ("x-amz-id-2", S3Serializer.DEFAULT_HOST_ID))
-            headers = [*(header for header in headers if header[1] != ids[0]), *own]
+            operation = environ.get("HTTP_X_AMZ_TARGET") or environ.get("PATH_INFO", "")
+            text = f"the local AWS failed on {operation}: {type(error).__name__}: {error}"
+            failure = build_failure(request, text)
+            # Not a 500, which AWS clients retry for up to 50 s.
+            start_response("501 Not Implemented", [*failure.headers.items()], sys.exc_info())
+            return [failure.body]
         start_response(status, headers)
         return answered
 
@@ -262,9 +257,7 @@ class RequestRouter:
             except OSError as error:
                 if error.errno not in _NO_ROOM:
                     raise
-                raise AccessError(
-                    Reason.DISK, _explain_no_room(self.objects.folder, error)
-                ) from None
+                raise AccessError(Reason.DISK, _explain_no_room(self.objects, error)) from None
         return bytes(environ["wsgi.input"].read(length))
 
 
@@ -280,22 +273,16 @@ def _explain_no_room(folder: Path, error: OSError) -> str:
 
 def _read_length(environ: _Environ, limit: int | None) -> int:
     """Return the body's length. Raises AccessError if it exceeds `limit`, or is in chunks."""
+    text, problem = environ.get("CONTENT_LENGTH") or "0", None
     if "HTTP_TRANSFER_ENCODING" in environ:
-        raise AccessError(
-            Reason.FORM,
-            "its body comes with a Transfer-Encoding; the local AWS takes a Content-Length",
-        )
-    text = environ.get("CONTENT_LENGTH") or "0"
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise AccessError(Reason.FORM, f"its Content-Length is {text[:40]!r} and no number")
-    length = int(text)
-    if limit is not None and length > limit:
-        raise AccessError(
-            Reason.FORM,
-            f"its body has {length} bytes; {limit} are allowed where no X-Amz-Content-Sha256 says "
-            "what is in it",
-        )
-    return length
+        problem = "its body has a Transfer-Encoding; send a Content-Length instead"
+    elif not (text.isascii() and text.isdigit() and len(text) < 16):
+        problem = f"its Content-Length is {text[:40]!r}; send a number"
+    elif limit is not None and int(text) > limit:
+        problem = f"its body has {text} bytes; above {limit}, send its hash in X-Amz-Content-Sha256"
+    if problem:
+        raise AccessError(Reason.FORM, problem)
+    return int(text)
 
 
 def _pass_verified(environ: _Environ, request: ReceivedRequest, verified: VerifiedRequest) -> None:
@@ -323,27 +310,3 @@ def _remove_cors(start_response: _Start) -> _Start:
         return start_response(status, kept, *more)
 
     return start
-
-
-def _send_failure(
-    environ: Mapping[str, Any], request: ReceivedRequest, start_response: _Start, error: Exception
-) -> Iterable[bytes]:
-    operation = environ.get("HTTP_X_AMZ_TARGET") or environ.get("PATH_INFO", "")
-    message = f"the local AWS failed on {operation}: {type(error).__name__}: {error}"
-    status = "501 Not Implemented"
-    kind = environ.get("CONTENT_TYPE", "")
-    query = kind.startswith("application/x-www-form-urlencoded")
-    if "json" in kind or (not query and request.claimed_service not in _XML):
-        body = {"__type": "NotImplemented", "message": message}
-        start_response(
-            status,
-            [("Content-Type", "application/x-amz-json-1.1"), ("x-amzn-ErrorType", body["__type"])],
-            sys.exc_info(),
-        )
-        return [json.dumps(body).encode()]
-    xml = (
-        "<ErrorResponse><Error><Type>Receiver</Type><Code>NotImplemented</Code>"
-        f"<Message>{escape(message)}</Message></Error></ErrorResponse>"
-    )
-    start_response(status, [("Content-Type", "text/xml")], sys.exc_info())
-    return [xml.encode()]

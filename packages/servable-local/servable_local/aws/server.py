@@ -21,7 +21,6 @@ from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.cloudformation.operations import CloudFormation
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.cloudwatch.api import CloudWatchApi
-from servable_local.aws.contents import ObjectFolder
 from servable_local.aws.loopback import Access, Loopback, Regions
 from servable_local.aws.moto_patches import every_service
 from servable_local.aws.moto_patches.logs import LogsApi, write_output
@@ -33,22 +32,22 @@ from servable_local.aws.sagemaker.runtime_api import RuntimeApi
 from servable_local.aws.scaling.api import ScalingApi
 from servable_local.aws.scaling.service import RegionalScaling
 from servable_local.aws.signatures import AccessKeys, Verifier
+from servable_local.protection import create_private_folder
 
 if TYPE_CHECKING:
     from servable_local.aws.workflows.executions import Executions
 
-# Else an extension lets every page read every answer.
+# Otherwise, an extension lets every web page read responses.
 setattr(werkzeug_app, "DISABLE_GLOBAL_CORS", True)  # noqa: B010 (mypy)
 
-_HOST = "127.0.0.1"  # never another: what is deployed here runs as who started it
+_HOST = "127.0.0.1"  # never an external address: deployed code runs with the user's rights
 _SECRET_BYTES = 20  # 40 characters, as many as on AWS
-# How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
+# Poll interval for `close`; with werkzeug's 0.5 s, `servable local down` would take longer.
 _END_LOOK_SECONDS = 0.05
-# Service of moto -> its patches, in moto_patches/. They import the service, which takes long.
+# Service of moto -> module of its patches. Importing the service takes long.
 _PATCHES = {
     "events": "events",
     "iam": "iam",
-    "kms": "iam",
     "s3": "s3",
     "sns": "events",
     "sts": "iam",
@@ -93,27 +92,28 @@ class Server:
             raise RuntimeError(f"a local AWS runs in this process already: {Server._running}")
         self._clock = clock or ScaledClock()
         self._objects = folder / "objects"
+        create_private_folder(self._objects)
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
-        # Before the first request: moto builds an application per service from these once.
+        # Before the first request, because moto builds a service's application from these once.
         for module, paths in _PATHS.items():
             every_service.import_without_ec2(module).url_paths.update(paths)
         every_service.install()
         controls = Controls(
             self._clock, lambda account, region: self.hostings.find_service(account, region)
         )
-        # A host is looked up once: moto looks through its folder on the disk and two hundred patterns for
-        # every request, a third of what a small one takes (5.2 ms of processor time for 3.6 ms, moto 5.2.5).
+        # Look up each host once: for every request, moto reads its folder and tries two hundred patterns,
+        # a third of a small request's processor time (5.2 ms instead of 3.6 ms, moto 5.2.5).
         dispatcher: Any = DomainDispatcherApplication(self._create_app)
         dispatcher.get_backend_for_host = functools.cache(dispatcher.get_backend_for_host)
         secret = secret_access_key or secrets.token_hex(_SECRET_BYTES)
-        # The router needs the port, which is free to choose until something listens there.
+        # The router needs the port, which is only known once the server listens.
         self._server = make_server(
             _HOST, port, dispatcher, threaded=True, request_handler=RequestHandler
         )
         self.port: int = self._server.server_address[1]
         self.url = f"http://{_HOST}:{self.port}"
-        verifier, objects = Verifier(AccessKeys(secret)), ObjectFolder(self._objects)
-        self._server.app = RequestRouter(dispatcher, controls, verifier, self.port, objects)
+        verifier = Verifier(AccessKeys(secret))
+        self._server.app = RequestRouter(dispatcher, controls, verifier, self.port, self._objects)
         self.access = Access(self.url, secret)
         self._cloudwatches = Regions(self.access, lambda aws: CloudWatch(aws, self._clock))
         CloudWatchApi.cloudwatches = LogsApi.cloudwatches = self._cloudwatches
@@ -178,14 +178,12 @@ class Server:
         )
 
     def _create_scaling(self, aws: Loopback) -> RegionalScaling:
-        of = (aws.account, aws.region)
-        return RegionalScaling(
-            aws, self.hostings.find_service(*of), self._cloudwatches.find_service(*of)
-        )
+        hosting = self.hostings.find_service(aws.account, aws.region)
+        return RegionalScaling(aws, hosting, hosting.cloudwatch)
 
     def _run_tick(self, at: datetime) -> None:
-        # In this order: an alarm sees the minute that ended, scaling and an update see the alarm, and
-        # scaling sees the instances that came until now.
+        # In this order, alarms use the metrics of the minute that ended, updates and scaling use the alarms,
+        # and scaling uses the current instances.
         for hosting in self.hostings.list_services():
             hosting.measure(at)
         for scaling in self._scalings.list_services():

@@ -28,16 +28,16 @@ from servable_local.aws.contents import ObjectContent
 from servable_local.aws.errors import AccessError, Reason
 from servable_local.aws.signed_request import CredentialScope, ReceivedRequest, RequestSignature
 
-# An access key of twelve digits is an account number: the caller is that account.
+# An access key of twelve digits is the caller's account number.
 _ACCOUNT = re.compile(r"\d{12}")
 LONGEST_EXPIRY_SECONDS = 7 * 24 * 3600
-# The largest body whose hash stands in no header, so that it is read before its signature is known to
-# be right. No service but S3 takes more; S3's clients send the header.
+# The largest body without its hash in a header, which is read before its signature is verified. Only
+# S3 accepts larger bodies, and its clients send the header.
 LARGEST_UNSTATED_BODY_BYTES = 32 << 20
 HOW = '`eval "$(servable local up)"`, or `servable-local up`, sets the keys of this run'
-# Called once, with the most bytes that the body may have: all of it, or AccessError.
+# Reads the whole body, of at most so many bytes, or raises AccessError. Called once.
 ReadBody = Callable[[int | None], bytes | ObjectContent]
-# Proxies and Lambda add it to what was signed before; botocore and the others never sign it.
+# Proxies and Lambda add it to signed requests; botocore and other SDKs never sign it.
 _NEVER_SIGNED = "x-amzn-trace-id"
 
 
@@ -57,10 +57,10 @@ class AccessKeys:
         """Return the key, or None if it is unknown or inactive."""
         if _ACCOUNT.fullmatch(access_key_id):
             return AccessKey(access_key_id, self._secret)
-        # Imported here: before the first request nothing was issued.
+        # Imported here, because no key is issued before the first request.
         from moto.iam.models import iam_backends
 
-        # Lists: another thread may ask for an account that was not there yet.
+        # Copied to lists, because a different thread may add an account.
         for account, partitions in list(iam_backends.items()):
             for iam in list(partitions.values()):
                 key = iam.access_keys.get(access_key_id)
@@ -95,17 +95,16 @@ class Verifier:
         if signature is None:
             raise AccessError(
                 Reason.UNSIGNED,
-                "the request is not signed with Signature Version 4; the local AWS takes it in the "
-                "Authorization header or in the query, as boto3, the AWS CLI and the CDK CLI send it; "
-                f"{HOW}, and presigned URLs need s3v4",
+                "the request isn't signed with Signature Version 4 in the Authorization header or in "
+                f"the query, as boto3, the AWS CLI, and the CDK CLI do; {HOW}; presigned URLs need s3v4",
             )
         scope = signature.scope
         key = self._keys.find(scope.access_key_id)
         if key is None:
             raise AccessError(
                 Reason.KEY,
-                f"{scope.access_key_id} isn't an active access key of this local AWS: an account number "
-                f"of twelve digits is, and what IAM and STS issued since it started; {HOW}",
+                f"{scope.access_key_id} isn't an active access key of this local AWS; use an account "
+                f"number of twelve digits, or a key that IAM or STS issued since it started; {HOW}",
             )
         self._check_expiry(signature)
         _check_headers(request, signature)
@@ -118,17 +117,16 @@ class Verifier:
             raise AccessError(
                 Reason.SIGNATURE,
                 "the signature doesn't match this request and the secret of "
-                f"{scope.access_key_id}; every run has a secret of its own: {HOW}",
+                f"{scope.access_key_id}; every run has its own secret: {HOW}",
             )
         if body is None:
             body = read(None)
-            # A client that was interrupted has sent a part of it.
+            # An interrupted client sends only a part of it.
             if signature.expires_seconds is None and payload != _compute_sha256(body):
                 raise AccessError(
                     Reason.BODY,
-                    f"X-Amz-Content-Sha256 is {str(payload)[:80]!r} and not the SHA-256 of the body; "
-                    "boto3, the AWS CLI and the CDK CLI send that to an http address, unless "
-                    "payload_signing_enabled is switched off",
+                    f"X-Amz-Content-Sha256 is {str(payload)[:80]!r}, not the SHA-256 of the body; "
+                    "leave payload_signing_enabled on, so that your client sends it",
                 )
         return VerifiedRequest(key.account, scope, body)
 
@@ -146,14 +144,15 @@ class Verifier:
             signed = datetime.strptime(signature.date, SIGV4_TIMESTAMP).replace(tzinfo=UTC)
         except ValueError:
             raise AccessError(
-                Reason.FORM, f"X-Amz-Date is {signature.date[:40]!r} and not like 20261122T093000Z"
+                Reason.FORM,
+                f"X-Amz-Date is {signature.date[:40]!r}; send one such as 20261122T093000Z",
             ) from None
         late = self._now() - signed.timestamp()
         if late > seconds:
             raise AccessError(
                 Reason.EXPIRED,
-                f"Request has expired: it was good for {seconds} s, and {late:.0f} s are over; "
-                "presign another",
+                f"Request has expired: it was valid for {seconds} s and is {late:.0f} s old; "
+                "presign a new one",
             )
 
 
@@ -172,7 +171,7 @@ def _check_headers(request: ReceivedRequest, signature: RequestSignature) -> Non
         and name not in (*signature.signed_headers, _NEVER_SIGNED)
     ]
     if unsigned:
-        raise AccessError(Reason.SIGNATURE, f"it sends {', '.join(unsigned)}, and does not sign it")
+        raise AccessError(Reason.SIGNATURE, f"it sends {', '.join(unsigned)} without signing it")
 
 
 def _compute_signature(
@@ -185,16 +184,16 @@ def _compute_signature(
     signed = HTTPHeaders()
     for name in signature.signed_headers:
         for value in request.list_values(name):
-            # Clients sign UTF-8, which is received as bytes of Latin-1.
+            # Clients sign UTF-8; WSGI decodes it as Latin-1.
             with contextlib.suppress(UnicodeError):
                 value = value.encode("latin-1").decode("utf-8")
             signed.add_header(name, value)
-    # Only these are in the canonical request, and as they were received.
+    # The canonical request contains only these, as received.
     signer.headers_to_sign = lambda request: signed
     query = "&".join(
         f"{name}={value}" for name, value in request.pairs if name != "X-Amz-Signature"
     )
-    # The host is only there to make it an address: the header is what is signed.
+    # The URL's host is ignored; the Host header is signed.
     canonical_request = AWSRequest(
         method=request.method,
         url=f"http://host{request.path}?{query}",

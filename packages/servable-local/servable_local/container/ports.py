@@ -44,7 +44,7 @@ def reserve_port(port: int) -> socket.socket:
         holder.bind((HOST, port))
     except OSError as error:
         raise PortError(
-            f"port {port} of {HOST}: {error.strerror or error}{_describe_holder(port)}"
+            f"port {port} of {HOST}: {error.strerror or error}{describe_holder(port)}"
         ) from None
     return holder
 
@@ -70,7 +70,7 @@ def _create_socket() -> socket.socket:
     return sock
 
 
-def _describe_holder(port: int) -> str:
+def describe_holder(port: int) -> str:
     """Describe the process that holds the port, as far as this user may see it."""
     with contextlib.suppress(psutil.Error, OSError):  # another user's
         for connection in psutil.net_connections("tcp4"):

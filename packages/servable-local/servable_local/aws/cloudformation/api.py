@@ -30,9 +30,8 @@ from servable_local.aws.cloudformation.template import (
 )
 from servable_local.aws.errors import (
     AlreadyExistsError,
+    AwsError,
     ChangeSetNotFoundError,
-    InsufficientCapabilitiesError,
-    InvalidChangeSetStatusError,
     ValidationError,
 )
 from servable_local.aws.loopback import Regions
@@ -54,14 +53,14 @@ class CloudFormationApi(BaseResponse):
         self.automated_parameter_parsing = True
 
     @property
-    def regional_service(self) -> CloudFormation:
+    def service(self) -> CloudFormation:
         return self.regions.find_service(self.current_account, self.region)
 
     def _read_template_text(self, previous: str | None = None) -> str:
         if self._get_param("UsePreviousTemplate") and previous is not None:
             return previous
         if url := self._get_param("TemplateURL"):
-            return read_template(url, self.regional_service.aws)
+            return read_template(url, self.service.aws)
         body = self._get_param("TemplateBody")
         if not body:
             raise ValidationError("Either Template URL or Template Body must be specified.")
@@ -79,14 +78,14 @@ class CloudFormationApi(BaseResponse):
         """Return why a template's macros, which aren't emulated, make it invalid, or None."""
         for macro in list_macros(parse_template(text)):
             if "CAPABILITY_AUTO_EXPAND" not in self._get_param("Capabilities", []):
-                raise InsufficientCapabilitiesError(
-                    "Requires capabilities : [CAPABILITY_AUTO_EXPAND]"
+                raise AwsError(
+                    "InsufficientCapabilitiesException",
+                    "Requires capabilities : [CAPABILITY_AUTO_EXPAND]",
                 )
             name = macro.get("Name")
             bucket = urlparse(str((macro.get("Parameters") or {}).get("Location", ""))).netloc
             buckets = [
-                one["Name"]
-                for one in self.regional_service.aws.client("s3").list_buckets()["Buckets"]
+                one["Name"] for one in self.service.aws.client("s3").list_buckets()["Buckets"]
             ]
             if name == "AWS::Include" and bucket not in buckets:
                 return f"Transform {name} failed with: S3 bucket [{bucket}] does not exist."
@@ -95,7 +94,7 @@ class CloudFormationApi(BaseResponse):
 
     def _read_stack_options(self, stack: Stack | None = None) -> dict[str, Any]:
         if role := self._get_param("RoleARN"):
-            self.regional_service.check_role(role)
+            self.service.check_role(role)
         tags = self._get_param("Tags")
         kept = stack.tags if stack is not None and tags is None else {}
         return {
@@ -107,19 +106,17 @@ class CloudFormationApi(BaseResponse):
 
     @property
     def _stack(self) -> Stack:
-        return self.regional_service.require_stack(self._get_param("StackName"))
+        return self.service.require_stack(self._get_param("StackName"))
 
     def describe_stacks(self) -> ActionResult:
         name = self._get_param("StackName")
-        live = [s for s in self.regional_service.list_stacks() if s.status != "DELETE_COMPLETE"]
-        stacks = [self.regional_service.require_stack(name)] if name else live
+        live = [s for s in self.service.list_stacks() if s.status != "DELETE_COMPLETE"]
+        stacks = [self.service.require_stack(name)] if name else live
         return ActionResult({"Stacks": [stack.describe() for stack in stacks]})
 
     def list_stacks(self) -> ActionResult:
         statuses = self._get_param("StackStatusFilter", [])
-        shown = [
-            s for s in self.regional_service.list_stacks() if not statuses or s.status in statuses
-        ]
+        shown = [s for s in self.service.list_stacks() if not statuses or s.status in statuses]
         return ActionResult({"StackSummaries": [stack.describe() for stack in shown]})
 
     def _find_stack(self, words: str) -> Stack:
@@ -141,9 +138,7 @@ class CloudFormationApi(BaseResponse):
         logical_id, physical_id = self._get_param("LogicalResourceId"), None
         if not self._get_param("StackName"):
             physical_id = self._get_param("PhysicalResourceId")
-        stack = (
-            self.regional_service.find_resource_stack(physical_id) if physical_id else self._stack
-        )
+        stack = self.service.find_resource_stack(physical_id) if physical_id else self._stack
         return ActionResult({"StackResources": stack.describe_resources("Timestamp", logical_id)})
 
     def describe_stack_resource(self) -> ActionResult:
@@ -204,7 +199,7 @@ class CloudFormationApi(BaseResponse):
     def list_exports(self) -> ActionResult:
         shown = [
             {"ExportingStackId": s.id, "Name": o["ExportName"], "Value": o["OutputValue"]}
-            for s in self.regional_service.list_stacks()
+            for s in self.service.list_stacks()
             for o in s.outputs
             if "ExportName" in o and s.status != "DELETE_COMPLETE"
         ]
@@ -216,25 +211,25 @@ class CloudFormationApi(BaseResponse):
         if problem := self._explain_macro_problem(text):
             raise ValidationError(problem)
         name = self._get_param("StackName")
-        found = self.regional_service.find_stack(name)
-        # On AWS too it takes over a stack that a change set has put in review.
+        found = self.service.find_stack(name)
+        # As on AWS, it takes over a stack in review, which a change set registered.
         in_review = found is not None and found.status == "REVIEW_IN_PROGRESS"
-        stack = found if found is not None and in_review else self.regional_service.register(name)
+        stack = found if found is not None and in_review else self.service.register(name)
         stack.termination_protection = bool(self._get_param("EnableTerminationProtection"))
         keep = self._get_param("DisableRollback") or self._get_param("OnFailure") == "DO_NOTHING"
         try:
-            self.regional_service.deploy(
+            self.service.deploy(
                 stack, text, values, **self._read_stack_options(), disable_rollback=bool(keep)
             )
         except Exception:
             if not in_review:
-                self.regional_service.forget(stack)
+                self.service.forget(stack)
             raise
         return ActionResult({"StackId": stack.id})
 
     def update_stack(self) -> ActionResult:
         stack = self._find_stack("Stack [{}] does not exist")
-        self.regional_service.check_updatable(stack)
+        self.service.check_updatable(stack)
         text = self._read_template_text(stack.template_text)
         values = self._choose_parameters(text, stack.parameters)
         if problem := self._explain_macro_problem(text):
@@ -246,7 +241,7 @@ class CloudFormationApi(BaseResponse):
         if same and about["tags"] == stack.tags and stack.status != "UPDATE_FAILED":
             raise ValidationError("No updates are to be performed.")
         keep = bool(self._get_param("DisableRollback"))
-        self.regional_service.deploy(stack, text, values, **about, disable_rollback=keep)
+        self.service.deploy(stack, text, values, **about, disable_rollback=keep)
         return ActionResult({"StackId": stack.id})
 
     def _check_rollback_triggers(self) -> None:
@@ -267,9 +262,9 @@ class CloudFormationApi(BaseResponse):
                 )
 
     def delete_stack(self) -> ActionResult:
-        stack = self.regional_service.find_stack(self._get_param("StackName"))
+        stack = self.service.find_stack(self._get_param("StackName"))
         if stack is not None:
-            self.regional_service.delete(stack, frozenset(self._get_param("RetainResources", [])))
+            self.service.delete(stack, frozenset(self._get_param("RetainResources", [])))
         return EmptyResult()
 
     def update_termination_protection(self) -> ActionResult:
@@ -280,12 +275,12 @@ class CloudFormationApi(BaseResponse):
     def create_change_set(self) -> ActionResult:
         kind = self._get_param("ChangeSetType") or "UPDATE"
         name, stack_name = self._get_param("ChangeSetName"), self._get_param("StackName")
-        stack = known = self.regional_service.find_stack(stack_name)
+        stack = known = self.service.find_stack(stack_name)
         if kind == "CREATE" or (kind == "IMPORT" and stack is None):
             if stack is None:
-                # Seen before the stack is registered: a bad template leaves no trace.
+                # Checked before the stack is registered, so that an invalid template leaves no stack.
                 self._choose_parameters(self._read_template_text(), {})
-                stack = self.regional_service.register(stack_name)
+                stack = self.service.register(stack_name)
                 stack.set_status("REVIEW_IN_PROGRESS", "User Initiated")
             elif stack.status != "REVIEW_IN_PROGRESS":
                 raise ValidationError(
@@ -295,14 +290,14 @@ class CloudFormationApi(BaseResponse):
         elif stack is None:
             raise ValidationError(f"Stack [{stack_name}] does not exist")
         else:
-            self.regional_service.check_updatable(stack)
+            self.service.check_updatable(stack)
         if name in stack.change_sets:
             raise AlreadyExistsError(f"ChangeSet {name} already exists")
         try:
             change_set = self._plan_change_set(name, stack, kind)
         except ValidationError:
             if known is None:
-                self.regional_service.forget(stack)
+                self.service.forget(stack)
             raise
         stack.change_sets[name] = change_set
         return ActionResult({"Id": change_set.id, "StackId": stack.id})
@@ -330,7 +325,7 @@ class CloudFormationApi(BaseResponse):
                 for row in self._get_param("ResourcesToImport", [])
             }
             check_import(stack, parse_template(text), change_set.imports)
-        bound = self.regional_service.bind(stack, text, change_set.parameters)
+        bound = self.service.bind(stack, text, change_set.parameters)
         change_set.resolved = bound.select_resolved_values(change_set.parameters)
         change_set.changes = [
             replace(change, action="Import") if change.logical_id in change_set.imports else change
@@ -351,14 +346,14 @@ class CloudFormationApi(BaseResponse):
 
     def _find_change_set(self) -> ChangeSet:
         name, change_set = self._get_param("StackName"), str(self._get_param("ChangeSetName"))
-        stack = self.regional_service.find_stack(name) if name else None
+        stack = self.service.find_stack(name) if name else None
         if name and stack is None:
             raise ValidationError(f"Stack [{name}] does not exist")
         if not name and not change_set.startswith("arn:"):
             raise ValidationError(
                 "StackName must be specified if ChangeSetName is not specified as an ARN."
             )
-        return self.regional_service.find_change_set(change_set, stack)
+        return self.service.find_change_set(change_set, stack)
 
     def describe_change_set(self) -> ActionResult:
         with_values = bool(self._get_param("IncludePropertyValues"))
@@ -367,14 +362,15 @@ class CloudFormationApi(BaseResponse):
     def execute_change_set(self) -> ActionResult:
         change_set = self._find_change_set()
         if change_set.execution_status != "AVAILABLE":
-            raise InvalidChangeSetStatusError(
+            raise AwsError(
+                "InvalidChangeSetStatus",
                 f"ChangeSet [{change_set.id}] cannot be executed in its current status of "
-                f"[{change_set.status}]"
+                f"[{change_set.status}]",
             )
         about = dict(change_set.about)
         if self._get_param("DisableRollback") is not None:
             about["disable_rollback"] = bool(self._get_param("DisableRollback"))
-        self.regional_service.deploy(
+        self.service.deploy(
             change_set.stack,
             change_set.text,
             change_set.parameters,
@@ -382,13 +378,13 @@ class CloudFormationApi(BaseResponse):
             imports=change_set.imports,
             **about,
         )
-        # CloudFormation drops every other change set of the stack with it, and keeps this one by its id.
+        # CloudFormation deletes the stack's other change sets, and keeps this one by its ID.
         change_set.stack.change_sets = {change_set.id: change_set}
         change_set.execution_status = "EXECUTE_COMPLETE"
         return EmptyResult()
 
     def delete_change_set(self) -> ActionResult:
-        with suppress(ChangeSetNotFoundError):  # deleting twice is no error
+        with suppress(ChangeSetNotFoundError):  # deleting twice isn't an error
             change_set = self._find_change_set()
             change_set.stack.change_sets.pop(change_set.name, None)
         return EmptyResult()

@@ -26,7 +26,7 @@ from servable_scaling.intrinsics import LATER, Evaluator, TemplateError
 
 _REFERENCE = re.compile(r"\{\{resolve:([^:{}]*):([^{}]*)\}\}")
 _PARAMETER = re.compile(r"(?P<name>[a-zA-Z0-9_.\-/]+)(?::(?P<version>[0-9]*))?")
-# The parts after the secret's name or ARN may be left out from the right, and be empty.
+# The parts after the secret's name or ARN may be empty, and omitted from the right.
 _SECRET = re.compile(
     r"(?P<id>arn(?::[^:]+){6}|[^:]+)"
     r"(?::(?:SecretString)?(?::(?P<key>[^:]*)(?::(?P<stage>[^:]*)(?::(?P<version>[^:]*))?)?)?)?"
@@ -140,15 +140,13 @@ class BoundTemplate(Evaluator):
         self.later: set[str] = set()
         self.modified: set[str] = set()  # in place
         self.planning = False
-        self.not_exported: dict[str, str] = {}  # export by the resource that first asked for it
+        self.not_exported: dict[str, str] = {}  # resource to the missing export that it imports
         self._asking = ""
         self._resources, self._stored = stack.resources, stored
         try:
             conditions = template.get("Conditions") or {}
             waits_for = {name: _find_conditions(value) for name, value in conditions.items()}
-            for missing in sorted(
-                {n for names in waits_for.values() for n in names} - {*conditions}
-            ):
+            for missing in sorted(set().union(*waits_for.values()) - {*conditions}):
                 raise TemplateError(
                     f"Template format error: Unresolved condition dependency {missing} in the Conditions "
                     "block of the template"
@@ -199,11 +197,11 @@ class BoundTemplate(Evaluator):
         return resource.attributes[attribute]
 
     def resolve_dynamic_reference(self, text: str) -> str:
-        # A function may still join it with more; `properties` and `outputs` resolve the whole text.
+        # Resolved later, with the whole text: a function may join it with more.
         return text
 
     def import_value(self, name: str) -> str:
-        # On AWS too only the deployment misses what nobody exports.
+        # As on AWS, only the deployment fails for a missing export.
         if self.planning and name not in self.exports:
             self.not_exported.setdefault(self._asking, name)
             return LATER
@@ -276,9 +274,8 @@ class BoundTemplate(Evaluator):
                 "in the Resources block of the template"
             )
         outputs = [o for o in (self.template.get("Outputs") or {}).values() if self._is_active(o)]
-        if unknown := self._list_unknown(
-            {*find_references(self._select_branches([o["Value"] for o in outputs]))}
-        ):
+        values = self._select_branches([output["Value"] for output in outputs])
+        if unknown := self._list_unknown({*find_references(values)}):
             raise ValidationError(
                 f"Unresolved resource dependencies [{unknown}] in the Outputs block of the template"
             )
@@ -297,9 +294,8 @@ class BoundTemplate(Evaluator):
             return value
         branches = value.get("Fn::If")
         if isinstance(branches, list) and len(branches) == 3 and branches[0] in self.conditions:
-            return self._select_branches(
-                branches[1] if self.conditions[branches[0]] else branches[2]
-            )
+            name, true, false = branches
+            return self._select_branches(true if self.conditions[name] else false)
         return {key: self._select_branches(item) for key, item in value.items()}
 
 

@@ -87,7 +87,7 @@ class ChangeDetail:
     static: bool = True
     cause: str | None = None
     with_values: bool = False
-    """Whether it is shown only beside values."""
+    """Whether it is only shown with values."""
 
     def describe(
         self, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
@@ -131,7 +131,7 @@ def plan_changes(stack: Stack, blueprint: BoundTemplate) -> list[ResourceChange]
         if change.replacement == "False":
             blueprint.modified.add(logical_id)
         elif not change.is_only_possible:
-            # Who refers to it gets a value that is known only afterwards.
+            # Resources that refer to it get a value that is only known afterwards.
             blueprint.later.add(logical_id)
         changes.append(change)
     return changes + [
@@ -198,9 +198,8 @@ def _plan_possible_change(
 def _list_referring_properties(stack: Stack, logical_id: str) -> list[str]:
     """Return the properties of a deployed resource whose values come from other resources."""
     declared = (stack.template.get("Resources") or {}).get(logical_id, {}).get("Properties") or {}
-    return [
-        name for name, value in declared.items() if _find_referenced_names(value, stack.resources)
-    ]
+    properties = declared.items()
+    return [name for name, value in properties if _find_referenced_names(value, stack.resources)]
 
 
 def _list_details(
@@ -241,7 +240,7 @@ def _find_changed_parameters(stack: Stack, blueprint: BoundTemplate) -> set[str]
     """Return the parameters whose values have changed."""
     before = stack.parameters
     now = blueprint.parameters.items()
-    # A stored parameter with another value is no change of what was given.
+    # A new value in Parameter Store doesn't change the given name.
     return {
         name
         for name, value in now
@@ -277,7 +276,7 @@ def check_import(stack: Stack, template: Template, imports: Mapping[str, Any]) -
         raise ValidationError("As part of the import operation, you cannot modify or add [Outputs]")
     if declared.keys() - imports.keys() != stack.resources.keys():
         raise ValidationError(
-            "An import takes the stack's own template, with the resources to import besides."
+            "An import's template must be the stack's own, plus the resources to import."
         )
 
 
@@ -299,7 +298,7 @@ class ChangeSet:
     execution_status: str = "AVAILABLE"
     reason: str | None = None
     warning: str | None = None
-    """Why values are not whole."""
+    """Why values are incomplete."""
     created: Any = field(default_factory=utc_now)
 
     def __post_init__(self) -> None:

@@ -62,7 +62,7 @@ class StackDeployment:
         self._stack, self._blueprint, self._calls = stack, blueprint, calls
         self._verb, self._publish, self._imports = verb, publish, imports
         self._adopted: list[str] = []
-        # For a rollback: created resources, and the old records of the others.
+        # For a rollback: created resources, and the old records of other resources.
         self._created: list[StackResource] = []
         self._replaced: dict[str, StackResource] = {}
         self._changed: list[tuple[StackResource, StackResource]] = []
@@ -130,7 +130,7 @@ class StackDeployment:
         try:
             self._calls.create(resource, replaces)
         finally:
-            # Failed half way it may exist all the same, and then it has to go again.
+            # A failed creation may have created it, and then it has to be deleted.
             if resource.physical_id:
                 self._created.append(resource)
                 self._stack.resources[resource.logical_id] = resource
@@ -141,11 +141,11 @@ class StackDeployment:
             for name, resource in self._stack.resources.items()
             if name not in self._blueprint.declared
         ]
-        if self._verb == "UPDATE":  # also where nothing has to go
+        if self._verb == "UPDATE":  # also if nothing is deleted
             self._stack.set_status(f"{self._verb}_COMPLETE_CLEANUP_IN_PROGRESS")
         self._calls.delete_all(list(self._replaced.values()), replaced=True, cleanup=True)
         self._calls.delete_all(dropped, cleanup=True)
-        # What CloudFormation fails to clean up leaves the stack all the same.
+        # CloudFormation removes these from the stack even if their deletion failed.
         for resource in dropped:
             self._stack.resources.pop(resource.logical_id, None)
         self._stack.set_status(f"{self._verb}_COMPLETE")
@@ -157,10 +157,10 @@ class StackDeployment:
             return
         rollback = "ROLLBACK" if self._verb == "CREATE" else f"{self._verb}_ROLLBACK"
         if self._verb == "CREATE":
-            # As on AWS it counts as deleted from here on, and can be asked for by its name.
+            # As on AWS, it has a deletion time from here on, and can still be described by its name.
             stack.deleted, reason = utc_now(), f"{reason} Rollback requested by user."
         stack.set_status(f"{rollback}_IN_PROGRESS", reason)
-        for logical_id in self._adopted:  # none of them is touched
+        for logical_id in self._adopted:  # adopted resources aren't deleted
             del stack.resources[logical_id]
         try:
             for old, attempted in self._changed:
@@ -174,7 +174,7 @@ class StackDeployment:
         gone = self._calls.delete_all(self._created, rolling_back=True)
         for resource in self._created:
             listed = stack.resources.get(resource.logical_id) is resource
-            # A failed creation keeps on its list what it could not delete.
+            # A failed creation still lists the resources that it couldn't delete.
             if listed and (resource in gone or self._verb == "UPDATE"):
                 del stack.resources[resource.logical_id]
         stack.resources.update(self._replaced)
@@ -219,11 +219,11 @@ class CloudFormation:
                 return stack
         raise ValidationError(f"Stack for {physical_id} does not exist")
 
-    def list_exports(self, besides: Stack | None = None) -> dict[str, str]:
+    def list_exports(self, excluded: Stack | None = None) -> dict[str, str]:
         return {
             output["ExportName"]: output["OutputValue"]
             for stack in self.list_stacks()
-            if stack is not besides and stack.status != "DELETE_COMPLETE"
+            if stack is not excluded and stack.status != "DELETE_COMPLETE"
             for output in stack.outputs
             if "ExportName" in output
         }
@@ -268,9 +268,8 @@ class CloudFormation:
         """Bind a template to a stack. Raises `ValidationError` before anything is created."""
         template = parse_template(text)
         values = resolve_parameters(template, parameters, self.aws)
-        return BoundTemplate(
-            stack, template, values, self.list_exports(), DynamicReferences(self.aws)
-        )
+        stored = DynamicReferences(self.aws)
+        return BoundTemplate(stack, template, values, self.list_exports(), stored)
 
     def check_role(self, arn: str) -> None:
         """Raise `ValidationError` if the role's own policy doesn't let CloudFormation assume it."""
@@ -320,14 +319,14 @@ class CloudFormation:
         }
         before = {name: getattr(stack, name) for name in after}
         vars(stack).update(after)
-        # A creation by a change set is an update of the stack that the change set made.
+        # A creation by a change set counts as an update of the stack in review.
         stack.updated = None if creating and change_set is None else utc_now()
         stack.change_set_id = change_set or stack.change_set_id
         for other in stack.change_sets.values():
             other.execution_status = "OBSOLETE"
 
         def reject_taken_exports(outputs: list[dict[str, Any]]) -> None:
-            taken = self.list_exports(besides=stack)
+            taken = self.list_exports(excluded=stack)
             for output in outputs:
                 if output.get("ExportName") in taken:
                     raise TemplateError(
@@ -375,7 +374,7 @@ class CloudFormation:
                 raise ValidationError(
                     f"Stack:{stack.id} is in {stack.status} state and can not be deleted."
                 )
-            stack.deleted = utc_now()  # which a stack that could not be deleted has too
+            stack.deleted = utc_now()  # which stays if the deletion fails
             stack.set_status("DELETE_IN_PROGRESS", "User Initiated")
 
         def delete_resources() -> None:

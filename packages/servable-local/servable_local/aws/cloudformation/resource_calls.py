@@ -26,7 +26,7 @@ from servable_scaling.intrinsics import TemplateError
 
 _LETTERS = string.ascii_uppercase + string.digits
 _ENDING_LENGTH = 12
-# What outlives its stack, or is paid for: what somebody looks for by its tags.
+# Resources that outlive their stack, or cost money: users find them by tags.
 _TAGGED = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::SageMaker::Endpoint")
 # Types that CDK adds to a template, and what to change in the app: no function runs here.
 _LEAVE_OUT = {
@@ -120,6 +120,7 @@ class ResourceCalls:
         self._record_event(resource, "UPDATE_IN_PROGRESS")
 
         def update_physical() -> Physical:
+            kind.check(resource.properties)
             new = self._add_stack_tags(self._stored.reveal(resource.properties), kind)
             return kind.update(physical_id, old, new, self._build_logical(resource))
 
@@ -183,11 +184,9 @@ class ResourceCalls:
         detailed events. `retained`: names of resources that aren't deleted.
         """
         by_name = {resource.logical_id: resource for resource in resources}
-        order = compute_creation_order(
-            {name: set(resource.depends_on) & set(by_name) for name, resource in by_name.items()}
-        )
+        waits_for = {name: set(each.depends_on) & set(by_name) for name, each in by_name.items()}
         gone = []
-        for name in reversed(order):
+        for name in reversed(compute_creation_order(waits_for)):
             resource = by_name[name]
             event = functools.partial(self._record_event, resource, bare=cleanup)
             # RetainExceptOnCreate does not retain what is deleted because its own creation is rolled back.

@@ -63,7 +63,7 @@ class Stack:
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
 
     def set_status(self, status: str, reason: str | None = None) -> None:
-        # Its event first: who waits for the status then asks for the events.
+        # The event first: callers that wait for the status then read the events.
         self.record_event(self.name, "AWS::CloudFormation::Stack", self.id, status, reason)
         self.status, self.reason = status, reason
 

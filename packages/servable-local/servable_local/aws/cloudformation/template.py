@@ -131,7 +131,7 @@ def _check_names(kind: str, names: Iterable[str]) -> None:
 
 def _check_mappings(mappings: Mapping[str, Any]) -> None:
     for mapping in mappings.values():
-        # A mapping may be a macro's call, which is no concern of this form.
+        # A mapping may be a macro's call, which isn't checked here.
         for key, members in mapping.items() if isinstance(mapping, dict) else ():
             if not isinstance(members, dict):
                 raise _build_error(f"Every Mappings member {key} must be a map")
@@ -174,7 +174,7 @@ def parse_template(text: str) -> Template:
         try:
             template = yaml.load(text, Loader=_Loader)
         except yaml.YAMLError as error:
-            # AWS says no more than that; where it is, helps whoever reads it here.
+            # AWS's message ends here; the position is our addition.
             problem = "YAML not well-formed."
             mark = getattr(error, "problem_mark", None)
             place = (mark.line + 1, mark.column + 1) if mark else None
@@ -194,8 +194,6 @@ def parse_bucket_and_key(url: str) -> tuple[str, str]:
     for mark in (".s3.", ".s3-"):
         if mark in host and "amazonaws" in host:
             return host.split(mark, 1)[0], path
-    if host.endswith(".localhost"):
-        return host.removesuffix(".localhost"), path
     bucket, _, key = path.partition("/")
     return bucket, key
 
@@ -208,7 +206,7 @@ def read_template(url: str, aws: Loopback) -> str:
         raise ValidationError(
             f"S3 error: Domain name specified in {parts.netloc} is not a valid S3 domain"
         )
-    if not (".amazonaws.com" in host or host in _HERE or host.endswith(".localhost")):
+    if not (".amazonaws.com" in host or host in _HERE):
         raise ValidationError("TemplateURL must be a supported URL.")
     try:
         body: bytes = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
@@ -270,7 +268,7 @@ def _explain_violation(slot: Mapping[str, Any], value: str) -> str | None:
         if len(value) > int(slot.get("MaxLength", len(value))):
             return f"contain at most {slot['MaxLength']} characters"
     pattern = slot.get("AllowedPattern")
-    with suppress(re.error):  # what Java alone understands
+    with suppress(re.error):  # a pattern that only Java supports
         if pattern and not kind.startswith("AWS::SSM") and not re.fullmatch(pattern, value):
             return f"match pattern {pattern}"
     return None
@@ -327,7 +325,7 @@ def resolve_parameters(
             try:
                 stored = aws.client("ssm").get_parameter(Name=value)["Parameter"]
             except ClientError:
-                # AWS's sentence, which does not say it: there is no parameter of that name.
+                # AWS's message for a parameter that doesn't exist.
                 raise ValidationError(
                     f"Parameter {name} should either have input value or default value"
                 ) from None

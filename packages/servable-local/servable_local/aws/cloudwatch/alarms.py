@@ -63,26 +63,18 @@ class Alarm:
     reason_data: str = ""
     tags: dict[str, str] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
-    updated: datetime = field(init=False)
     transitioned: datetime = field(init=False)
 
     def __post_init__(self) -> None:
-        self.updated = self.transitioned = self.configured
+        self.transitioned = self.configured
 
     @property
     def actions(self) -> list[str]:
         """Return the actions of all states."""
         return [action for kind in ACTIONS.values() for action in self.request.get(kind, [])]
 
-    def configure(self, request: dict[str, Any], at: datetime) -> None:
-        """Replace the alarm's request. Its state stays, as on AWS."""
-        self.request, self.configured = request, at
-        self.add_history_item(
-            at, "ConfigurationUpdate", f'Alarm "{self.name}" updated', {"type": "Update"}
-        )
-
     def change_state(self, state: State, reason: str, reason_data: str, at: datetime) -> State:
-        """Change the state and return the previous one."""
+        """Change to a different state and return the previous one."""
         before = self.state
         data = {
             "version": "1.0",
@@ -90,9 +82,7 @@ class Alarm:
             "newState": _format_state(state, reason, reason_data),
         }
         self.state, self.reason, self.reason_data = state, reason, reason_data
-        self.updated = at
-        if before != state:
-            self.transitioned = at
+        self.transitioned = at
         self.add_history_item(at, "StateUpdate", f"Alarm updated from {before} to {state}", data)
         return before
 
@@ -123,7 +113,7 @@ class Alarm:
             "StateValue": self.state,
             "StateReason": self.reason,
             "StateReasonData": self.reason_data or None,
-            "StateUpdatedTimestamp": self.updated,
+            "StateUpdatedTimestamp": self.transitioned,
             "StateTransitionedTimestamp": self.transitioned,
         }
         if self.kind == "MetricAlarm":
@@ -167,9 +157,9 @@ def announce_change(
         if action.startswith("arn:aws:sns:"):
             failure = _publish_to_topic(aws, alarm, before, action, at)
         elif action.startswith("arn:aws:autoscaling:") and alarm.state == "ALARM":
-            failure = None  # scaling looks at what is in ALARM right after the alarms
+            failure = None  # scaling evaluates the alarms in ALARM right after this
         else:
-            failure = "the local AWS carries out SNS actions, and scaling in ALARM, only"
+            failure = "the local AWS only runs SNS actions, and scaling in ALARM"
         done = "Successfully executed" if failure is None else "Failed to execute"
         data = {"actionState": "Succeeded" if failure is None else "Failed", "error": failure}
         alarm.add_history_item(at, "Action", f"{done} action {action}", data)
@@ -182,7 +172,7 @@ def _publish_to_topic(
     subject = f'{alarm.state}: "{alarm.name}" in {where}'
     trigger = {name: alarm.request[name] for name in _TRIGGER if name in alarm.request}
     if alarm.kind == "MetricAlarm":
-        # In this message, and nowhere else, dimensions are written in lower case.
+        # Only in this message, dimensions have lowercase keys.
         trigger["Dimensions"] = [
             {"name": dimension["Name"], "value": dimension["Value"]}
             for dimension in alarm.request.get("Dimensions", [])
@@ -229,7 +219,7 @@ def _list_children(composite: Alarm) -> list[dict[str, Any]]:
     """Return the alarms that changed a composite alarm, in the format of its message."""
     try:
         triggering = json.loads(composite.reason_data)["triggeringAlarms"]
-    except (ValueError, KeyError, TypeError):  # set by hand, to whatever
+    except (ValueError, KeyError, TypeError):  # SetAlarmState accepts any data
         return []
     return [
         {"Arn": one["arn"], "State": {name.title(): value for name, value in one["state"].items()}}
@@ -253,12 +243,12 @@ class AlarmRegister:
         self._aws, self._store, self._clock = aws, store, clock
         self._alarms: dict[str, Alarm] = {}
         self._rules: dict[str, MetricAlarmRule | AlarmRule] = {}
-        # Whose scaling actions run at the last tick; and those set to ALARM by hand since.
+        # Alarms whose scaling actions run at the last tick, and alarms set to ALARM by hand since.
         self.acting: list[tuple[Alarm, MetricAlarmRule, Evaluation]] = []
         self._set_off: set[str] = set()
         # The states that each composite alarm was last evaluated for.
         self._seen: dict[str, dict[str, State]] = {}
-        # One change at a time: a tick and a SetAlarmState may come together.
+        # A tick and a SetAlarmState may run at the same time.
         self._lock = threading.RLock()
 
     def put_alarm(self, kind: Kind, request: dict[str, Any], tags: dict[str, str]) -> None:
@@ -273,10 +263,8 @@ class AlarmRegister:
         with self._lock:
             alarm = self._alarms.get(name)
             if isinstance(rule, AlarmRule):
-                unknown = sorted(
-                    name for name in rule.names if _parse_name(name) not in self._alarms
-                )
-                if unknown:
+                children = sorted(rule.names)
+                if unknown := [each for each in children if _parse_name(each) not in self._alarms]:
                     raise ValueError(
                         "Could not save the composite alarm as alarms "
                         f"[{', '.join(unknown)}] in the alarm rule do not exist"
@@ -284,14 +272,15 @@ class AlarmRegister:
             if alarm is not None and alarm.kind != kind:
                 raise ValueError(f"{name} is already the name of a {alarm.kind}.")
             self._rules[name] = rule
-            if alarm is not None:
-                alarm.configure(request, at)
+            verb = "Update" if alarm else "Create"
+            item = ("ConfigurationUpdate", f'Alarm "{name}" {verb.lower()}d', {"type": verb})
+            if alarm is not None:  # as on AWS, its state stays
+                alarm.request, alarm.configured = request, at
+                alarm.add_history_item(at, *item)
                 return
             arn = f"arn:aws:cloudwatch:{self._aws.region}:{self._aws.account}:alarm:{name}"
             alarm = Alarm(kind, name, arn, request, at, tags=tags)
-            alarm.add_history_item(
-                at, "ConfigurationUpdate", f'Alarm "{name}" created', {"type": "Create"}
-            )
+            alarm.add_history_item(at, *item)
             self._alarms[name] = alarm
             if kind == "CompositeAlarm":
                 self._evaluate_composites(at)
@@ -344,15 +333,14 @@ class AlarmRegister:
 
     def _evaluate_composites(self, at: datetime) -> None:
         composites = [alarm for alarm in self.list_alarms() if alarm.kind == "CompositeAlarm"]
-        for _ in composites:  # one may speak of another: as often as there are any
+        for _ in composites:  # a rule may contain other composite alarms, so repeat for each
             for alarm in composites:
                 rule = self._rules.get(alarm.name)
                 assert isinstance(rule, AlarmRule)
                 state: State = "ALARM" if rule.is_met(self._find_state) else "OK"
                 with self._lock:
-                    self._change_state(
-                        alarm, state, *self._explain_composite(alarm, rule, state), at
-                    )
+                    reason, data = self._explain_composite(alarm, rule, state)
+                    self._change_state(alarm, state, reason, data, at)
 
     def _explain_composite(
         self, composite: Alarm, rule: AlarmRule, state: State

@@ -32,7 +32,7 @@ from servable_scaling.alarms.query import (
     parse_queries,
 )
 
-# Where the names of errors come from, which JSON and CBOR say.
+# Namespaces of error names in JSON.
 _CHECKS, _SHAPES = "com.amazon.coral.validate", "com.amazonaws.cloudwatch.v2010_08_01"
 _AWS_NAMESPACE = "AWS/"
 _DASHBOARD_NAME = re.compile(r"[a-zA-Z0-9_-]+")
@@ -112,7 +112,7 @@ class CloudWatchApi(CloudWatchResponse):
     cloudwatches: ClassVar[Regions[CloudWatch]]
 
     @property
-    def regional_service(self) -> CloudWatch:
+    def cloudwatch(self) -> CloudWatch:
         return self.cloudwatches.find_service(self.current_account, self.region)
 
     def put_metric_data(self) -> ActionResult:
@@ -123,10 +123,9 @@ class CloudWatchApi(CloudWatchResponse):
             )
         for datum in self._get_param("MetricData", []):
             metric = Metric.from_request({**datum, "Namespace": namespace})
-            at = convert_to_naive(datum.get("Timestamp")) or self.regional_service.clock.now()
-            self.regional_service.metrics.add_samples(
-                metric, parse_samples(datum), unit=datum.get("Unit", "None"), at=at
-            )
+            at = convert_to_naive(datum.get("Timestamp")) or self.cloudwatch.clock.now()
+            samples, unit = parse_samples(datum), datum.get("Unit", "None")
+            self.cloudwatch.metrics.add_samples(metric, samples, unit=unit, at=at)
         return EmptyResult()
 
     def get_metric_statistics(self) -> ActionResult:
@@ -139,11 +138,8 @@ class CloudWatchApi(CloudWatchResponse):
                 check_statistic(name)
         except UnknownStatisticError as error:
             raise InvalidParameterValueError(str(error)) from None
-        metric, store = Metric.from_request(parameters), self.regional_service.metrics
-        first, last = (
-            convert_to_naive(parameters["StartTime"]),
-            convert_to_naive(parameters["EndTime"]),
-        )
+        metric, store = Metric.from_request(parameters), self.cloudwatch.metrics
+        first, last = (convert_to_naive(parameters[f"{side}Time"]) for side in ("Start", "End"))
         if first >= last:
             raise InvalidParameterValueError(
                 "The parameter StartTime must be less than the parameter EndTime."
@@ -180,26 +176,22 @@ class CloudWatchApi(CloudWatchResponse):
             by_id = parse_queries(requests)
         except ValueError as error:
             raise ValidationError(str(error)) from None
+        first, last = (convert_to_naive(parameters[f"{side}Time"]) for side in ("Start", "End"))
         results = []
         for request in requests:
             if not request.get("ReturnData", True):
                 continue
             query, messages = by_id[request["Id"]], []
             if isinstance(query, MetricQuery) and query.unit is None:
-                units = sorted(self.regional_service.metrics.list_units(query.metric))
-                if len(units) > 1:  # the values of one, as on AWS, and not of all of them together
+                units = sorted(self.cloudwatch.metrics.list_units(query.metric))
+                if len(units) > 1:  # as on AWS, return the values of only one unit
                     query = replace(query, unit=units[0])
                     text = f"Multiple units returned: '[{', '.join(units)}]'"
                     messages = [{"Code": "MultipleUnits", "Value": text}]
             points = [
                 (start, value)
-                for start, end in split_into_periods(
-                    convert_to_naive(parameters["StartTime"]),
-                    convert_to_naive(parameters["EndTime"]),
-                    query.period_seconds,
-                )
-                if (value := query.compute_value(self.regional_service.metrics, start, end))
-                is not None
+                for start, end in split_into_periods(first, last, query.period_seconds)
+                if (value := query.compute_value(self.cloudwatch.metrics, start, end)) is not None
             ]
             if parameters.get("ScanBy", "TimestampDescending") == "TimestampDescending":
                 points.reverse()
@@ -233,7 +225,7 @@ class CloudWatchApi(CloudWatchResponse):
                 "MetricName": metric.name,
                 "Dimensions": [{"Name": n, "Value": v} for n, v in sorted(metric.dimensions)],
             }
-            for metric in self.regional_service.metrics.list_metrics()
+            for metric in self.cloudwatch.metrics.list_metrics()
             if parameters.get("Namespace") in (None, metric.namespace)
             and parameters.get("MetricName") in (None, metric.name)
             and all(
@@ -250,7 +242,7 @@ class CloudWatchApi(CloudWatchResponse):
         if "json" not in self.headers.get("Content-Type", ""):
             if isinstance(error, Exception):
                 body = re.sub(r"<message>.*?</message>|<[Mm]essage ?/>", "", body, flags=re.DOTALL)
-            elif listed:  # of a kind that no client's model has
+            elif listed:  # which no client's model contains
                 body = body.replace("<MetricAlarms", "<LogAlarms/><MetricAlarms", 1)
             return status, headers, body
         headers["Content-Type"] = "application/x-amz-json-1.0"
@@ -259,7 +251,7 @@ class CloudWatchApi(CloudWatchResponse):
             space = _CHECKS if kind == "ValidationException" else _SHAPES
             said = {"message": getattr(error, "message", "")}
             body = json.dumps({"__type": f"{space}#{kind}", **(said if said["message"] else {})})
-            # The query protocol's status is for those who ask in its mode.
+            # Only clients in query mode get the query protocol's status.
             status = status if self.headers.get("x-amzn-query-mode") == "true" else 400
         elif listed:
             body = json.dumps({**json.loads(body), "LogAlarms": []})
@@ -277,7 +269,7 @@ class CloudWatchApi(CloudWatchResponse):
             raise ValidationError(format_violations(problems))
         tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", None) or []}
         try:
-            self.regional_service.alarms.put_alarm(kind, request, tags)
+            self.cloudwatch.alarms.put_alarm(kind, request, tags)
         except ValueError as error:
             raise ValidationError(str(error)) from None
         return EmptyResult()
@@ -288,7 +280,7 @@ class CloudWatchApi(CloudWatchResponse):
         names, prefix = self._get_param("AlarmNames"), self._get_param("ActionPrefix")
         alarms = [
             alarm
-            for alarm in self.regional_service.alarms.list_alarms()
+            for alarm in self.cloudwatch.alarms.list_alarms()
             if (not names or alarm.name in names)
             and alarm.name.startswith(self._get_param("AlarmNamePrefix") or "")
             and self._get_param("StateValue") in (None, alarm.state)
@@ -309,7 +301,7 @@ class CloudWatchApi(CloudWatchResponse):
         metric = Metric.from_request(self._get_params())
         alarms = [
             alarm.describe()
-            for alarm in self.regional_service.alarms.list_alarms()
+            for alarm in self.cloudwatch.alarms.list_alarms()
             if "MetricName" in alarm.request and Metric.from_request(alarm.request) == metric
         ]
         return ActionResult({"MetricAlarms": alarms})
@@ -317,13 +309,10 @@ class CloudWatchApi(CloudWatchResponse):
     def describe_alarm_history(self) -> ActionResult:
         parameters = self._get_params()
         kinds = parameters.get("AlarmTypes") or ["MetricAlarm"]
-        start, end = (
-            convert_to_naive(parameters.get("StartDate")),
-            convert_to_naive(parameters.get("EndDate")),
-        )
+        start, end = (convert_to_naive(parameters.get(f"{side}Date")) for side in ("Start", "End"))
         items = [
             item
-            for alarm in self.regional_service.alarms.list_alarms()
+            for alarm in self.cloudwatch.alarms.list_alarms()
             if parameters.get("AlarmName") in (None, alarm.name)
             and (alarm.kind in kinds or parameters.get("AlarmName") == alarm.name)
             for item in alarm.history
@@ -331,7 +320,7 @@ class CloudWatchApi(CloudWatchResponse):
             and (start is None or item["Timestamp"] >= start)
             and (end is None or item["Timestamp"] <= end)
         ]
-        # Within one moment in the order in which it happened.
+        # Items with the same timestamp stay in their order.
         items.sort(key=lambda item: item["Timestamp"])
         if parameters.get("ScanBy", "TimestampDescending") == "TimestampDescending":
             items.reverse()
@@ -344,15 +333,15 @@ class CloudWatchApi(CloudWatchResponse):
                 f"1 validation error detected: Value '{state}' at 'stateValue' failed to satisfy "
                 "constraint: Member must satisfy enum value set: [INSUFFICIENT_DATA, ALARM, OK]"
             )
-        alarm = self.regional_service.alarms.find_alarm(self._get_param("AlarmName"))
+        alarm = self.cloudwatch.alarms.find_alarm(self._get_param("AlarmName"))
         if alarm is None:
             raise ResourceNotFoundError("")  # AWS gives no message either
         reason, data = self._get_param("StateReason"), self._get_param("StateReasonData") or ""
-        self.regional_service.alarms.set_state(alarm.name, state, reason, data)
+        self.cloudwatch.alarms.set_state(alarm.name, state, reason, data)
         return EmptyResult()
 
     def delete_alarms(self) -> ActionResult:
-        self.regional_service.alarms.delete(self._get_param("AlarmNames", []))
+        self.cloudwatch.alarms.delete(self._get_param("AlarmNames", []))
         return EmptyResult()
 
     def enable_alarm_actions(self) -> ActionResult:
@@ -367,7 +356,7 @@ class CloudWatchApi(CloudWatchResponse):
         return EmptyResult()
 
     def _find_alarm(self, name: str) -> Alarm:
-        alarm = self.regional_service.alarms.find_alarm(name)
+        alarm = self.cloudwatch.alarms.find_alarm(name)
         if alarm is None:
             raise ResourceNotFoundError(f"The alarm {name} does not exist.")
         return alarm
@@ -377,8 +366,8 @@ class CloudWatchApi(CloudWatchResponse):
         return self._find_alarm(self._get_param("ResourceARN")).tags
 
     def list_tags_for_resource(self) -> ActionResult:
-        # AWS says of an alarm that is not there that it has no tags.
-        alarm = self.regional_service.alarms.find_alarm(self._get_param("ResourceARN"))
+        # AWS returns no tags for an alarm that doesn't exist.
+        alarm = self.cloudwatch.alarms.find_alarm(self._get_param("ResourceARN"))
         tags = alarm.tags.items() if alarm else ()
         return ActionResult({"Tags": [{"Key": key, "Value": value} for key, value in tags]})
 

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 from servable_local.aws.clock import TICK_SECONDS, round_down
 from servable_scaling.alarms.query import Metric, MetricQuery, Samples, compute_statistic
 
-# AWS keeps 15 days of minutes. Here: as long as anything looks back that has a period of
-# a minute, with room, in the memory of one process.
+# AWS keeps one-minute data for 15 days. Alarms with one-minute periods look back less than this.
 KEPT = timedelta(hours=3)
 _RESOLUTION_SECONDS = TICK_SECONDS
 

@@ -1,17 +1,16 @@
-"""EventBridge and SNS: delivery to topics, queues, logs, buses, and API destinations here.
+"""EventBridge and SNS: delivery to topics, queues, and API destinations on this computer.
 
 Upstream (moto 5.2.5): a rule with a topic as its target raises NotImplementedError for an event,
-an InputPath is ignored, a template's `<name>` without a value stays, an event has no account, a
-missing queue aborts the request, an API destination gets no body and no key, and a bus a
-different event. AWS publishes to the topic, omits missing values, and sends undeliverable events
-to the dead-letter queue. Objects in lists match nothing. Sources:
+an InputPath is ignored, a template's `<name>` without a value stays, and an API destination gets
+no body and no key. AWS publishes to the topic, omits missing values, and sends undeliverable
+events to the dead-letter queue. Sources:
 https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html,
 eb-api-destinations.html and eb-rule-dlq.html next to it (headers, 5 s; 2026-11-28).
 
-Nothing leaves this computer: remote API destinations and https subscriptions get no request,
-unlike upstream and on AWS: somebody who tries prod.toml here must not page the person on call.
-Addresses of this computer get requests, and are confirmed at once; others stay pending. A failed
-delivery aborts the request upstream; on AWS the message goes to the dead-letter queue. Source:
+Nothing leaves this computer: remote API destinations and https subscriptions get no request, so
+that trying prod.toml here doesn't page the person on call. Addresses of this computer get
+requests, and are confirmed at once; others stay pending. A failed delivery aborts the request
+upstream; on AWS the message goes to the dead-letter queue. Source:
 https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html (2026-11-28)
 """
 
@@ -21,24 +20,13 @@ import json
 import re
 import sys
 import urllib.request
-import uuid
 from typing import Any
 from urllib.parse import urlsplit
 
 from moto.core.exceptions import JsonRESTError, ServiceException
-from moto.core.utils import (
-    iso_8601_datetime_without_milliseconds,
-    unix_time_millis,
-    utcfromtimestamp,
-)
-from moto.events.models import (
-    EventPattern,
-    EventsBackend,
-    Rule,
-    events_backends,
-)
+from moto.core.utils import iso_8601_datetime_without_milliseconds, utcfromtimestamp
+from moto.events.models import Rule, events_backends
 from moto.events.utils import PAGINATION_MODEL
-from moto.logs.models import logs_backends
 from moto.sns.models import SNSBackend, Subscription, sns_backends
 from moto.sqs.models import sqs_backends
 from moto.utilities.arns import parse_arn
@@ -48,8 +36,7 @@ from servable_local.aws.moto_patches.log_patterns import select_values
 _PUBLISH, _SUBSCRIBE = Subscription.publish, SNSBackend.subscribe
 HERE = ("127.0.0.1", "localhost", "::1")
 _SEND = Rule.send_to_targets
-_PUT_EVENTS = EventsBackend.put_events
-_PLACE = re.compile(r"<([^<>]+)>")
+_PLACEHOLDER = re.compile(r"<([^<>]+)>")
 
 
 def _is_remote(protocol: str, endpoint: str) -> bool:
@@ -63,7 +50,7 @@ def _publish(subscription: Any, *arguments: Any, **more: Any) -> None:
         _PUBLISH(subscription, *arguments, **more)
     except (JsonRESTError, ServiceException, OSError) as error:
         policy = json.loads(subscription.attributes.get("RedrivePolicy") or "{}")
-        print(f"SNS: {subscription.endpoint} was not reached: {error}", file=sys.stderr)
+        print(f"SNS: cannot reach {subscription.endpoint}: {error}", file=sys.stderr)
         if policy:
             dead = copy.copy(subscription)
             dead.protocol, dead.endpoint = "sqs", policy["deadLetterTargetArn"]
@@ -83,33 +70,11 @@ def install() -> None:
     setattr(Subscription, "publish", _publish)  # noqa: B010 (mypy)
     setattr(SNSBackend, "subscribe", _subscribe)  # noqa: B010
     setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010
-    setattr(EventsBackend, "put_events", _put_events)  # noqa: B010
-    setattr(EventPattern, "_flatten_dict", staticmethod(_flatten))  # noqa: B010
     PAGINATION_MODEL["list_targets_by_rule"]["unique_attribute"] = "Id"
 
 
-def _put_events(backend: Any, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put events. On a missing bus, an event has an ID, as on AWS, but no receiver."""
-    buses = [event.get("EventBusName", "default").rpartition("/")[2] for event in events]
-    there = [event for event, bus in zip(events, buses, strict=True) if bus in backend.event_buses]
-    answers = iter(_PUT_EVENTS(backend, [_reject_non_object(event) for event in there]))
-    return [
-        next(answers) if bus in backend.event_buses else {"EventId": str(uuid.uuid4())}
-        for bus in buses
-    ]
-
-
-def _reject_non_object(event: dict[str, Any]) -> dict[str, Any]:
-    """Make a JSON detail that isn't an object malformed, as on AWS: moto only rejects non-JSON."""
-    try:
-        malformed = not isinstance(json.loads(event["Detail"]), dict)
-    except (KeyError, ValueError):
-        return event
-    return event | {"Detail": "!"} if malformed else event
-
-
 def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = True) -> None:
-    # Upstream a rule that has a schedule alone, or is disabled, matches; on AWS it matches no event.
+    # On AWS, a disabled rule and one with only a schedule match no event; upstream they match.
     pattern = rule.event_pattern
     matches = pattern.get_pattern() and pattern.matches_event(original_event)
     if not matches or rule.state == "DISABLED":
@@ -120,7 +85,7 @@ def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = Tr
             if not _deliver(rule, target, original_event):
                 others.append(target)
         except (JsonRESTError, ServiceException) as error:
-            print(f"EventBridge: {target['Arn']} was not reached: {error}", file=sys.stderr)
+            print(f"EventBridge: cannot reach {target['Arn']}: {error}", file=sys.stderr)
             if dead := target.get("DeadLetterConfig"):
                 _deliver(rule, {"Arn": dead["Arn"]}, original_event)
     rule.targets = others
@@ -134,27 +99,16 @@ def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = Tr
 def _deliver(rule: Any, target: dict[str, Any], event: Any) -> bool:
     """Deliver an event to a target. Return False if moto has to deliver it."""
     arn = parse_arn(target["Arn"])
-    place = arn.account, arn.region
     match arn.service, arn.resource_type:
         case "sns", _:
-            message = _build_message(rule, target, event)
-            sns_backends[place[0]][place[1]].publish(arn=target["Arn"], message=message)
+            topics = sns_backends[arn.account][arn.region]
+            topics.publish(arn=target["Arn"], message=_build_message(rule, target, event))
         case "sqs", _:
-            sqs_backends[place[0]][place[1]].send_message(
+            sqs_backends[arn.account][arn.region].send_message(
                 queue_name=arn.resource_id,
                 message_body=_build_message(rule, target, event, unquoted=False),
                 group_id=target.get("SqsParameters", {}).get("MessageGroupId"),
             )
-        case "logs", "log-group":
-            message = _build_message(rule, target, event, unquoted=False)
-            logs, stream = logs_backends[place[0]][place[1]], str(uuid.uuid4())
-            logs.create_log_stream(arn.resource_id, stream)
-            line = {"timestamp": int(unix_time_millis()), "message": message}
-            logs.put_log_events(arn.resource_id, stream, [line])
-        case "events", "event-bus":  # the same event, and not another of this bus's
-            bus = events_backends[place[0]][place[1]].event_buses.get(arn.resource_id)
-            for other in [*bus.rules.values()] if bus else ():
-                other.send_to_targets(event)
         case "events", "api-destination":
             _post_to_destination(rule, target, event)
         case _:
@@ -184,8 +138,8 @@ def _post_to_destination(rule: Any, target: dict[str, Any], event: Any) -> None:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         opener.open(request, timeout=5).close()
-    except OSError as error:  # AWS tries again for a day; nobody waits for that here
-        print(f"EventBridge: {destination.name} was not reached: {error}", file=sys.stderr)
+    except OSError as error:  # AWS retries for a day
+        print(f"EventBridge: cannot reach {destination.name}: {error}", file=sys.stderr)
 
 
 def _build_message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: bool = True) -> str:
@@ -220,8 +174,8 @@ def _build_message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: b
             return ""
         return value if isinstance(value, str) and quoted else json.dumps(value)
 
-    words = _PLACE.sub(replace_placeholder, template)
-    if words.startswith("{"):  # values are not escaped, and may break it
+    words = _PLACEHOLDER.sub(replace_placeholder, template)
+    if words.startswith("{"):  # unescaped values can make it invalid JSON
         with contextlib.suppress(ValueError):
             words = json.dumps(json.loads(words), separators=(",", ":"))
     alone = unquoted and words.startswith('"') and words.endswith('"')
@@ -230,19 +184,3 @@ def _build_message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: b
 
 def _format_time(given: Any) -> str:
     return iso_8601_datetime_without_milliseconds(utcfromtimestamp(int(given)))
-
-
-def _flatten(
-    node: Any, prefix: str = "", found: dict[str, Any] | None = None
-) -> dict[str, list[Any]]:
-    """Return values by path; those in a list, and in its objects, share a path."""
-    found = {} if found is None else found
-    if isinstance(node, dict):
-        for name, value in node.items():
-            _flatten(value, f"{prefix}.{name}" if prefix else name, found)
-    elif isinstance(node, list):
-        for value in node:
-            _flatten(value, prefix, found)
-    else:
-        found.setdefault(prefix, []).append(node)
-    return found

@@ -31,7 +31,7 @@ from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.loopback import load_botocore_session
 
 _CALL = BaseResponse.call_action
-# SageMaker's records, as moto has them: they can be read back, and start nothing.
+# SageMaker's records in moto, which can be read back and start nothing.
 _RECORDS = re.compile(r"\w+(ModelPackages?|ModelPackageGroups?|ModelCards?|Experiments?|Trials?)$")
 _WITHOUT_EFFECT = {
     "awslambda": {
@@ -107,7 +107,7 @@ def import_without_ec2(module: str) -> ModuleType:
     if _EC2 in sys.modules:
         return importlib.import_module(module)
     stand_in = ModuleType(_EC2)
-    # Its exceptions are imported as they are.
+    # moto.ec2's other modules, such as its exceptions, are imported normally.
     stand_in.__path__ = [str(Path(moto.__path__[0], "ec2"))]
     setattr(stand_in, "ec2_backends", _Backends())  # noqa: B010 (mypy)
     sys.modules[_EC2] = stand_in
@@ -131,7 +131,7 @@ class CloudFormationBackend(BaseBackend):
 def install() -> None:
     """Patch what all services share. Idempotent."""
     package = ModuleType(_CLOUDFORMATION)
-    # Its modules are found as before: moto imports exceptions from one, where something fails.
+    # moto imports exceptions from one of its modules, which must still be found.
     package.__path__ = [str(Path(moto.__file__).parent / "cloudformation")]
     package.cloudformation_backends = BackendDict(  # type: ignore[attr-defined]
         CloudFormationBackend, "cloudformation"

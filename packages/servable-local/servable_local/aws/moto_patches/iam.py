@@ -14,7 +14,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
 
-from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 from moto.iam.models import AccessKey, iam_backends
@@ -23,6 +22,8 @@ from moto.kms.models import KmsBackend
 from moto.sts import urls
 from moto.sts.responses import TokenResponse
 
+from servable_local.aws.errors import AwsError
+
 _BY_ID = {
     name: getattr(KmsBackend, name)
     for name in ("cancel_key_deletion", "disable_key", "enable_key", "schedule_key_deletion")
@@ -30,10 +31,6 @@ _BY_ID = {
 _MAKE = AccessKey.__init__
 _SECRET_BYTES = 20  # 40 characters, as many as on AWS
 _TOKEN_BYTES = 96
-
-
-class _AccessDeniedError(ServiceException):
-    code = "AccessDenied"
 
 
 def install() -> None:
@@ -51,9 +48,10 @@ def _accept_arn(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _deny(api: Any) -> None:
-    raise _AccessDeniedError(
+    raise AwsError(
+        "AccessDenied",
         f"{api._get_action()} is denied: the local AWS doesn't evaluate policies. On AWS, it needs the "
-        "permission of the same name."
+        "permission of the same name.",
     )
 
 

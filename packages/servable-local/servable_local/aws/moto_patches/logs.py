@@ -2,21 +2,19 @@
 
 Upstream (moto 5.2.5): PutQueryDefinition and similar operations don't exist; a metric filter that
 is put again exists twice, and counts nothing. AWS keeps the queries, replaces the old filter, and
-publishes its metric for every line that it matches. A group is described with its class, and
-found by a part of its name. Sources:
+publishes its metric for every line that it matches. FilterLogEvents ignores a prefix of streams,
+and a group's key can't be changed. Sources:
 https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutQueryDefinition.html,
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html
 """
 
 import json
 import operator
-import re
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, cast
 
-from moto.core.exceptions import JsonRESTError
 from moto.core.utils import unix_time_millis
 from moto.logs import models
 from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
@@ -27,12 +25,6 @@ from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.moto_patches.log_patterns import compile_pattern, select_values
 from servable_scaling.alarms.query import Metric
 
-_NO_STREAM = "The specified log stream does not exist."
-# https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
-_RETENTION_DAYS = (
-    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922),
-    *(3288, 3653),
-)
 _KEPT_LINES = 10_000
 Queries = dict[str, dict[str, Any]]
 
@@ -40,8 +32,8 @@ Queries = dict[str, dict[str, Any]]
 class _Filter:
     """A filter that replaces moto's, which only supports words and phrases."""
 
-    def __init__(self, pattern: str) -> None:
-        self.matches = compile_pattern(pattern)
+    def __init__(self, pattern: str | None) -> None:
+        self.matches = compile_pattern(pattern or "")
 
 
 setattr(models, "EventMessageFilter", _Filter)  # noqa: B010 (mypy)
@@ -80,117 +72,40 @@ class LogsApi(LogsResponse):
 
     def delete_query_definition(self) -> str:
         if self._regional_queries.pop(self._get_param("queryDefinitionId"), None) is None:
-            raise JsonRESTError("ResourceNotFoundException", "The query definition is not there.")
+            raise ResourceNotFoundException("The specified query definition does not exist.")
         return json.dumps({"success": True})
 
-    def create_log_group(self) -> str:
-        answer = super().create_log_group()
-        group: Any = self.logs_backend.groups[self._get_param("logGroupName")]
-        group.servable_class = self._get_param("logGroupClass") or "STANDARD"
-        return answer
-
-    def describe_log_groups(self) -> str:
-        """Describe groups with class and filter count; a pattern is a part of the name."""
-        pattern = self._get_param("logGroupNamePattern")
-        answer = json.loads(super().describe_log_groups())
-        if pattern:
-            groups = self.logs_backend.groups.items()
-            named = [group for name, group in sorted(groups) if pattern in name]
-            answer = {"logGroups": [group.to_describe_dict() for group in named]}
-        self._format_page(answer, "logGroups")
-        for shown in answer["logGroups"]:
-            name = shown["logGroupName"]
-            group = self.logs_backend.groups[name]
-            filters = self.logs_backend.describe_metric_filters(log_group_name=name)
-            shown["logGroupClass"] = getattr(group, "servable_class", "STANDARD")
-            shown["metricFilterCount"] = len(list(filters))
-            shown["deletionProtectionEnabled"] = False  # which is asked for by an operation: 501
-        return json.dumps(answer)
-
-    def list_log_groups(self) -> str:
-        pattern, asked = self._get_param("logGroupNamePattern"), self._get_param("logGroupClass")
-        found = []
-        for name, group in sorted(self.logs_backend.groups.items()):
-            of_class = getattr(group, "servable_class", "STANDARD")
-            if re.search(pattern or "", name) and asked in (None, of_class):
-                names = {"logGroupName": name, "logGroupArn": group.arn}
-                found.append(names | {"logGroupClass": of_class})
-        return json.dumps({"logGroups": found[: self._get_param("limit") or 50]})
-
     def _require_group(self) -> Any:
-        """Return the request's group. Raises JsonRESTError if it doesn't exist."""
+        """Return the request's group. Raises ResourceNotFoundException if it doesn't exist."""
         group = self.logs_backend.groups.get(self._get_param("logGroupName"))
         if group is None:
             raise ResourceNotFoundException
         return group
 
-    def _get_param(self, param_name: str, if_none: Any = None) -> Any:
-        """Return a parameter of the request; a group may be named by its ARN as well."""
-        value = super()._get_param(param_name, if_none)
-        if value is None and param_name == "logGroupName":
-            value = super()._get_param("logGroupIdentifier")
-            value = value and value.rpartition(":log-group:")[2]
-        return value
-
-    def _check_stream(self) -> None:
-        name = self._get_param("logStreamName")
-        if name not in self._require_group().streams:
-            raise ResourceNotFoundException(_NO_STREAM)
-
-    def delete_log_stream(self) -> str:
-        self._check_stream()
-        return str(super().delete_log_stream())
-
-    def get_log_events(self) -> str:
-        if self._get_param("logGroupName"):
-            self._check_stream()
-        return str(super().get_log_events())
-
     def filter_log_events(self) -> str:
         """Filter interleaved streams. AWS no longer returns which were searched (2019)."""
-        names = self._get_param("logStreamNames") or []
-        prefix = self._get_param("logStreamNamePrefix")
-        streams, pattern = self._require_group().streams, self._get_param("filterPattern") or ""
-        if names and prefix:
-            problem = "logStreamNamePrefix and logStreamNames are mutually exclusive parameters."
-            raise InvalidParameterException(problem)
-        if set(names) - streams.keys():
-            raise ResourceNotFoundException(_NO_STREAM)
+        pattern, prefix = (
+            self._get_param("filterPattern") or "",
+            self._get_param("logStreamNamePrefix"),
+        )
         _check_pattern(pattern)
-        named = names or [name for name in streams if name.startswith(prefix or "")]
+        streams = self._require_group().streams
+        names = self._get_param("logStreamNames") or [
+            name for name in streams if name.startswith(prefix or "")
+        ]
         times = [self._get_param(name) for name in ("startTime", "endTime", "limit", "nextToken")]
         group, backend = self._get_param("logGroupName"), cast(Any, self.logs_backend)
         events, token = [], None
-        if named:  # no name is every stream's
-            events, token, _ = backend.filter_log_events(group, named, *times, pattern, True)
-        answer = {"events": events, "nextToken": token, "searchedLogStreams": []}
-        return self._format_page(answer, "events")
-
-    def _format_page(self, answer: Any, shown: str) -> str:
-        """Return JSON. Raises for an unknown token, for which moto returns nothing."""
-        if self._get_param("nextToken") and not answer[shown]:
-            raise InvalidParameterException("The specified nextToken is invalid.")
-        return json.dumps(answer)
-
-    def describe_log_streams(self) -> str:
-        return self._format_page(json.loads(super().describe_log_streams()), "logStreams")
-
-    def put_retention_policy(self) -> str:
-        days = self._get_param("retentionInDays")
-        if days not in _RETENTION_DAYS:
-            must = f"Member must satisfy enum value set: [{', '.join(map(str, _RETENTION_DAYS))}]"
-            raise InvalidParameterException(
-                constraint=must, parameter="retentionInDays", value=days
-            )
-        return str(super().put_retention_policy())
+        if names:  # moto searches every stream for an empty list
+            events, token, _ = backend.filter_log_events(group, names, *times, pattern, True)
+        return json.dumps({"events": events, "nextToken": token, "searchedLogStreams": []})
 
     def associate_kms_key(self) -> str:
         group = self._require_group()
         group.kms_key_id = self._get_param("kmsKeyId")
         return ""
 
-    # The request names no key.
-    disassociate_kms_key = associate_kms_key
+    disassociate_kms_key = associate_kms_key  # its request has no kmsKeyId
 
     def put_metric_filter(self) -> str:
         name, group = self._get_param("filterName"), self._require_group().name
@@ -200,24 +115,12 @@ class LogsApi(LogsResponse):
         for to in self.logs_backend.filters.metric_filters[-1]["metricTransformations"]:
             if "defaultValue" in to:
                 to["defaultValue"] = float(to["defaultValue"])
-        applied = bool(self._get_param("applyOnTransformedLogs"))
-        self.logs_backend.filters.metric_filters[-1] |= {
-            "applyOnTransformedLogs": applied,
-            "creationTime": int(unix_time_millis()),
-        }
         return answer
 
-    def describe_metric_filters(self) -> str:
-        if self._get_param("logGroupName"):
-            self._require_group()
-        return str(super().describe_metric_filters())
-
     def delete_metric_filter(self) -> str:
-        self._require_group()
         named = {key: self._get_param(key) for key in ("filterName", "logGroupName")}
         filters = self.logs_backend.filters.metric_filters
         if not any(named.items() <= there.items() for there in filters):
-            # In the words of the other kinds.
             raise ResourceNotFoundException("The specified metric filter does not exist.")
         return str(super().delete_metric_filter())
 
@@ -254,7 +157,7 @@ def write_output(
     kept = backend.groups[group].streams[stream]
     kept.put_log_events([{"timestamp": now, "message": line} for line in lines])
     kept.events = kept.events[-_KEPT_LINES:]
-    # What is found at the end of a minute belongs to it.
+    # Lines found at the end of a minute belong to it.
     _count_lines(backend, cloudwatch, group, lines, cloudwatch.clock.now() - timedelta(seconds=1))
 
 

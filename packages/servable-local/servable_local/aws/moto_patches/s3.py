@@ -24,6 +24,7 @@ were that of the bytes: boto3 refuses to read it. AWS computes the checksum of t
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 """
 
+import base64
 import codecs
 import hashlib
 import io
@@ -43,13 +44,13 @@ from moto.s3.models import FakeBucket, FakeKey, FakeMultipart, S3Backend, s3_bac
 from moto.s3.utils import compute_checksum
 from moto.utilities.utils import get_partition
 
-from servable_local.aws.contents import ENVIRON, SLOWLY_SUMMED_BYTES, ObjectContent, find_fast_crc
+from servable_local.aws.contents import ENVIRON, ObjectContent
 from servable_local.aws.loopback import load_service_model
 from servable_local.aws.resources.resource_type import is_true
 
-# What an object's PUT has here is a small document, and not the object.
+# The parts of an object whose PUT contains a small document instead of the object.
 _DOCUMENTS = frozenset({"acl", "legal-hold", "retention", "tagging"})
-# Parts of a bucket and of an object that moto knows.
+# Parts of buckets and objects that moto supports.
 _WRITTEN = "accelerate acl cors encryption inventory lifecycle logging notification object-lock"
 _WRITTEN += " ownershipControls policy publicAccessBlock replication tagging versioning website"
 _DELETED = "cors encryption lifecycle ownershipControls policy publicAccessBlock replication tagging website"
@@ -65,7 +66,7 @@ _KNOWN = {
 }
 _COMPUTE_CHECKSUM = compute_checksum
 _S3Response: Any = responses.S3Response
-# Whether FakeKey.value is a content, and not bytes.
+# Whether FakeKey.value returns a content instead of bytes.
 _as_content: ContextVar[bool] = ContextVar("as_content", default=False)
 
 
@@ -76,10 +77,8 @@ def install() -> None:
         return object.__new__(kind)
 
     patches: list[tuple[Any, str, Any]] = [
-        *(
-            (kind, "__new__", staticmethod(create_unregistered))
-            for kind in (FakeKey, FakeMultipart)
-        ),
+        (FakeKey, "__new__", staticmethod(create_unregistered)),
+        (FakeMultipart, "__new__", staticmethod(create_unregistered)),
         (FakeKey, "__del__", lambda key: None),
         (FakeKey, "__getstate__", _copy_state),
         (FakeKey, "__setstate__", _restore_state),
@@ -110,9 +109,8 @@ def _read_content(key: Any) -> ObjectContent:
 
 def _copy_state(key: Any) -> dict[str, Any]:
     """Return the attributes for a copy: listing versions copies objects without reading them."""
-    return {
-        name: value for name, value in vars(key).items() if name not in ("lock", "_value_buffer")
-    }
+    attributes = vars(key).items()
+    return {name: item for name, item in attributes if name not in ("lock", "_value_buffer")}
 
 
 def _restore_state(key: Any, state: dict[str, Any]) -> None:
@@ -127,10 +125,9 @@ def _read_value(key: Any) -> ObjectContent | bytes:
 def _set_value(key: Any, value: ObjectContent | bytes | str) -> None:
     if isinstance(value, str):
         value = value.encode()
-    key.servable_content = (
-        value if isinstance(value, ObjectContent) else ObjectContent.from_bytes(value)
-    )
-    key.contentsize = len(value)
+    if isinstance(value, bytes):
+        value = ObjectContent.from_bytes(value)
+    key.servable_content, key.contentsize = value, len(value)
 
 
 def _compute_etag(key: Any) -> str:
@@ -159,45 +156,35 @@ def _complete_upload(
     whole = ObjectContent.join(contents)
     checksum = _compute_upload_checksum(upload.metadata, contents, whole)
     for part in upload.parts.values():
-        part.value = b""  # the object is kept with its upload, whose parts lie in the whole
+        part.value = b""  # frees the parts: moto keeps the upload, and the whole contains them
     return whole, etag, checksum
 
 
 def _compute_upload_checksum(
     metadata: Mapping[str, str], parts: Sequence[ObjectContent], whole: ObjectContent
 ) -> tuple[str, str, int] | None:
-    """Return the checksum's kind, the checksum in base64, and its number of parts, or None.
+    """Return the checksum's kind, the checksum in base64, and its number of parts.
+
+    Return None if the upload names no algorithm, CRC32C, or CRC64NVME.
 
     Source:
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
     (2026-11-22)
     """
     algorithm = metadata.get("x-amz-checksum-algorithm")
-    if algorithm is None:
+    if algorithm is None or algorithm in ("CRC32C", "CRC64NVME"):
         return None
-    default = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
-    kind = metadata.get("x-amz-checksum-type") or default
-    if not all(_can_sum(algorithm, one) for one in (parts if kind == "COMPOSITE" else [whole])):
-        return None
+    kind = metadata.get("x-amz-checksum-type") or "COMPOSITE"
     if kind == "COMPOSITE":
         sums = ObjectContent.from_bytes(b"".join(part.compute_digest(algorithm) for part in parts))
         return kind, sums.encode_checksum(algorithm), len(parts)
     return kind, whole.encode_checksum(algorithm), 1
 
 
-def _can_sum(algorithm: str, content: ObjectContent) -> bool:
-    """Return whether a checksum takes at most a second: large CRCs need a package."""
-    slow = algorithm in ("CRC32C", "CRC64NVME") and find_fast_crc(algorithm) is None
-    return not slow or len(content) <= SLOWLY_SUMMED_BYTES
-
-
 def _compute_checksum(body: Any, algorithm: str, encode_base64: bool = True) -> bytes:
     if isinstance(body, ObjectContent):
-        return (
-            body.encode_checksum(algorithm).encode()
-            if encode_base64
-            else body.compute_digest(algorithm)
-        )
+        digest = body.compute_digest(algorithm)
+        return base64.b64encode(digest) if encode_base64 else digest
     return bytes(_COMPUTE_CHECKSUM(body, algorithm, encode_base64))
 
 
@@ -233,7 +220,7 @@ def _check_part(about: str, method: str, full_url: str) -> None:
     for part in parse_qs(urlsplit(full_url).query, keep_blank_values=True):
         operation = _map_operations().get((about, method, part))
         if operation and part not in _KNOWN.get((about, method), ()):
-            raise NotImplementedError(f"{operation} is no operation here")
+            raise NotImplementedError(f"{operation} isn't an operation of the local AWS")
 
 
 class S3Api(_S3Response):  # type: ignore[misc]
@@ -241,7 +228,7 @@ class S3Api(_S3Response):  # type: ignore[misc]
 
     def setup_class(self, request: Any, full_url: str | None = None, headers: Any = None) -> None:
         super().setup_class(request, full_url, headers)
-        # Taken out: a request and its environment refer to each other, and go late.
+        # Removed, because a request and its environment refer to each other and are freed late.
         content = request.environ.pop(ENVIRON, None)
         if content is not None:
             document = _DOCUMENTS & self.querystring.keys()

@@ -174,7 +174,7 @@ class IamPolicy(ResourceType):
         """Remove the policy from its old holders that aren't among `holders`."""
         policy = {"PolicyName": old["PolicyName"]}
         for kind, name in set(_list_holders(old)) - holders:
-            # Without its holder it cannot be deleted, on AWS either.
+            # As on AWS, deletion fails without the role, user, or group.
             logical.call("iam", f"Get{kind}", {f"{kind}Name": name})
             with suppress(logical.client("iam").exceptions.NoSuchEntityException):
                 logical.call("iam", f"Delete{kind}Policy", policy | {f"{kind}Name": name})
@@ -223,7 +223,7 @@ def _update_attachments(arn: str, old: Properties, new: Properties, logical: Log
     for role in came:
         iam.attach_role_policy(RoleName=role, PolicyArn=arn)
     for role in went:
-        with suppress(iam.exceptions.NoSuchEntityException):  # else the role went first
+        with suppress(iam.exceptions.NoSuchEntityException):  # the role is already deleted
             iam.detach_role_policy(RoleName=role, PolicyArn=arn)
 
 

@@ -31,14 +31,12 @@ class Ec2Resource(ResourceType):
     removal: ClassVar[tuple[str, str]]
     id_attribute: ClassVar[str] = "Id"
     others: ClassVar[tuple[str, ...]] = ()
-    """Properties that are set otherwise, or that nothing here depends on."""
+    """Properties that a later call sets."""
     changeable: ClassVar[tuple[str, ...]] = ()
-    """Those of `fixed` that AWS changes in place; here such a change is refused by name."""
-    refused: ClassVar[tuple[str, ...]] = ()
-    """Properties that are not emulated and would make a new resource."""
+    """Those of `fixed` that AWS changes in place; here such a change is rejected by name."""
 
     def __init_subclass__(cls) -> None:
-        cls.create_only = frozenset(cls.fixed) - frozenset(cls.changeable) | frozenset(cls.refused)
+        cls.create_only = frozenset(cls.fixed) - frozenset(cls.changeable)
         cls.emulated = frozenset({*cls.fixed, *cls.others, "Tags"})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
@@ -50,17 +48,14 @@ class Ec2Resource(ResourceType):
     def create(self, properties: Properties, logical: Logical) -> Physical:
         operation, *path = self.make
         arguments = {key: properties[key] for key in self.fixed if key in properties}
-        answer: Any = logical.call("ec2", operation, self.build_arguments(arguments))
-        made = answer
-        for key in path[:-1]:
+        if "GroupDescription" in arguments:  # the only property with another name in the API
+            arguments["Description"] = arguments.pop("GroupDescription")
+        made = logical.call("ec2", operation, arguments)
+        for key in path:
             made = made[key]
-        physical = str(made[path[-1]]) if path else logical.generate_name(64)
+        physical = str(made) if path else logical.generate_name(64)
         logical.exists(physical)
         return self.put(physical, {}, properties, logical)
-
-    def build_arguments(self, properties: dict[str, Any]) -> dict[str, Any]:
-        """Return the operation's arguments for the properties in `fixed`."""
-        return properties
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         tags, gone = find_changed_tags(old, new)
@@ -69,17 +64,13 @@ class Ec2Resource(ResourceType):
         if gone:
             keys = [{"Key": key} for key in gone]
             logical.client("ec2").delete_tags(Resources=[physical], Tags=keys)
-        return Physical(
-            physical, {self.id_attribute: physical, **self.collect_attributes(new, logical)}
-        )
-
-    def collect_attributes(self, properties: Properties, logical: Logical) -> dict[str, Any]:
-        """Return what Fn::GetAtt returns besides the ID: the properties themselves."""
-        return {key: properties[key] for key in self.fixed if key in properties}
+        # Fn::GetAtt returns the ID and the properties themselves.
+        attributes = {key: new[key] for key in self.fixed if key in new}
+        return Physical(physical, {self.id_attribute: physical, **attributes})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         operation, argument = self.removal
-        with suppress(ClientError):  # it went with what it was in
+        with suppress(ClientError):  # it was deleted with its container
             logical.call("ec2", operation, {argument: physical})
 
 
@@ -88,7 +79,6 @@ class Vpc(Ec2Resource):
     make = ("CreateVpc", "Vpc", "VpcId")
     fixed = ("CidrBlock", "InstanceTenancy")
     changeable = ("InstanceTenancy",)
-    refused = ("Ipv4IpamPoolId", "Ipv4NetmaskLength", "VpcEncryptionControl")
     others = ("EnableDnsHostnames", "EnableDnsSupport")
     removal = ("DeleteVpc", "VpcId")
     id_attribute = "VpcId"
@@ -110,15 +100,6 @@ class Subnet(Ec2Resource):
     type = "AWS::EC2::Subnet"
     make = ("CreateSubnet", "Subnet", "SubnetId")
     fixed = ("AvailabilityZone", "CidrBlock", "VpcId")
-    refused = (
-        "AvailabilityZoneId",
-        "Ipv4IpamPoolId",
-        "Ipv4NetmaskLength",
-        "Ipv6IpamPoolId",
-        "Ipv6Native",
-        "Ipv6NetmaskLength",
-        "OutpostArn",
-    )
     others = ("MapPublicIpOnLaunch",)
     removal = ("DeleteSubnet", "SubnetId")
     id_attribute = "SubnetId"
@@ -150,7 +131,6 @@ class VpcRoute(Ec2Resource):
     make = ("CreateRoute",)
     fixed = ("DestinationCidrBlock", "GatewayId", "NatGatewayId", "RouteTableId")
     changeable = ("GatewayId", "NatGatewayId")
-    refused = ("DestinationIpv6CidrBlock", "DestinationPrefixListId")
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         logical.call("ec2", "ReplaceRoute", {key: new[key] for key in self.fixed if key in new})
@@ -165,7 +145,6 @@ class VpcRoute(Ec2Resource):
 class InternetGateway(Ec2Resource):
     type = "AWS::EC2::InternetGateway"
     make = ("CreateInternetGateway", "InternetGateway", "InternetGatewayId")
-    fixed = ()
     removal = ("DeleteInternetGateway", "InternetGatewayId")
     id_attribute = "InternetGatewayId"
 
@@ -188,7 +167,6 @@ class ElasticIp(Ec2Resource):
     make = ("AllocateAddress", "PublicIp")
     fixed = ("Domain",)
     changeable = ("Domain",)
-    refused = ("Address", "IpamPoolId", "NetworkBorderGroup", "TransferAddress")
     removal = ("ReleaseAddress", "PublicIp")
     id_attribute = "PublicIp"
 
@@ -202,7 +180,6 @@ class NatGateway(Ec2Resource):
     type = "AWS::EC2::NatGateway"
     make = ("CreateNatGateway", "NatGateway", "NatGatewayId")
     fixed = ("AllocationId", "ConnectivityType", "SubnetId")
-    refused = ("AvailabilityMode", "PrivateIpAddress", "VpcId")
     removal = ("DeleteNatGateway", "NatGatewayId")
     id_attribute = "NatGatewayId"
 
@@ -223,17 +200,13 @@ class SecurityGroup(Ec2Resource):
             {**properties, "GroupName": self.choose_name(properties, logical)}, logical
         )
 
-    def build_arguments(self, properties: dict[str, Any]) -> dict[str, Any]:
-        description = properties.pop("GroupDescription")
-        return {**properties, "Description": description}
-
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         for direction in ("Ingress", "Egress"):
             before, after = (each.get(f"SecurityGroup{direction}", []) for each in (old, new))
             for verb, rules, others in (("Authorize", after, before), ("Revoke", before, after)):
                 for rule in (rule for rule in rules if rule not in others):
                     permission = _build_permission({**rule, "GroupId": physical})
-                    with suppress(ClientError):  # a new group has the rule that lets all out
+                    with suppress(ClientError):  # a new group already allows all egress
                         logical.call("ec2", f"{verb}SecurityGroup{direction}", permission)
         return super().put(physical, old, new, logical)
 
@@ -245,17 +218,16 @@ class _Rule(Ec2Resource):
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         physical = logical.generate_name(64)
-        with suppress(ClientError):  # moto keeps no second rule that is the same
-            logical.call(
-                "ec2", f"AuthorizeSecurityGroup{self.direction}", _build_permission(properties)
-            )
+        self._call("Authorize", properties, logical)
         return Physical(physical, {"Id": physical})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        with suppress(ClientError):
-            logical.call(
-                "ec2", f"RevokeSecurityGroup{self.direction}", _build_permission(properties)
-            )
+        self._call("Revoke", properties, logical)
+
+    def _call(self, verb: str, properties: Properties, logical: Logical) -> None:
+        operation = f"{verb}SecurityGroup{self.direction}"
+        with suppress(ClientError):  # moto rejects a second equal rule
+            logical.call("ec2", operation, _build_permission(properties))
 
 
 _RULE = ("CidrIp", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort")
@@ -277,13 +249,6 @@ class IngressRule(_Rule):
     direction = "Ingress"
     fixed = (*_RULE, "SourceSecurityGroupId")
     changeable = ("Description",)
-    refused = (
-        "CidrIpv6",
-        "GroupName",
-        "SourcePrefixListId",
-        "SourceSecurityGroupName",
-        "SourceSecurityGroupOwnerId",
-    )
 
 
 class EgressRule(_Rule):
@@ -291,7 +256,6 @@ class EgressRule(_Rule):
     direction = "Egress"
     fixed = (*_RULE, "DestinationSecurityGroupId")
     changeable = ("Description",)
-    refused = ("CidrIpv6", "DestinationPrefixListId")
 
 
 class VpcEndpoint(Ec2Resource):
@@ -314,7 +278,6 @@ class VpcEndpoint(Ec2Resource):
         "SecurityGroupIds",
         "SubnetIds",
     )
-    refused = ("ResourceConfigurationArn", "ServiceNetworkArn", "ServiceRegion")
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         with suppress(ClientError):

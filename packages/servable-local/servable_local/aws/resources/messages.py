@@ -5,7 +5,7 @@ An email address can be subscribed, but no mail is sent. Queues publish no metri
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from servable_local.aws.resources.resource_type import (
     Logical,
@@ -17,7 +17,7 @@ from servable_local.aws.resources.resource_type import (
     update_tags,
 )
 
-# What an attribute is again when its property goes; the others are emptied (2026-11-28):
+# The default of an attribute whose property is removed; others become empty (2026-11-28):
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html
 _DEFAULTS = {
     "DelaySeconds": 0,
@@ -57,7 +57,7 @@ _SUBSCRIPTION_ATTRIBUTES = (
     "RedrivePolicy",
     "SubscriptionRoleArn",
 )
-# What the default policy of a topic allows to its owner's account.
+# Actions that a topic's default policy allows to its account.
 _OF_OWNERS = (
     "GetTopicAttributes",
     "SetTopicAttributes",
@@ -112,25 +112,37 @@ def _build_queue(url: str, logical: Logical) -> Physical:
     )
 
 
-class SqsQueuePolicy(ResourceType):
-    """The access policy of one or more queues."""
+class AccessPolicy(ResourceType):
+    """The access policy of one or more queues or topics, which `property_name` lists."""
 
-    type = "AWS::SQS::QueuePolicy"
-    required = ("PolicyDocument", "Queues")
+    property_name: ClassVar[str]
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        dropped = [queue for queue in old.get("Queues", []) if queue not in new["Queues"]]
-        self._set_queue_policy(dropped, "", logical)
-        self._set_queue_policy(new["Queues"], new["PolicyDocument"], logical)
+        listed = new[self.property_name]
+        for name in old.get(self.property_name, []):
+            if name not in listed:
+                self.set_policy(name, None, logical)
+        for name in listed:
+            self.set_policy(name, new["PolicyDocument"], logical)
         return Physical(physical, {"Id": physical})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        self._set_queue_policy(properties["Queues"], "", logical)
+        for name in properties[self.property_name]:
+            self.set_policy(name, None, logical)
 
-    def _set_queue_policy(self, queues: list[str], policy: Any, logical: Logical) -> None:
-        for queue in queues:
-            attributes = {"QueueUrl": queue, "Attributes": {"Policy": policy}}
-            logical.call("sqs", "SetQueueAttributes", attributes)
+    def set_policy(self, name: str, document: Any, logical: Logical) -> None:
+        """Set the policy of one queue or topic; None restores its initial state."""
+        raise NotImplementedError
+
+
+class SqsQueuePolicy(AccessPolicy):
+    type = "AWS::SQS::QueuePolicy"
+    property_name = "Queues"
+    required = ("PolicyDocument", "Queues")
+
+    def set_policy(self, name: str, document: Any, logical: Logical) -> None:
+        attributes = {"QueueUrl": name, "Attributes": {"Policy": document or ""}}
+        logical.call("sqs", "SetQueueAttributes", attributes)
 
 
 def _format_attributes(names: Sequence[str], properties: Properties) -> dict[str, str]:
@@ -213,38 +225,21 @@ def _create_client(subscription: Properties, logical: Logical) -> Any:
     return logical.aws.client("sns", subscription.get("Region"))
 
 
-class SnsTopicPolicy(ResourceType):
-    """The access policy of one or more topics."""
-
+class SnsTopicPolicy(AccessPolicy):
     type = "AWS::SNS::TopicPolicy"
+    property_name = "Topics"
     required = ("PolicyDocument", "Topics")
 
-    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        dropped = [topic for topic in old.get("Topics", []) if topic not in new["Topics"]]
-        self.delete(physical, {"Topics": dropped}, logical)
-        _set_policy(new["Topics"], new["PolicyDocument"], logical)
-        return Physical(physical, {"Id": physical})
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        """Restore the default policy: a topic always has one."""
-        for topic in properties["Topics"]:
-            statement = {
-                "Sid": "__default_statement_ID",
-                "Effect": "Allow",
-                "Principal": {"AWS": "*"},
-                "Action": [f"SNS:{action}" for action in _OF_OWNERS],
-                "Resource": topic,
-                "Condition": {"StringEquals": {"AWS:SourceOwner": logical.aws.account}},
-            }
-            default = {
-                "Version": "2008-10-17",
-                "Id": "__default_policy_ID",
-                "Statement": [statement],
-            }
-            _set_policy([topic], default, logical)
-
-
-def _set_policy(topics: Sequence[str], document: Any, logical: Logical) -> None:
-    policy = {"AttributeName": "Policy", "AttributeValue": json.dumps(document)}
-    for topic in topics:
-        logical.client("sns").set_topic_attributes(TopicArn=topic, **policy)
+    def set_policy(self, name: str, document: Any, logical: Logical) -> None:
+        statement = {
+            "Sid": "__default_statement_ID",
+            "Effect": "Allow",
+            "Principal": {"AWS": "*"},
+            "Action": [f"SNS:{action}" for action in _OF_OWNERS],
+            "Resource": name,
+            "Condition": {"StringEquals": {"AWS:SourceOwner": logical.aws.account}},
+        }
+        # A topic always has a policy.
+        default = {"Version": "2008-10-17", "Id": "__default_policy_ID", "Statement": [statement]}
+        policy = {"AttributeName": "Policy", "AttributeValue": json.dumps(document or default)}
+        logical.client("sns").set_topic_attributes(TopicArn=name, **policy)

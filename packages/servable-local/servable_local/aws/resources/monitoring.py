@@ -82,7 +82,7 @@ class MetricFilter(ResourceType):
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         logs, group = logical.client("logs"), properties["LogGroupName"]
-        with suppress(logs.exceptions.ResourceNotFoundException):  # gone is what was asked for
+        with suppress(logs.exceptions.ResourceNotFoundException):  # already deleted
             logs.delete_metric_filter(filterName=physical, logGroupName=group)
 
 
@@ -112,7 +112,7 @@ class CloudWatchAlarm(ResourceType):
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         arn = logical.build_arn("cloudwatch", f"alarm:{physical}")
         logical.call("cloudwatch", self.operation, {**new, "AlarmName": physical})
-        if old:  # putting over an alarm leaves its tags as they are
+        if old:  # PutMetricAlarm doesn't change an existing alarm's tags
             update_tags(logical, "cloudwatch", {"ResourceARN": arn}, old, new)
         return Physical(physical, {"Arn": arn})
 
@@ -150,14 +150,13 @@ class EventsRule(ResourceType):
         if "EventPattern" in rule:
             rule["EventPattern"] = json.dumps(rule["EventPattern"])
         logical.call("events", "PutRule", {**rule, "Name": physical})
-        targets, ids = new.get("Targets", []), _list_target_ids(new)
-        if gone := [target for target in _list_target_ids(old) if target not in ids]:
-            logical.client("events").remove_targets(
-                Rule=physical, Ids=gone, **_build_bus_argument(new)
-            )
+        bus, targets = _build_bus_argument(new), new.get("Targets", [])
+        if gone := [
+            target for target in _list_target_ids(old) if target not in _list_target_ids(new)
+        ]:
+            logical.client("events").remove_targets(Rule=physical, Ids=gone, **bus)
         if targets:
-            arguments = {"Rule": physical, "Targets": targets, **_build_bus_argument(new)}
-            logical.call("events", "PutTargets", arguments)
+            logical.call("events", "PutTargets", {"Rule": physical, "Targets": targets, **bus})
         return Physical(physical, {"Arn": logical.build_arn("events", f"rule/{physical}")})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:

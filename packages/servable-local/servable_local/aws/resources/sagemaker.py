@@ -19,11 +19,11 @@ from servable_local.aws.resources.resource_type import (
 )
 
 _SERVICE = "application-autoscaling"
-# In the order in which a target's physical name has them.
+# In their order in a target's physical name.
 _KEY = ("ResourceId", "ScalableDimension", "ServiceNamespace")
-# From the first look to the next, and at most: an update may bake for an hour.
+# Shortest and longest time between polls: an update may bake for an hour.
 _POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.01, 0.1
-# Only of an update; an endpoint that does not exist has no properties to retain.
+# Properties for updates only.
 _UPDATE_ONLY = (
     "ExcludeRetainedVariantProperties",
     "RetainAllVariantProperties",
@@ -42,7 +42,7 @@ class ScalableTarget(ResourceType):
         for action in old.get("ScheduledActions", []):
             if (name := action["ScheduledActionName"]) not in names:
                 logical.call(_SERVICE, "DeleteScheduledAction", key | {"ScheduledActionName": name})
-        # Registering again changes what is registered.
+        # Registering again updates the target.
         settings = {name: value for name, value in new.items() if name != "ScheduledActions"}
         if tags := new.get("Tags"):
             settings["Tags"] = map_tags(tags)
@@ -55,7 +55,7 @@ class ScalableTarget(ResourceType):
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         client = logical.client(_SERVICE)
         with suppress(client.exceptions.ObjectNotFoundException):
-            # Else its endpoint went first and took it along.
+            # Its endpoint may already be deleted, and the target with it.
             client.deregister_scalable_target(**_parse_target(physical))
 
 
@@ -70,7 +70,7 @@ class ScalingPolicy(ResourceType):
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         client, policy = logical.client(_SERVICE), _resolve_target(properties)
         with suppress(client.exceptions.ObjectNotFoundException):
-            # Else its target went first and took it along.
+            # Its target may already be deleted, and the policy with it.
             client.delete_scaling_policy(**{name: policy[name] for name in ("PolicyName", *_KEY)})
 
 
@@ -115,9 +115,8 @@ class SageMakerModel(ResourceType):
 
     def import_existing(self, identifier: Mapping[str, str], logical: Logical) -> Physical:
         arn = identifier[f"{self.kind}Arn"]
-        return self._build_physical(
-            arn, self._call_operation("Describe", arn, logical)[f"{self.kind}Name"]
-        )
+        description = self._call_operation("Describe", arn, logical)
+        return self._build_physical(arn, description[f"{self.kind}Name"])
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         arn = {"ResourceArn": physical}
@@ -177,7 +176,7 @@ class SageMakerEndpoint(SageMakerModel):
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         config = new["EndpointConfigName"].rsplit("/", 1)[-1]
         current = self._call_operation("Describe", physical, logical)
-        # A rollback finds the old configuration serving: SageMaker has gone back already.
+        # In a rollback, SageMaker already serves the old configuration again.
         if current["EndpointConfigName"] != config or current["EndpointStatus"] == "Failed":
             arguments = {k: v for k, v in new.items() if k != "Tags"}
             arguments |= {"EndpointName": current["EndpointName"], "EndpointConfigName": config}

@@ -50,7 +50,7 @@ class S3Bucket(ResourceType):
     def create(self, properties: Properties, logical: Logical) -> Physical:
         name = self.choose_name(properties, logical).lower()
         where: dict[str, Any] = {}
-        if logical.aws.region != "us-east-1":  # which S3 refuses to be told
+        if logical.aws.region != "us-east-1":  # S3 rejects this Region as a constraint
             where["CreateBucketConfiguration"] = {"LocationConstraint": logical.aws.region}
         logical.client("s3").create_bucket(Bucket=name, **where)
         logical.exists(name)
@@ -74,11 +74,11 @@ class S3Bucket(ResourceType):
 def _configure_bucket(logical: Logical, name: str, old: Properties, new: Properties) -> None:
     s3, bucket = logical.client("s3"), {"Bucket": name}
     if encryption := new.get("BucketEncryption"):
-        rules = []
-        for rule in encryption["ServerSideEncryptionConfiguration"]:
-            renamed = {k: v for k, v in rule.items() if k != "ServerSideEncryptionByDefault"}
-            renamed["ApplyServerSideEncryptionByDefault"] = rule["ServerSideEncryptionByDefault"]
-            rules.append(renamed)
+        names = {"ServerSideEncryptionByDefault": "ApplyServerSideEncryptionByDefault"}
+        rules = [
+            {names.get(key, key): value for key, value in rule.items()}
+            for rule in encryption["ServerSideEncryptionConfiguration"]
+        ]
         s3.put_bucket_encryption(Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
     elif "BucketEncryption" in old:
         s3.delete_bucket_encryption(Bucket=name)
@@ -92,12 +92,8 @@ def _configure_bucket(logical: Logical, name: str, old: Properties, new: Propert
     elif "VersioningConfiguration" in old:
         s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Suspended"})
     if lifecycle := new.get("LifecycleConfiguration"):
-        s3.put_bucket_lifecycle_configuration(
-            Bucket=name,
-            LifecycleConfiguration={
-                "Rules": [_convert_lifecycle_rule(r) for r in lifecycle["Rules"]]
-            },
-        )
+        rules = [_convert_lifecycle_rule(rule) for rule in lifecycle["Rules"]]
+        s3.put_bucket_lifecycle_configuration(**bucket, LifecycleConfiguration={"Rules": rules})
     elif "LifecycleConfiguration" in old:
         s3.delete_bucket_lifecycle(Bucket=name)
     if cors := new.get("CorsConfiguration"):

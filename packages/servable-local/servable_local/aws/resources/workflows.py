@@ -39,9 +39,8 @@ class LambdaFunction(ResourceType):
         return Physical(name, {"Arn": answer["FunctionArn"]})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        answer = logical.call(
-            "lambda", "UpdateFunctionConfiguration", _build_configuration(new, physical)
-        )
+        configuration = _build_configuration(new, physical)
+        answer = logical.call("lambda", "UpdateFunctionConfiguration", configuration)
         if old.get("Code") != new.get("Code"):
             code = {**_build_code(new), "FunctionName": physical}
             logical.call("lambda", "UpdateFunctionCode", code)
@@ -49,7 +48,7 @@ class LambdaFunction(ResourceType):
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         functions = logical.client("lambda")
-        with suppress(functions.exceptions.ResourceNotFoundException):  # gone is what was asked for
+        with suppress(functions.exceptions.ResourceNotFoundException):  # already deleted
             functions.delete_function(FunctionName=physical)
 
 
@@ -94,7 +93,7 @@ class LambdaPermission(ResourceType):
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         functions = logical.client("lambda")
-        # Else its function went first and took it along.
+        # Its function may already be deleted, and the permission with it.
         with suppress(functions.exceptions.ResourceNotFoundException):
             functions.remove_permission(
                 FunctionName=properties["FunctionName"], StatementId=physical
@@ -122,10 +121,8 @@ class StateMachine(ResourceType):
     )
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        name, tags = (
-            self.choose_name(properties, logical),
-            _convert_tags(properties.get("Tags", [])),
-        )
+        name = self.choose_name(properties, logical)
+        tags = _convert_tags(properties.get("Tags", []))
         given = {**_build_arguments(properties), "name": name, "tags": tags}
         arn = logical.call("stepfunctions", "CreateStateMachine", given)["stateMachineArn"]
         return Physical(arn, {"Arn": arn, "Name": name})

@@ -10,16 +10,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from servable_local.aws.clock import Clock
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.container import Container
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
-from servable_local.aws.sagemaker.fleet import StartableModel
+from servable_local.aws.sagemaker.fleet import Host, StartableModel
 from servable_local.aws.sagemaker.instances import (
     CopyPlacement,
     VariantInstances,
@@ -27,18 +25,10 @@ from servable_local.aws.sagemaker.instances import (
 )
 
 _LOOK_SECONDS = 0.02
-# Served model of a Specification, its data fetched into a folder.
-Fetch = Callable[[Mapping[str, Any], Path], StartableModel]
 
 
-@dataclass(frozen=True)
-class ComponentDependencies:
-    """The resources that a component needs from its account and region."""
-
-    clock: Clock
-    fetch: Fetch
-    folder: Path
-    most_containers: int
+# Fetches a specification's data into a folder.
+Prepare = Callable[["HostedComponent", Mapping[str, Any], Path], StartableModel]
 
 
 class HostedComponent:
@@ -49,7 +39,8 @@ class HostedComponent:
         request: Mapping[str, Any],
         arn: str,
         endpoint: HostedEndpoint,
-        around: ComponentDependencies,
+        host: Host,
+        prepare: Prepare,
     ) -> None:
         """Initialize from CreateInferenceComponent's `request`, which has a VariantName."""
         self.name = str(request["InferenceComponentName"])
@@ -60,10 +51,10 @@ class HostedComponent:
         self.desired = int(request["RuntimeConfig"]["CopyCount"])
         self.status = "Creating"
         self.failure: str | None = None
-        self.created = self.modified = around.clock.now()
+        self.created = self.modified = host.clock.now()
         self.image = ""
-        self._around = around
-        self._archives = Path(tempfile.mkdtemp(prefix="component-", dir=around.folder))
+        self._host, self._prepare = host, prepare
+        self._archives = Path(tempfile.mkdtemp(prefix="component-", dir=host.folder))
         self._closed = self._replacing = False
         self.copies = self._create_copies(_raise_no_container)
 
@@ -77,7 +68,10 @@ class HostedComponent:
         self._run_in_background(lambda: self._replace_copies(self.specification))
 
     def update(self, specification: Mapping[str, Any] | None, copies: int | None) -> None:
-        """Start copies of the new specification; the old ones end when all of them serve."""
+        """Start copies of the new specification, if any; the old ones end when all of them serve.
+
+        Set the desired copies, and return at once. Raises `SageMakerError` while in progress.
+        """
         with self.endpoint.lock:
             self.reject_in_progress("updated")
             self._set_status("Updating")
@@ -88,10 +82,6 @@ class HostedComponent:
             self._run_in_background(self._wait_until_settled)
         else:
             self._run_in_background(lambda: self._replace_copies(specification))
-
-    def scale(self, copies: int) -> None:
-        """Set the desired copies; return at once. Raises `SageMakerError` while in progress."""
-        self.update(None, copies)
 
     def reject_in_progress(self, participle: str) -> None:
         """Raise `SageMakerError` while it is created or updated; the wording is ours."""
@@ -110,18 +100,18 @@ class HostedComponent:
         with self.endpoint.lock:
             placement, serving = self._find_placement(), self.copies.serving_count
             asked = read_requirements(self.specification)
-            # The fleet may be another one, or smaller, since the last tick.
+            # Since the last tick, the fleet may have been replaced or scaled in.
             if placement is not None and self.status == "InService":
                 kept = placement.place_copies(self.name, asked, serving, now)
                 self.status = "InService" if kept == serving else "Updating"
         if self.is_in_progress and not self._replacing:
-            self._advance(now, wait=self._around.clock.seconds_per_minute is None)
+            self._advance(now, wait=self._host.clock.seconds_per_minute is None)
 
     def close(self) -> None:
         """End every container, and free its place. Idempotent."""
         with self.endpoint.lock:
             self._closed, self.desired = True, 0
-            now, placement = self._around.clock.now(), self._find_placement()
+            now, placement = self._host.clock.now(), self._find_placement()
             if placement is not None:
                 placement.place_copies(self.name, read_requirements(self.specification), 0, now)
             self.copies.close()
@@ -135,7 +125,7 @@ class HostedComponent:
             [],
             0,
             start,
-            most_containers=max(1, self._around.most_containers),
+            most_containers=max(1, self._host.most_containers),
             least_containers=0,
             least_outstanding=variant is not None and variant.instances.least_outstanding,
         )
@@ -154,14 +144,12 @@ class HostedComponent:
     def _replace_copies(self, specification: Mapping[str, Any]) -> None:
         try:
             folder = Path(tempfile.mkdtemp(dir=self._archives))
-            served = self._around.fetch(specification, folder)
+            served = self._prepare(self, specification, folder)
             copies = self._create_copies(served.start)
             with self.endpoint.lock:
                 count = self.copies.serving_count
-                copies.scale(min(count, self.desired), self._around.clock.now())
-            while (
-                not copies.admit_ready(self._around.clock.now(), wait=False) and copies.is_changing
-            ):
+                copies.scale(min(count, self.desired), self._host.clock.now())
+            while not copies.admit_ready(self._host.clock.now(), wait=False) and copies.is_changing:
                 time.sleep(_LOOK_SECONDS)
             if copies.failure is not None:
                 copies.close()
@@ -170,7 +158,7 @@ class HostedComponent:
             self._record_failure("Failed" if self.status == "Creating" else "InService", error)
             return
         with self.endpoint.lock:
-            now, placement = self._around.clock.now(), self._find_placement()
+            now, placement = self._host.clock.now(), self._find_placement()
             old, self.copies = self.copies, copies
             if placement is not None:
                 placement.place_copies(self.name, read_requirements(self.specification), 0, now)
@@ -178,11 +166,11 @@ class HostedComponent:
             self._replacing = False
             if self._closed:
                 copies.close()
-            old.scale(0, now)  # each ends after its last answer
+            old.scale(0, now)  # each ends after its last response
         self._wait_until_settled()
 
     def _wait_until_settled(self) -> None:
-        while self._advance(self._around.clock.now(), wait=False):
+        while self._advance(self._host.clock.now(), wait=False):
             time.sleep(_LOOK_SECONDS)
 
     def _advance(self, now: datetime, *, wait: bool) -> bool:
@@ -195,7 +183,7 @@ class HostedComponent:
             room = placement.place_copies(self.name, asked, self.desired, now)
             refusal = placement.explain_no_room() if room < self.desired else None
             if room < self.desired and refusal is None:
-                # An instance starts; those that serve meanwhile stay.
+                # While an instance starts, the copies that serve stay.
                 room = max(room, min(self.copies.desired, self.desired))
             if room != self.copies.desired:
                 self.copies.scale(room, now)
@@ -221,7 +209,7 @@ class HostedComponent:
 
     def _set_status(self, status: str, failure: str | None = None) -> None:
         self.status, self.failure = status, failure
-        self.modified = self._around.clock.now()
+        self.modified = self._host.clock.now()
 
 
 def _raise_no_container() -> Container:

@@ -49,20 +49,9 @@ class NoProcess:
         pass
 
 
-class Launch(Protocol):
-    """A function that starts a container, and returns when /ping responds.
-
-    It raises an exception whose text is the reason. `archive` is None in multi-model mode.
-    """
-
-    def __call__(
-        self,
-        archive: Path | None,
-        variables: Mapping[str, str],
-        *,
-        ready_timeout_seconds: float = 60.0,
-        log: Path | None = None,
-    ) -> Process: ...
+# Starts a container, and returns when /ping responds: (archive, or None in multi-model mode;
+# variables; ready_timeout_seconds=60; log=None). The text of its exception is the reason.
+Launch = Callable[..., Process]
 
 
 def launch_local_container(
@@ -93,7 +82,7 @@ class Container:
         self._healing = False
         self._lock = threading.Lock()
         self.busy = 0
-        """Requests that it answers now."""
+        """Requests in progress."""
 
     @property
     def url(self) -> str:
@@ -170,7 +159,7 @@ class Container:
         self._process.close()
         try:
             started = self._launch()
-        except Exception as error:  # the next look tries again
+        except Exception as error:  # the next tick tries again
             print(f"a container could not be started again: {error}", file=sys.stderr)
             with self._lock:
                 self._healing = False

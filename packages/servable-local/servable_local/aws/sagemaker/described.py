@@ -57,10 +57,10 @@ def list_page(
             if (find_position(each) < last if descending else find_position(each) > last)
         ]
     page = matching[: request.get("MaxResults", _PAGE)]
-    more = (
-        {"NextToken": _encode_token(find_position(page[-1]))} if len(page) < len(matching) else {}
-    )
-    return {member: page, **more}
+    if len(page) == len(matching):
+        return {member: page}
+    token = base64.b64encode(json.dumps(find_position(page[-1])).encode())
+    return {member: page, "NextToken": token.decode()}
 
 
 def _is_listed(summary: Summary, kind: str, request: Mapping[str, Any]) -> bool:
@@ -86,10 +86,6 @@ def _convert_to_utc(given: datetime | float | None) -> datetime | None:
     return moment.astimezone(UTC).replace(tzinfo=None)
 
 
-def _encode_token(position: _Position) -> str:
-    return base64.b64encode(json.dumps(position).encode()).decode()
-
-
 def _decode_token(token: str) -> _Position:
     try:
         value, name = json.loads(base64.b64decode(token, validate=True))
@@ -110,13 +106,9 @@ def describe_hosted_endpoint(endpoint: HostedEndpoint) -> dict[str, Any]:
         "CreationTime": endpoint.created,
         "LastModifiedTime": endpoint.modified,
         "LastDeploymentConfig": endpoint.deployment_config,
-        "ProductionVariants": _describe_variants(
-            fleet.variants if fleet else {}, endpoint.modified
-        ),
+        "ProductionVariants": _describe_variants(endpoint, fleet.variants if fleet else {}),
         "AsyncInferenceConfig": endpoint.config.get("AsyncInferenceConfig"),
-        "ShadowProductionVariants": _describe_variants(
-            fleet.shadows if fleet else {}, endpoint.modified
-        )
+        "ShadowProductionVariants": _describe_variants(endpoint, fleet.shadows if fleet else {})
         or None,
         "MetricsConfig": endpoint.config.get("MetricsConfig"),
     }
@@ -190,12 +182,12 @@ def resolve_image(image: str) -> dict[str, str]:
 
 
 def _describe_variants(
-    variants: Mapping[str, HostedVariant], resolved: datetime
+    endpoint: HostedEndpoint, variants: Mapping[str, HostedVariant]
 ) -> list[dict[str, Any]]:
     shown = []
     for variant in variants.values():
-        images = [resolve_image(variant.image) | {"ResolutionTime": resolved}]
-        shown.append(_describe_capacity(variant) | {"DeployedImages": images})
+        image = resolve_image(variant.image) | {"ResolutionTime": endpoint.modified}
+        shown.append(_describe_capacity(variant) | {"DeployedImages": [image]})
     return shown
 
 
@@ -213,7 +205,7 @@ def _describe_capacity(variant: HostedVariant) -> dict[str, Any]:
     serving, desired = variant.instances.serving_count, variant.instances.desired
     shown = named | {"CurrentInstanceCount": serving, "DesiredInstanceCount": desired}
     if variant.instances.is_changing:
-        # As in automating-sagemaker-with-eventbridge.html of SageMaker's guide (2026-11-22).
+        # Source: automating-sagemaker-with-eventbridge.html of SageMaker's guide (2026-11-22).
         way = "out" if desired >= serving else "in"
         message = f"Scaling {way} desired instance count to {desired}."
         shown["VariantStatus"] = [{"Status": "Updating", "StatusMessage": message}]

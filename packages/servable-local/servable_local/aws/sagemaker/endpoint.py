@@ -33,7 +33,7 @@ class EndpointDependencies:
     clock: Clock
     start: Callable[[str], Fleet]  # by the name of an endpoint configuration
     in_alarm: InAlarm
-    tell: Callable[[str], None]  # a kind of event
+    send_event: Callable[[str], None]  # by its kind
 
 
 @dataclass(frozen=True)
@@ -54,28 +54,30 @@ def list_specified_variants(config: Config) -> list[Mapping[str, Any]]:
 class HostedEndpoint:
     """An endpoint: Creating -> InService | Failed; Updating [-> RollingBack] -> InService."""
 
-    def __init__(self, name: str, arn: str, config: Config, around: EndpointDependencies) -> None:
+    def __init__(
+        self, name: str, arn: str, config: Config, dependencies: EndpointDependencies
+    ) -> None:
         self.name = name
         self.arn = arn
         self.config = config
         self.status = "Creating"
         self.failure: str | None = None
-        self.created = self.modified = around.clock.now()
+        self.created = self.modified = dependencies.clock.now()
         self.deployment_config: Mapping[str, Any] | None = None
         self.capture: Mapping[str, Any] | None = config.get("DataCaptureConfig")
         # Fault injection: seconds that SageMaker itself adds to every request.
         self.overhead_seconds = 0.0
         self.instance_faults = InstanceFaults()
         self.queue: dict[str, datetime] = {}
-        """Asynchronous requests without an answer: number to when each was received."""
-        self._around = around
+        """Asynchronous requests without a response: number to time of arrival."""
+        self._dependencies = dependencies
         self.fleet: Fleet | None = None
         self.rollout: EndpointUpdate | None = None
         self.pending: tuple[Config, datetime] | None = (config, self.created)
-        """The configuration that the endpoint is getting, and since when; None if there is none."""
+        """The configuration of a creation or update in progress and its start, or None."""
         self._turns = Turns()
         self._deleted = False
-        self._settling = False  # Updating until a tick
+        self._settling = False  # whether it stays Updating until a tick
         self._arrived: list[HostedVariant] = []
         self.lock = threading.RLock()
 
@@ -93,7 +95,7 @@ class HostedEndpoint:
 
     def create(self) -> None:
         """Start the creation, and return at once, as CreateEndpoint does."""
-        self._around.tell(STATE)
+        self._dependencies.send_event(STATE)
         self._run_in_background(lambda: self._start_fleet(self.config, frozenset()))
 
     def update(
@@ -110,7 +112,7 @@ class HostedEndpoint:
             self._set_status("Updating")
             self.pending = (config, self.modified)
             self.deployment_config = deployment_config
-        self._around.tell(STATE)
+        self._dependencies.send_event(STATE)
         self._run_in_background(lambda: self._start_fleet(config, retain))
 
     def delete(self, gone: Callable[[], None]) -> None:
@@ -119,7 +121,7 @@ class HostedEndpoint:
             if self.is_in_progress:
                 raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
             self._set_status("Deleting")
-        self._around.tell(STATE)
+        self._dependencies.send_event(STATE)
 
         def finish_deletion() -> None:
             self.close()
@@ -173,10 +175,10 @@ class HostedEndpoint:
                     container.restart_if_ended()
         if rollout is not None:
             self._advance_rollout(rollout, now)
-        else:  # on a clock that stands still, what should be there is waited for
-            stands_still = self._around.clock.seconds_per_minute is None
+        else:  # on a clock that stands still, wait for instances that are due
+            stands_still = self._dependencies.clock.seconds_per_minute is None
             if self._admit_instances(now, wait=stands_still, ticked=True):
-                self._around.tell(DEPLOYMENT)
+                self._dependencies.send_event(DEPLOYMENT)
 
     def scale(self, counts: Mapping[str, int], *, until_tick: bool = False) -> None:
         """Set the desired instance counts of variants; Updating until all are there.
@@ -190,12 +192,12 @@ class HostedEndpoint:
             variants = {variant.name: variant for variant in self.fleet.list_variants()}
             for name, count in counts.items():
                 variants[name].instances.faults = self.instance_faults
-                variants[name].instances.scale(count, self._around.clock.now())
+                variants[name].instances.scale(count, self._dependencies.clock.now())
             self._settling = until_tick
             if until_tick or any(variant.instances.is_changing for variant in variants.values()):
                 self._set_status("Updating")
-        self._admit_instances(self._around.clock.now(), wait=False)
-        self._around.tell(DEPLOYMENT)
+        self._admit_instances(self._dependencies.clock.now(), wait=False)
+        self._dependencies.send_event(DEPLOYMENT)
 
     def _admit_instances(self, now: datetime, *, wait: bool, ticked: bool = False) -> bool:
         """Return whether the endpoint has just settled. `ticked`: at a tick of the clock."""
@@ -219,11 +221,11 @@ class HostedEndpoint:
         if status in ("InService", "Failed"):
             self.pending = None
         self.status, self.failure = status, failure
-        self.modified = self._around.clock.now()
+        self.modified = self._dependencies.clock.now()
 
     def _start_fleet(self, config: Config, retain: frozenset[str]) -> None:
         try:
-            fleet = self._around.start(config["EndpointConfigName"])
+            fleet = self._dependencies.start(config["EndpointConfigName"])
         except VariantStartError as error:
             self._record_failure(str(error))
             return
@@ -234,7 +236,7 @@ class HostedEndpoint:
             gone, old = self._deleted, self.fleet
             if not gone and old is not None:
                 fleet.retain(old, retain)
-                now = self._around.clock.now()
+                now = self._dependencies.clock.now()
                 rollout = EndpointUpdate(fleet, config, self.deployment_config, now)
                 self.rollout = rollout
             elif not gone:
@@ -242,15 +244,15 @@ class HostedEndpoint:
         if gone:
             fleet.close()
         elif old is None:
-            self._around.tell(STATE)
+            self._dependencies.send_event(STATE)
         else:
             self._advance_rollout(rollout, now)
 
     def _advance_rollout(self, rollout: EndpointUpdate, now: datetime) -> None:
         with self.lock:
             if self.rollout is not rollout:
-                return  # deleted meanwhile, or the clock was quicker
-            trouble = rollout.explain_rollback(now, self._around.in_alarm)
+                return  # deleted meanwhile, or advanced by the clock
+            trouble = rollout.explain_rollback(now, self._dependencies.in_alarm)
             before = rollout.stage
             through = trouble is None and rollout.advance(now)
             if trouble is None and not through:
@@ -264,7 +266,7 @@ class HostedEndpoint:
                 else:
                     self._set_status("RollingBack", trouble)
         if event:
-            self._around.tell(event)
+            self._dependencies.send_event(event)
         if ended is None:
             return
         self._run_in_background(ended.close)
@@ -272,7 +274,7 @@ class HostedEndpoint:
             with self.lock:
                 if not self._deleted:
                     self._set_status("InService", trouble)
-            self._around.tell(STATE)
+            self._dependencies.send_event(STATE)
 
     def _serve_fleet(self, fleet: Fleet, config: Config) -> None:
         self.fleet, self.config = fleet, config
@@ -281,6 +283,6 @@ class HostedEndpoint:
 
     def _record_failure(self, reason: str) -> None:
         with self.lock:
-            # An update that fails goes back: the old fleet never stopped serving.
+            # If an update fails, the old fleet continues to serve.
             self._set_status("InService" if self.fleet is not None else "Failed", reason)
-        self._around.tell(STATE)
+        self._dependencies.send_event(STATE)

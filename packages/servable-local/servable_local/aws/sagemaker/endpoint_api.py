@@ -17,7 +17,7 @@ from servable_local.aws.sagemaker.endpoint_update import reject_deployment
 from servable_local.aws.sagemaker.instances import list_instance_types
 from servable_local.aws.sagemaker.model_api import ModelApi
 
-# What would be kept here and change nothing.
+# Settings without effect here.
 _WITHOUT_EFFECT = ("BaseInferenceComponentName", "DataCacheConfig", "SchedulingConfig")
 _SUMMARY = (
     *("InferenceComponentName", "InferenceComponentArn", "InferenceComponentStatus"),
@@ -93,7 +93,7 @@ class SageMakerApi(ModelApi):
     """The API of hosting and batch transform; SageMaker's other operations are moto's."""
 
     def create_inference_component(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.hosting
         name = request["InferenceComponentName"]
         arn = here.build_arn("inference-component", name)
         if name.lower() in here.components:
@@ -108,8 +108,8 @@ class SageMakerApi(ModelApi):
         if endpoint.status != "InService":
             raise SageMakerError(f'Endpoint "{endpoint.arn}" is {endpoint.status}, not InService.')
         self._store_tags(arn, request)
-        around = here.build_component_dependencies(name, request["VariantName"])
-        component = here.components[name.lower()] = HostedComponent(request, arn, endpoint, around)
+        component = HostedComponent(request, arn, endpoint, here, here.prepare_component)
+        here.components[name.lower()] = component
         component.create()
         return ActionResult({"InferenceComponentArn": arn})
 
@@ -137,30 +137,24 @@ class SageMakerApi(ModelApi):
         if "ComputeResourceRequirements" not in specification:
             raise SageMakerError("Specification: ComputeResourceRequirements is required.")
         if model := specification.get("ModelName"):
-            definition = self.regional_service.models.find_definition(model).request
+            definition = self.hosting.models.find_definition(model).request
             if len(definition.get("Containers", [])) > 1:
                 # https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026)
                 raise SageMakerError("A model of several containers cannot be a component.")
 
     def describe_inference_component(self) -> ActionResult:
-        component = self.regional_service.find_component(self._get_param("InferenceComponentName"))
+        component = self.hosting.find_component(self._get_param("InferenceComponentName"))
         return ActionResult(describe_component(component))
 
     def list_inference_components(self) -> ActionResult:
-        summaries = [
-            {name: description[name] for name in _SUMMARY}
-            for description in map(
-                describe_component, list(self.regional_service.components.values())
-            )
-        ]
-        page = list_page(
-            self._read_request(), "InferenceComponent", summaries, "InferenceComponents"
-        )
-        return ActionResult(page)
+        described = map(describe_component, list(self.hosting.components.values()))
+        summaries = [{name: each[name] for name in _SUMMARY} for each in described]
+        kind = "InferenceComponent"
+        return ActionResult(list_page(self._read_request(), kind, summaries, f"{kind}s"))
 
     def update_inference_component(self) -> ActionResult:
         request = self._read_request()
-        component = self.regional_service.find_component(request["InferenceComponentName"])
+        component = self.hosting.find_component(request["InferenceComponentName"])
         if set(request) - {"InferenceComponentName", "RuntimeConfig"}:
             self._check_specification(request)
         copies = request.get("RuntimeConfig", {}).get("CopyCount")
@@ -169,17 +163,17 @@ class SageMakerApi(ModelApi):
 
     def update_inference_component_runtime_config(self) -> ActionResult:
         request = self._read_request()
-        component = self.regional_service.find_component(request["InferenceComponentName"])
-        component.scale(request["DesiredRuntimeConfig"]["CopyCount"])
+        component = self.hosting.find_component(request["InferenceComponentName"])
+        component.update(None, request["DesiredRuntimeConfig"]["CopyCount"])
         return ActionResult({"InferenceComponentArn": component.arn})
 
     def delete_inference_component(self) -> ActionResult:
-        component = self.regional_service.find_component(self._get_param("InferenceComponentName"))
+        component = self.hosting.find_component(self._get_param("InferenceComponentName"))
         # https://github.com/huggingface/skills/pull/215 (2026-07)
         component.reject_in_progress("deleted")
         component.close()
-        self.regional_service.components.pop(component.name.lower(), None)
-        self.regional_service.tags.pop(component.arn, None)
+        self.hosting.components.pop(component.name.lower(), None)
+        self.hosting.tags.pop(component.arn, None)
         return EmptyResult()
 
     def _reject_orphaned(self, endpoint: HostedEndpoint, config: Mapping[str, Any]) -> None:
@@ -189,18 +183,14 @@ class SageMakerApi(ModelApi):
             for each in list_specified_variants(config)
             if "ModelName" not in each
         }
-        if left := [
-            c for c in self.regional_service.list_components(endpoint) if c.variant_name not in new
-        ]:
+        if left := [c for c in self.hosting.list_components(endpoint) if c.variant_name not in new]:
             names = ", ".join(component.name for component in left)
             raise SageMakerError(f"The variants of inference components must stay: {names}.")
 
     def create_endpoint(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
-        name, config = (
-            request["EndpointName"],
-            here.configs.find_definition(request["EndpointConfigName"]),
-        )
+        request, here = self._read_request(), self.hosting
+        config = here.configs.find_definition(request["EndpointConfigName"])
+        name = request["EndpointName"]
         arn = here.build_arn("endpoint", name)
         if name.lower() in here.endpoints:
             raise SageMakerError(f'Cannot create already existing endpoint "{arn}".')
@@ -213,7 +203,7 @@ class SageMakerApi(ModelApi):
         return ActionResult({"EndpointArn": arn})
 
     def update_endpoint(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.hosting
         endpoint = here.find_endpoint(request["EndpointName"])
         config = here.configs.find_definition(request["EndpointConfigName"]).request
         if endpoint.is_in_progress:
@@ -225,13 +215,11 @@ class SageMakerApi(ModelApi):
         self._reject_orphaned(endpoint, config)
         exclusions = request.get("ExcludeRetainedVariantProperties", [])
         excluded = {exclusion["VariantPropertyType"] for exclusion in exclusions}
-        retain = (
-            _RETAINABLE - excluded if request.get("RetainAllVariantProperties") else frozenset()
-        )
+        retained = _RETAINABLE if request.get("RetainAllVariantProperties") else frozenset[str]()
         deployment = request.get("DeploymentConfig")
         if deployment is None and request.get("RetainDeploymentConfig"):
             deployment = endpoint.deployment_config
-        endpoint.update(config, retain=retain, deployment_config=deployment)
+        endpoint.update(config, retain=retained - excluded, deployment_config=deployment)
         return ActionResult({"EndpointArn": endpoint.arn})
 
     def _reject_scaled(self, endpoint: HostedEndpoint, config: Mapping[str, Any]) -> None:
@@ -242,9 +230,9 @@ class SageMakerApi(ModelApi):
             for variant in list_specified_variants(endpoint.config)
             if new.get(variant["VariantName"]) != list_instance_types(variant)
         ]
-        targets = self.regional_service.aws.client(
-            "application-autoscaling"
-        ).describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+        targets = self.hosting.aws.client("application-autoscaling").describe_scalable_targets(
+            ServiceNamespace="sagemaker"
+        )["ScalableTargets"]
         scaled = {target["ResourceId"] for target in targets}
         refused = [n for n in touched if f"endpoint/{endpoint.name}/variant/{n}" in scaled]
         if refused:
@@ -255,7 +243,7 @@ class SageMakerApi(ModelApi):
             )
 
     def update_endpoint_weights_and_capacities(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.hosting
         endpoint = here.find_endpoint(request["EndpointName"])
         fleet = endpoint.fleet
         if fleet is None or endpoint.is_in_progress:
@@ -273,11 +261,8 @@ class SageMakerApi(ModelApi):
         return ActionResult({"EndpointArn": endpoint.arn})
 
     def describe_endpoint(self) -> ActionResult:
-        return ActionResult(
-            describe_hosted_endpoint(
-                self.regional_service.find_endpoint(self._get_param("EndpointName"))
-            )
-        )
+        endpoint = self.hosting.find_endpoint(self._get_param("EndpointName"))
+        return ActionResult(describe_hosted_endpoint(endpoint))
 
     def list_endpoints(self) -> ActionResult:
         summaries = [
@@ -288,12 +273,12 @@ class SageMakerApi(ModelApi):
                 "LastModifiedTime": endpoint.modified,
                 "EndpointStatus": endpoint.status,
             }
-            for endpoint in list(self.regional_service.endpoints.values())
+            for endpoint in list(self.hosting.endpoints.values())
         ]
         return ActionResult(list_page(self._read_request(), "Endpoint", summaries, "Endpoints"))
 
     def delete_endpoint(self) -> ActionResult:
-        here = self.regional_service
+        here = self.hosting
         endpoint = here.find_endpoint(self._get_param("EndpointName"))
 
         def remove_records() -> None:
@@ -302,32 +287,28 @@ class SageMakerApi(ModelApi):
 
         endpoint.delete(remove_records)
         for component in here.list_components(endpoint):
-            component.close()  # it stays, and its name is taken (huggingface/skills#215, 2026-07)
+            component.close()  # its record stays (huggingface/skills#215, 2026-07)
         return EmptyResult()
-
-    # --- tags of whatever is hosted
 
     def add_tags(self) -> ActionResult:
         arn = self._get_param("ResourceArn")
-        if arn not in self.regional_service.tags:
+        if arn not in self.hosting.tags:
             return super().add_tags()
         for tag in self._get_param("Tags"):
-            self.regional_service.tags[arn][tag["Key"]] = tag["Value"]
+            self.hosting.tags[arn][tag["Key"]] = tag["Value"]
         return self.list_tags()
 
     def list_tags(self) -> ActionResult:
         arn = self._get_param("ResourceArn")
-        if arn not in self.regional_service.tags:
+        if arn not in self.hosting.tags:
             return super().list_tags()
-        tags = [
-            {"Key": key, "Value": value} for key, value in self.regional_service.tags[arn].items()
-        ]
+        tags = [{"Key": key, "Value": value} for key, value in self.hosting.tags[arn].items()]
         return ActionResult({"Tags": tags})
 
     def delete_tags(self) -> ActionResult:
         arn = self._get_param("ResourceArn")
-        if arn not in self.regional_service.tags:
+        if arn not in self.hosting.tags:
             return super().delete_tags()
         for key in self._get_param("TagKeys"):
-            self.regional_service.tags[arn].pop(key, None)
+            self.hosting.tags[arn].pop(key, None)
         return EmptyResult()

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from servable_local.aws.clock import Clock
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import (
     Container,
@@ -32,7 +33,7 @@ from servable_local.aws.sagemaker.model_data import (
     find_data_url,
     merge_package,
 )
-from servable_local.aws.sagemaker.published_metrics import Utilisation
+from servable_local.aws.sagemaker.published_metrics import Utilization
 from servable_local.container.image_code import parse_image_version
 from servable_local.container.settings import MULTI_MODEL
 
@@ -40,6 +41,16 @@ from servable_local.container.settings import MULTI_MODEL
 # a local start takes about 6 s.
 _READY_TIMEOUT_SECONDS = 60.0
 _ONLY = "the local AWS serves a model of exactly one container that has model data"
+
+
+class Host:
+    """The attributes of an account and Region that its components and jobs need."""
+
+    aws: Loopback
+    clock: Clock
+    launch: Launch
+    folder: Path
+    most_containers: int
 
 
 class Turns:
@@ -83,19 +94,19 @@ class HostedVariant:
     models: TargetModels | None = None  # in multi-model mode
     placement: CopyPlacement | None = None  # of inference components, instead of a model
     serverless: Mapping[str, int] | None = None  # ServerlessConfig, instead of a count
-    _utilisations: dict[int, Utilisation] = field(default_factory=dict)
+    _utilizations: dict[int, Utilization] = field(default_factory=dict)
     _turns: Turns = field(default_factory=Turns)
 
-    def measure_utilisation(self) -> Iterator[tuple[dict[str, float], list[str]]]:
+    def measure_utilization(self) -> Iterator[tuple[dict[str, float], list[str]]]:
         """Yield ({metric: percent}, instance types) of each container since the last call.
 
         The types are those of the instances that it represents, one by one; none without pools.
         """
-        before, self._utilisations = self._utilisations, {}
+        before, self._utilizations = self._utilizations, {}
         types = [kind for kind, count in self.pools.items() for _ in range(count)]
         containers = list(self.instances.containers)
         for number, container in enumerate(containers):
-            look = self._utilisations[id(container)] = before.get(id(container)) or Utilisation()
+            look = self._utilizations[id(container)] = before.get(id(container)) or Utilization()
             yield look.measure(container), types[number :: len(containers)]
 
     @property
@@ -207,9 +218,8 @@ class FleetLauncher:
         started: list[HostedVariant] = []
         failures: list[str] = []
         with ThreadPoolExecutor(max_workers=max(1, len(specifications))) as pool:
-            for future in [
-                pool.submit(self._start_variant, spec, archives) for spec in specifications
-            ]:
+            starts = [pool.submit(self._start_variant, spec, archives) for spec in specifications]
+            for future in starts:
                 try:
                     started.append(future.result())
                 except Exception as error:
@@ -238,9 +248,8 @@ class FleetLauncher:
         model = self.model(model_name)
         if model is None:
             raise VariantStartError(f'Could not find model "{model_name}".')
-        served = self.prepare_model(
-            model.get("Containers") or [model["PrimaryContainer"]], name, archives, specification
-        )
+        containers = model.get("Containers") or [model["PrimaryContainer"]]
+        served = self.prepare_model(containers, name, archives, specification)
         running = served.start()
         # Models are loaded into one container; a serverless variant has no instances.
         single = served.many or "ServerlessConfig" in specification
@@ -289,15 +298,14 @@ class FleetLauncher:
         path = None
         if self.most_containers and url is not None and not many:
             path = fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
-        variables = parse_image_version(container.get("Image", "")) | container.get(
-            "Environment", {}
-        )
-        variables |= {MULTI_MODEL: "true"} if many else {}  # set by SageMaker, by no template
+        image = container.get("Image", "")
+        variables = parse_image_version(image) | container.get("Environment", {})
+        variables |= {MULTI_MODEL: "true"} if many else {}  # SageMaker itself sets it
         ready_timeout_seconds = float(
             startup.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
         start = partial(self._start_container, path, variables, ready_timeout_seconds, name)
-        return StartableModel(container.get("Image", ""), url, many, start)
+        return StartableModel(image, url, many, start)
 
     def _start_container(
         self,
@@ -321,9 +329,8 @@ def _create_component_variant(
     specification: Mapping[str, Any], types: tuple[str, ...], shortage: Shortage
 ) -> HostedVariant:
     """Create a variant for inference components: counted instances with room for copies."""
-    instances = VariantInstances(
-        [], 0, lambda: Container(NoProcess), types, shortage, most_containers=0
-    )
+    start = partial(Container, NoProcess)
+    instances = VariantInstances([], 0, start, types, shortage, most_containers=0)
     instances.retain(int(specification.get("InitialInstanceCount", 1)))
     return HostedVariant(
         name=specification["VariantName"],

@@ -11,14 +11,14 @@ from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback, Regions
-from servable_local.aws.sagemaker.component import ComponentDependencies, HostedComponent
+from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.container import ContainerLogs, Launch, VariantStartError, Write
 from servable_local.aws.sagemaker.described import build_event_detail, convert_times
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
-from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, StartableModel
+from servable_local.aws.sagemaker.fleet import FleetLauncher, Host, StartableModel
 from servable_local.aws.sagemaker.instances import Shortage
-from servable_local.aws.sagemaker.published_metrics import publish_backlog, publish_utilisation
-from servable_local.aws.sagemaker.transform_job import JobDependencies, TransformJob
+from servable_local.aws.sagemaker.published_metrics import publish_backlog, publish_utilization
+from servable_local.aws.sagemaker.transform_job import TransformJob
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Definitions:
         return [definition.summarize() for definition in self._all.values()]
 
 
-class RegionalHosting:
+class RegionalHosting(Host):
     """The resources of an account and Region. Names ignore case: an ARN has them in lower case."""
 
     def __init__(
@@ -108,7 +108,7 @@ class RegionalHosting:
         self.shortage = Shortage()
         self._logs = ContainerLogs(folder, write_log)
         self.tags: dict[str, dict[str, str]] = {}
-        self._launch, self._folder = launch, folder
+        self.launch, self.folder = launch, folder
         self.most_containers = most_containers
 
     def build_arn(self, kind: str, name: str) -> str:
@@ -128,47 +128,48 @@ class RegionalHosting:
     def list_components(self, endpoint: HostedEndpoint) -> list[HostedComponent]:
         return [each for each in list(self.components.values()) if each.endpoint is endpoint]
 
-    def build_component_dependencies(self, name: str, variant: str) -> ComponentDependencies:
-        """Return what a component needs; `variant` is the variant that hosts it."""
-        launcher = self._create_launcher(f"/aws/sagemaker/InferenceComponents/{name}")
-
-        def fetch(specification: Mapping[str, Any], folder: Path) -> StartableModel:
-            container = specification.get("Container", {})
-            data = {"ModelDataUrl": container.get("ArtifactUrl"), **container}
-            if (model_name := specification.get("ModelName")) is None:
-                containers = [data]
-            elif (model := self.models.find_request(model_name)) is None:
+    def prepare_component(
+        self, component: HostedComponent, specification: Mapping[str, Any], folder: Path
+    ) -> StartableModel:
+        """Fetch a specification's data into `folder`. Raises `VariantStartError`."""
+        container = specification.get("Container", {})
+        containers = [{"ModelDataUrl": container.get("ArtifactUrl"), **container}]
+        if model_name := specification.get("ModelName"):
+            model = self.models.find_request(model_name)
+            if model is None:
                 raise VariantStartError(f'Could not find model "{model_name}".')
-            else:
-                containers = model.get("Containers") or [model["PrimaryContainer"]]
-            startup = specification.get("StartupParameters", {})
-            return launcher.prepare_model(containers, variant, folder, startup)
-
-        return ComponentDependencies(self.clock, fetch, self._folder, self.most_containers)
+            containers = model.get("Containers") or [model["PrimaryContainer"]]
+        launcher = self._create_launcher(f"/aws/sagemaker/InferenceComponents/{component.name}")
+        startup = specification.get("StartupParameters", {})
+        return launcher.prepare_model(containers, component.variant_name, folder, startup)
 
     def build_endpoint_dependencies(self, endpoint_name: str) -> EndpointDependencies:
+        launcher = self._create_launcher(f"/aws/sagemaker/Endpoints/{endpoint_name}")
         return EndpointDependencies(
             clock=self.clock,
-            start=lambda config_name: self._start_fleet(endpoint_name, config_name),
+            start=lambda config_name: launcher.start(
+                self.configs.find_definition(config_name).request
+            ),
             in_alarm=lambda names: [
                 alarm.name
                 for alarm in map(self.cloudwatch.alarms.find_alarm, names)
                 if alarm and alarm.state == "ALARM"
             ],
-            tell=lambda kind: self.send_endpoint_event(self.endpoints[endpoint_name.lower()], kind),
+            send_event=lambda kind: self.send_endpoint_event(
+                self.endpoints[endpoint_name.lower()], kind
+            ),
         )
 
     def send_endpoint_event(self, endpoint: HostedEndpoint, kind: str) -> None:
         """Send an event with an endpoint's new state to EventBridge."""
-        self._send_event(
-            kind, endpoint.arn, build_event_detail(endpoint, self.tags.get(endpoint.arn, {}))
-        )
+        detail = build_event_detail(endpoint, self.tags.get(endpoint.arn, {}))
+        self._send_event(kind, endpoint.arn, detail)
 
     def send_package_event(self, arn: str) -> None:
         """Send an event with a model package to EventBridge. Its times are text.
 
         https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html,
-        as it stands in github.com/awsdocs/amazon-sagemaker-developer-guide 0d5df7f.
+        as in github.com/awsdocs/amazon-sagemaker-developer-guide 0d5df7f.
         """
         package = self.aws.client("sagemaker").describe_model_package(ModelPackageName=arn)
         detail = {
@@ -183,34 +184,17 @@ class RegionalHosting:
             source="aws.sagemaker", kind=kind, detail=detail, resources=[arn], at=self.clock.now()
         )
 
-    def build_job_dependencies(self, model: Mapping[str, Any]) -> JobDependencies:
-        """Return what a job needs. `model`: the CreateModel request."""
-        return JobDependencies(
-            aws=self.aws,
-            clock=self.clock,
-            launch=self._launch,
-            folder=self._folder,
-            model=model,
-            most_containers=self.most_containers,
-            tell=self._send_job_event,
-        )
-
-    def _send_job_event(self, job: TransformJob) -> None:
+    def send_job_event(self, job: TransformJob) -> None:
         tags = {"Tags": dict(self.tags.get(job.arn, {}))}
         detail = convert_times(job.describe()) | tags
         self._send_event("SageMaker Transform Job State Change", job.arn, detail)
-
-    def _start_fleet(self, endpoint_name: str, config_name: str) -> Fleet:
-        return self._create_launcher(f"/aws/sagemaker/Endpoints/{endpoint_name}").start(
-            self.configs.find_definition(config_name).request
-        )
 
     def _create_launcher(self, log_group: str) -> FleetLauncher:
         return FleetLauncher(
             model=self.models.find_request,
             aws=self.aws,
-            launch=self._launch,
-            folder=self._folder,
+            launch=self.launch,
+            folder=self.folder,
             log_group=log_group,
             logs=self._logs,
             most_containers=self.most_containers,
@@ -236,8 +220,8 @@ class RegionalHosting:
                     instances=sum(each.instances.serving_count for each in fleet.variants.values()),
                 )
             for variant in endpoint.fleet.list_variants() if endpoint.fleet else ():
-                for percents, pools in variant.measure_utilisation():
-                    publish_utilisation(
+                for percents, pools in variant.measure_utilization():
+                    publish_utilization(
                         self.cloudwatch.metrics,
                         at,
                         percents,

@@ -29,7 +29,7 @@ import moto
 from servable_local.aws.sagemaker.container import Container
 from servable_scaling.rehearsal.scenario import EMPTY_MINUTES
 
-# The words of the first are SageMaker's, as huggingface/skills#215 quotes them (2026-07).
+# SageMaker's message, as huggingface/skills#215 quotes them (2026-07).
 NO_ROOM = (
     "There is not enough hardware resources on the instances for this endpoint to create a copy of the "
     "inference component."

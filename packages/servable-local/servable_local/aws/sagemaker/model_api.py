@@ -6,11 +6,10 @@ from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
-from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
-from servable_local.aws.errors import SageMakerError
+from servable_local.aws.errors import AwsError, SageMakerError
 from servable_local.aws.loopback import Regions
 from servable_local.aws.resources.resource_type import format_violations, list_violations
 from servable_local.aws.sagemaker.described import list_page
@@ -20,16 +19,12 @@ from servable_local.aws.sagemaker.transform_job import TransformJob
 
 _MOST_MB = 100
 _MOST_INSTANCES = 100
-# What would be kept here and change nothing.
+# Settings without effect here.
 _WITHOUT_EFFECT = ("DataCaptureConfig", "ExperimentConfig")
-# Observed: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27); us-east-1 takes it.
+# Observed: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27); us-east-1 accepts it.
 _WITHOUT_ZERO = ("eu-west-3",)
 _SERVERLESS_MEMORY_STEP_MB = 1024
 _PUBLISH_SECONDS = (10, 30, 60, 120, 180, 240, 300)
-
-
-class ResourceInUseError(ServiceException):
-    code = "ResourceInUse"
 
 
 def reject_job_limits(request: dict[str, Any]) -> None:
@@ -201,7 +196,7 @@ class ModelApi(SageMakerResponse):
     hostings: ClassVar[Regions[RegionalHosting]]
 
     @property
-    def regional_service(self) -> RegionalHosting:
+    def hosting(self) -> RegionalHosting:
         return self.hostings.find_service(self.current_account, self.region)
 
     def _read_request(self) -> dict[str, Any]:
@@ -214,12 +209,10 @@ class ModelApi(SageMakerResponse):
         return SageMakerError(format_violations(problems)) if problems else None
 
     def _store_tags(self, arn: str, request: dict[str, Any]) -> None:
-        self.regional_service.tags[arn] = {
-            tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])
-        }
+        self.hosting.tags[arn] = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])}
 
     def create_model(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.hosting
         name = request["ModelName"]
         here.models.check_new(name)
         containers = request.get("Containers") or [request.get("PrimaryContainer")]
@@ -238,7 +231,7 @@ class ModelApi(SageMakerResponse):
         return arn
 
     def _remove_definition(self, definitions: Definitions, name: str) -> ActionResult:
-        self.regional_service.tags.pop(definitions.remove(name).arn, None)
+        self.hosting.tags.pop(definitions.remove(name).arn, None)
         return EmptyResult()
 
     def _check_role(self, arn: str | None) -> None:
@@ -248,7 +241,7 @@ class ModelApi(SageMakerResponse):
         )
         try:
             name = (arn or "").rsplit("/", 1)[-1]
-            role = self.regional_service.aws.client("iam").get_role(RoleName=name)["Role"]
+            role = self.hosting.aws.client("iam").get_role(RoleName=name)["Role"]
         except (ClientError, ValueError):
             raise SageMakerError(refusal) from None
         trust = role["AssumeRolePolicyDocument"]
@@ -256,16 +249,15 @@ class ModelApi(SageMakerResponse):
             raise SageMakerError(refusal)
 
     def describe_model(self) -> ActionResult:
-        return ActionResult(
-            self.regional_service.models.find_definition(self._get_param("ModelName")).describe()
-        )
+        model = self.hosting.models.find_definition(self._get_param("ModelName"))
+        return ActionResult(model.describe())
 
     def list_models(self) -> ActionResult:
-        summaries = self.regional_service.models.list_summaries()
+        summaries = self.hosting.models.list_summaries()
         return ActionResult(list_page(self._read_request(), "Model", summaries, "Models"))
 
     def delete_model(self) -> ActionResult:
-        return self._remove_definition(self.regional_service.models, self._get_param("ModelName"))
+        return self._remove_definition(self.hosting.models, self._get_param("ModelName"))
 
     def create_model_package(self) -> ActionResult:
         return self._send_package_event(super().create_model_package())
@@ -275,11 +267,11 @@ class ModelApi(SageMakerResponse):
 
     def _send_package_event(self, answer: Any) -> ActionResult:
         """Send an event of the model package, and return the response."""
-        self.regional_service.send_package_event(answer.result["ModelPackageArn"])
+        self.hosting.send_package_event(answer.result["ModelPackageArn"])
         return ActionResult(answer.result)
 
     def create_endpoint_config(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.hosting
         name = request["EndpointConfigName"]
         here.configs.check_new(name)
         names = [variant["VariantName"] for variant in request["ProductionVariants"]]
@@ -295,40 +287,36 @@ class ModelApi(SageMakerResponse):
         if "ExecutionRoleArn" in request:
             self._check_role(request["ExecutionRoleArn"])
         reject_frequency(request)
-        return ActionResult(
-            {"EndpointConfigArn": self._add_definition(here.configs, name, request)}
-        )
+        arn = self._add_definition(here.configs, name, request)
+        return ActionResult({"EndpointConfigArn": arn})
 
     def describe_endpoint_config(self) -> ActionResult:
-        config = self.regional_service.configs.find_definition(
-            self._get_param("EndpointConfigName")
-        )
+        config = self.hosting.configs.find_definition(self._get_param("EndpointConfigName"))
         return ActionResult(config.describe())
 
     def list_endpoint_configs(self) -> ActionResult:
-        summaries = self.regional_service.configs.list_summaries()
+        summaries = self.hosting.configs.list_summaries()
         page = list_page(self._read_request(), "EndpointConfig", summaries, "EndpointConfigs")
         return ActionResult(page)
 
     def delete_endpoint_config(self) -> ActionResult:
-        return self._remove_definition(
-            self.regional_service.configs, self._get_param("EndpointConfigName")
-        )
+        return self._remove_definition(self.hosting.configs, self._get_param("EndpointConfigName"))
 
     def create_transform_job(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.hosting
         reject_job_limits(request)
         name = request["TransformJobName"]
         arn = here.build_arn("transform-job", name)
         if name.lower() in here.jobs:
-            raise ResourceInUseError(
+            raise AwsError(
+                "ResourceInUse",
                 "Job name must be unique within an AWS account and region, and a job with this name "
-                f"already exists ({arn})"
+                f"already exists ({arn})",
             )
         model = here.models.find_definition(request["ModelName"]).request
         self._store_tags(arn, request)
         try:
-            job = TransformJob(request, arn, here.build_job_dependencies(model))
+            job = TransformJob(request, arn, model, here, here.send_job_event)
         except ValueError as error:
             raise SageMakerError(str(error)) from None
         here.jobs[name.lower()] = job
@@ -336,7 +324,7 @@ class ModelApi(SageMakerResponse):
         return ActionResult({"TransformJobArn": arn})
 
     def _find_job(self) -> TransformJob:
-        job = self.regional_service.jobs.get(self._get_param("TransformJobName").lower())
+        job = self.hosting.jobs.get(self._get_param("TransformJobName").lower())
         if job is None:
             raise SageMakerError("Requested resource not found.")
         return job
@@ -349,6 +337,6 @@ class ModelApi(SageMakerResponse):
         return EmptyResult()
 
     def list_transform_jobs(self) -> ActionResult:
-        summaries = [_summarize_job(job) for job in list(self.regional_service.jobs.values())]
+        summaries = [_summarize_job(job) for job in list(self.hosting.jobs.values())]
         page = list_page(self._read_request(), "TransformJob", summaries, "TransformJobSummaries")
         return ActionResult(page)

@@ -24,7 +24,7 @@ _ALREADY_LOADED = 409
 
 
 def _hash_name(target: str) -> str:
-    # SageMaker too names it by a hash: a target may hold slashes.
+    # Like SageMaker, use a hash, because a target may contain slashes.
     return hashlib.sha256(target.encode()).hexdigest()[:32]
 
 
@@ -34,7 +34,7 @@ class TargetModels:
     def __init__(self, container: Container, prefix: str, *, aws: Loopback, folder: Path) -> None:
         self._container, self._prefix = container, prefix
         self._aws, self._folder = aws, folder
-        # A container that was started again has nothing loaded, and another address.
+        # A restarted container has a different URL and no loaded models.
         self._loaded: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
@@ -57,7 +57,7 @@ class TargetModels:
             self._loaded.discard((self._container.url, _hash_name(target)))
 
     def _load_model(self, target: str, name: str) -> None:
-        # Imported here, as the local container itself: the server starts without it.
+        # Imported here, so that the server starts without TensorFlow.
         from servable_tensors.archive import ArchiveError, unpack
 
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -176,25 +176,25 @@ def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
     Raises `VariantStartError`.
     """
     bucket, key = parse_s3_location(url)
-    beside = target.with_name(target.name + ".part")
-    beside.unlink(missing_ok=True)
+    partial = target.with_name(target.name + ".part")
+    partial.unlink(missing_ok=True)
     try:
         if key.endswith("/"):
-            write_archive(aws.client("s3"), bucket, key, beside)
+            write_archive(aws.client("s3"), bucket, key, partial)
         else:
-            # Asked for, so that a bucket's policy has its say: its last byte will do.
+            # Read the last byte, so that a bucket policy can deny access.
             aws.client("s3").get_object(Bucket=bucket, Key=key, Range="bytes=-1")["Body"].read()
-            # Imported here: moto's S3 is there as soon as it has an object.
+            # Imported here, because moto's S3 is only imported on its first use.
             from servable_local.aws.moto_patches.s3 import find_content
 
-            find_content(aws.account, aws.region, bucket, key).link(beside)
+            find_content(aws.account, aws.region, bucket, key).link(partial)
     except ClientError:
         raise VariantStartError(
             f'Failed to download model data for container "container_1" from URL: "{url}". '
             "Please ensure that there is an object located at the URL and that the role passed "
             "to CreateModel has permissions to download the model."
         ) from None
-    beside.replace(target)
+    partial.replace(target)
     return target
 
 

@@ -3,11 +3,11 @@
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 """
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import psutil
 
@@ -17,17 +17,18 @@ from servable_local.aws.sagemaker.container import Container
 from servable_scaling.alarms.query import Metric
 
 NAMESPACE = "AWS/SageMaker"
-# Metrics of what the containers take; the instance is this computer.
-UTILISATION_NAMESPACE = "/aws/sagemaker/Endpoints"
+# The namespace of the containers' utilization of this computer.
+UTILIZATION_NAMESPACE = "/aws/sagemaker/Endpoints"
+NO_CAPACITY_FAILURES = "NoCapacityInvocationFailures"
 _MICROSECONDS_PER_SECOND = 1_000_000
 _COUNT, _TIME = "None", "Microseconds"
-# Below that a share of the time says nothing: a clock moved by hand, or a very quick one.
+# Shorter measurements are discarded: the clock was moved by hand, or is very fast.
 _SHORTEST_SECONDS = 0.5
-# Metrics without EndpointConfigName while an update is watched. AWS documents it for ModelLatency alone; that
-# the others have it is inferred, and a test takes it from them.
+# Metrics without EndpointConfigName while an update is watched. AWS only documents it for ModelLatency; that
+# the others have it is inferred, and a test removes it from them.
 # https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html (2026-11-23)
 OF_BOTH_FLEETS: set[str] = set()
-# What SageMaker does not publish of these for endpoints that are not real-time ones.
+# Metrics that SageMaker doesn't publish for a kind of endpoint.
 _NOT_PUBLISHED = {
     "real_time": frozenset[str](),
     "serverless": frozenset(
@@ -68,12 +69,12 @@ def publish_invocation(
     """
     status, overhead_seconds = invocation.status, max(0.0, invocation.overhead_seconds)
     published = {
-        # Each is sent for every request, 0 or 1, so that its average is a share.
+        # Sent as 0 or 1 for every request, so that an average is a share.
         "Invocations": (1.0, _COUNT),
         "InvocationsPerInstance": (1.0 / max(1, invocation.instance_count), _COUNT),
         "Invocation4XXErrors": (float(400 <= status < 500), _COUNT),
         "Invocation5XXErrors": (float(500 <= status < 600), _COUNT),
-        # Any answer but 2xx; broken connections and timeouts too, unlike the two above.
+        # Any response other than 2xx; unlike the two above, also broken connections and timeouts.
         "InvocationModelErrors": (float(not 200 <= status < 300), _COUNT),
         "ModelLatency": (round(invocation.model_seconds * _MICROSECONDS_PER_SECOND), _TIME),
         "OverheadLatency": (round(overhead_seconds * _MICROSECONDS_PER_SECOND), _TIME),
@@ -99,11 +100,13 @@ def _add_values(
     at: datetime,
     published: Mapping[str, tuple[float, str]],
     dimensions: Mapping[str, str],
-    kind: str,
+    kind: str = "real_time",
+    namespace: str = NAMESPACE,
 ) -> None:
+    """Add {metric: value, unit}, except what isn't published for this kind of endpoint."""
     for name, (value, unit) in published.items():
         if name not in _NOT_PUBLISHED[kind]:
-            store.add(Metric.from_dimensions(NAMESPACE, name, dimensions), value, unit=unit, at=at)
+            store.add(Metric.from_dimensions(namespace, name, dimensions), value, unit=unit, at=at)
 
 
 def publish_scaling_metrics(
@@ -121,40 +124,27 @@ def publish_scaling_metrics(
     https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html (zeros
     without traffic), monitoring-cloudwatch.html (ConcurrentRequestsPerModel every 10 s).
     """
-    concurrent = Metric.from_dimensions(NAMESPACE, per[0], dimensions)
-    store.add(concurrent, concurrency, unit=_COUNT, at=at)
+    published = {per[0]: (concurrency, _COUNT)}
+    end = at + timedelta(seconds=1)
     invocations = Metric.from_dimensions(NAMESPACE, per[1], dimensions)
-    start = at + timedelta(seconds=1) - timedelta(minutes=1)
     if (
         minute_ends
-        and not store.collect_samples(invocations, start, start + timedelta(minutes=1)).count
+        and not store.collect_samples(invocations, end - timedelta(minutes=1), end).count
     ):
-        store.add(invocations, 0.0, unit=_COUNT, at=at)
+        published[per[1]] = (0.0, _COUNT)
+    _add_values(store, at, published, dimensions)
 
 
-def publish_no_capacity(store: MetricStore, clock: Clock, component: str) -> None:
-    """Publish the metric of a request to a component without a copy.
-
-    Source:
-    https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html
-    """
-    metric = Metric.from_dimensions(
-        NAMESPACE, "NoCapacityInvocationFailures", {"InferenceComponentName": component}
-    )
-    store.add(metric, 1.0, unit=_COUNT, at=clock.now())
-
-
-def publish_async_failure(
+def publish_failure(
     store: MetricStore, clock: Clock, name: str, *, dimensions: dict[str, str]
 ) -> None:
-    """Publish a failure of an asynchronous endpoint, such as InvocationFailures.
+    """Publish a failure: NoCapacityInvocationFailures of a component, or of an asynchronous request.
 
-    Source (2026-11-22):
-    https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
+    Sources (2026-11-22): endpoint-auto-scaling-zero-instances.html and async-inference-monitor.html
+    of SageMaker's guide.
     """
-    store.add(
-        Metric.from_dimensions(NAMESPACE, name, dimensions), 1.0, unit="Count", at=clock.now()
-    )
+    unit = _COUNT if name == NO_CAPACITY_FAILURES else "Count"
+    _add_values(store, clock.now(), {name: (1.0, unit)}, dimensions)
 
 
 def publish_backlog(
@@ -172,27 +162,19 @@ def publish_backlog(
     https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html,
     async-inference-autoscale.html
     """
-    backlog = {
-        "ApproximateBacklogSize": float(len(received)),
-        "ApproximateBacklogSizePerInstance": len(received) / max(1, instances),
-        "HasBacklogWithoutCapacity": float(bool(received) and not instances),
+    within = at - timedelta(seconds=1)
+    published = {
+        "ApproximateBacklogSize": (float(len(received)), "Count"),
+        "ApproximateBacklogSizePerInstance": (len(received) / max(1, instances), "Count"),
+        "HasBacklogWithoutCapacity": (float(bool(received) and not instances), "Count"),
     }
-    within, dimensions = at - timedelta(seconds=1), {"EndpointName": endpoint}
-    for name, value in backlog.items():
-        store.add(
-            Metric.from_dimensions(NAMESPACE, name, dimensions), value, unit="Count", at=within
-        )
     if received:
-        age, metric = (within - min(received)).total_seconds(), "ApproximateAgeOfOldestRequest"
-        store.add(
-            Metric.from_dimensions(NAMESPACE, metric, dimensions),
-            max(0.0, age),
-            unit="Seconds",
-            at=within,
-        )
+        age_seconds = max(0.0, (within - min(received)).total_seconds())
+        published["ApproximateAgeOfOldestRequest"] = (age_seconds, "Seconds")
+    _add_values(store, within, published, {"EndpointName": endpoint})
 
 
-def publish_utilisation(
+def publish_utilization(
     store: MetricStore,
     at: datetime,
     percents: Mapping[str, float],
@@ -202,16 +184,13 @@ def publish_utilisation(
     pools: Sequence[str] = (),
 ) -> None:
     """Publish the utilization of the minute before `at`, also per instance type in `pools`."""
-    of_types = [dimensions | {"InstanceType": name} for name in pools]
-    within = at - timedelta(seconds=1)
-    for name, percent in percents.items():
-        for them in [dimensions, *of_types] if name not in _NOT_PUBLISHED[kind] else ():
-            metric = Metric.from_dimensions(UTILISATION_NAMESPACE, name, them)
-            store.add(metric, percent, unit="Percent", at=within)
+    published = {name: (percent, "Percent") for name, percent in percents.items()}
+    for each in (dimensions, *(dimensions | {"InstanceType": name} for name in pools)):
+        _add_values(store, at - timedelta(seconds=1), published, each, kind, UTILIZATION_NAMESPACE)
 
 
 @dataclass
-class Utilisation:
+class Utilization:
     """Utilization of one container between two measurements."""
 
     _looked: float = field(default_factory=time.monotonic)
@@ -236,27 +215,21 @@ class Utilisation:
             try:
                 times = process.cpu_times()
                 self._cpu_seconds[process.pid] = times.user + times.system
-                # The share of what is shared: a forked worker has not copied its parent.
+                # PSS: a forked worker shares most memory with its parent.
                 memory = process.memory_full_info()
-                memory_bytes += getattr(memory, "pss", memory.uss)  # macOS: its own pages
+                memory_bytes += getattr(memory, "pss", memory.uss)  # macOS has no PSS
             except psutil.Error:
-                continue  # ended meanwhile
+                continue  # it ended
         first, self._looked = not before, time.monotonic()
         percents = {"MemoryUtilization": 100 * memory_bytes / psutil.virtual_memory().total}
         if container.folder is not None:
+            size_bytes = 0
+            for path in container.folder.rglob("*"):
+                with contextlib.suppress(OSError):  # a temporary file, deleted meanwhile
+                    size_bytes += path.lstat().st_size
             disk = psutil.disk_usage(str(container.folder)).total
-            percents["DiskUtilization"] = 100 * _compute_size_bytes(container.folder) / disk
+            percents["DiskUtilization"] = 100 * size_bytes / disk
         if not first:
             busy = sum(now - before.get(pid, 0.0) for pid, now in self._cpu_seconds.items())
             percents["CPUUtilization"] = 100 * busy / elapsed_seconds
         return percents
-
-
-def _compute_size_bytes(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.lstat().st_size
-        except OSError:
-            continue  # a temporary file, gone again
-    return total

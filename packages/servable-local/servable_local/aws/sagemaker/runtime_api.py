@@ -25,10 +25,10 @@ from servable_local.aws.sagemaker.container import Answered, Container
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, Route
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.published_metrics import (
+    NO_CAPACITY_FAILURES,
     Invocation,
-    publish_async_failure,
+    publish_failure,
     publish_invocation,
-    publish_no_capacity,
 )
 from servable_local.aws.sagemaker.stored_invocations import (
     QueuedInvocation,
@@ -121,11 +121,11 @@ class RuntimeApi(BaseResponse):
         self.allow_request_decompression = False
 
     @property
-    def regional_service(self) -> RegionalHosting:
+    def hosting(self) -> RegionalHosting:
         return self.hostings.find_service(self.current_account, self.region)
 
     def invoke_endpoint(self) -> TYPE_RESPONSE:
-        here = self.regional_service
+        here = self.hosting
         received = here.clock.measure_seconds()
         body: bytes = self.raw_body
         name = unquote(self.path.split("/")[2])
@@ -142,7 +142,7 @@ class RuntimeApi(BaseResponse):
         component = self._find_component(here, endpoint, route)
         passed = {key: self.headers[key] for key in _PASSED_ON if self.headers.get(key)}
         if route.shadow is not None:
-            # It is asked what was asked; its answer is for its metrics, and for nobody.
+            # The shadow's response only counts in its metrics.
             ask_shadow = functools.partial(
                 _invoke_container, here, endpoint, Route(route.shadow, None)
             )
@@ -182,7 +182,7 @@ class RuntimeApi(BaseResponse):
         return 200, shown, answer
 
     def invoke_endpoint_async(self) -> TYPE_RESPONSE:
-        here = self.regional_service
+        here = self.hosting
         name, inline = unquote(self.path.split("/")[2]), bytes(self.raw_body)
         problems = list_violated_limits(
             self.headers,
@@ -204,7 +204,7 @@ class RuntimeApi(BaseResponse):
             raise ValidationError("Body and InputLocation: provide exactly one of them.")
         if not inline and not location.startswith("s3://"):
             raise ValidationError("InputLocation: name an object as s3://bucket/key.")
-        queued = QueuedInvocation.from_headers(endpoint.name, config, self.headers, inline)
+        queued = QueuedInvocation(endpoint.name, config, self.headers, inline)
         headers = {
             "Content-Type": queued.content_type,
             "Accept": self.headers.get("X-Amzn-SageMaker-Accept"),
@@ -220,7 +220,7 @@ class RuntimeApi(BaseResponse):
             return status, headers.get("Content-Type", ""), answer
 
         count = functools.partial(
-            publish_async_failure,
+            publish_failure,
             here.cloudwatch.metrics,
             here.clock,
             dimensions={"EndpointName": endpoint.name, "VariantName": route.variant.name},
@@ -279,7 +279,12 @@ class RuntimeApi(BaseResponse):
                 f"Inference Component {name} of endpoint {endpoint.name} not found."
             )
         if component.pick() is None:
-            publish_no_capacity(here.cloudwatch.metrics, here.clock, component.name)
+            publish_failure(
+                here.cloudwatch.metrics,
+                here.clock,
+                NO_CAPACITY_FAILURES,
+                dimensions={"InferenceComponentName": component.name},
+            )
             raise ValidationError(
                 "Inference Component has no capacity to process this request. ApplicationAutoScaling may be "
                 "in-progress (if configured) or try to increase the capacity by invoking "

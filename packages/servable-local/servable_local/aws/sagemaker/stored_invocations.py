@@ -14,7 +14,6 @@ import sys
 import traceback
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -106,38 +105,25 @@ def _build_side(
     return {**side, "data": base64.b64encode(body).decode(), "encoding": "BASE64"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class QueuedInvocation:
     """An asynchronous request from its arrival to its stored response."""
 
-    endpoint: str
-    config: Mapping[str, Any]
-    """AsyncInferenceConfig of the endpoint configuration."""
-    input_location: str
-    """Empty if the request was sent inline."""
-    inline: bytes
-    content_type: str
-    inference_id: str
-    number: str
-    """Unique number, which names the answer."""
-
-    @classmethod
-    def from_headers(
-        cls,
+    def __init__(
+        self,
         endpoint: str,
         config: Mapping[str, Any],
         headers: Mapping[str, str],
         inline: bytes = b"",
-    ) -> "QueuedInvocation":
-        return cls(
-            endpoint=endpoint,
-            config=config,
-            input_location=headers.get("X-Amzn-SageMaker-InputLocation", ""),
-            inline=inline,
-            content_type=headers.get("X-Amzn-SageMaker-Content-Type", ""),
-            inference_id=headers.get("X-Amzn-SageMaker-Inference-Id") or str(uuid.uuid4()),
-            number=str(uuid.uuid4()),
-        )
+    ) -> None:
+        """Initialize from a request's headers, and its body if it was sent inline.
+
+        `config` is the endpoint's AsyncInferenceConfig.
+        """
+        self.endpoint, self.config, self.inline = endpoint, config, inline
+        self.input_location = headers.get("X-Amzn-SageMaker-InputLocation", "")
+        self.content_type = headers.get("X-Amzn-SageMaker-Content-Type", "")
+        self.inference_id = headers.get(_INFERENCE_ID) or str(uuid.uuid4())
+        self.number = str(uuid.uuid4())  # names the object with the response
 
     @property
     def output_location(self) -> str:

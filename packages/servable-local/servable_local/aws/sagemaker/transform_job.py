@@ -5,6 +5,7 @@ SageMaker's guide, API_CreateTransformJob.html (2026-11-27). Which requests AWS 
 documented: here those without a response and those with a 5xx response.
 """
 
+import functools
 import io
 import json
 import sys
@@ -13,17 +14,16 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from servable_local.aws.clock import Clock, utc_now
+from servable_local.aws.clock import utc_now
 from servable_local.aws.errors import SageMakerError
-from servable_local.aws.loopback import Loopback
-from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
+from servable_local.aws.sagemaker.container import Container, VariantStartError
+from servable_local.aws.sagemaker.fleet import Host
 from servable_local.aws.sagemaker.model_data import (
     build_encryption,
     fetch_model_data,
@@ -59,33 +59,28 @@ class _JobError(Exception):
     """The whole job fails. `str()` is its FailureReason."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobDependencies:
-    """The resources that a job needs from its account and region."""
-
-    aws: Loopback
-    clock: Clock
-    launch: Launch
-    folder: Path
-    model: Mapping[str, Any]  # the CreateModel request
-    most_containers: int
-    tell: Callable[["TransformJob"], None]
-
-
 class TransformJob:
     """A job: InProgress -> Completed | Failed; InProgress -> Stopping -> Stopped."""
 
-    def __init__(self, request: Mapping[str, Any], arn: str, around: JobDependencies) -> None:
+    def __init__(
+        self,
+        request: Mapping[str, Any],
+        arn: str,
+        model: Mapping[str, Any],
+        host: Host,
+        send_event: Callable[["TransformJob"], None],
+    ) -> None:
+        """Initialize. `model` is the CreateModel request. Raises ValueError if AWS rejects it."""
         self.name = str(request["TransformJobName"])
         self.arn = arn
         self.request = request
         self.status = "InProgress"
         self.failure: str | None = None
-        self.created = self.modified = around.clock.now()
+        self.created = self.modified = host.clock.now()
         self.started: datetime | None = None
         self.ended: datetime | None = None
-        self._around = around
-        DataProcessing(request)  # raises ValueError for what AWS has not
+        self._model, self._host, self._send_event = model, host, send_event
+        DataProcessing(request)
         self._containers: list[Container] = []
         self._failures: list[str] = []
         self._stopping = threading.Event()
@@ -108,7 +103,7 @@ class TransformJob:
         return {name: value for name, value in shown.items() if value is not None}
 
     def start(self) -> None:
-        self._around.tell(self)
+        self._send_event(self)
         self._thread.start()
 
     def stop(self) -> None:
@@ -118,7 +113,7 @@ class TransformJob:
                     f"The request was rejected because the transform job is in status {self.status}."
                 )
             self._set_status("Stopping")
-        self._around.tell(self)
+        self._send_event(self)
         self._stopping.set()
         self._close_containers()
 
@@ -136,11 +131,11 @@ class TransformJob:
 
     def _set_status(self, status: str, failure: str | None = None) -> None:
         self.status, self.failure = status, failure
-        self.modified = self._around.clock.now()
+        self.modified = self._host.clock.now()
 
     def _run(self) -> None:
         status, failure = "Completed", None
-        with tempfile.TemporaryDirectory(prefix="transform-", dir=self._around.folder) as folder:
+        with tempfile.TemporaryDirectory(prefix="transform-", dir=self._host.folder) as folder:
             try:
                 self._transform(Path(folder))
             except StoppedError:
@@ -155,7 +150,7 @@ class TransformJob:
         with self._lock:
             self._set_status("Stopped" if self._stopping.is_set() else status, failure)
             self.ended = self.modified
-        self._around.tell(self)
+        self._send_event(self)
 
     def _transform(self, folder: Path) -> None:
         objects = list(self._list_objects())
@@ -163,8 +158,8 @@ class TransformJob:
             uri = self.request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"]
             raise _JobError(f"ClientError: No S3 objects found under S3 URL {uri!r}.")
         count = self.request["TransformResources"]["InstanceCount"]
-        self._start_containers(folder, min(count, self._around.most_containers, len(objects)))
-        self.started = self._around.clock.now()
+        self._start_containers(folder, min(count, self._host.most_containers, len(objects)))
+        self.started = self._host.clock.now()
         limits = limits_of(self.request, self._containers[0])
         strategy = "SINGLE_RECORD" if limits.single else "MULTI_RECORD"
         self._write_log(
@@ -192,7 +187,7 @@ class TransformJob:
         """Yield (bucket, key, key of its result below the output's prefix) of every input."""
         source = self.request["TransformInput"]["DataSource"]["S3DataSource"]
         bucket, prefix = parse_s3_location(source["S3Uri"])
-        s3 = self._around.aws.client("s3")
+        s3 = self._host.aws.client("s3")
         try:
             if source["S3DataType"] == "ManifestFile":
                 listed = s3.get_object(Bucket=bucket, Key=prefix)["Body"].read()
@@ -209,24 +204,25 @@ class TransformJob:
     def _start_containers(self, folder: Path, count: int) -> None:
         if not count:
             raise VariantStartError(_NONE)
-        model, aws = self._around.model, self._around.aws
+        model, aws = self._model, self._host.aws
         containers = model.get("Containers") or [model["PrimaryContainer"]]
         container = merge_package(containers[0], aws)
         url = find_data_url(container)
         if len(containers) != 1 or url is None or container.get("Mode") == "MultiModel":
             raise VariantStartError(_ONLY)
         archive = fetch_model_data(url, aws, folder / "model.tar.gz")
-        variables = parse_image_version(container.get("Image", "")) | container.get(
-            "Environment", {}
-        )
+        variables = parse_image_version(container.get("Image", ""))
+        variables |= container.get("Environment", {})
         variables |= build_batch_variables(self.request) | self.request.get("Environment", {})
-        log = self._around.folder / f"{self.name}.log"
+        launch = functools.partial(
+            self._host.launch,
+            archive,
+            variables,
+            ready_timeout_seconds=READY_SECONDS,
+            log=self._host.folder / f"{self.name}.log",
+        )
         for _ in range(count):
-            started = Container(
-                lambda: self._around.launch(
-                    archive, variables, ready_timeout_seconds=READY_SECONDS, log=log
-                )
-            )
+            started = Container(launch)
             with self._lock:
                 self._containers.append(started)
             if self._stopping.is_set():
@@ -250,7 +246,7 @@ class TransformJob:
                     self._record_failure(f"{bucket}/{key}", "ClientError", str(error))
                 except AnswerError as error:
                     self._record_failure(f"{bucket}/{key}", error.kind, *error.lines)
-                except Exception as error:  # no file may be missing without a word
+                except Exception as error:  # each file has a result or a logged failure
                     said = f"ClientError: {type(error).__name__}: {error}"
                     self._record_failure(f"{bucket}/{key}", "ClientError", said)
 
@@ -268,7 +264,7 @@ class TransformJob:
     ) -> None:
         """Store the result of one object, if all of it succeeds."""
         bucket, key, name = where
-        s3, gave = self._around.aws.client("s3"), self.request["TransformOutput"]
+        s3, gave = self._host.aws.client("s3"), self.request["TransformOutput"]
         stored = s3.get_object(Bucket=bucket, Key=key)["Body"]
         with stored, tempfile.TemporaryFile(dir=folder) as out:
             body = cast(BinaryIO, io.BufferedReader(stored, MB))
@@ -283,8 +279,8 @@ class TransformJob:
 
     def _write_log(self, *lines: str) -> None:
         """Write lines into the job's log stream, in AWS's format."""
-        logs = self._around.aws.client("logs")
-        at = utc_now()  # logs have the real time: of another, CloudWatch Logs refuses lines
+        logs = self._host.aws.client("logs")
+        at = utc_now()  # CloudWatch Logs rejects lines far from the real time
         stream = f"{self.name}/i-local/data-log"
         try:
             for create, more in (

@@ -102,7 +102,7 @@ def transform(
         for batch in processing.build_batches(found, limit, single=limits.single, end=between):
             waiting.append((batch, pool.submit(send, bytes(batch.body), record)))
             record += batch.count
-            batch.body.clear()  # it is not kept twice
+            batch.body.clear()  # frees memory: `submit` has a copy
             if len(waiting) > limits.concurrent:
                 write_next()
         while waiting:

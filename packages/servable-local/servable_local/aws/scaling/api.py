@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfoNotFoundError
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, BaseResponse
 
-from servable_local.aws.errors import SageMakerError
+from servable_local.aws.errors import AwsError, SageMakerError
 from servable_local.aws.loopback import Regions
 from servable_local.aws.resources.resource_type import format_violations, list_violations
 from servable_local.aws.sagemaker.endpoint import list_specified_variants
@@ -45,10 +45,6 @@ class ScalingNotFoundError(ServiceException):
     code = "ObjectNotFoundException"
 
 
-class InvalidNextTokenError(ServiceException):
-    code = "InvalidNextTokenException"
-
-
 class ScalingApi(BaseResponse):
     """The API of scaling. `scalings` and `hostings` are set when the server is built."""
 
@@ -59,7 +55,7 @@ class ScalingApi(BaseResponse):
         super().__init__(service_name=SERVICE)
 
     @property
-    def regional_service(self) -> RegionalScaling:
+    def scaling(self) -> RegionalScaling:
         return self.scalings.find_service(self.current_account, self.region)
 
     def _read_request(self) -> dict[str, Any]:
@@ -71,7 +67,7 @@ class ScalingApi(BaseResponse):
         return ScalingValidationError(format_violations(problems)) if problems else None
 
     def _require_target(self, key: Key) -> RegisteredTarget:
-        registered = self.regional_service.targets.get(key)
+        registered = self.scaling.targets.get(key)
         if registered is None:
             raise ScalingNotFoundError(
                 f"No scalable target registered for service namespace: {key[0]}, resource ID: "
@@ -80,7 +76,7 @@ class ScalingApi(BaseResponse):
         return registered
 
     def register_scalable_target(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.scaling
         key = parse_key(request)
         if key[0] == "sagemaker":
             self._check_resource(key)
@@ -95,12 +91,11 @@ class ScalingApi(BaseResponse):
             low = int(least if least is not None else now.minimum if now else 0)
             high = int(most if most is not None else now.maximum if now else 0)
             if low > high:
-                raise ScalingValidationError(
-                    "Maximum capacity cannot be less than minimum capacity"
-                )
+                problem = "Maximum capacity cannot be less than minimum capacity"
+                raise ScalingValidationError(problem)
             if registered is None:
                 target = ScaledTarget(key[1], key[2], low, high, service=key[0])
-                # The service-linked role, which AWS takes where none is named.
+                # The service-linked role, which is AWS's default.
                 name = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
                 path = f"aws-service-role/sagemaker.{SERVICE}.amazonaws.com/{name}"
                 registered = here.add_target(
@@ -108,9 +103,8 @@ class ScalingApi(BaseResponse):
                 )
             registered.suspended |= request.get("SuspendedState", {})
             registered.role = request.get("RoleARN", registered.role)
-            registered.scaler.register(
-                low, high, SuspendedState.from_properties(registered.suspended)
-            )
+            suspended = SuspendedState.from_properties(registered.suspended)
+            registered.scaler.register(low, high, suspended)
             here.move_inside(key)
         return ActionResult({"ScalableTargetARN": registered.arn})
 
@@ -140,8 +134,8 @@ class ScalingApi(BaseResponse):
     def deregister_scalable_target(self) -> ActionResult:
         key = parse_key(self._read_request())
         self._require_target(key)
-        with self.regional_service.lock:
-            self.regional_service.deregister(key)
+        with self.scaling.lock:
+            self.scaling.deregister(key)
         return ActionResult({})
 
     def describe_scalable_targets(self) -> ActionResult:
@@ -156,13 +150,13 @@ class ScalingApi(BaseResponse):
                 "SuspendedState": {name: target.suspended.get(name, False) for name in _SUSPENDED},
                 "ScalableTargetARN": target.arn,
             }
-            for key, target in self.regional_service.targets.items()
+            for key, target in self.scaling.targets.items()
             if _is_requested(key, request) and key[1] in request.get("ResourceIds", [key[1]])
         ]
         return _build_page("ScalableTargets", shown, request)
 
     def put_scaling_policy(self) -> ActionResult:
-        request, here = self._read_request(), self.regional_service
+        request, here = self._read_request(), self.scaling
         key = parse_key(request)
         self._require_target(key)
         arn = self._find_policy_arn(key, request["PolicyName"])
@@ -180,7 +174,7 @@ class ScalingApi(BaseResponse):
         return ActionResult({"PolicyARN": arn, "Alarms": own})
 
     def _find_policy_arn(self, key: Key, name: str) -> str | None:
-        for arn, policy in self.regional_service.policies.items():
+        for arn, policy in self.scaling.policies.items():
             if policy.key == key and policy.shown["PolicyName"] == name:
                 return arn
         return None
@@ -192,12 +186,12 @@ class ScalingApi(BaseResponse):
             raise ScalingNotFoundError(
                 f"No scaling policy found for policy name: {request['PolicyName']}"
             )
-        with self.regional_service.lock:
-            self.regional_service.delete_policy(arn)
+        with self.scaling.lock:
+            self.scaling.delete_policy(arn)
         return ActionResult({})
 
     def describe_scaling_policies(self) -> ActionResult:
-        query, here = self._read_request(), self.regional_service
+        query, here = self._read_request(), self.scaling
         shown = [
             {**policy.shown, "Alarms": here.list_alarms(arn)}
             for arn, policy in here.policies.items()
@@ -211,16 +205,16 @@ class ScalingApi(BaseResponse):
         key = parse_key(request)
         registered, name = self._require_target(key), request["ScheduledActionName"]
         before = registered.actions.get(name, {})
-        # Left out, an old start or end is deleted, and all else stays.
+        # An omitted StartTime or EndTime is deleted; other omitted settings stay.
         previous = {k: v for k, v in before.items() if k not in ("StartTime", "EndTime")}
-        now = self.regional_service.now()
+        now = self.scaling.now()
         where = f"arn:aws:autoscaling:{self.region}:{self.current_account}:scheduledAction"
         arn = f"{where}:{uuid.uuid4()}:resource/{key[0]}/{key[1]}:scheduledActionName/{name}"
         action = {"ScheduledActionARN": arn, "CreationTime": now, **previous, **request}
         if "Schedule" not in action:
             raise ScalingValidationError("Schedule is required for a new scheduled action.")
         try:
-            with self.regional_service.lock:
+            with self.scaling.lock:
                 registered.scaler.put_action(ScheduledAction.from_properties(action), now)
         except (ValueError, ZoneInfoNotFoundError) as error:
             raise ScalingValidationError(f"{error}") from None
@@ -239,7 +233,7 @@ class ScalingApi(BaseResponse):
         request = self._read_request()
         shown = [
             action
-            for key, target in self.regional_service.targets.items()
+            for key, target in self.scaling.targets.items()
             for name, action in target.actions.items()
             if _is_requested(key, request) and name in request.get("ScheduledActionNames", [name])
         ]
@@ -249,7 +243,7 @@ class ScalingApi(BaseResponse):
         request = self._read_request()
         shown = [
             activity.describe(number)
-            for number, activity in reversed(self.regional_service.activities)
+            for number, activity in reversed(self.scaling.activities)
             if _is_requested(
                 (activity.target.service, activity.target.resource_id, activity.target.dimension),
                 request,
@@ -259,7 +253,7 @@ class ScalingApi(BaseResponse):
         return _build_page("ScalingActivities", shown, request)
 
     def list_tags_for_resource(self) -> ActionResult:
-        return ActionResult({"Tags": {}})  # tags of targets are not kept
+        return ActionResult({"Tags": {}})  # tags of targets aren't stored
 
 
 def _is_requested(key: Key, request: Mapping[str, Any]) -> bool:
@@ -269,7 +263,8 @@ def _is_requested(key: Key, request: Mapping[str, Any]) -> bool:
 def _build_page(name: str, shown: list[dict[str, Any]], request: Mapping[str, Any]) -> ActionResult:
     token = request.get("NextToken") or "0"
     if not (token.isascii() and token.isdigit()):
-        raise InvalidNextTokenError("NextToken is invalid; pass the one of the previous page.")
+        problem = "NextToken is invalid; pass the one of the previous page."
+        raise AwsError("InvalidNextTokenException", problem)
     first = int(token)
     last = first + int(request.get("MaxResults") or _PAGE)
     more = {"NextToken": str(last)} if last < len(shown) else {}

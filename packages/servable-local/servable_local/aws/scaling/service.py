@@ -88,11 +88,10 @@ class RegionalScaling:
 
     def add_target(self, key: Key, target: ScaledTarget, role: str) -> RegisteredTarget:
         at = self.now()
-        arn = (
-            f"arn:aws:application-autoscaling:{self.aws.region}:{self.aws.account}:scalable-target/"
-        )
+        where = f"arn:aws:application-autoscaling:{self.aws.region}:{self.aws.account}"
+        arn = f"{where}:scalable-target/{uuid.uuid4().hex[:16]}"
         scaler = TargetScaler(target, created=at)
-        self._targets[key] = RegisteredTarget(arn + uuid.uuid4().hex[:16], at, role, {}, scaler)
+        self._targets[key] = RegisteredTarget(arn, at, role, {}, scaler)
         return self._targets[key]
 
     def move_inside(self, key: Key) -> None:
@@ -100,9 +99,8 @@ class RegionalScaling:
         registered, resource = self._targets[key], self._build_resource(key)
         if resource is not None:
             at = self.now()
-            self._carry_out(
-                key, registered.scaler, registered.scaler.move_inside_bounds(at, resource), at
-            )
+            decision = registered.scaler.move_inside_bounds(at, resource)
+            self._carry_out(key, registered.scaler, decision, at)
 
     def deregister(self, key: Key) -> None:
         for arn in [arn for arn, policy in self.policies.items() if policy.key == key]:
@@ -186,7 +184,7 @@ class RegionalScaling:
             return
         try:
             if component is not None:
-                component.scale(decision.desired)
+                component.update(None, decision.desired)
             elif hosted is not None:
                 hosted[0].scale({hosted[1].name: decision.desired})
         except SageMakerError as error:

@@ -40,7 +40,7 @@ class Steps:
     wait: Callable[[float, Stopped], None]
     """Ends when so many seconds of the clock have passed."""
     pause: Callable[[float, Stopped], None]
-    """Waits before another try; not at all on a clock that stands still."""
+    """Waits before a retry, except on a clock that stands still."""
     stopped: Stopped
     """Whether the execution, or the Parallel state around this branch, is over."""
 
@@ -77,17 +77,16 @@ def _check_machine(machine: Mapping[str, Any], resources: Mapping[str, object]) 
         if state.get("QueryLanguage", "JSONPath") != "JSONPath":
             raise NotImplementedError("JSONata in state machines isn't emulated by the local AWS")
     for name, state in states.items():
+        unknown = None
         if state["Type"] not in _TYPES:
+            unknown = state["Type"]
+        elif state["Type"] == "Wait" and "Seconds" not in state:
+            unknown = "a Wait without Seconds"
+        elif state["Type"] == "Task" and state["Resource"] not in resources:
+            unknown = state["Resource"]
+        if unknown:
             raise NotImplementedError(
-                f"the state {name}: {state['Type']} isn't emulated by the local AWS"
-            )
-        if state["Type"] == "Wait" and "Seconds" not in state:
-            raise NotImplementedError(
-                f"the state {name}: a Wait without Seconds isn't emulated by the local AWS"
-            )
-        if state["Type"] == "Task" and state["Resource"] not in resources:
-            raise NotImplementedError(
-                f"the state {name}: {state['Resource']} isn't emulated by the local AWS"
+                f"the state {name}: {unknown} isn't emulated by the local AWS"
             )
         for branch in _list_branches(state):
             _check_machine(branch, resources)

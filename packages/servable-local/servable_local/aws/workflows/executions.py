@@ -10,18 +10,18 @@ import json
 import threading
 import traceback
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, ClassVar
 
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
-from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult
 from moto.stepfunctions import urls
 from moto.stepfunctions.responses import StepFunctionResponse
 
 from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudwatch.alarms import CloudWatch
+from servable_local.aws.errors import AwsError
 from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.sagemaker.described import convert_times
 from servable_local.aws.workflows.definition import (
@@ -51,17 +51,6 @@ _METRICS = {
     "ABORTED": "ExecutionsAborted",
 }
 _LOOK_SECONDS = 0.05
-# Executions that ended are kept for so long: https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
-# (execution history retention time, 2026-11-28)
-_KEPT = timedelta(days=90)
-
-
-class InvalidDefinitionError(ServiceException):
-    code = "InvalidDefinition"
-
-
-class TypeNotSupportedError(ServiceException):
-    code = "StateMachineTypeNotSupported"
 
 
 class _Run:
@@ -74,7 +63,6 @@ class _Run:
         self._kept, self._definition = kept, definition
         self._aws, self._cloudwatch, self._clock = aws, cloudwatch, cloudwatch.clock
         self._began = self._clock.now()
-        self.ended: datetime | None = None
         self.machine = kept.state_machine_arn
         self.thread = threading.Thread(target=self._run, name=f"execution {kept.name}", daemon=True)
 
@@ -104,7 +92,7 @@ class _Run:
             traceback.print_exc()
             kept.error, kept.cause = "States.Runtime", f"the local AWS failed: {error!r}"
             status = "FAILED"
-        self.ended = at = self._clock.now()
+        at = self._clock.now()
         kept.stop_date, kept.status = utc_now(), status
         names = {"StateMachineArn": kept.state_machine_arn}
         took = (at - self._began).total_seconds() * 1000
@@ -201,7 +189,7 @@ def _convert_response(answer: Any) -> Any:
 
 
 class Executions:
-    """An account and Region's executions by ARN: running ones, and those of the last 90 days."""
+    """The executions of an account and Region by ARN, also those that have ended."""
 
     def __init__(self, aws: Loopback, cloudwatch: CloudWatch) -> None:
         self._aws, self._cloudwatch = aws, cloudwatch
@@ -213,14 +201,6 @@ class Executions:
             run = _Run(kept, Definition(definition, RESOURCES), self._aws, self._cloudwatch)
             self._runs[kept.execution_arn] = run
             run.thread.start()
-
-    def delete_old(self, machine: Any) -> None:
-        """Delete executions of moto's `machine` that ended more than 90 days ago."""
-        for kept in list(machine.executions):
-            run, now = self._runs.get(kept.execution_arn), self._cloudwatch.clock.now()
-            if run is not None and run.ended is not None and now - run.ended > _KEPT:
-                del self._runs[kept.execution_arn]
-                machine.executions.remove(kept)
 
     def stop(self, arn: str) -> None:
         if (run := self._runs.get(arn)) is not None:
@@ -247,14 +227,14 @@ class StateMachinesApi(StepFunctionResponse):
 
     def _check_definition(self) -> None:
         if self._get_param("type") == "EXPRESS":
-            raise TypeNotSupportedError("the local AWS doesn't emulate EXPRESS state machines")
+            problem = "the local AWS doesn't emulate EXPRESS state machines"
+            raise AwsError("StateMachineTypeNotSupported", problem)
         if definition := self._get_param("definition"):
             try:
                 Definition(definition, RESOURCES)
             except (ValueError, KeyError, TypeError, NotImplementedError) as error:
-                raise InvalidDefinitionError(
-                    f"Invalid State Machine Definition: '{error}'"
-                ) from None
+                problem = f"Invalid State Machine Definition: '{error}'"
+                raise AwsError("InvalidDefinition", problem) from None
 
     def create_state_machine(self) -> ActionResult:
         self._check_definition()
@@ -267,10 +247,9 @@ class StateMachinesApi(StepFunctionResponse):
     def start_execution(self) -> ActionResult:
         backend = self.stepfunction_backend
         machine = backend.describe_state_machine(self._get_param("stateMachineArn"))
-        here = self.executions.find_service(self.current_account, self.region)
-        here.delete_old(machine)
         answer = super().start_execution()
         started: Any = answer.result
+        here = self.executions.find_service(self.current_account, self.region)
         here.start(backend.describe_execution(started["executionArn"]), machine.definition)
         return answer
 
@@ -281,7 +260,6 @@ class StateMachinesApi(StepFunctionResponse):
         return ActionResult({"stopDate": kept.stop_date})
 
     def delete_state_machine(self) -> ActionResult:
-        self.executions.find_service(self.current_account, self.region).close(
-            self._get_param("stateMachineArn")
-        )
+        here = self.executions.find_service(self.current_account, self.region)
+        here.close(self._get_param("stateMachineArn"))
         return super().delete_state_machine()

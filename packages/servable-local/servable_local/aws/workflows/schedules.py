@@ -72,12 +72,10 @@ def fire_schedules(access: Access, cloudwatches: Regions[CloudWatch], minute: da
             for group in list(backend.schedule_groups.values()):
                 for schedule in list(group.schedules.values()):
                     if schedule.state == "ENABLED" and _is_due(schedule, minute):
-                        counts = _call_target(aws, schedule, minute)
                         metrics = cloudwatches.find_service(account, region).metrics
-                        for name in counts:
-                            metric = Metric.from_dimensions(
-                                "AWS/Scheduler", name, {"ScheduleGroup": group.name}
-                            )
+                        of_group = {"ScheduleGroup": group.name}
+                        for name in _call_target(aws, schedule, minute):
+                            metric = Metric.from_dimensions("AWS/Scheduler", name, of_group)
                             metrics.add(metric, 1, unit="Count", at=minute)
 
 

@@ -110,8 +110,8 @@ CLOSE = 0.25
 # large ones. With 0.001 the worst of the development seeds lost 11 %.
 WORTH = 0.0003
 STOP_FROM = 12
-# Today's settings are repeated at most so often (once in a large space), and once for so many trials:
-# everything is compared with them, and repeats show the noise.
+# Today's settings are repeated at most so often, and once for so many trials: everything is compared with
+# them, and repeats show the noise. In a large space they are repeated once.
 MOST_REPEATS, REPEAT_EVERY = 2, 16
 _below = np.vectorize(NormalDist().cdf, otypes=[float])
 # Noise of "it ran" (1) and "it didn't" (0): few settings run only sometimes.
@@ -131,7 +131,8 @@ def propose(
     maximum.
     """
     many = len(space) > MANY
-    first = [starts[0]] * min(1 if many else MOST_REPEATS, trials // REPEAT_EVERY) + [*starts]
+    repeats = min(1 if many else MOST_REPEATS, trials // REPEAT_EVERY)
+    first = [starts[0]] * repeats + [*starts]
     for number in first:
         if tried.count(number) < first.count(number):
             return number

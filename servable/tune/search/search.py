@@ -34,6 +34,7 @@ from servable.tune.search.space import (
     Ranks,
     Space,
     Trial,
+    Value,
     compress_poor_values,
     compute_logarithms,
     estimate_noise,
@@ -59,23 +60,24 @@ def list_rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
     # As many servers as fit into memory.
     most = max(int(count or 1) for count in space.grid.get("tfs_processes", (vcpus,)))
     few, many = min(fourth, most), min(half, most)
-    rules = (
+    rules: tuple[tuple[Value, ...], ...] = (
         (few, vcpus, 1 if few == fourth > 1 else vcpus // few, 1, "gevent", 1, True, sizes[0]),
         (1, vcpus, vcpus, vcpus, "sync", 1, True, sizes[0]),
         (many, 2 * vcpus, vcpus // many, 1, "gthread", 2, False, sizes[0]),
         (1, half, vcpus, 1, "gthread", 8, True, sizes[-1]),
     )
-    names = ("tfs_processes", "gunicorn_workers", "inter_op_threads", "intra_op_threads")
-    names = (*names, WORKER_CLASS, WORKER_THREADS, "onednn", BATCH_SIZE)
-    points = []
-    for processes, workers, *others in rules:
-        point = dict(zip(names, (processes, workers, *others), strict=True))
+    counts = ("tfs_processes", "gunicorn_workers", "inter_op_threads", "intra_op_threads")
+    names = (*counts, WORKER_CLASS, WORKER_THREADS, "onednn", BATCH_SIZE)
+    points: list[Point] = []
+    for rule in rules:
+        point = dict(zip(names, rule, strict=True))
+        processes, workers, threads = (int(rule[at] or 1) for at in (0, 1, 5))
         point |= {
             "omp_threads": 1,
             OF_BATCHING[0]: 1000,
             OF_BATCHING[1]: max(1, vcpus // processes),
         }
-        at_once = workers * AT_ONCE[str(point[WORKER_CLASS])] * int(point[WORKER_THREADS] or 1)
+        at_once = workers * threads * AT_ONCE[str(point[WORKER_CLASS])]
         if at_once > processes * int(queues[0] or at_once):
             point[OF_BATCHING[2]] = queues[-1]
         points.append(point)

@@ -18,7 +18,7 @@ from servable.console.lines import SILENT_SECONDS
 from servable.console.signals import enable_ctrl_c
 from servable.load.bodies import BodyError, load_bodies
 from servable.load.load_generator import LoadError
-from servable.load.objective import Objective, compute_usd_per_million
+from servable.load.objective import Objective
 from servable.load.options import ABOVE_0, AS_JSON, BODY, CONTENT_TYPE, LOCAL, add_options
 from servable.load.temporary import TemporaryError
 from servable.measured.precision import format_number
@@ -47,18 +47,15 @@ def build_progress(most_trials: int) -> TuneProgress:
             names = [name for name, reason in machines.left_out.items() if reason == why]
             click.echo(f"not tried: {', '.join(names)}: {why}", err=True)
         if done:
-            click.echo(f"an earlier run made {done} of the trials; going on", err=True)
+            click.echo(f"{done} trials of an earlier run are kept", err=True)
 
-    def print_trial(one: Trial, seconds_left: float | None) -> None:
+    def print_trial(one: Trial) -> None:
         about = one.measured.about
         found = f"{format_number(about['rps']['value'])} requests/s" if "rps" in about else "-"
         if about.get("usd") and "usd_per_million" in about:
             found += f", {about['usd_per_million']:.3g} $ per million"
         line = f"{one.number + 1:3d}/{most_trials}  {found:<18} {format_settings(one.point)}"
-        line += f"  ({one.measured.failure})" if one.measured.failure else ""
-        if seconds_left is not None:
-            line += f"; at most {seconds_left / 60:.1f} min of trials left"
-        print_line(line)
+        print_line(line + (f"  ({one.measured.failure})" if one.measured.failure else ""))
 
     def print_line(text: str) -> None:
         nonlocal said_at
@@ -66,7 +63,7 @@ def build_progress(most_trials: int) -> TuneProgress:
         click.echo(text, err=True)
 
     def print_step(load: float, known: dict[str, Any]) -> None:
-        # Else a measurement that is under way looks like one that hangs.
+        # Without a line, a long measurement looks as if it hangs.
         if time.monotonic() - said_at > SILENT_SECONDS:
             users = f"{format_number(load)} user{'s' if load != 1 else ''}"
             print_line(f"     at {users}, {format_number(known['rps'])} requests/s so far")
@@ -88,18 +85,19 @@ def print_result(tuned: TuneResult, *, write: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(_build_result_object(tuned, write=write)))
         return
-    advice = tuned.content.recommendation
-    assert advice is not None  # tune() has made it
+    advice = tuned.advice
     click.echo(f"{len(tuned.content.trials)} trials; {tuned.content.stopped}")
     click.echo(describe_result(advice.choice, tuned.content.goal))
     for change in advice.changes:
         click.echo(f"  {'.'.join(change.key)} = {json.dumps(change.value)}   {change.reason}")
-    settings_kept = "The chosen settings" if advice.choice.is_better else "Today's settings"
-    click.echo(f"{settings_kept} carry {advice.rps} requests/s within the objective.")
-    if (cost := _compute_usd_per_million(tuned)) is not None:
-        click.echo(f"  {cost:.3g} $ per million predictions, of an instance as busy as that")
+    kept = "The chosen settings" if advice.choice.is_better else "Today's settings"
+    click.echo(f"{kept} sustain {advice.rps} requests/s within the objective.")
+    if (cost := tuned.content.usd_per_million) is not None:
+        click.echo(
+            f"  {cost:.3g} $ per million predictions, on an instance that is always this busy"
+        )
     if advice.relative:
-        click.echo("relative: measured on this computer; it sets no scaling target and no alarm")
+        click.echo("relative: measured on this computer, so no scaling target and no alarm is set")
     if tuned.diff:
         click.echo(f"\n{tuned.diff}")
         click.echo("written" if write else "not written; --write applies it")
@@ -107,9 +105,7 @@ def print_result(tuned: TuneResult, *, write: bool, as_json: bool) -> None:
 
 
 def _build_result_object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
-    content, advice = tuned.content, tuned.content.recommendation
-    assert advice is not None  # tune() has made it
-    choice = advice.choice
+    content, advice, choice = tuned.content, tuned.advice, tuned.advice.choice
     return {
         "settings": choice.point,
         "today": choice.start,
@@ -121,7 +117,7 @@ def _build_result_object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
         "noise": choice.noise,
         "kept": choice.recommended_point,
         "rps": asdict(advice.rps),
-        "usd_per_million": _compute_usd_per_million(tuned),
+        "usd_per_million": content.usd_per_million,
         "relative": advice.relative,
         "trials": len(content.trials),
         "stopped": content.stopped,
@@ -131,18 +127,7 @@ def _build_result_object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
     }
 
 
-def _compute_usd_per_million(tuned: TuneResult) -> float | None:
-    """Return dollars per million predictions.
-
-    Returns None if measured on this computer, or if there is no price.
-    """
-    price, advice = tuned.content.usd_per_hour, tuned.content.recommendation
-    return (
-        compute_usd_per_million(advice.rps.value, price) if price is not None and advice else None
-    )
-
-
-# What the whole search may take where it costs nothing but time.
+# Limit of the whole search where it costs only time.
 LOCAL_MINUTES = 9.0
 EXIT_CODES: dict[Verdict, int] = {"better": 0, "not better": 1, "cannot be told": 3}
 
@@ -152,21 +137,21 @@ def _parse_names(value: str | tuple[str, ...]) -> tuple[str, ...]:
         return value
     names = tuple(name.strip() for name in value.split(","))
     if not all(names):
-        raise click.BadParameter(f"{value!r}: write names with commas between")
+        raise click.BadParameter(f"{value!r}: separate the names with commas")
     return names
 
 
 OPTIONS = (
     ENVIRONMENTS,
     SET,
-    click.option("--variant", help="One of the environment's variants; left out, the first."),
+    click.option("--variant", help="Variant of the environment (default: the first)."),
     # --- where
     click.option(
         "--target",
         type=click.Choice(("local", "sagemaker")),
         default="local",
         show_default=True,
-        help="ENV's local container, or copies of its live endpoint, one for each trial.",
+        help="ENV's local container, or a copy of its deployed endpoint for each trial.",
     ),
     LOCAL,
     # --- what
@@ -176,18 +161,18 @@ OPTIONS = (
         type=click.Choice(("throughput", "cost")),
         default="throughput",
         show_default=True,
-        help="Most requests per second, or least dollars per million, within the limit.",
+        help="Most requests per second, or fewest dollars per million, within the limit.",
     ),
     click.option(
-        "--p99-ms", "most_ms", type=ABOVE_0, help="The latency limit; left out, ENV's alarm's."
+        "--p99-ms", "most_ms", type=ABOVE_0, help="Latency limit (default: that of ENV's alarm)."
     ),
-    click.option("--setting", "only", multiple=True, help="May change; none named, all may."),
+    click.option("--setting", "only", multiple=True, help="Change only this setting. Repeatable."),
     click.option(
         "--instance-types",
         type=_parse_names,
         default=(),
         metavar="A,B",
-        help="May be taken too, with --target sagemaker.",
+        help="More instance types to try, with --target sagemaker.",
     ),
     BODY,
     CONTENT_TYPE,
@@ -205,19 +190,15 @@ OPTIONS = (
         help=f"Most minutes for everything, about (default: {LOCAL_MINUTES:g} for the local container).",
     ),
     click.option(
-        "--dollars",
-        type=ABOVE_0,
-        help="Most dollars for the temporary endpoints, all runs together.",
+        "--dollars", type=ABOVE_0, help="Most dollars for temporary endpoints, in all runs."
     ),
-    # --- what becomes of it
-    click.option(
-        "--new", "anew", is_flag=True, help="Begin anew, the dollars too; left out, a run goes on."
-    ),
+    # --- what happens with the result
+    click.option("--new", "anew", is_flag=True, help="Start over, its count of dollars included."),
     click.option("--write", is_flag=True, help="Apply the diff to the environment's file."),
     click.option(
         "--force-local-numbers",
         is_flag=True,
-        help="Set scaling and alarms from numbers of this computer.",
+        help="Set scaling and alarms from this computer's numbers.",
     ),
     AS_JSON,
 )
@@ -238,10 +219,10 @@ def tune(
     as_json: bool,
     **values: Any,
 ) -> int:
-    """Measure settings of ENV's container; the best ones, as a diff to its file.
+    """Measure settings of ENV's container, and print the best ones as a diff to its file.
 
-    Exit 0: better ones were shown; 1: none are; 3: it cannot be told; 2: it could not be measured.
-    Ctrl-C, or worse, loses the trial under way; the same command goes on with the others.
+    Exit codes: 0 better settings were shown; 1 no settings are better; 3 inconclusive; 2 not measured.
+    If the command is interrupted, type it again: it repeats only the unfinished trial.
     """
     here, local = values.pop("target") == "local", values.pop("local")
     _reject_combinations(here, local=local, dollars=dollars, types=values["instance_types"])
@@ -275,13 +256,12 @@ def tune(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except KeyboardInterrupt:
-        click.echo("interrupted; the same command goes on with the trials that are done", err=True)
+        click.echo("interrupted; type the same command again to go on", err=True)
         return 130
     if write and tuned.diff:
         environment_edit.write(tuned.file, tuned.after)
     print_result(tuned, write=write, as_json=as_json)
-    assert tuned.content.recommendation is not None  # tune() has made it
-    return EXIT_CODES[tuned.content.recommendation.choice.confirmation.verdict]
+    return EXIT_CODES[tuned.advice.choice.confirmation.verdict]
 
 
 def _reject_combinations(
@@ -290,10 +270,10 @@ def _reject_combinations(
     if here and local:
         raise click.UsageError("--local applies to --target sagemaker")
     if here != (dollars is None):
-        raise click.UsageError("--target sagemaker and --dollars come together: it costs money")
+        raise click.UsageError("--target sagemaker costs money: pass it together with --dollars")
     if here and types:
         raise click.UsageError(
-            "--instance-types needs --target sagemaker: this computer cannot become another instance type"
+            "--instance-types needs --target sagemaker: this computer can't become another instance type"
         )
 
 
@@ -304,7 +284,7 @@ def _find_placement(loaded: ValidFile, variant: str | None) -> Placement:
         raise click.UsageError(f"there is no variant {name!r}; allowed: {', '.join(placed)}")
     if placed[name].variant.component:
         raise click.ClickException(
-            f"{name} shares instances with other components, and what it gets of them is not measured alone: "
-            "tune its model in an environment of its own, and write the settings into its table"
+            f"{name} shares its instances with other components, so it can't be measured alone; tune its "
+            "model in a separate environment, and write the settings into its table"
         )
     return placed[name]

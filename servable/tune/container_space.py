@@ -1,7 +1,4 @@
-"""The search space of a variant: its settings on each instance type.
-
-Settings that could not run there are left out.
-"""
+"""The search space of a variant: the settings that can run on each instance type."""
 
 import dataclasses
 import functools
@@ -35,19 +32,17 @@ from servable.tune.search.space import (
 
 TRANSPORT, FROM_BYTES = "transport", "grpc_from_bytes"
 BATCH_THREADS, QUEUE = "batching.batch_threads", "batching.max_enqueued_batches"
-# What the handler may relay to the model server's REST port as it is.
+# The handler can relay these to the model server's REST port unchanged.
 RELAYED = ("application/json", "application/jsonlines", "text/csv")
-# Sizes of requests so many times apart may be worth two ways.
+# If the largest request is so many times the smallest, two transports may be better than one.
 SIZES_APART = 2.0
-# Fewer requests than two at once are no batch.
+# Fewer requests at once don't fill a batch.
 ENOUGH_AT_ONCE = 2.0
-# From the class that takes one request at a time to the one that takes any number.
-WORKER_CLASSES = ("sync", "gthread", "gevent")
-# Beside errors, warnings of what no search proposes: it fails for some callers, or has no effect.
+# Besides errors, no search proposes what these warnings report: it fails for some callers, or has no effect.
 NEVER_PROPOSED = frozenset({"batch-fixed-shape", "batch-queue-short", "threads-with-gevent"})
 
-# Settings whose rules look at each other are checked together, the others as they are now. The first two
-# decide how much memory is needed.
+# Settings that a rule combines are checked together, with today's values of the others. The first group
+# decides how much memory is needed.
 TOGETHER = (
     ("tfs_processes", "gunicorn_workers", BATCH_SIZE, QUEUE),
     (WORKER_CLASS, WORKER_THREADS),
@@ -68,10 +63,9 @@ class SettingsGrid:
 def build_grid(
     loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()
 ) -> SettingsGrid:
-    """Return the values to try, for each setting that can matter.
+    """Return the values to try, for each setting that can matter, with its rule next to it.
 
-    `bodies`: the requests to send; transport is tried only as far as they are known. The rule for
-    each setting stands next to it.
+    `bodies`: the requests to send; without them, no transport is tried.
     """
     vcpus, today = placement.instance.vcpus, build_current_point(placement)
     half, quarter = max(1, vcpus // 2), max(1, vcpus // 4)
@@ -79,7 +73,7 @@ def build_grid(
         "tfs_processes": (1, 2, quarter, half, vcpus),
         "gunicorn_workers": (1, half, vcpus, 2 * vcpus),
         # Where Gunicorn runs: the class decides how many requests one worker takes at once.
-        WORKER_CLASS: WORKER_CLASSES,
+        WORKER_CLASS: ("sync", "gthread", "gevent"),
         # Only with gthread, the class that starts threads: see `is_distinct`.
         WORKER_THREADS: (1, 2, 8),
         "inter_op_threads": (1, 2, half, vcpus),
@@ -95,7 +89,7 @@ def build_grid(
     found |= _list_batching_values(loaded, placement)
     for name, values in found.items():
         if not isinstance(values, str):
-            # Today's settings are compared as they are, and not as the nearest values.
+            # Today's value is always among them.
             found[name] = _sort_values(*values, today.get(name, values[0]))
     found |= _list_transport_values(loaded, placement, bodies)
     others = (name for name in ContainerSettings.model_fields if name not in (*found, "batching"))
@@ -109,11 +103,10 @@ def build_grid(
 def _list_batching_values(
     loaded: ValidFile, placement: Placement
 ) -> Mapping[str, tuple[Value, ...] | str]:
-    """Return batching values, with batch sizes of at least the largest request's rows.
+    """Return values of batching, or the reasons to try none.
 
-    A request with more rows than a batch gets status 400. A file that enables batching keeps it:
-    a file can't remove a table that it inherits. Settings that aren't tried have a reason instead
-    of values.
+    A batch has at least the largest request's rows: a request with more gets status 400. A file
+    that enables batching keeps it, because a file can't remove a table that it inherits.
     """
     written, vcpus = placement.variant.container.batching, placement.instance.vcpus
     rows = loaded.environment.traffic.rows_per_request or 0
@@ -145,7 +138,7 @@ def _list_batching_values(
 def _estimate_concurrency(loaded: ValidFile, placement: Placement) -> float:
     """Return the maximum number of simultaneous requests at one instance; infinity if unknown.
 
-    By Little's law, with the assumption that no request takes longer than the p99 alarm's limit.
+    This is Little's law, if no request takes longer than the p99 alarm's limit.
     """
     environment, variant = loaded.environment, placement.variant
     peak_rps, most_ms = environment.traffic.peak_rps, environment.alarms.p99_latency_ms
@@ -168,23 +161,23 @@ def _list_transport_values(
         why = "some requests are JSON or CSV and some are tensors, and auto serves both"
         why = why if bodies else "the content type of the requests is not known"
         return {TRANSPORT: why, FROM_BYTES: why}
-    ways = dict.fromkeys(
-        ["auto", "grpc" if text == {True} else "rest", written.transport or "auto"]
-    )
+    other = "grpc" if text == {True} else "rest"
+    ways = tuple(dict.fromkeys(["auto", other, written.transport or "auto"]))
     sizes = sorted(len(one.content) for one in bodies)
     if text == {False}:
         why = "it concerns JSON and CSV, and the requests are tensors"
     elif sizes[-1] < SIZES_APART * sizes[0]:
-        why = "all requests are about as large, so transport decides for all of them"
+        why = "all requests have about the same size, so transport decides for all of them"
     elif written.transport not in (None, "auto"):
-        why = f"with transport {written.transport} everything goes one way"
+        why = f"transport {written.transport} applies to all requests"
     else:
         middle = round(math.sqrt(sizes[0] * sizes[-1]))
-        # An inherited number cannot be taken back by a file either.
-        never = None if written.grpc_from_bytes is None else written.grpc_from_bytes
-        why = "grpc_from_bytes says the same, and more, of requests of different sizes"
-        return {FROM_BYTES: tuple(dict.fromkeys((never, middle, 0))), TRANSPORT: why}
-    return {TRANSPORT: tuple(ways), FROM_BYTES: why}
+        why = "grpc_from_bytes includes its values, for requests of different sizes"
+        return {
+            FROM_BYTES: tuple(dict.fromkeys((written.grpc_from_bytes, middle, 0))),
+            TRANSPORT: why,
+        }
+    return {TRANSPORT: ways, FROM_BYTES: why}
 
 
 def build_space(
@@ -207,13 +200,9 @@ def build_space(
 
 
 def derive_point_settings(point: Point, placement: Placement) -> ContainerSettings:
-    """Return the container's settings, derived anew with the values of a point.
-
-    The point's values replace the variant's own.
-    """
-    written = _apply_point(placement.variant.container, point)
+    """Return the container's settings, derived from the variant's own and a point's values."""
     return derive_settings(
-        written,
+        _apply_point(placement.variant.container, point),
         instance=placement.instance,
         served=placement.served,
         tensorflow=placement.tensorflow,
@@ -221,7 +210,7 @@ def derive_point_settings(point: Point, placement: Placement) -> ContainerSettin
 
 
 def build_current_point(placement: Placement) -> Point:
-    """Return today's deployment as a point. It has the file's settings, and derived values for the rest."""
+    """Return today's settings as a point: those in the file, and derived values for the rest."""
     settings = placement.settings
     threads = settings.gunicorn_threads or 1
     kind = find_worker_class(
@@ -272,10 +261,7 @@ def _sort_values(*values: Value) -> tuple[Value, ...]:
 
 
 def is_distinct(point: Point, today: Point) -> bool:
-    """Return whether no other point has the same effect as this one.
-
-    `today`: the file's settings, for those that the point leaves out.
-    """
+    """Return whether no other point has the same effect. `today`: the settings that the point leaves out."""
     whole = {**today, **point}
     kind, threads = whole[WORKER_CLASS], int(whole[WORKER_THREADS] or 1)
     if kind == "gthread" and threads == 1:  # as sync
@@ -290,10 +276,7 @@ def is_distinct(point: Point, today: Point) -> bool:
 
 
 def _build_filter(loaded: ValidFile, placement: Placement) -> Callable[[Point], bool]:
-    """Return a predicate: whether a point fits into memory and `check` accepts all its parts.
-
-    Each part is checked once.
-    """
+    """Return a predicate: whether a point fits into memory and `check` accepts all its parts."""
     now = _find_rejecting_rules(loaded, placement, {})
 
     @functools.cache
@@ -349,7 +332,7 @@ class Machines:
     kinds: Mapping[str, Machine]
     space: Space
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """setting -> why it is not tried on today's."""
+    """setting -> why it isn't tried on today's type."""
 
     def find_machine(self, point: Point) -> Machine:
         return self.kinds[self.find_instance_type(point)]
@@ -364,23 +347,14 @@ class Machines:
 
     @property
     def initial_points(self) -> list[Point]:
-        """Return the points to try first: today's settings, then rules of thumb.
-
-        The rules of thumb take turns over the instance types.
-        """
-        inherited: Point = {
-            **build_current_point(self.kinds[self.today].placement),
-            INSTANCE_TYPE: self.today,
-        }
-        by_kind = [
-            [
-                {**build_current_point(machine.placement), **point, INSTANCE_TYPE: kind}
-                for point in rules
-            ]
-            for kind, machine in self.kinds.items()
-            for rules in [list_rules_of_thumb(self.space, vcpus=machine.placement.instance.vcpus)]
-        ]
-        return [inherited, *itertools.chain.from_iterable(zip(*by_kind, strict=True))]
+        """Return the points to try first: today's settings, then each rule of thumb on all types."""
+        by_kind = []
+        for kind, machine in self.kinds.items():
+            inherited = {**build_current_point(machine.placement), INSTANCE_TYPE: kind}
+            rules = list_rules_of_thumb(self.space, vcpus=machine.placement.instance.vcpus)
+            by_kind.append([{**inherited, **rule} for rule in ({}, *rules)])
+        today, *others = [list(points) for points in zip(*by_kind, strict=True)]
+        return [today[0], *itertools.chain.from_iterable(others)]
 
 
 def build_machines(
@@ -391,10 +365,7 @@ def build_machines(
     instance_types: Sequence[str] = (),
     bodies: Sequence[Body] = (),
 ) -> Machines:
-    """Return the variant on each instance type, with the search space.
-
-    Raises ValueError for an unknown type, or one that `servable check` rejects.
-    """
+    """Return the variant on each instance type. Raises ValueError for a type that can't be tried."""
     today = str(placement.variant.instance_type)
     kinds = {today: Machine(loaded=loaded, placement=placement)}
     allowed = {finding.rule for finding in select_errors(check(loaded))}
@@ -409,7 +380,7 @@ def build_machines(
     for name in known.values:
         if name not in spaces[today].names:
             left_out[name] = "it isn't among --setting"
-        elif len({*spaces[today].ranks[name].tolist()}) < 2:
+        elif len({key[spaces[today].names.index(name)] for key in spaces[today].keys}) < 2:
             left_out[name] = "no other value fits into memory, has an effect, and passes `check`"
     together = _join_spaces(spaces, kinds) if instance_types else spaces[today]
     return Machines(today=today, kinds=kinds, space=together, left_out=known.left_out | left_out)
@@ -423,12 +394,12 @@ def _build_machine(
     wrong = [finding for finding in select_errors(check(other)) if finding.rule not in allowed]
     placed = [place for place in list_placements(other.environment) if place.name == name]
     if wrong or not placed:
-        why = "; ".join(map(str, wrong)) or "no instance type of SageMaker's that is known"
+        why = "; ".join(map(str, wrong)) or "isn't a known instance type of SageMaker"
         raise ValueError(f"{kind}: {why}")
     if placed[0].instance.device != today.device:
         raise ValueError(
             f"{kind}: is of another kind ({placed[0].instance.device}) than {today.name} "
-            f"({today.device}), whose image is copied; deploy it on {kind} first, then tune that"
+            f"({today.device}), whose image is copied; deploy the model on {kind} first, then tune it there"
         )
     return Machine(loaded=other, placement=placed[0])
 

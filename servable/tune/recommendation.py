@@ -1,26 +1,22 @@
-"""Recommend changes to an environment file from a measurement.
-
-The changes concern settings, scaling, alarms, and the bake time.
-"""
+"""Recommend settings, scaling, alarms, and the bake time for an environment file."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from infra.parameters.environment import Environment
-from infra.policy.derived_settings import compute_target_invocations
 from infra.policy.sizing import count_instances
 from servable.load.measurement import MeasuredTarget
 from servable.load.objective import Goal, Knee
 from servable.measured.precision import Interval, Latencies, format_number
 from servable.project.environment_edit import KeyChange
-from servable.tune.search.recommended import ChosenPoint, Effect
+from servable.tune.search.recommended import ChosenPoint
 from servable.tune.search.space import INSTANCE_TYPE, format_value
 
-# CloudWatch has a minute's metrics within the next one or two.
+# CloudWatch has a minute's metrics within one or two minutes.
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 METRIC_DELAY_MINUTES = 2
-# A p99 of fewer requests than this is one or two of them.
+# The p99 of fewer requests is one or two of them.
 ENOUGH_REQUESTS = 500
 LONGEST_BAKE_MINUTES = 60
 AWS_SAFETY_FACTOR = 0.5
@@ -29,14 +25,13 @@ AWS_SAFETY_FACTOR = 0.5
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
     relative: bool
-    """Measured on this computer: it ranks settings and sets nothing that depends on the instance type."""
+    """Measured on this computer, so valid for ranking settings and not for the instance type."""
     choice: ChosenPoint
     rps: Interval
-    """Per instance, at the knee of the chosen settings."""
-    scaling_target_per_minute: float
+    """Per instance, at the knee of the recommended settings."""
     changes: tuple[KeyChange, ...]
     withheld: tuple[KeyChange, ...]
-    """Changes that follow from the numbers, and are not written because the numbers are relative."""
+    """Changes that aren't written because the numbers are relative."""
 
 
 def recommend(
@@ -45,7 +40,7 @@ def recommend(
     *,
     asked: MeasuredTarget,
     choice: ChosenPoint,
-    effects: Mapping[str, Sequence[Effect]],
+    effects: Mapping[str, Interval],
     knee: Knee,
     latencies: Latencies,
     force_local_numbers: bool = False,
@@ -60,24 +55,17 @@ def recommend(
         relative=asked.is_relative,
         choice=choice,
         rps=knee.rps,
-        scaling_target_per_minute=compute_target_invocations(
-            max_rps_per_instance=knee.rps.value,
-            safety_factor=_find_safety_factor(environment, variant),
-        ),
         changes=(*_list_setting_changes(variant, choice, effects), *(() if relative else numbers)),
         withheld=numbers if relative else (),
     )
 
 
 def describe_result(choice: ChosenPoint, goal: Goal) -> str:
-    """Return the result of the search in one or two sentences.
-
-    The terminal output and the page show the same text.
-    """
+    """Return the result of the search in one or two sentences."""
     shown, gain = choice.confirmation, choice.confirmation.gain
     unit = "requests/s" if goal == "throughput" else "requests per dollar"
     if gain is None:
-        failed = "no other settings ran, or carried as much, when they were measured again"
+        failed = "the best of the others failed or sustained less when they were measured again"
         why = failed if shown.refuted else "too few trials were left to compare others with them"
         return f"Today's settings stay: {why}."
     interval = f"{gain.value:+.1%} {unit}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
@@ -85,7 +73,7 @@ def describe_result(choice: ChosenPoint, goal: Goal) -> str:
         return f"The chosen settings together are better than today's: {interval}."
     if shown.refuted:
         return (
-            f"Today's settings stay: the pairs of trials favour others ({interval}), but their load "
+            f"Today's settings stay: the pairs of trials favor others ({interval}), but their load "
             "curve was below today's."
         )
     found = (
@@ -95,55 +83,40 @@ def describe_result(choice: ChosenPoint, goal: Goal) -> str:
     if shown.needed is not None:
         times = format_number(math.ceil(10 * shown.needed / shown.pairs) / 10)
         found += (
-            f" Whether others are better cannot be told from {shown.pairs} pairs of trials: as these vary, "
+            f" {shown.pairs} pairs of trials don't show whether others are better: as these vary, "
             f"{shown.needed - shown.pairs:,} more would tell; end other programs, or give --new and {times} "
             "times the trials and minutes."
         )
     return found
 
 
-def _describe_single_effect(
-    name: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect]]
-) -> str:
-    """Describe the effect of one setting by itself.
-
-    It is that of the choice with today's value of the setting.
-    """
-    for effect in effects.get(name, ()):
-        if effect.value == choice.start.get(name):
-            back = effect.relative
+def _list_setting_changes(
+    variant: str, choice: ChosenPoint, effects: Mapping[str, Interval]
+) -> Iterator[KeyChange]:
+    """Yield the changes of settings; none if no better settings were shown."""
+    moved = choice.point.get(INSTANCE_TYPE) != choice.start.get(INSTANCE_TYPE)
+    for name, value in choice.point.items() if choice.is_better else ():
+        today = choice.start.get(name)
+        # On a different instance type, a different value would be derived for what the file leaves out.
+        if value is None or (value == today and not moved):
+            continue
+        reason = "part of the choice; its own effect isn't known"
+        if back := effects.get(name):
             interval = f"{back.value - 1:+.0%} ({back.low - 1:+.0%} to {back.high - 1:+.0%})"
             unsure = "" if back.high < 1 else "; not shown by itself"
-            return f"with {format_value(effect.value)} as today, the others as chosen: {interval}{unsure}"
-    return "part of the choice; not known by itself"
-
-
-def _list_setting_changes(
-    variant: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect]]
-) -> tuple[KeyChange, ...]:
-    """Return the changes of settings; none if no better settings were shown."""
-    if not choice.is_better:
-        return ()
-    moved = choice.point.get(INSTANCE_TYPE) != choice.start.get(INSTANCE_TYPE)
-    table = ("variants", variant)
-    return tuple(
-        KeyChange(
-            key=(*table, name)
-            if name == INSTANCE_TYPE
-            else (*table, "container", *name.split(".")),
-            value=value,
-            reason=_describe_single_effect(name, choice, effects),
-        )
-        for name, value in choice.point.items()
-        # On another instance type another value would be derived for what the file leaves out.
-        if value is not None and (moved or value != choice.start.get(name))
-    )
+            reason = (
+                f"with {format_value(today)} as today, the others as chosen: {interval}{unsure}"
+            )
+        table = () if name == INSTANCE_TYPE else ("container",)
+        key = ("variants", variant, *table, *name.split("."))
+        yield KeyChange(key=key, value=value, reason=reason)
 
 
 def _list_measured_changes(
     environment: Environment, variant: str, rps: Interval, latencies: Latencies
 ) -> tuple[KeyChange, ...]:
-    table, safety = ("variants", variant), _find_safety_factor(environment, variant)
+    table, scaling = ("variants", variant), environment.variants[variant].scaling
+    safety = scaling.safety_factor if scaling else AWS_SAFETY_FACTOR
     # The low end: a target too low costs money, one too high costs requests.
     most = float(f"{rps.low:.3g}")
     changes = [
@@ -166,7 +139,7 @@ def _list_measured_changes(
                 KeyChange(
                     key=("alarms", f"{name}_latency_ms"),
                     value=_round_up(milliseconds),
-                    reason=f"{name} at the most that one instance shall carry",
+                    reason=f"{name} at the highest load that one instance should sustain",
                 )
             )
     if environment.rollout is not None:
@@ -177,10 +150,7 @@ def _list_measured_changes(
 def _list_instance_changes(
     environment: Environment, variant: str, most: float, safety: float
 ) -> list[KeyChange]:
-    """Return the changes of instance counts for the stated traffic.
-
-    The variant gets a share of the traffic according to its weight.
-    """
+    """Return the instance counts for the variant's share of the stated traffic."""
     traffic, table = environment.traffic, environment.variants[variant]
     share = table.weight / (sum(other.weight for other in environment.variants.values()) or 1.0)
     changes = []
@@ -190,7 +160,7 @@ def _list_instance_changes(
             continue
         count = count_instances(rps * share, max_rps_per_instance=most, safety_factor=safety)
         if name == "min_instances":
-            # Redundancy is the file's decision, not a measurement's.
+            # The file decides on redundancy.
             count = least = max(count, min(2, table.min_instances))
         count = max(count, least)
         reason = f"{rps * share:g} requests/s at {most:g} x {safety:g}"
@@ -199,11 +169,7 @@ def _list_instance_changes(
 
 
 def _compute_bake_change(environment: Environment) -> KeyChange:
-    """Return the change of the bake time.
-
-    It is longer than an alarm needs to fire. With a canary, it also covers the time in which the
-    canary's share gets enough requests to judge. The maximum is LONGEST_BAKE_MINUTES.
-    """
+    """Return the bake time: an alarm can fire, and a canary gets enough requests to judge."""
     window = environment.alarms.window_minutes
     least = window + METRIC_DELAY_MINUTES + 1
     reason = f"an alarm needs {window} minutes and {METRIC_DELAY_MINUTES} for its metrics"
@@ -218,11 +184,6 @@ def _compute_bake_change(environment: Environment) -> KeyChange:
     return KeyChange(
         key=("rollout", "bake_minutes"), value=min(least, LONGEST_BAKE_MINUTES), reason=reason
     )
-
-
-def _find_safety_factor(environment: Environment, variant: str) -> float:
-    scaling = environment.variants[variant].scaling
-    return scaling.safety_factor if scaling else AWS_SAFETY_FACTOR
 
 
 def _round_up(milliseconds: float) -> float:

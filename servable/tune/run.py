@@ -33,23 +33,22 @@ class TuneError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
-    """The options of a search."""
-
     bodies: Sequence[Body]
     body_names: tuple[str, ...]
     most_ms: float | None = None
-    """None: the file's alarm, where this computer can meet it."""
+    """Latency limit; None: the file's alarm, if this computer can meet it."""
     goal: Goal = "throughput"
     only: tuple[str, ...] = ()
+    """Settings that may change; empty: all."""
     instance_types: tuple[str, ...] = ()
-    """Beside today's; none: it stays."""
+    """Besides today's."""
     account: Account | None = None
-    """Whose live endpoint is copied for each trial; None: the local container on this computer."""
+    """Account whose endpoint is copied for each trial; None: the local container."""
     trials: int = 40
     minutes: float | None = None
-    """At most; None: any. Of everything, with the two load curves around the trials."""
+    """Maximum for everything, with the two load curves; None: no limit."""
     dollars: float = 0.0
-    """Budget of temporary endpoints, including earlier runs of the same question."""
+    """Budget of temporary endpoints, including earlier runs of the same search."""
     force_local_numbers: bool = False
 
 
@@ -58,21 +57,18 @@ class TuneProgress:
     """The callbacks for the progress of a search."""
 
     began: Callable[[Path, Machines, int, Objective], None]
-    """The run's folder, what may be tried and what not, trials that are done already, the objective."""
-    trial: Callable[[Trial, float | None], None]
-    """A finished trial, and an estimate of the seconds left."""
+    """Folder of the run, what is tried, number of complete trials, objective."""
+    trial: Callable[[Trial], None]
+    """A finished trial."""
     stage: Callable[[str], None]
-    """Name of the stage that begins."""
+    """Description of the stage that begins."""
     step: Callable[[float, dict[str, Any]], None]
-    """Several times a second: the load that is held now, and what is known of it so far."""
+    """Several times a second: the current load, and its results so far."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run of one search.
-
-    A different model, body, goal, limit, or setting makes a different run with its own folder.
-    """
+    """One search. A different model, body, goal, limit, or setting has a different folder."""
 
     loaded: ValidFile
     placement: Placement
@@ -85,13 +81,10 @@ class Run:
 
     @cached_property
     def machines(self) -> Machines:
-        """Return the variant on each instance type, with the search space.
-
-        Raises TuneError, and ValueError for a setting or type that can't be tried.
-        """
+        """Return what to try. Raises TuneError; ValueError for a setting or type that can't be tried."""
         if self.placement.served.multi_model:
             raise TuneError(
-                "several models behind one endpoint: which are loaded decides, not tune"
+                "can't tune a multi-model endpoint: its throughput depends on which models are loaded"
             )
         options = self.options
         found = build_machines(
@@ -108,7 +101,7 @@ class Run:
 
     @cached_property
     def model(self) -> LiveVariant | str:
-        """Return the deployed variant to copy, or the digest of the archive served here."""
+        """Return the deployed variant to copy, or the digest of the local container's archive."""
         if self.options.account is not None:
             client = self.options.account.client("sagemaker")
             return read_live_variant(client, self.environment.endpoint.name, self.placement.name)
@@ -119,9 +112,9 @@ class Run:
     @cached_property
     def folder(self) -> Path:
         options, tried, account = self.options, self.machines.space, self.options.account
-        # The limit that is given, else the alarm's: neither stands for the other.
+        # The given limit and the alarm's make different folders, even if they are equal.
         stated_ms = self.environment.alarms.p99_latency_ms if options.most_ms is None else None
-        # A file's own prices decide what is best for cost, and nothing otherwise.
+        # Prices decide only what is cheapest.
         prices = self.environment.prices.instance_usd_per_hour if options.goal == "cost" else {}
         asked = [
             *(self.model, tried.keys, tried.names, build_current_point(self.placement)),
@@ -135,12 +128,9 @@ class Run:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder while the block lasts. Raises TuneError if another run holds the lock.
-
-    Two runs of the same folder would each spend the whole budget.
-    """
+    """Lock a folder, so that two runs don't both spend the budget. Raises TuneError if it is locked."""
     create_private_folder(folder.parent)
-    # Beside it: --new deletes the folder. It ends with the process, however that ends.
+    # Next to the folder, which --new deletes. The lock ends with the process, even if it is killed.
     lock = folder.with_name(f"{folder.name}.lock")
     touch_private(lock)
     with lock.open("a") as held:
@@ -148,6 +138,6 @@ def lock_folder(folder: Path) -> Iterator[None]:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise TuneError(
-                f"another run of the same question is at work ({lock}); wait for it, or stop it"
+                f"another run of the same search is at work ({lock}); wait for it, or stop it"
             ) from None
         yield

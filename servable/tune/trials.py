@@ -8,7 +8,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -45,18 +44,16 @@ from servable.tune.search.space import Measurement, Point
 
 # Loads of one trial, and of a curve up to a hundred users, refined around the knee.
 TRIAL_STEPS, CURVE_STEPS = 3, 8
-# A limit from the file that one caller already comes near to on this computer ranks nothing.
-NEAR = 0.5
-SLOWER_THAN_ALONE = 4.0
-# One caller is measured so often, and the quietest time counts: what disturbs only slows.
+# If one caller on this computer already sees this share of the file's limit, the limit can't rank settings;
+# this multiple of what one caller sees can.
+NEAR, SLOWER_THAN_ALONE = 0.5, 4.0
+# One caller is measured so often; the quietest counts, because disturbances only slow it.
 ALONE = 3
-# Other programs may use this share of the CPU cores. A busy computer is waited for so many seconds.
+# Other programs may use this share of the CPU cores. Wait so many seconds for a busy computer.
 BUSY_SHARE, WAIT_SECONDS = 0.15, 10
-# A step whose requests were sent late says nothing of the settings: it is measured again.
-ATTEMPTS = 3
-STARTED_AGAIN = 2
-# Settings that are much better than today's have their knee at a higher load: looked for twice as far,
-# and twice as far again.
+# A step whose requests were sent late is measured again so often, and then the whole trial.
+ATTEMPTS, STARTED_AGAIN = 3, 2
+# The knee of much better settings lies at a higher load: it is doubled so often.
 FURTHER = 2
 
 
@@ -64,23 +61,7 @@ class NotServedError(Exception):
     """An endpoint doesn't start with these settings. `str()` contains the reason."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReferenceLoad:
-    """The load around which every trial is measured: the knee of today's settings."""
-
-    users: float
-    seconds: float
-    """Seconds that finding it took."""
-    usd: float = 0.0
-
-
-OBJECTIVE = "objective.json"
-_OBJECTIVE, _AROUND = TypeAdapter(Objective), TypeAdapter(ReferenceLoad)
-
-
-def read_objective(folder: Path) -> Objective:
-    """Read the objective of the run in this folder. Raises OSError, ValueError."""
-    return _OBJECTIVE.validate_json((folder / OBJECTIVE).read_bytes())
+_OBJECTIVE = TypeAdapter(Objective)
 
 
 class Trials(ABC):
@@ -89,9 +70,8 @@ class Trials(ABC):
     trial_pace: Pace
     """Short, since many are compared; the model of the search knows that they are noisy."""
     curve_pace: Pace
-    """Pace of the curves that are shown."""
     start_seconds: float
-    """Until an endpoint serves, about; for what is said before one was started."""
+    """Expected seconds until an endpoint serves."""
 
     def __init__(self, run: Run) -> None:
         self._run, self.machines = run, run.machines
@@ -110,10 +90,7 @@ class Trials(ABC):
         )
 
     def find_price(self, kind: str) -> float | None:
-        """Return the price of an instance type per hour, in US dollars.
-
-        Returns None if neither the file nor the catalog contains it.
-        """
+        """Return an instance type's US dollars per hour; None if no source states them."""
         environment = self._run.environment
         price = environment.prices.find_instance_price(kind, environment.region)
         return price.usd_per_hour if price else None
@@ -130,8 +107,8 @@ class Trials(ABC):
             self._generator.close()
 
     def decide_objective(self) -> Objective:
-        """Return the objective of every trial. It is decided once: a resumed run keeps it."""
-        kept, most_ms = self._run.folder / OBJECTIVE, self._run.options.most_ms
+        """Return the objective of every trial. A resumed run keeps it."""
+        kept, most_ms = self._run.folder / "objective.json", self._run.options.most_ms
         busy = self.measure_busy_share()
         if busy > BUSY_SHARE:
             self._run.progress.stage(
@@ -139,7 +116,7 @@ class Trials(ABC):
                 "end them for a result that you can rely on"
             )
         if kept.exists():
-            return read_objective(self._run.folder)
+            return _OBJECTIVE.validate_json(kept.read_bytes())
         if most_ms is not None:
             objective = Objective(most_ms=most_ms)
         else:
@@ -153,37 +130,34 @@ class Trials(ABC):
         return 0.0
 
     def _choose_objective(self, stated_ms: float | None, busy: float) -> Objective:
-        """Return the file's limit, or one by which this computer can rank settings.
-
-        The second is for a computer that is too slow for the file's limit, or a file without one.
-        """
+        """Measure one caller alone, and return `choose_limit` of it."""
         schedule = Schedule(loop="closed", fixed=(1.0,) * ALONE)
         curve = self._measure_curve(
             self.machines.initial_points[0], schedule, self.trial_pace, kept=None
         )
         return choose_limit(curve.steps, stated_ms, busy=busy)
 
-    def find_reference_load(self, objective: Objective) -> ReferenceLoad:
-        """Return the load around which trials are measured. It is decided once, like the objective."""
-        kept, tried = self._run.folder / "around.json", self.machines.space
-        if kept.exists():
-            return _AROUND.validate_json(kept.read_bytes())
-        self._run.progress.stage("the load curve of today's settings")
-        began, spent_usd = time.monotonic(), self.spent_usd
-        point = tried.build_point(tried.find_nearest(self.machines.initial_points[0]))
-        curve = self.measure_full_curve(point, objective, "today")
-        at_knee = find_knee(curve, objective)
-        late = next((step.rejection for step in curve.steps if step.rejection), None)
-        if at_knee is None and late:
-            # Whatever came then would be blamed on the settings or on the limit.
-            raise LoadError(f"today's settings: {late}; the same command goes on when it is quiet")
-        around = ReferenceLoad(
-            users=max(2.0, round(at_knee.load.value)) if at_knee else 2.0,
-            seconds=time.monotonic() - began,
-            usd=self.spent_usd - spent_usd,
-        )
-        write_atomically(kept, _AROUND.dump_json(around))
-        return around
+    def estimate_duration(self, curve: LoadCurve) -> float:
+        """Return about how many seconds a curve took, with the start of its endpoint."""
+        return self.start_seconds + sum(step.warm_up_seconds + step.seconds for step in curve.steps)
+
+    def measure_today(self, objective: Objective) -> LoadCurve:
+        """Return the load curve of today's settings, which is measured once.
+
+        Raises LoadError if it has no knee because requests were sent late: what is late would be
+        blamed on the settings or on the limit.
+        """
+        kept, space = self._run.folder / "today" / CURVE, self.machines.space
+        curve = LoadCurve.read(kept) if kept.exists() else None
+        if curve is None or _find_lateness(curve, objective):
+            self._run.progress.stage("the load curve of today's settings")
+            point = space.build_point(space.find_nearest(self.machines.initial_points[0]))
+            curve = self.measure_full_curve(point, objective, "today")
+        if late := _find_lateness(curve, objective):
+            raise LoadError(
+                f"today's settings: {late}; type the same command again on a quiet computer"
+            )
+        return curve
 
     def measure_full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
         """Measure the load curve up to saturation. Raises NotServedError, LoadError."""
@@ -191,7 +165,7 @@ class Trials(ABC):
         return self._measure_curve(point, schedule, self.curve_pace, kept=self._run.folder / name)
 
     def measure_trial(self, point: Point, objective: Objective, users: float) -> Measurement:
-        """Measure loads around the knee of today's settings, and beyond it if needed. Raises LoadError."""
+        """Measure loads around `users`, and beyond if needed. Raises LoadError."""
         about = users * self.machines.compute_vcpu_ratio(point)
         loads = tuple(dict.fromkeys(max(1.0, round(about * step)) for step in (0.5, 1.0, 2.0)))
         schedule = Schedule(loop="closed", fixed=loads, objective=objective, further=FURTHER)
@@ -209,7 +183,7 @@ class Trials(ABC):
             if (late := explain_lateness(curve, at_knee)) is None:
                 measured = build_measurement(curve, at_knee, objective, str(name))
                 return self._add_value(measured, point, self.spent_usd - spent_usd)
-        raise LoadError(f"again and again {late}; the same command goes on when it is quiet")
+        raise LoadError(f"repeatedly {late}; type the same command again on a quiet computer")
 
     def _add_value(self, raw: Measurement, point: Point, spent_usd: float) -> Measurement:
         price, value = self.find_price(self.machines.find_instance_type(point)), raw.value
@@ -250,17 +224,16 @@ class Trials(ABC):
 def choose_limit(
     steps: Sequence[LoadStep], stated_ms: float | None, *, busy: float = 0.0
 ) -> Objective:
-    """Return the stated limit, or one by which this computer can rank settings.
+    """Return the stated limit, or a limit by which a slow computer can rank settings.
 
-    `steps`: measured with one caller. Raises LoadError if there was no response, or if a busy
-    computer would decide the limit.
+    `steps`: of one caller. Raises LoadError without a response, or if a busy computer would decide.
     """
     answered = [step for step in steps if step.latencies.count]
     alone = min(
         answered or steps, key=lambda step: step.latencies.compute_percentile_ms(Objective.percent)
     )
     if not alone.latencies.count:
-        kinds = {**alone.errors, **({"timeouts": alone.timeouts} if alone.timeouts else {})}
+        kinds = alone.errors | ({"timeouts": alone.timeouts} if alone.timeouts else {})
         errors = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         raise LoadError(
             f"today's settings answered none of {alone.request_count} requests "
@@ -287,10 +260,8 @@ def build_measurement(
         lowest = curve.valid_steps[0].latencies.compute_percentile_ms(objective.percent)
         why = f"over {objective.most_ms:g} ms: {format_number(lowest)} at the lowest load"
         return Measurement(value=0.0, failure=why, about=about)
-    steps = [step for step in curve.valid_steps if step.load <= at_knee.load.value] or [
-        curve.valid_steps[0]
-    ]
-    step = steps[-1]
+    below = [step for step in curve.valid_steps if step.load <= at_knee.load.value]
+    step = below[-1] if below else curve.valid_steps[0]
     about |= {
         "rps": dataclasses.asdict(at_knee.rps),
         "users": at_knee.load.value,
@@ -301,17 +272,20 @@ def build_measurement(
 
 
 def explain_lateness(curve: LoadCurve, at_knee: Knee | None) -> str | None:
-    """Return why the curve can't be compared; None if it can.
-
-    It can't be compared if requests were sent late at a step that may be its knee.
-    """
+    """Return why the curve can't be compared, if requests were sent late at a step that may be its knee."""
     if not curve.valid_steps:
         return curve.steps[0].rejection
-    highest = max(curve.steps, key=lambda step: step.load)
     if at_knee is None or at_knee.bounded:
         return None
-    # Without its highest load it only seems to bear less than the others.
-    return highest.rejection
+    # Without its highest load it only seems to sustain less than the others.
+    return max(curve.steps, key=lambda step: step.load).rejection
+
+
+def _find_lateness(curve: LoadCurve, objective: Objective) -> str | None:
+    """Return why a curve without a knee can't be used; None if it has a knee or no late steps."""
+    if find_knee(curve, objective) is not None:
+        return None
+    return next((step.rejection for step in curve.steps if step.rejection), None)
 
 
 class LocalTrials(Trials):
@@ -357,22 +331,20 @@ class LocalTrials(Trials):
             raise NotServedError(str(error)) from None
 
 
-# In the run's folder: what was spent, also by runs that were killed.
+# In the run's folder: what all runs spent, those that were killed too.
 LEDGER = "dollars.json"
-# The model is the live one's, wherever it lies.
-LIVE_ARCHIVE = Path("live")
 
 
 class TemporaryTrials(Trials):
-    # An endpoint takes minutes to be made: some more seconds of it cost little.
+    # Creating an endpoint takes minutes, so a few more seconds cost little.
     trial_pace = Pace(warm_up_seconds=3.0, least_seconds=6.0, most_seconds=20.0)
     curve_pace = Pace(warm_up_seconds=3.0, least_seconds=6.0, most_seconds=30.0)
 
     def __init__(self, run: Run) -> None:
-        """Delete what earlier runs left behind, and prepare the copies. Raises TemporaryError."""
+        """Delete what earlier runs left. Raises TemporaryError."""
         super().__init__(run)
         account, live = run.options.account, run.model
-        assert account is not None  # the caller has looked
+        assert account is not None  # the caller has checked
         assert isinstance(live, LiveVariant)  # comes with the account
         self._account, self._live = account, live
         # In SageMaker five to ten minutes.
@@ -394,28 +366,24 @@ class TemporaryTrials(Trials):
         return self._endpoints.spent_usd
 
     def _choose_objective(self, stated_ms: float | None, busy: float) -> Objective:
-        """Return the file's limit, or measure one on an endpoint if the file has none.
-
-        The file's limit applies as it is, because the copies run where the model is deployed.
-        """
+        # The copies run where the model is deployed, so the file's limit can rank settings.
         if stated_ms is not None:
             return Objective(most_ms=stated_ms)
         return super()._choose_objective(stated_ms, busy)
 
     def _build_variables(self, loaded: ValidFile) -> dict[str, str]:
-        """Return the container variables that the stack would deploy. Nothing is packaged for them."""
+        """Return the container variables that the stack would deploy, without packing an archive."""
         name = self._run.placement.name
-        return prepare_variant(loaded, variant=name, archive=LIVE_ARCHIVE).variables
+        return prepare_variant(loaded, variant=name, archive=Path("live")).variables
 
     @contextmanager
     def serve(self, point: Point) -> Iterator[ReadyTarget]:
         run, kind = self._run, self.machines.find_instance_type(point)
-        # What the live one has beside the settings stays: its model's digest, the user's own.
+        # The deployed variant's other variables stay: the model's digest, and the user's own.
         kept = {key: text for key, text in self._live.variables.items() if key not in self._now}
-        variables = {
-            **kept,
-            **self._build_variables(self.machines.find_machine(point).apply_point(point)),
-        }
+        variables = kept | self._build_variables(
+            self.machines.find_machine(point).apply_point(point)
+        )
         with translate_aws_errors(run.environment.endpoint.name):
             try:
                 with self._endpoints.run_copy(
@@ -431,7 +399,7 @@ class TemporaryTrials(Trials):
                         model_at=self._live.archive,
                     )
             except (NotInServiceError, LoadError, BotoCoreError, ClientError) as error:
-                # Whatever it was that the budget's end looked like.
+                # The end of the budget can look like any of these errors.
                 self._check_budget()
                 if isinstance(error, NotInServiceError):
                     raise NotServedError(str(error)) from None

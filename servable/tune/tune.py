@@ -11,14 +11,13 @@ from pathlib import Path
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
-from servable.load.load_generator import LoadError
-from servable.load.measurement import CURVE, LoadCurve
+from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective, find_knee
 from servable.load.temporary import BudgetSpentError
 from servable.project import environment_edit
 from servable.tune import page
 from servable.tune.page import RUN, Content
-from servable.tune.recommendation import recommend
+from servable.tune.recommendation import Recommendation, recommend
 from servable.tune.run import TRIALS_FILE, Run, TuneError, TuneOptions, TuneProgress, lock_folder
 from servable.tune.search.recommended import (
     ChosenPoint,
@@ -26,24 +25,16 @@ from servable.tune.search.recommended import (
     estimate_shown_gain,
     plan_pairs,
 )
-from servable.tune.search.search import Search, SearchResult, read_trials
+from servable.tune.search.search import Search, SearchResult
 from servable.tune.search.space import NOISE, Budget, Trial
-from servable.tune.trials import (
-    LocalTrials,
-    NotServedError,
-    ReferenceLoad,
-    TemporaryTrials,
-    Trials,
-    read_objective,
-)
+from servable.tune.trials import LocalTrials, NotServedError, TemporaryTrials, Trials
 
-# The least pairs of trials of the choice and of today's settings, at the end.
+# The minimum number of pairs of trials of the choice and of today's settings, at the end.
 CONFIRM = 2
-TODAY, CHOICE = "today", "choice"
-# The two load curves around the trials take as long as so many of today's settings: a step of the
+# The load curves of today's settings and of the choice take as long as so many of today's: a step of the
 # second may have to be measured again.
 CURVES = 2.5
-# Fewer compare today's settings with next to nothing: they and four rules of thumb.
+# Today's settings and four rules of thumb: fewer trials would compare today's settings with almost nothing.
 LEAST_TRIALS = 5
 
 
@@ -55,9 +46,7 @@ class TimePlan:
     curve_seconds: float
     trial_seconds: float
     trials: int
-    """At most, those that confirm included."""
-    confirm: int = 2 * CONFIRM
-    """The least trials that are kept back to confirm the choice."""
+    """The maximum, including those that confirm the choice."""
 
     @property
     def trials_minutes(self) -> float:
@@ -71,13 +60,13 @@ class TimePlan:
     @property
     def rejection(self) -> str | None:
         """Return why no comparison fits and how many minutes would suffice; None if one fits."""
-        least = min(self.trials, LEAST_TRIALS + self.confirm)
+        least = min(self.trials, LEAST_TRIALS + 2 * CONFIRM)
         if self.trial_count >= least:
             return None
         needed = math.ceil((CURVES * self.curve_seconds + least * self.trial_seconds) / 60)
         return (
-            f"{self.minutes:g} minutes hold no comparison: two load curves take about "
-            f"{self.curve_seconds:.0f} s each, and {least} trials ({self.confirm} of them to confirm "
+            f"{self.minutes:g} minutes are too short for a comparison: two load curves take about "
+            f"{self.curve_seconds:.0f} s each, and {least} trials ({2 * CONFIRM} of them to confirm "
             f"the choice) about {self.trial_seconds:.0f} s each; give --minutes {needed} or more"
         )
 
@@ -88,8 +77,7 @@ class TimePlan:
         return (
             f"about {seconds / 60:.1f} minutes, at most {self.minutes:g}: two load curves of about "
             f"{self.curve_seconds:.0f} s, and about {self.trial_count} trials of about "
-            f"{self.trial_seconds:.0f} s, "
-            f"from {self.confirm} to half of them to confirm the choice; "
+            f"{self.trial_seconds:.0f} s, from {2 * CONFIRM} to half of them to confirm the choice; "
             f"{describe_precision(self.trial_count)}"
         )
 
@@ -104,11 +92,12 @@ def describe_precision(trials: int) -> str:
 class TuneResult:
     report: Path
     content: Content
+    advice: Recommendation
     after: str
     """The file with the recommendation."""
     file: Path
     diff: str
-    """Diff of the file by its path from the project, as `patch` and `git apply` take it there."""
+    """Diff of the file with its path in the project, so that `git apply` accepts it there."""
 
 
 def tune(
@@ -129,108 +118,24 @@ def tune(
         if anew:
             shutil.rmtree(run.folder, ignore_errors=True)
         with _create_trials(run) as trials:
-            # Before anything is measured; a run that goes on knows better already.
             if not (run.folder / TRIALS_FILE).exists():
-                plan = _plan_time(run, trials, None, (), refuse=True)
-                few = f"at most {options.trials} trials; {describe_precision(options.trials)}"
-                progress.stage(str(plan or few))
+                _announce_plan(run, trials)
             try:
                 objective = trials.decide_objective()
                 found = _run_search(run, trials, objective)
                 choice = _require_choice(found, objective)
                 choice, curve = _measure_choice(run, trials, choice, objective)
             except NotServedError as error:
-                raise TuneError(f"today's settings do not start: {error}") from None
-            except (TuneError, LoadError) as error:
-                raise type(error)(f"{error}{_write_partial_report(run, str(error))}") from None
+                raise TuneError(f"today's settings don't start: {error}") from None
             price = trials.find_price(run.machines.find_instance_type(choice.recommended_point))
         return _build_result(run, found, choice, curve, objective, price)
-
-
-def _plan_time(
-    run: Run, trials: Trials, around: ReferenceLoad | None, done: tuple[Trial, ...], *, refuse: bool
-) -> TimePlan | None:
-    """Plan the minutes from measured durations, or from the shortest steps before any trial.
-
-    Returns None if there is no limit. `refuse`: raise TuneError if no comparison fits.
-    """
-    if run.options.minutes is None:
-        return None
-    curve, trial = trials.estimate_seconds()
-    plan = TimePlan(
-        minutes=run.options.minutes,
-        curve_seconds=around.seconds if around else curve,
-        trial_seconds=max((one.seconds for one in done[-5:]), default=trial),
-        trials=run.options.trials,
-    )
-    if refuse and plan.rejection is not None:
-        raise TuneError(plan.rejection + "; the same command goes on from here" * bool(done))
-    return plan
-
-
-def _write_partial_report(run: Run, why: str) -> str:
-    """Write the page of a run without a result, and return a line with its path.
-
-    Returns "" if nothing was measured.
-    """
-    try:
-        curve = LoadCurve.read(run.folder / TODAY / CURVE)
-        objective = read_objective(run.folder)
-    except (OSError, ValueError):
-        return ""
-    trials = tuple(read_trials(run.folder / TRIALS_FILE))
-    content = _build_content(run, curve, objective, trials, why)
-    content.write(run.folder / RUN)
-    return f"\nreport of what was measured: {page.write(run.folder, [content])}"
-
-
-def _build_content(
-    run: Run, curve: LoadCurve, objective: Objective, trials: tuple[Trial, ...], stopped: str
-) -> Content:
-    return Content(
-        label=f"{run.loaded.name}, {run.placement.name}",
-        curve=curve,
-        knee=find_knee(curve, objective),
-        trials=trials,
-        stopped=stopped,
-        goal=run.options.goal,
-        left_out=run.machines.left_out,
-    )
-
-
-def _measure_choice(
-    run: Run, trials: Trials, choice: ChosenPoint, objective: Objective
-) -> tuple[ChosenPoint, LoadCurve]:
-    """Return the choice with its comparison, and the load curve of the recommended settings.
-
-    The choice's load curve may refute it; today's settings then stay.
-    """
-    today = LoadCurve.read(run.folder / TODAY / CURVE)  # `around` has kept it
-    if not choice.is_better:
-        return choice, today
-    run.progress.stage("the load curve of the choice")
-    try:
-        curve = trials.measure_full_curve(choice.point, objective, CHOICE)
-    except NotServedError as error:
-        raise TuneError(
-            f"the choice did not start again: {error}; the same command goes on"
-        ) from None
-    carried, before = find_knee(curve, objective), find_knee(today, objective)
-    worse = carried is None or (before is not None and carried.rps.high < before.rps.low)
-    # Goals other than throughput weigh the price too: fewer requests may be worth it.
-    if worse and (carried is None or run.options.goal == "throughput"):
-        refuted = dataclasses.replace(choice.confirmation, refuted=True)
-        return dataclasses.replace(choice, confirmation=refuted), today
-    return choice, curve
 
 
 def _create_trials(run: Run) -> Trials:
     """Return the trials of a target. Raises TuneError if a price is missing, before anything is spent."""
     trials = LocalTrials(run) if run.options.account is None else TemporaryTrials(run)
-    if run.options.account is None and run.options.goal != "cost":
-        return trials
     unknown = [kind for kind in run.machines.kinds if trials.find_price(kind) is None]
-    if unknown:
+    if unknown and (run.options.account is not None or run.options.goal == "cost"):
         raise TuneError(
             f"{', '.join(unknown)}: no source states the price; write it into "
             "prices.instance_usd_per_hour"
@@ -238,40 +143,65 @@ def _create_trials(run: Run) -> Trials:
     return trials
 
 
+def _announce_plan(
+    run: Run, trials: Trials, done: tuple[Trial, ...] = (), *, curve_seconds: float | None = None
+) -> TimePlan | None:
+    """Print how the minutes are divided, from measured durations or else from estimates.
+
+    Returns None if there is no limit. Raises TuneError if no comparison fits, until the first trial.
+    """
+    count = run.options.trials
+    if run.options.minutes is None:
+        if curve_seconds is None:
+            run.progress.stage(f"at most {count} trials; {describe_precision(count)}")
+        return None
+    curve, trial = trials.estimate_seconds()
+    plan = TimePlan(
+        minutes=run.options.minutes,
+        curve_seconds=curve_seconds or curve,
+        trial_seconds=max((one.seconds for one in done[-5:]), default=trial),
+        trials=count,
+    )
+    if plan.rejection is not None and len(done) < 2:
+        raise TuneError(plan.rejection + "; then type the same command again" * bool(done))
+    run.progress.stage(str(plan))
+    return plan
+
+
 def _run_search(run: Run, trials: Trials, objective: Objective) -> SearchResult:
     options, machines = run.options, run.machines
     search = Search(
         machines.space, machines.initial_points, confirm=CONFIRM, file=run.folder / TRIALS_FILE
     )
-    if options.trials <= 2 * CONFIRM and not search.list_trials():
+    kept = search.list_trials()
+    if options.trials <= 2 * CONFIRM and not kept:
         raise TuneError(
             f"--trials {options.trials} leaves none to search with: {2 * CONFIRM} are kept to confirm "
             f"the choice; give --trials {2 * CONFIRM + 1} or more"
         )
-    run.progress.began(run.folder, machines, len(search.list_trials()), objective)
-    around = trials.find_reference_load(objective)
-    # The choice's curve takes and costs about as much as that of today's settings.
-    kept = search.list_trials()
-    plan = _plan_time(run, trials, around, kept, refuse=not kept)
-    if plan:
-        run.progress.stage(str(plan))
-    trials_usd = sum(trial.usd for trial in kept)
-    usd = options.dollars - (trials.spent_usd - trials_usd) - around.usd
-    budget = Budget(
-        trials=options.trials,
-        minutes=plan.trials_minutes if plan else None,
-        usd=usd if options.account is not None else None,
-    )
+    run.progress.began(run.folder, machines, len(kept), objective)
+    today = trials.measure_today(objective)
+    knee, seconds = find_knee(today, objective), trials.estimate_duration(today)
+    # Trials are measured around this load.
+    users = max(2.0, round(knee.load.value)) if knee else 2.0
+    plan = _announce_plan(run, trials, kept, curve_seconds=seconds)
+    usd = None
+    if options.account is not None:
+        # The choice's curve costs about as much as that of today's settings.
+        curve_usd = seconds / 3600 * (trials.find_price(machines.today) or 0.0)
+        spent_usd = trials.spent_usd - sum(trial.usd for trial in kept)
+        usd = options.dollars - spent_usd - curve_usd
+    budget = Budget(trials=options.trials, minutes=plan.trials_minutes if plan else None, usd=usd)
 
     def report_trial(trial: Trial) -> None:
         done = search.list_trials()
-        run.progress.trial(trial, budget.estimate_seconds_left(done))
-        if len(done) == 1 and (plan := _plan_time(run, trials, around, done, refuse=True)):
-            run.progress.stage(str(plan))
+        run.progress.trial(trial)
+        if len(done) == 1 and plan:
+            _announce_plan(run, trials, done, curve_seconds=seconds)
 
     try:
         return search.run(
-            lambda point: trials.measure_trial(point, objective, around.users), budget, report_trial
+            lambda point: trials.measure_trial(point, objective, users), budget, report_trial
         )
     except BudgetSpentError as spent:
         return SearchResult(
@@ -282,14 +212,38 @@ def _run_search(run: Run, trials: Trials, objective: Objective) -> SearchResult:
 def _require_choice(found: SearchResult, objective: Objective) -> ChosenPoint:
     if found.choice is not None:
         return found.choice
-    if found.trials:
-        raise TuneError(
-            f"no setting met p{objective.percent:g} at most {objective.most_ms:g} ms; "
-            "give a higher --p99-ms, or a smaller body"
-        )
+    if not found.trials:
+        raise TuneError(f"no trial was measured: {found.stopped}; give more")
     raise TuneError(
-        f"no trial was made beside the load curve of today's settings: {found.stopped}; give more"
+        f"no setting met p{objective.percent:g} at most {objective.most_ms:g} ms; "
+        "give a higher --p99-ms, or a smaller body"
     )
+
+
+def _measure_choice(
+    run: Run, trials: Trials, choice: ChosenPoint, objective: Objective
+) -> tuple[ChosenPoint, LoadCurve]:
+    """Return the choice with its comparison, and the load curve of the recommended settings.
+
+    The choice's load curve may refute it; today's settings then stay.
+    """
+    today = trials.measure_today(objective)
+    if not choice.is_better:
+        return choice, today
+    run.progress.stage("the load curve of the choice")
+    try:
+        curve = trials.measure_full_curve(choice.point, objective, "choice")
+    except NotServedError as error:
+        raise TuneError(
+            f"the choice did not start again: {error}; type the same command again"
+        ) from None
+    sustained, before = find_knee(curve, objective), find_knee(today, objective)
+    worse = sustained is None or (before is not None and sustained.rps.high < before.rps.low)
+    # Goals other than throughput weigh the price too: fewer requests may be worth it.
+    if worse and (sustained is None or run.options.goal == "throughput"):
+        refuted = dataclasses.replace(choice.confirmation, refuted=True)
+        return dataclasses.replace(choice, confirmation=refuted), today
+    return choice, curve
 
 
 def _build_result(
@@ -301,36 +255,37 @@ def _build_result(
     usd_per_hour: float | None,
 ) -> TuneResult:
     """Return the recommendation, the diff, and the page. `curve`: of the recommended settings."""
-    file = run.loaded.root / run.loaded.file
-    content = _build_content(run, curve, objective, found.trials, found.stopped)
+    content = Content(
+        label=f"{run.loaded.name}, {run.placement.name}",
+        curve=curve,
+        knee=find_knee(curve, objective),
+        trials=found.trials,
+        stopped=found.stopped,
+        goal=run.options.goal,
+        left_out=run.machines.left_out,
+        usd_per_hour=None if curve.asked.is_relative else usd_per_hour,
+    )
     at, step = content.knee, content.knee_step
     if at is None or step is None:
         raise TuneError("today's settings no longer meet the objective; run it on a quiet computer")
-    asked, known = curve.asked, estimate_effects(run.machines.space, found.trials, choice)
     advice = recommend(
         run.environment,
         run.placement.name,
-        asked=asked,
+        asked=curve.asked,
         choice=choice,
-        effects=known,
+        effects=estimate_effects(run.machines.space, found.trials, choice),
         knee=at,
         latencies=step.latencies,
         force_local_numbers=run.options.force_local_numbers,
     )
-    content = dataclasses.replace(
-        content,
-        effects=known,
-        recommendation=advice,
-        usd_per_hour=None if asked.is_relative else usd_per_hour,
-    )
+    content = dataclasses.replace(content, recommendation=advice)
     content.write(run.folder / RUN)
+    file = run.loaded.root / run.loaded.file
     before = file.read_text(encoding="utf-8")
-    note = f"measured {asked.started_at[:10]}, servable tune"
-    after = (
-        environment_edit.apply_changes(before, advice.changes, note=note)
-        if advice.changes
-        else before
-    )
+    note = f"measured {curve.asked.started_at[:10]}, servable tune"
+    after = environment_edit.apply_changes(before, advice.changes, note=note)
     diff = environment_edit.format_diff(run.loaded.file, before, after)
     report = page.write(run.folder, [content], diff=diff)
-    return TuneResult(report=report, content=content, after=after, file=file, diff=diff)
+    return TuneResult(
+        report=report, content=content, advice=advice, after=after, file=file, diff=diff
+    )

@@ -126,7 +126,7 @@ def search(job: tuple[Case, int, int]) -> tuple[str, bool, bool]:
     effect = (SURFACES | NOTHING_BETTER)[surface](today, math.log1p(gain), chance)
     errors = NOISES[kind](noise, chance)
     wanted = [today, *list_rules_of_thumb(SPACE, vcpus=VCPUS)]
-    found = Search(SPACE, wanted, seed=number, confirm=CONFIRM).run(
+    found = Search(SPACE, wanted, confirm=CONFIRM).run(
         lambda point: Measurement(value=100 * math.exp(effect(point) + next(errors))),
         Budget(trials=TRIALS),
     )

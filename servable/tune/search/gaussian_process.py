@@ -9,16 +9,14 @@ Sources: Rasmussen and Williams, Gaussian Processes for Machine Learning, chapte
 Duvenaud et al., Additive Gaussian Processes, 2011, for the kernel.
 """
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Ranks = NDArray[np.intp]
-
-# The sizes of effects alone and together, after the reaches of the settings.
-SIZES = 2
 
 # Logarithms of what is likely before anything is known, and how far from it is still likely.
 REACH = (np.log(0.6), 0.9)
@@ -34,49 +32,32 @@ SURPRISING, DOUBTED = 3.0, 0.7
 WITHIN_95 = 1.96
 
 
-@dataclass(frozen=True)
-class Levels:
-    """The distinct values of each setting in a grid, and which of them each point has.
+def generate_kernels(one: Array, other: Array, reaches: Array) -> Iterator[Array]:
+    """Yield each setting's kernel [n, m] of points [n, settings] and [m, settings].
 
-    They are few, so their kernels are computed once and looked up.
+    `reaches`: logarithms. A setting has few values, so each is computed once.
     """
-
-    values: Array
-    """[settings, levels], filled up with zeros."""
-    one: Ranks
-    """[settings, n]: which level each point has."""
-    other: Ranks
-
-    @classmethod
-    def from_points(cls, one: Array, other: Array) -> "Levels":
-        """Return the levels of points [n, settings] and [m, settings]."""
-        columns = [np.unique(column, return_inverse=True) for column in np.vstack([one, other]).T]
-        values = np.zeros((len(columns), max(len(levels) for levels, _ in columns)))
-        for row, (levels, _) in zip(values, columns, strict=True):
-            row[: len(levels)] = levels
-        ranks = np.array([which for _, which in columns])
-        return cls(values, ranks[:, : len(one)], ranks[:, len(one) :])
+    for column, others, reach in zip(one.T, other.T, np.exp(reaches), strict=True):
+        values, at = np.unique(column, return_inverse=True)
+        scaled = np.abs(values[:, None] - others) * (np.sqrt(3.0) / reach)
+        yield ((1 + scaled) * np.exp(-scaled))[at]
 
 
-def compute_covariance(levels: Levels, parameters: Array) -> Array:
+def compute_covariance(one: Array, other: Array, reaches: Array, sizes: Array) -> Array:
     """Return the covariance [n, m] of two sets of points.
 
-    `parameters`: logarithms of the reach in each setting, then of SIZES sizes; further ones are
-    ignored.
+    `sizes`: logarithms of the effects' sizes alone and together.
     """
-    settings = len(levels.values)
-    apart = np.abs(levels.values[:, :, None] - levels.values[:, None, :])
-    scaled = apart * (np.sqrt(3.0) / np.exp(parameters[:settings]))[:, None, None]
-    tables = (1 + scaled) * np.exp(-scaled)  # [settings, levels, levels]
-    total = tables[0].take(levels.other[0], axis=1).take(levels.one[0], axis=0)
-    product = total.copy()
-    for table, one, other in zip(tables[1:], levels.one[1:], levels.other[1:], strict=True):
-        each = table.take(other, axis=1).take(one, axis=0)
-        total += each
-        product *= each
-    alone, together = np.exp(2 * parameters[settings : settings + SIZES])
-    sums: Array = total * (alone / settings) + product * together
-    return sums
+    mean, product = np.zeros(()), np.ones(())
+    for kernel in generate_kernels(one, other, reaches):
+        mean, product = mean + kernel / len(reaches), product * kernel
+    return _add_effects(mean, product, sizes)
+
+
+def _add_effects(mean: Array, product: Array, sizes: Array) -> Array:
+    alone, together = np.exp(2 * sizes)
+    covariance: Array = alone * mean + together * product
+    return covariance
 
 
 @dataclass(frozen=True)
@@ -88,11 +69,6 @@ class Prediction:
     noise: float
     """Relative standard deviation of one measurement."""
 
-    @property
-    def lower_bound(self) -> Array:
-        """Return the lower end of each point's 95 % interval."""
-        return self.mean - WITHIN_95 * self.deviation
-
 
 class GaussianProcess:
     """A Gaussian process fitted to measurements.
@@ -101,10 +77,9 @@ class GaussianProcess:
     """
 
     def __init__(self, x: Array, y: Array, *, noise: float) -> None:
-        self._x, self._middle = x, float(np.mean(y))
+        self._x, self._settings, self._middle = x, x.shape[1], float(np.mean(y))
         self._y = y - self._middle
-        self._levels = Levels.from_points(x, x)
-        likely = [*[REACH] * x.shape[1], ALONE, TOGETHER, (np.log(noise), NOISE_WIDTH)]
+        likely = [*[REACH] * self._settings, ALONE, TOGETHER, (np.log(noise), NOISE_WIDTH)]
         self._prior, self._width = np.array(likely).T
         self._doubt = np.zeros(len(y))
         self._fit()
@@ -114,14 +89,9 @@ class GaussianProcess:
             self._doubt[surprising] = DOUBTED**2
             self._fit()
 
-    @property
-    def noise(self) -> float:
-        """Return the relative standard deviation of one measurement."""
-        return float(np.exp(self._likely[-1]))
-
     def predict(self, at: Array) -> Prediction:
-        to = compute_covariance(Levels.from_points(at, self._x), self._likely)
-        variance = np.exp(2 * self._likely[-1 - SIZES : -1]).sum() - (
+        to = self._relate(at, self._x)
+        variance = np.exp(2 * self._likely[self._settings : -1]).sum() - (
             (to @ self._inverse) * to
         ).sum(axis=1)
         mean = to @ (self._inverse @ self._y) + self._middle
@@ -130,44 +100,51 @@ class GaussianProcess:
     def predict_difference(self, one: Array, other: Array) -> tuple[float, float]:
         """Return mean and standard deviation of the logarithm by which `one` exceeds `other`."""
         both = np.stack([one, other])
-        to = compute_covariance(Levels.from_points(both, self._x), self._likely)
-        rest = (
-            compute_covariance(Levels.from_points(both, both), self._likely)
-            - to @ self._inverse @ to.T
-        )
+        to = self._relate(both, self._x)
+        rest = self._relate(both, both) - to @ self._inverse @ to.T
         mean = float((to[0] - to[1]) @ self._inverse @ self._y)
         return mean, float(np.sqrt(max(rest[0, 0] + rest[1, 1] - 2 * rest[0, 1], 0.0)))
+
+    def _relate(self, one: Array, other: Array) -> Array:
+        """Return the covariance [n, m] of two sets of points, without noise."""
+        reaches, sizes = self._likely[: self._settings], self._likely[self._settings : -1]
+        return compute_covariance(one, other, reaches, sizes)
 
     def _fit(self) -> None:
         """Find the likeliest parameters by stepping along each, with wider steps first."""
         best: Array = self._prior
-        cost = self._compute_cost(best)
+        kernels = np.array([*generate_kernels(self._x, self._x, best[: self._settings])])
+        cost = self._compute_cost(best, kernels)
         for step in STEPS:
-            for parameter in range(len(best)):
-                for way in (step, -step):
-                    moved = best.copy()
-                    moved[parameter] += way
-                    while (lower := self._compute_cost(moved)) < cost - 1e-9:
-                        best, cost = moved.copy(), lower
-                        moved[parameter] += way
-        self._likely = best
-        self._inverse = np.linalg.inv(self._compute_covariance(best))
+            for at, way in itertools.product(range(len(best)), (step, -step)):
+                while True:
+                    moved, changed = best.copy(), kernels.copy()
+                    moved[at] += way
+                    if at < self._settings:
+                        one = self._x[:, at : at + 1]
+                        changed[at] = next(generate_kernels(one, one, moved[at : at + 1]))
+                    if (lower := self._compute_cost(moved, changed)) >= cost - 1e-9:
+                        break
+                    best, kernels, cost = moved, changed, lower
+        self._likely, self.noise = best, float(np.exp(best[-1]))
+        self._inverse = np.linalg.inv(self._add_noise(best, kernels))
 
-    def _compute_cost(self, parameters: Array) -> float:
+    def _compute_cost(self, parameters: Array, kernels: Array) -> float:
         """Return the negative log posterior, up to a constant.
 
         Returns infinity if there is no Cholesky factor.
         """
         try:
-            factor = np.linalg.cholesky(self._compute_covariance(parameters))
+            factor = np.linalg.cholesky(self._add_noise(parameters, kernels))
         except np.linalg.LinAlgError:
             return float("inf")
         half = np.linalg.solve(factor, self._y)
         unlikely = (((parameters - self._prior) / self._width) ** 2).sum() / 2
         return float(half @ half / 2 + np.log(np.diag(factor)).sum() + unlikely)
 
-    def _compute_covariance(self, parameters: Array) -> Array:
+    def _add_noise(self, parameters: Array, kernels: Array) -> Array:
         """Return the covariance of the measurements, including noise."""
-        matrix = compute_covariance(self._levels, parameters)
+        sizes = parameters[self._settings : -1]
+        matrix = _add_effects(kernels.mean(axis=0), kernels.prod(axis=0), sizes)
         matrix[np.diag_indices(len(matrix))] += np.exp(2 * parameters[-1]) + 1e-9 + self._doubt
         return matrix

@@ -1,4 +1,4 @@
-"""The result of the measurements: the best point, its gain, and the effect of each setting.
+"""Choose the best point, and compare it with today's settings.
 
 The choice and today's settings are measured again in pairs, and only the pairs decide: the
 earlier trials selected the best of many, and so the luckiest. The number of pairs follows from
@@ -23,40 +23,37 @@ from servable.tune.search.space import (
     Point,
     Space,
     Trial,
-    Value,
     compute_logarithms,
     estimate_noise,
     find_undisturbed,
 )
 
 Verdict = Literal["better", "not better", "cannot be told"]
-# A smaller gain is no reason to change what runs.
+# A smaller gain is no reason to change the settings.
 LEAST_GAIN = 0.05
-# Half of the interval of the pairs that are planned: a gain of 15 % is then shown nearly always.
+# Half of the interval of the planned pairs: a gain of 15 % is then shown nearly always.
 _HALF_WIDTH = 0.075
-# A measurement was slowed if it is below the middle of its settings' by DISTURBED, and by so many standard
-# deviations: with less, noise of 20 % alone would be left out, and the interval be too narrow.
+# A measurement was slowed if it is below its settings' median by DISTURBED and so many standard deviations.
+# With fewer, noise of 20 % would be left out, and the interval be too narrow.
 _FAR, NORMAL_MAD = 5.0, 1.4826
-# So many of the pairs may be left out because something else slowed one of both; of more, none is.
+# Up to this share of the pairs is left out because another program slowed one of both; of more, none is.
 _DISTURBED_SHARE = 0.25
 # A normal distribution: nine of ten lie above so many standard deviations below the mean.
 _NINE_OF_TEN = 1.28
-# Of so many pairs one may be left out.
+# The minimum of which one pair may be left out.
 _PAIRS = 4
+PICK = 1.96
 
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmation:
-    """The comparison of the choice with today's settings.
-
-    `gain`: None if there are fewer than two pairs.
-    """
+    """The comparison of the choice with today's settings."""
 
     pairs: int = 0
     gain: Interval | None = None
-    """Over today's settings, relative: 0.2 is 20 % more. The 95 % interval of the pairs alone."""
+    """Relative gain over today's settings, with the pairs' 95 % interval; None with fewer than two pairs."""
     needed: int | None = None
-    """Pairs that would tell, if they varied and differed as these do."""
+    """Number of pairs that would decide, if they varied as these do."""
     refuted: bool = False
     """The choice failed in one of its trials, or its load curve is below today's."""
 
@@ -72,10 +69,7 @@ class Confirmation:
 
 
 def compare_pairs(pairs: Sequence[tuple[float, float]]) -> Confirmation:
-    """Compare the choice with today's settings.
-
-    `pairs`: values of the choice and of today's settings, measured one after the other.
-    """
+    """Compare pairs of values: of the choice, and of today's settings."""
     if any(choice == 0 for choice, _ in pairs):
         return Confirmation(pairs=len(pairs), refuted=True)
     logs = [math.log(choice / today) for choice, today in _drop_disturbed(pairs)]
@@ -88,17 +82,16 @@ def compare_pairs(pairs: Sequence[tuple[float, float]]) -> Confirmation:
     found = Confirmation(pairs=len(logs), gain=interval)
     if found.verdict != "cannot be told":
         return found
-    told = max(gain, math.log1p(LEAST_GAIN) - gain)
-    return replace(found, needed=count_pairs_for(told, deviation, more_than=len(logs)))
+    enough = max(gain, math.log1p(LEAST_GAIN) - gain)
+    return replace(found, needed=count_pairs_for(enough, deviation, more_than=len(logs)))
 
 
 def plan_pairs(noise: float, trials: int, *, least: int, gain: float = 0.0) -> int:
-    """Return the number of pairs that show a worthwhile gain, in at most half of the `trials`.
+    """Return the number of pairs, at least `least`, in at most half of the `trials`.
 
-    `noise`: relative standard deviation of one measurement. `gain`: logarithm of the gain that
-    the search expects; fewer pairs show a third of it. With more trials than usual, the pairs
-    increase in proportion, so that a longer run shows what a shorter one can't. The result is at
-    least `least`.
+    `noise`: relative standard deviation of one measurement. `gain`: logarithm of the expected gain;
+    a large one needs fewer pairs. With more trials than usual, the pairs increase in proportion,
+    so that a longer run shows a smaller gain.
     """
     enough = max(_PAIRS, count_pairs_for(max(_HALF_WIDTH, gain / 3), noise * math.sqrt(2)))
     return max(least, min(math.ceil(enough * max(1.0, trials / TRIALS)), trials // 4))
@@ -113,10 +106,7 @@ def estimate_shown_gain(noise: float, pairs: int) -> float:
 
 
 def count_pairs_for(half: float, deviation: float, *, more_than: int = 1) -> int:
-    """Return the minimum number of pairs whose interval's half width is at most `half`.
-
-    The number is greater than `more_than`.
-    """
+    """Return the number of pairs, above `more_than`, whose interval's half width is at most `half`."""
     pairs = max(more_than + 1, math.floor((1.96 * deviation / half) ** 2))
     while _compute_half_width(deviation, pairs) > half:
         pairs += 1
@@ -128,10 +118,7 @@ def _compute_half_width(deviation: float, pairs: int) -> float:
 
 
 def _drop_disturbed(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Leave out the few pairs in which another program slowed one of the two measurements.
-
-    If they aren't few, all pairs stay.
-    """
+    """Leave out pairs in which another program slowed one measurement, unless there are many."""
     ran = np.array([pair for pair in pairs if min(pair) > 0])
     if len(ran):
         logs = np.log(ran)
@@ -148,13 +135,13 @@ class ChosenPoint:
     """The best measured point other than today's settings, and their comparison."""
 
     point: Point
-    """The best of the others; today's settings where no others ran."""
+    """Today's settings if no others ran."""
     value: float
-    """Expected, not the luckiest measurement."""
+    """Expected value, not the luckiest measurement."""
     start: Point
     """Today's settings."""
     noise: float
-    """Relative standard deviation of one measurement, as found."""
+    """Relative standard deviation of one measurement."""
     confirmation: Confirmation = field(default_factory=Confirmation)
 
     @property
@@ -163,28 +150,24 @@ class ChosenPoint:
 
     @property
     def recommended_point(self) -> Point:
-        """Return the recommended settings.
-
-        They are the point, or today's settings if nothing better was shown.
-        """
+        """Return the point, or today's settings if it wasn't shown to be better."""
         return self.point if self.is_better else self.start
 
 
 def choose_point(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoint | None:
-    """Choose a point from all measurements together; None if nothing ran.
+    """Choose the point with the highest lower bound; None if nothing ran.
 
-    The highest lower bound wins: of forty points, the one with the highest expectation was often
-    measured once, and luckily.
+    Of forty points, the one with the highest expectation was often measured once, and luckily.
     """
     measured = list_values(space, trials)
     if not any(value for _, value in measured):
         return None
     numbers, values = (np.array(column) for column in zip(*measured, strict=True))
-    # What did not run tells nothing of its neighbours; today's settings are compared.
+    # A failure says nothing about the neighbors' values; today's settings are always compared.
     known = ((values > 0) | (numbers == start)) & find_undisturbed(numbers, values)
     ran = np.unique(numbers[values > 0])
     others = ran[ran != start]
-    # What is being confirmed stays the choice, whatever its repeats do to the others.
+    # The point that is being confirmed stays the choice.
     again = [space.find_number(trial.point) for trial in trials if trial.confirms]
     if again:
         others = np.array([number for number in others if number in again])
@@ -192,7 +175,10 @@ def choose_point(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoi
     calm = known & (values > 0)
     noise = estimate_noise(numbers[calm], logs[calm])
     model = GaussianProcess(at[numbers[known]], logs[known], noise=noise)
-    best = int(others[model.predict(at[others]).lower_bound.argmax()]) if len(others) else start
+    best = start
+    if len(others):
+        expected = model.predict(at[others])
+        best = int(others[(expected.mean - PICK * expected.deviation).argmax()])
     shown = compare_pairs(_list_pairs(space, start, trials))
     if best == start and (len(space) == 1 or (numbers != start).any()):
         shown = Confirmation(refuted=True)
@@ -206,10 +192,7 @@ def choose_point(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoi
 
 
 def list_values(space: Space, trials: Sequence[Trial]) -> list[tuple[int, float]]:
-    """Return (number of the point, value) of each trial.
-
-    Points that are no longer in the space are left out.
-    """
+    """Return (number of the point, value) of each trial whose point is still in the space."""
     known = [(space.find_number(trial.point), trial.measured.value) for trial in trials]
     return [(number, value) for number, value in known if number is not None]
 
@@ -224,21 +207,12 @@ def _list_pairs(space: Space, start: int, trials: Sequence[Trial]) -> list[tuple
     return pairs
 
 
-@dataclass(frozen=True, kw_only=True)
-class Effect:
-    """The effect of one value of one setting, with the other settings as recommended."""
-
-    value: Value
-    relative: Interval
-    """Expected throughput, of that with the kept settings: 1 is the same."""
-
-
 def estimate_effects(
     space: Space, trials: Sequence[Trial], choice: ChosenPoint
-) -> dict[str, tuple[Effect, ...]]:
-    """Return {setting: effect of each of its values, with the other settings as recommended}.
+) -> dict[str, Interval]:
+    """Return the throughput with today's value of each changed setting, the others as chosen.
 
-    Values that aren't in the space are left out.
+    1 is the choice's throughput. Today's values that don't fit the choice are left out.
     """
     measured, at = list_values(space, trials), space.coordinates
     model = GaussianProcess(
@@ -246,23 +220,12 @@ def estimate_effects(
         compute_logarithms([value for _, value in measured]),
         noise=choice.noise,
     )
-    chosen = space.find_number(choice.recommended_point)
-    if chosen is None:
-        return {}
-    rows: dict[str, tuple[Effect, ...]] = {}
-    for name, values in space.grid.items():
-        row = []
-        for value in values:
-            number = space.find_number({**choice.recommended_point, name: value})
-            if number is None:
-                continue
-            apart = (
-                (0.0, 0.0) if number == chosen else model.predict_difference(at[number], at[chosen])
-            )
-            mean, half = apart[0], WITHIN_95 * apart[1]
-            low, high = math.exp(mean - half), math.exp(mean + half)
-            relative = Interval(value=math.exp(mean), low=low, high=high)
-            row.append(Effect(value=value, relative=relative))
-        if len(row) > 1:
-            rows[name] = tuple(row)
-    return rows
+    effects = {}
+    for name, today in choice.start.items():
+        chosen, back = (space.find_number({**choice.point, **one}) for one in ({}, {name: today}))
+        if chosen is not None and back is not None and back != chosen:
+            mean, deviation = model.predict_difference(at[back], at[chosen])
+            ends = (mean, mean - WITHIN_95 * deviation, mean + WITHIN_95 * deviation)
+            value, low, high = map(math.exp, ends)
+            effects[name] = Interval(value=value, low=low, high=high)
+    return effects

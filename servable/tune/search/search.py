@@ -16,13 +16,14 @@ from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model_packaging.beside import create_private_folder, open_private
 from servable.tune.search.gaussian_process import Array, GaussianProcess, Prediction
 from servable.tune.search.recommended import ChosenPoint, choose_point, list_values, plan_pairs
 from servable.tune.search.space import (
+    AT_ONCE,
     BATCH_SIZE,
+    BENT,
     OF_BATCHING,
     TRIALS,
     WORKER_CLASS,
@@ -40,7 +41,7 @@ from servable.tune.search.space import (
     find_undisturbed,
 )
 
-# How many of the unknown points that could come next are looked at.
+# How many unmeasured points the next start is chosen from.
 LOOKED_AT = 200
 
 
@@ -52,85 +53,71 @@ def list_rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
     if there is only one server, it takes a call for each vCPU at once, or the others idle;
     one server with all threads, TensorFlow's own default; more servers than that article used;
     batching in one server with all threads and half the workers, as AWS China's article on the
-    container did for a ranking model.
+    container did for a ranking model. The queue is long where the workers can fill it.
     """
-    largest = [one for one in space.grid.get(BATCH_SIZE, ()) if isinstance(one, int)]
-    smallest = space.grid.get(BATCH_SIZE, (None,))[0]
-    fourth = max(1, vcpus // 4)
-    every = (
-        (fourth, vcpus, 1 if fourth > 1 else vcpus, 1, "gevent", 1),
-        (1, vcpus, vcpus, vcpus, "sync", 1),
-        (max(1, vcpus // 2), 2 * vcpus, 2, 1, "gthread", 2),
-        (1, max(1, vcpus // 2), vcpus, 1, "gthread", 8),
+    sizes, queues = space.grid.get(BATCH_SIZE, (None,)), space.grid.get(OF_BATCHING[2], (None,))
+    fourth, half = max(1, vcpus // 4), max(1, vcpus // 2)
+    # As many servers as fit into memory.
+    most = max(int(count or 1) for count in space.grid.get("tfs_processes", (vcpus,)))
+    few, many = min(fourth, most), min(half, most)
+    rules: tuple[tuple[Value, ...], ...] = (
+        (few, vcpus, 1 if few == fourth > 1 else vcpus // few, 1, "gevent", 1, True, sizes[0]),
+        (1, vcpus, vcpus, vcpus, "sync", 1, True, sizes[0]),
+        (many, 2 * vcpus, vcpus // many, 1, "gthread", 2, False, sizes[0]),
+        (1, half, vcpus, 1, "gthread", 8, True, sizes[-1]),
     )
-    names = ("tfs_processes", "gunicorn_workers", "inter_op_threads", "intra_op_threads")
-    points: list[dict[str, Value]] = [
-        {
-            **dict(zip((*names, WORKER_CLASS, WORKER_THREADS), settings, strict=True)),
+    counts = ("tfs_processes", "gunicorn_workers", "inter_op_threads", "intra_op_threads")
+    names = (*counts, WORKER_CLASS, WORKER_THREADS, "onednn", BATCH_SIZE)
+    points: list[Point] = []
+    for rule in rules:
+        point = dict(zip(names, rule, strict=True))
+        processes, workers, threads = (int(rule[at] or 1) for at in (0, 1, 5))
+        point |= {
             "omp_threads": 1,
-            "onednn": True,
-            BATCH_SIZE: smallest,
             OF_BATCHING[0]: 1000,
-            OF_BATCHING[1]: max(1, vcpus // int(settings[0])),
+            OF_BATCHING[1]: max(1, vcpus // processes),
         }
-        for settings in every
-    ]
-    points[2]["onednn"] = False
-    points[3][BATCH_SIZE] = largest[-1] if largest else smallest
-    return [*points]
+        at_once = workers * threads * AT_ONCE[str(point[WORKER_CLASS])]
+        if at_once > processes * int(queues[0] or at_once):
+            point[OF_BATCHING[2]] = queues[-1]
+        points.append(point)
+    return points
 
 
-def select_starts(space: Space, wanted: Sequence[Point], *, count: int, seed: int) -> list[int]:
-    """Return the numbers of the `count` points to measure first.
-
-    They are the points nearest to the wanted ones, then points far from those.
-    """
-    found = list(dict.fromkeys(space.find_nearest(one) for one in wanted))[:count]
-    chance = np.random.default_rng([8, seed])
-    at = space.coordinates
+def select_starts(space: Space, wanted: Sequence[Point], *, count: int) -> list[int]:
+    """Return the numbers of the `count` points to measure first: the wanted ones, then distant ones."""
+    found = list(dict.fromkeys(map(space.find_nearest, wanted)))[:count] or [0]
+    chance, at = np.random.default_rng(8), space.coordinates
     while len(found) < min(count, len(space)):
         some = chance.choice(len(space), size=min(LOOKED_AT, len(space)), replace=False)
-        if not found:
-            found.append(int(some[0]))
-            continue
+        some = np.setdiff1d(some, found)
         apart = np.abs(at[some][:, None] - at[found][None]).sum(axis=-1).min(axis=1)
-        if apart.max() == 0:
-            some = np.setdiff1d(np.arange(len(space)), found)[:1]
-            apart = np.zeros(1)
         found.append(int(some[apart.argmax()]))
     return found
 
 
-# Measured first, before a model is asked; of a large space fewer, since a point far away tells little of it.
+# The first points, before the model proposes any; fewer in a large space, where distant points show little.
 STARTS, STARTS_OF_MANY = 10, 6
-# Every second one differs in one setting from one of the best: the others look everywhere.
+# Every second point differs in one setting from one of so many best.
 LOCAL_EVERY, AROUND = 2, 3
-# From here on (of TRIALS; of more as much later) every second one, and the last ones, repeat what could
-# still be the best: it is one of those known that is recommended.
+# From this measurement on (of TRIALS; later with more), every second one and the last ones repeat a point
+# that could still be the best: only a measured point is recommended. In a large space only the last ones do.
 AGAIN_FROM, AGAIN_EVERY, LAST = 25, 2, 3
-# Of a space with more points than this a model predicts those that differ in few settings from the best, and
-# some by chance. Only the last ones repeat, and two of three differ in one setting from one of the best: a
-# model of the good ones alone (logarithms below the best) sees their small differences.
-MANY, DIFFERING, BY_CHANCE = 8000, 2, 1000
-GOOD, FAR_EVERY = 0.7, 3
-# Far less than a load test may gain, on the average; but it is the average of many small losses
-# and a few large ones. With 0.001 the worst of the development seeds lost 11 %.
+# A space with more points isn't predicted as a whole. Poor values are compressed more there, since the good
+# points differ little.
+MANY, BENT_OF_MANY = 8000, 0.3
+# A point that measured worse than the best by more, as a logarithm, isn't repeated at the end.
+CLOSE = 0.25
+# Much less than a load test may gain on average, because that is the average of many small losses and a few
+# large ones. With 0.001 the worst of the development seeds lost 11 %.
 WORTH = 0.0003
 STOP_FROM = 12
-# Today's settings are measured again at once, so often at most, and once for so many trials: all else
-# is compared with them, and how far repeats differ is the noise.
+# Today's settings are repeated at most so often, and once for so many trials: everything is compared with
+# them, and repeats show the noise. In a large space they are repeated once.
 MOST_REPEATS, REPEAT_EVERY = 2, 16
 _below = np.vectorize(NormalDist().cdf, otypes=[float])
-# Noise of "it ran" (1) and "it did not" (0): few settings run today and not tomorrow.
+# Noise of "it ran" (1) and "it didn't" (0): few settings run only sometimes.
 _RAN_NOISE = 0.1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Proposal:
-    """The next point, or the reason to stop."""
-
-    number: int | None
-    stopped: str | None = None
 
 
 def propose(
@@ -139,72 +126,77 @@ def propose(
     tried: Sequence[int],
     values: Sequence[float],
     trials: int = TRIALS,
-) -> Proposal:
-    """Propose the next point to measure.
+) -> int | str:
+    """Return the number of the next point to measure, or the reason to stop.
 
     `tried`: numbers of the measured points, with repeats; `values`: their values. `trials`: the
     maximum.
     """
-    first = [starts[0]] * min(MOST_REPEATS, trials // REPEAT_EVERY) + [*starts]
+    many = len(space) > MANY
+    repeats = min(1 if many else MOST_REPEATS, trials // REPEAT_EVERY)
+    first = [starts[0]] * repeats + [*starts]
     for number in first:
         if tried.count(number) < first.count(number):
-            return Proposal(number=number)
-    numbers, ran = np.array(tried), np.array(values) > 0
+            return number
+    numbers, ran, at = np.array(tried), np.array(values) > 0, space.features
     calm = find_undisturbed(numbers, values)
     logs = compute_logarithms(values)
     noise = estimate_noise(numbers[calm & ran], logs[calm & ran])
-    at = space.features
-    # What did not run says nothing of how good it would be; a chance says whether it would run.
+    # A failure says nothing about how good its neighbors are, only whether they would run.
     learnt = ran & calm if ran.any() else ~ran
+    compressed = compress_poor_values(logs[learnt], BENT_OF_MANY if many else BENT)
+    model = GaussianProcess(at[numbers[learnt]], compressed, noise=noise)
+    chance = None
+    if ran.any() and not ran.all():
+        chance = GaussianProcess(at[numbers], ran.astype(float), noise=_RAN_NOISE)
     measured = np.unique(numbers[learnt])
-    model = GaussianProcess(at[numbers[learnt]], compress_poor_values(logs[learnt]), noise=noise)
-    highest = measured[np.argsort(-model.predict(at[measured]).mean, kind="stable")[:AROUND]]
-    # How many settings differ from one of the best that were measured.
-    differing = space.count_differences(highest).min(axis=1)
-    looked_at = _select_candidates(differing, numbers)
-    known, near = np.searchsorted(looked_at, measured), differing[looked_at] <= 1
-    runs = estimate_chance_to_run(at[looked_at], at[numbers], ran)
-    expected = model.predict(at[looked_at])
-    gains = runs * compute_expected_improvement(expected, float(expected.mean[known].max()))
-    most, many = float(gains.max()), len(space) > MANY
-    if most < WORTH and len(tried) >= STOP_FROM:
-        sentence = f"another measurement is expected to gain {most:.2%}: below {WORTH:.2%}"
-        return Proposal(number=None, stopped=sentence)
-    turn = len(tried) % AGAIN_EVERY == 0 and not many
+    expected = model.predict(at[measured])
+    top = float(expected.mean.max())
+
+    def estimate_gains(points: Ranks) -> Array:
+        gains = compute_expected_improvement(model.predict(at[points]), top)
+        return gains * estimate_chance_to_run(chance.predict(at[points])) if chance else gains
+
+    best = measured[np.argsort(-expected.mean, kind="stable")[:AROUND]]
+    near = space.count_differences(best).min(axis=1) <= 1
+    points = np.flatnonzero(near) if many else np.arange(len(space))
+    gains, again = estimate_gains(points), estimate_gains(measured)
+    if (most := max(gains.max(), again.max())) < WORTH and len(tried) >= STOP_FROM:
+        return f"another measurement is expected to gain {most:.2%}: below {WORTH:.2%}"
     if len(tried) >= AGAIN_FROM * max(1.0, trials / TRIALS) and (
-        turn or len(tried) >= trials - LAST
+        len(tried) >= trials - LAST or (len(tried) % AGAIN_EVERY == 0 and not many)
     ):
-        return Proposal(number=int(measured[gains[known].argmax()]))
-    good = learnt & (logs > logs.max() - GOOD)
-    if many and len(tried) % FAR_EVERY and good.sum() > 1:
-        model = GaussianProcess(at[numbers[good]], logs[good], noise=noise)
-        top = float(model.predict(at[highest]).mean.max())
-        gains = runs * compute_expected_improvement(model.predict(at[looked_at]), top) * near
-    elif not many and len(tried) % LOCAL_EVERY == 0 and (gains * near).max() > 0:
-        gains = gains * near
+        if many:
+            own = np.array([logs[learnt & (numbers == number)].mean() for number in measured])
+            highest = expected.mean + expected.deviation
+            again = np.where(own > own.max() - CLOSE, highest, -math.inf)
+        return int(measured[again.argmax()])
     if many:
-        gains[known] = 0.0
-    return Proposal(number=int(looked_at[gains.argmax()]))
+        gains[np.isin(points, measured)] = 0.0
+    if len(tried) % LOCAL_EVERY == 0:
+        gains *= near[points] if (gains * near[points]).max() > 0 else 1.0
+    elif many:
+        return max(_climb(space, estimate_gains, measured, start) for start in best)[1]
+    return int(points[gains.argmax()])
 
 
-def _select_candidates(differing: Ranks, tried: Ranks) -> Ranks:
-    """Return the points to predict.
-
-    They are all points of a small space; of a large space, the measured points, those near the
-    best, and a random sample.
-    """
-    if len(differing) <= MANY:
-        return np.arange(len(differing))
-    chance = np.random.default_rng([10, len(tried)])
-    sample = chance.choice(len(differing), size=BY_CHANCE, replace=False)
-    return np.unique(np.concatenate([tried, np.flatnonzero(differing <= DIFFERING), sample]))
+def _climb(
+    space: Space, estimate_gains: Callable[[Ranks], Array], measured: Ranks, start: int
+) -> tuple[float, int]:
+    """Change one setting after the other while the expected gain grows; return the gain and the point."""
+    gain, number = 0.0, int(start)
+    while True:
+        points = np.flatnonzero(space.count_differences(np.array([number]))[:, 0] <= 1)
+        gains = np.where(np.isin(points, measured), 0.0, estimate_gains(points))
+        if gains.max() <= gain:
+            return gain, number
+        gain, number = float(gains.max()), int(points[gains.argmax()])
 
 
 def compute_expected_improvement(prediction: Prediction, best: float) -> Array:
-    """Return the augmented expected improvement over `best`, of each point.
+    """Return each point's augmented expected improvement over `best`.
 
-    A point that is known as precisely as a measurement is not repeated: a repeat improves little,
-    unless the point could still win.
+    Repeating a point that is known as precisely as a measurement improves little.
 
     Source: Huang, Allen, Notz and Zeng, Global Optimization of Stochastic Black-Box Systems via
     Sequential Kriging Meta-Models, 2006.
@@ -216,14 +208,8 @@ def compute_expected_improvement(prediction: Prediction, best: float) -> Array:
     return improvement
 
 
-def estimate_chance_to_run(at: Array, tried: Array, ran: NDArray[np.bool_]) -> Array:
-    """Return the probability that each point `at` runs at all.
-
-    It is estimated from which of the `tried` points ran.
-    """
-    if ran.all() or not ran.any():
-        return np.ones(len(at))
-    expected = GaussianProcess(tried, ran.astype(float), noise=_RAN_NOISE).predict(at)
+def estimate_chance_to_run(expected: Prediction) -> Array:
+    """Return the probability that each point runs. `expected`: of 1 for a point that ran, 0 for others."""
     chance: Array = _below((expected.mean - 0.5) / np.hypot(expected.deviation, _RAN_NOISE))
     return chance
 
@@ -244,22 +230,15 @@ class Search:
     """A search; with a `file`, it resumes where it was interrupted.
 
     `wanted`: points to try first; the others are compared with the first of them. `confirm`: the
-    minimum number of pairs of the choice and the first point that are measured at the end. If the
-    noise needs more pairs, they take up to half of all trials. 0: no pairs.
+    minimum number of pairs of the choice and the first point at the end; 0: no pairs.
     """
 
     def __init__(
-        self,
-        space: Space,
-        wanted: Sequence[Point],
-        *,
-        seed: int = 0,
-        confirm: int = 0,
-        file: Path | None = None,
+        self, space: Space, wanted: Sequence[Point], *, confirm: int = 0, file: Path | None = None
     ) -> None:
         self._space, self._confirm, self._file = space, confirm, file
         count = STARTS if len(space) <= MANY else STARTS_OF_MANY
-        self._starts = select_starts(space, wanted, count=count, seed=seed)
+        self._starts = select_starts(space, wanted, count=count)
         self._trials = [] if file is None else read_trials(file)
 
     def list_trials(self) -> tuple[Trial, ...]:
@@ -269,31 +248,26 @@ class Search:
     def run(
         self, measure: Measure, budget: Budget, told: Told = lambda trial: None
     ) -> SearchResult:
-        """Search until the budget ends or no gain is expected.
-
-        `told` is called with each trial after it is saved.
-        """
+        """Search until the budget ends or no gain is expected. `told` gets each saved trial."""
         stopped, confirming = None, [each for each in self._trials if each.confirms]
         while stopped is None:
-            pairs = self._plan_pairs(budget.count_fitting_trials(self.list_trials()))
-            kept = budget.reserve_trials(2 * pairs, self.list_trials())
-            stopped = kept.explain_end(self.list_trials())
+            done = self.list_trials()
+            pairs = self._plan_pairs(budget.count_fitting_trials(done))
+            kept = budget.reserve_trials(2 * pairs, done)
+            stopped = kept.explain_end(done)
             if stopped is None and confirming:
-                stopped = "the choice of an earlier run was being confirmed; --new searches again"
+                stopped = "an earlier run was already confirming its choice; --new searches again"
             if stopped is None:
-                measured = list_values(self._space, self._trials)
+                # From the saved trials alone, so that a resumed search proposes the same point.
+                measured = list_values(self._space, done)
                 tried, values = [one for one, _ in measured], [value for _, value in measured]
-                # From the kept trials alone, so that a resumed search asks for the same point.
                 proposal = propose(
-                    self._space,
-                    self._starts,
-                    tried,
-                    values,
-                    kept.count_fitting_trials(self.list_trials()),
+                    self._space, self._starts, tried, values, kept.count_fitting_trials(done)
                 )
-                stopped = proposal.stopped
-                if proposal.number is not None:
-                    self._measure(self._space.build_point(proposal.number), measure, told)
+                if isinstance(proposal, str):
+                    stopped = proposal
+                else:
+                    self._measure(self._space.build_point(proposal), measure, told)
         confirms = confirming[0].confirms if confirming else 2 * pairs
         for number in range(len(confirming), confirms):
             choice = self.find_choice()
@@ -301,16 +275,13 @@ class Search:
                 break
             if budget.explain_end(self.list_trials()):
                 break
-            # Counterbalanced, so that what slowly changes on the computer favours neither.
+            # Counterbalanced, so that slow changes of the computer favor neither.
             point = choice.start if number % 4 in (1, 2) else choice.point
             self._measure(point, measure, told, confirms=confirms)
         return SearchResult(trials=self.list_trials(), stopped=stopped, choice=self.find_choice())
 
     def _plan_pairs(self, trials: int) -> int:
-        """Return the number of pairs that confirm the choice, in at most half of the `trials`.
-
-        It depends on the noise, which repeated points show.
-        """
+        """Return the number of pairs that confirm the choice, from the noise and gain so far."""
         measured = [
             (number, value) for number, value in list_values(self._space, self._trials) if value
         ]
@@ -323,10 +294,7 @@ class Search:
         return plan_pairs(noise, trials, least=self._confirm, gain=gain) if self._confirm else 0
 
     def _measure(self, point: Point, measure: Measure, told: Told, *, confirms: int = 0) -> None:
-        """Measure a point and save the trial.
-
-        A point that was being measured when the process was killed is measured anew.
-        """
+        """Measure a point and save the trial."""
         began = time.monotonic()
         measured = measure(dict(point))
         trial = Trial(
@@ -350,10 +318,7 @@ class Search:
 
 
 def read_trials(file: Path) -> list[Trial]:
-    """Read the trials of an earlier run, and remove a line that a kill left incomplete.
-
-    Otherwise the next line would continue the incomplete one, and both would be lost.
-    """
+    """Read the trials of an earlier run, and remove a line that a kill left incomplete."""
     if not file.exists():
         return []
     content = file.read_bytes()

@@ -1,12 +1,8 @@
-"""The search space: a grid of settings, as points and as numbers; and the trials of its points.
+"""The search space: a grid of settings, as points and as numbers; trials of points, and their budget."""
 
-A trial is one measurement of a point. A budget limits the trials.
-"""
-
-import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,14 +13,14 @@ from numpy.typing import NDArray
 Value = int | float | str | bool | None
 Point = Mapping[str, Value]
 Key = tuple[Value, ...]
-Scale = Callable[[tuple[Value, ...]], Sequence[float]]
+Ranks = NDArray[np.integer[Any]]
 
 BATCH_SIZE = "batching.max_batch_size"
 INSTANCE_TYPE = "instance_type"
 WORKER_CLASS, WORKER_THREADS = "gunicorn_worker_class", "gunicorn_threads"
-# Settings of batching: without it they change nothing.
+# Settings that have no effect without batching.
 OF_BATCHING = ("batching.timeout_micros", "batching.batch_threads", "batching.max_enqueued_batches")
-# Their product is how many threads may compute at once: what shares the same cores.
+# Their product is the number of threads that may compute at once, on the same cores.
 OF_THREADS = ("tfs_processes", "inter_op_threads", "intra_op_threads")
 PRODUCTS = (
     OF_THREADS,
@@ -36,10 +32,9 @@ AT_ONCE = {"sync": 1, "gthread": 1, "gevent": 32}
 
 
 class Space:
-    """The points of a grid, in its order.
+    """The points of a grid, in its order; with `points`, only these.
 
-    `points` may contain fewer: those that can't run are left out. `names` are settings as in
-    [variants.NAME.container], and instance_type.
+    `names` are settings as in [variants.NAME.container], and instance_type.
     """
 
     def __init__(
@@ -49,7 +44,7 @@ class Space:
         self.names = tuple(self.grid)
         points = generate_points(self.grid) if points is None else points
         self.keys: tuple[Key, ...] = tuple(dict.fromkeys(self.build_key(point) for point in points))
-        self._at = {tuple(map(_add_type, key)): number for number, key in enumerate(self.keys)}
+        self._at = {key: number for number, key in enumerate(self.keys)}
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -65,73 +60,62 @@ class Space:
         return dict(zip(self.names, self.keys[number], strict=True))
 
     def find_number(self, point: Point) -> int | None:
-        """Return the number of a point; None if this space doesn't contain it."""
-        return self._at.get(tuple(map(_add_type, self.build_key(point))))
+        """Return the number of a point; None if the space doesn't contain it."""
+        return self._at.get(self.build_key(point))
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """Return the rank of each value in its setting's values: [points, settings]."""
+        ranks = [{value: rank for rank, value in enumerate(row)} for row in self.grid.values()]
+        return np.array([[*map(dict.__getitem__, ranks, key)] for key in self.keys], np.uint8)
 
     @cached_property
     def coordinates(self) -> NDArray[np.float64]:
-        """Return the ranks of the values, each scaled to 0 to 1: [points, settings].
-
-        The distance between the values doesn't matter.
-        """
-        return self._scale_columns(lambda values: range(len(values)))
+        """Return the ranks, each scaled to 0 to 1: the distance between the values doesn't matter."""
+        scaled: NDArray[np.float64] = self.ranks / np.array(
+            [max(1, len(values) - 1) for values in self.grid.values()]
+        )
+        return scaled
 
     @cached_property
     def features(self) -> NDArray[np.float64]:
         """Return the model's inputs, each 0 to 1: [points, settings and products].
 
-        Doubling a count is one step, for workers, processes, and threads alike. The last columns
-        are the possible numbers of simultaneous threads, batches, and requests, whichever
-        settings they come from.
+        Counts enter by their logarithms. The last columns are the possible numbers of simultaneous
+        threads, batches, and requests.
         """
-        products = []
+        columns = [
+            _scale_to_one(_scale_counts(values))[ranks]
+            for values, ranks in zip(self.grid.values(), self.ranks.T, strict=True)
+        ]
         for names in PRODUCTS:
             if names == OF_THREADS or names[-1] in self.grid:
-                logs = (self._compute_logs(name) for name in names if name in self.grid)
-                products.append(_scale_to_one(sum(logs, np.zeros(len(self)))))
-        return np.column_stack([self._scale_columns(_scale_counts), *products])
+                logs = [self._compute_logs(name) for name in names if name in self.grid]
+                columns.append(_scale_to_one(np.sum(logs, axis=0) if logs else np.zeros(len(self))))
+        return np.column_stack(columns)
 
     def _compute_logs(self, name: str) -> NDArray[np.float64]:
-        """Return the logarithm of each point's value of a setting.
-
-        For a worker class, the value is the number of requests that it takes at once.
-        """
+        """Return the logarithm of each point's value; for a worker class, of `AT_ONCE`."""
         counts = [AT_ONCE.get(str(value)) or int(value or 1) for value in self.grid[name]]
-        logs: NDArray[np.float64] = np.log(counts)[self.ranks[name]]
+        logs: NDArray[np.float64] = np.log(counts)[self.ranks[:, self.names.index(name)]]
         return logs
 
-    @cached_property
-    def ranks(self) -> dict[str, NDArray[np.intp]]:
-        """Return {setting: the rank of each point's value}."""
-        ranks = {}
-        for at, (name, values) in enumerate(self.grid.items()):
-            rank_of = {_add_type(value): rank for rank, value in enumerate(values)}
-            ranks[name] = np.array([rank_of[_add_type(key[at])] for key in self.keys], int)
-        return ranks
-
-    def _scale_columns(self, scale: Scale) -> NDArray[np.float64]:
-        columns = [
-            _scale_to_one(scale(self.grid[name]))[ranks] for name, ranks in self.ranks.items()
-        ]
-        return np.array(columns).T
-
-    def count_differences(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
+    def count_differences(self, numbers: Ranks) -> Ranks:
         """Return how many settings of each point differ from each of the points `numbers`.
 
-        If the worker class differs, a difference in its threads isn't counted.
+        A worker class counts together with its threads.
         """
-        apart = np.abs(self.coordinates[:, None, :] - self.coordinates[numbers][None]) > 1e-9
-        if WORKER_CLASS in self.grid and WORKER_THREADS in self.grid:
-            kind, threads = map(self.names.index, (WORKER_CLASS, WORKER_THREADS))
-            apart[..., threads] &= ~apart[..., kind]
-        found: NDArray[np.intp] = apart.sum(axis=-1)
-        return found
+        columns = []
+        for number in numbers:
+            apart = self.ranks != self.ranks[number]
+            if WORKER_CLASS in self.grid and WORKER_THREADS in self.grid:
+                kind, threads = map(self.names.index, (WORKER_CLASS, WORKER_THREADS))
+                apart[:, threads] &= ~apart[:, kind]
+            columns.append(apart.sum(axis=1))
+        return np.column_stack(columns)
 
     def find_nearest(self, wanted: Point) -> int:
-        """Return the number of the point that differs least from `wanted`.
-
-        It differs in the fewest settings, and among those by the fewest steps.
-        """
+        """Return the number of the point that differs in the fewest settings, by the fewest steps."""
         key = self.build_key({name: wanted.get(name) for name in self.names})
         target = np.array([*map(self._compute_rank, self.names, key)])
         apart = np.abs(self.coordinates - target)
@@ -142,9 +126,9 @@ class Space:
 
         def compute_distance(rank: int) -> float:
             other = values[rank]
-            if type(value) in (int, float) and type(other) in (int, float):
-                return abs(float(other or 0) - float(value or 0))
-            return 0.0 if _add_type(value) == _add_type(other) else math.inf
+            if isinstance(value, int | float) and isinstance(other, int | float):
+                return abs(other - value)
+            return 0.0 if value == other else math.inf
 
         return min(range(len(values)), key=compute_distance) / max(1, len(values) - 1)
 
@@ -171,14 +155,6 @@ def _scale_to_one(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.f
     return scaled
 
 
-def _add_type(value: Value) -> tuple[str, Value]:
-    """Return (type name, value).
-
-    This distinguishes 1 from True, which are different settings but equal in Python.
-    """
-    return type(value).__name__, value
-
-
 def format_value(value: Value) -> str:
     """Format a setting for display."""
     if value is None:
@@ -186,12 +162,11 @@ def format_value(value: Value) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
-Ranks = NDArray[np.intp]
 Values = Sequence[float] | NDArray[np.float64]
 
-# So much below the best, as a logarithm, is poor; how poor says nothing of where the best is.
+# Values further below the best, as a logarithm, count as this poor: how poor doesn't show where the best is.
 POOR = 2.0
-# Far less below the best a difference counts whole, far more only its logarithm.
+# Of differences from the best that are much larger, only the logarithm counts.
 BENT = 1.0
 
 
@@ -200,22 +175,22 @@ class Measurement:
     """The measured value of a point."""
 
     value: float
-    """Maximised value: requests per second, or requests per dollar. 0 where nothing ran."""
+    """Requests per second or per dollar, to be maximized; 0 for a failure."""
     failure: str | None = None
     """Why nothing ran, or nothing within the objective."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """JSON: what the report shows of it."""
+    """JSON object for the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     number: int
-    """Number from 0, in the order of measurement."""
+    """From 0, in the order of measurement."""
     point: Point
     measured: Measurement
     seconds: float
     confirms: int = 0
-    """Trials that confirm the choice at the end, this one among them, as planned before the first; else 0."""
+    """Planned number of trials that confirm the choice, if this is one of them; otherwise 0."""
 
     @property
     def usd(self) -> float:
@@ -226,37 +201,28 @@ class Trial:
 def compute_logarithms(values: Values) -> NDArray[np.float64]:
     """Return logarithms for a model to learn from. A failure counts as the poorest value that ran."""
     found = np.array(values, float)
-    ran = found > 0
-    if not ran.any():
-        return np.zeros(len(found))
-    logs = np.log(np.where(ran, found, 1.0))
-    top, poorest = logs[ran].max(), logs[ran].min()
-    learnt: NDArray[np.float64] = np.maximum(np.where(ran, logs, poorest), top - POOR)
+    if not found.any():
+        return found
+    logs = np.log(np.where(found > 0, found, found[found > 0].min()))
+    learnt: NDArray[np.float64] = np.maximum(logs, logs.max() - POOR)
     return learnt
 
 
-def compress_poor_values(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Move poor values closer together, in the same order.
-
-    They say little about where the best value is.
-    """
+def compress_poor_values(logs: NDArray[np.float64], bent: float = BENT) -> NDArray[np.float64]:
+    """Move poor values closer together: they say little about where the best value is."""
     top = logs.max()
-    learnt: NDArray[np.float64] = top - BENT * np.log1p((top - logs) / BENT)
+    learnt: NDArray[np.float64] = top - bent * np.log1p((top - logs) / bent)
     return learnt
 
 
-# Assumption until settings are measured twice: two load tests of the same differ by so much (relative
-# standard deviation). It counts as much as so many repeats.
+# Assumed relative standard deviation of one measurement; it counts as much as so many repeats.
 NOISE, NOISE_REPEATS = 0.06, 2
-# Other programs only slow: a repeat below this share of the others' middle was disturbed.
+# A repeat below this share of the point's median was disturbed: other programs only slow it.
 DISTURBED = 0.65
 
 
 def find_undisturbed(tried: Ranks, values: Values) -> NDArray[np.bool_]:
-    """Return a mask of the measurements to learn from; failures are included.
-
-    `tried`: the point of each measurement.
-    """
+    """Return a mask of the measurements to learn from, with failures. `tried`: their points."""
     found = np.array(values, float)
     middles = {number: np.sort(found[tried == number]) for number in {*tried.tolist()}}
     least = [DISTURBED * middles[one][len(middles[one]) // 2] for one in tried.tolist()]
@@ -265,10 +231,7 @@ def find_undisturbed(tried: Ranks, values: Values) -> NDArray[np.bool_]:
 
 
 def estimate_noise(tried: Ranks, logs: NDArray[np.float64]) -> float:
-    """Return the relative standard deviation of one measurement.
-
-    It is estimated from repeated measurements of the same points.
-    """
+    """Estimate the relative standard deviation of one measurement from repeats."""
     squares, free = NOISE_REPEATS * NOISE**2, NOISE_REPEATS
     for number in {*tried.tolist()}:
         repeats = logs[tried == number]
@@ -277,23 +240,20 @@ def estimate_noise(tried: Ranks, logs: NDArray[np.float64]) -> float:
     return math.sqrt(squares / free)
 
 
-# What the stages of the search were developed for.
+# The usual number of trials, for which the search was developed.
 TRIALS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The limits of a search; the first to be reached ends it.
-
-    A trial that would probably exceed the budget isn't started.
-    """
+    """The limits of a search. A trial that would probably exceed one isn't started."""
 
     trials: int = TRIALS
     minutes: float | None = None
     usd: float | None = None
 
     def explain_end(self, trials: Sequence[Trial]) -> str | None:
-        """Return why no other trial is started; None if one may be. Time is that of the trials."""
+        """Return why no other trial may start; None if one may."""
         if len(trials) >= self.trials:
             return f"{self.trials} trials are done"
         spent = sum(trial.seconds for trial in trials)
@@ -313,25 +273,11 @@ class Budget:
         return min(self.trials, int(60 * self.minutes / spent * len(trials)))
 
     def reserve_trials(self, count: int, trials: Sequence[Trial]) -> "Budget":
-        """Return the budget that is left after `count` more trials are set aside.
-
-        Each is assumed to take as long, and to cost as much, as the maximum of the last five.
-        """
+        """Return the budget without `count` more trials like the longest and dearest of the last five."""
         seconds = count * max((trial.seconds for trial in trials[-5:]), default=0.0)
         usd = count * max((trial.usd for trial in trials[-5:]), default=0.0)
-        return dataclasses.replace(
-            self,
+        return Budget(
             trials=self.trials - count,
             minutes=None if self.minutes is None else self.minutes - seconds / 60,
             usd=None if self.usd is None else self.usd - usd,
         )
-
-    def estimate_seconds_left(self, trials: Sequence[Trial]) -> float | None:
-        """Estimate the remaining seconds from the trials so far; None before the first."""
-        if not trials:
-            return None
-        spent = sum(trial.seconds for trial in trials)
-        left = (self.trials - len(trials)) * spent / len(trials)
-        if self.minutes is not None:
-            left = min(left, 60 * self.minutes - spent)
-        return max(0.0, left)

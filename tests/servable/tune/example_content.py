@@ -62,7 +62,6 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
         curve=measured,
         knee=at,
         trials=found.trials,
-        effects=estimate_effects(space, found.trials, found.choice),
         recommendation=recommend(
             ENVIRONMENT,
             "primary",

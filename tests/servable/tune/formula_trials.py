@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import servable.tune.tune
-from servable.load.load_generator import LoadError
 from servable.load.load_target import Pace
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective
@@ -42,7 +41,6 @@ class FormulaTrials(Trials):
     log: Path | None = None
     rps = staticmethod(value)
     fails: type[BaseException] | None = None
-    fails_at: int | None = None
 
     _begun = 0
 
@@ -72,8 +70,6 @@ class FormulaTrials(Trials):
             time.sleep(60)
         if self.fails:
             raise self.fails("as the test wants")
-        if self._begun == self.fails_at:
-            raise LoadError("as the test wants")
         rps = self.rps(point)
         about = {"rps": {"value": rps, "low": rps, "high": rps}, "p99_ms": 50.0, "p50_ms": 20.0}
         self._say("end", point)

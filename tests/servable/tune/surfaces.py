@@ -196,7 +196,7 @@ def search_ours(surface: Surface, seed: int, noise: float) -> Answer:
     def measure_point(point: Point) -> Measurement:
         return Measurement(value=surface.values[space.find_number(point) or 0] * next(factors))
 
-    search = Search(space, surface.wanted, seed=seed, confirm=CONFIRM)
+    search = Search(space, surface.wanted, confirm=CONFIRM)
     result = search.run(measure_point, Budget(trials=TRIALS))
     choice = result.choice
     return {

@@ -245,7 +245,7 @@ TRANSPORTS: dict[str, tuple[list[Body], dict[str, object], dict[str, object]]] =
     "JSON of one size": (
         [SMALL],
         {},
-        {"transport": ("auto", "grpc"), "grpc_from_bytes": "all requests are about as large"},
+        {"transport": ("auto", "grpc"), "grpc_from_bytes": "all requests have about the same size"},
     ),
     "tensors": (
         [TENSOR],
@@ -255,17 +255,17 @@ TRANSPORTS: dict[str, tuple[list[Body], dict[str, object], dict[str, object]]] =
     "JSON of two sizes": (
         [SMALL, LARGE],
         {},
-        {"grpc_from_bytes": (None, 1000, 0), "transport": "grpc_from_bytes says the same"},
+        {"grpc_from_bytes": (None, 1000, 0), "transport": "grpc_from_bytes includes its values"},
     ),
     "JSON of two sizes, and a number in the file": (
         [SMALL, LARGE],
         {"grpc_from_bytes": 500},
-        {"grpc_from_bytes": (500, 1000, 0), "transport": "grpc_from_bytes says the same"},
+        {"grpc_from_bytes": (500, 1000, 0), "transport": "grpc_from_bytes includes its values"},
     ),
     "a transport in the file": (
         [SMALL, LARGE],
         {"transport": "rest"},
-        {"transport": ("auto", "grpc", "rest"), "grpc_from_bytes": "with transport rest"},
+        {"transport": ("auto", "grpc", "rest"), "grpc_from_bytes": "transport rest applies"},
     ),
     "both kinds": (
         [SMALL, TENSOR],

@@ -11,7 +11,7 @@ from servable.load.objective import Knee
 from servable.measured.precision import Interval, Latencies
 from servable.project.environment_edit import KeyChange, apply_changes, format_diff
 from servable.tune.recommendation import Recommendation, describe_result, recommend
-from servable.tune.search.recommended import ChosenPoint, Confirmation, Effect
+from servable.tune.search.recommended import ChosenPoint, Confirmation
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval
 
 ASKED = MeasuredTarget(
@@ -31,8 +31,8 @@ UNSURE = dataclasses.replace(
     confirmation=Confirmation(pairs=7, gain=Interval(value=0.05, low=-0.02, high=0.12), needed=19),
 )
 EFFECTS = {
-    "tfs_processes": (Effect(value=1, relative=Interval(value=0.7, low=0.6, high=0.8)),),
-    "batching.max_batch_size": (Effect(value=8, relative=Interval(value=1.0, low=0.9, high=1.1)),),
+    "tfs_processes": Interval(value=0.7, low=0.6, high=0.8),
+    "batching.max_batch_size": Interval(value=1.0, low=0.9, high=1.1),
 }
 
 
@@ -91,7 +91,8 @@ def test_a_local_measurement_sets_what_depends_on_the_machine_only_if_forced() -
 
 def test_a_measurement_in_aws_sets_scaling_alarms_and_bake() -> None:
     assert _keys(recommended(IN_AWS))["variants.primary.scaling.max_rps_per_instance"] == 98.0
-    assert recommended(IN_AWS).scaling_target_per_minute == 100 * 0.5 * 60
+    reasons = {change.key[-1]: change.reason for change in recommended(IN_AWS).changes}
+    assert reasons["safety_factor"] == "target 2,940 invocations a minute and instance"
     # 1000 requests/s over 98 x 0.5.
     assert _keys(recommended(IN_AWS))["variants.primary.max_instances"] == 21
     assert _keys(recommended(IN_AWS))["variants.primary.min_instances"] == 1

@@ -20,7 +20,7 @@ from servable.tune.page import RUN, Content
 from tests.chromium import chromium
 from tests.servable.tune.example_content import OBJECTIVE, content
 
-PICTURES = ["cost", "effects", "latency", "throughput", "trials"]
+PICTURES = ["latency", "throughput", "trials"]
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
 
 
 def test_the_page_of_a_load_test_has_no_tab_of_a_search() -> None:
-    alone = dataclasses.replace(content(), trials=(), effects={}, recommendation=None)
+    alone = dataclasses.replace(content(), trials=(), recommendation=None)
     assert [tab.id for tab in page.build_tabs([alone])] == ["throughput", "latency"]
 
 

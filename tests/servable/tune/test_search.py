@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servable.tune.search.recommended import choose_point
-from servable.tune.search.search import MANY, Proposal, Search, SearchResult, propose, read_trials
+from servable.tune.search.recommended import choose_point, estimate_effects
+from servable.tune.search.search import MANY, Search, SearchResult, propose, read_trials
 from servable.tune.search.space import Budget, Measurement, Point, Space, Trial, compute_logarithms
 from servable.tune.tune import TimePlan
 from tests.servable.tune.container_formula import container
@@ -105,6 +105,9 @@ def test_a_real_gain_has_an_interval_above_nothing_and_luck_has_not() -> None:
     # Confirmed in pairs that begin with either.
     again = [trial.point == SLOW for trial in found.trials if trial.confirms]
     assert again == [False, True, True, False] * 2
+    effects = estimate_effects(Space(GRID), found.trials, found.choice)
+    assert {name for name in SLOW if SLOW[name] != found.choice.point[name]} >= effects.keys()
+    assert min(back.high for back in effects.values()) < 1
 
     noise = np.random.default_rng(3)
     luck = searched(
@@ -162,7 +165,7 @@ def test_a_run_whose_choice_was_confirmed_takes_no_more_pairs(tmp_path: Path) ->
 def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = set()
 
-    def asking(*told: Any) -> Proposal:
+    def asking(*told: Any) -> int | str:
         asked.add(told[-1])
         return propose(*told)
 
@@ -227,8 +230,6 @@ def test_minutes_and_dollars_are_a_budget_of_which_a_part_is_kept_back_for_the_e
     assert Budget(minutes=5).reserve_trials(4, [trial(30.0)]).minutes == 3.0
     assert Budget(trials=10).reserve_trials(4, []).trials == 6
     assert Budget(usd=5.0).reserve_trials(4, [trial(usd=0.5)]).usd == 3.0
-
-    assert Budget(minutes=0.1).estimate_seconds_left([trial(30.0)]) == 0.0
 
     spent = [trial(usd=0.5)]
     ends = [Budget(usd=usd).explain_end(spent) for usd in (0.9, 1.1)]

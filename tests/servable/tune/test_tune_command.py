@@ -112,7 +112,10 @@ def test_what_cannot_be_tuned_is_said_at_once(
     said = CliRunner().invoke(tune, ["prod"], standalone_mode=False)
     assert (said.return_value, "--body" in said.output) == (2, True)
     said = returned("--minutes", "1", "--p99-ms", "71")
-    assert (said.return_value, said.stderr.startswith("servable tune: 1 minutes hold")) == (2, True)
+    assert (
+        said.return_value,
+        said.stderr.startswith("servable tune: 1 minutes are too short"),
+    ) == (2, True)
     assert "give --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
 
     monkeypatch.setattr("infra.parameters.environment.Prices.find_instance_price", lambda *_: None)
@@ -134,18 +137,11 @@ def test_where_aws_does_not_answer_it_says_so(
     assert (said.return_value, "could not be reached" in said.stderr) == (2, True)
 
 
-def test_a_run_that_fails_leaves_a_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FormulaTrials, "fails_at", 3)
-    said = returned("--p99-ms", "72").stderr
-    report = Path(said.splitlines()[-1].removeprefix("report of what was measured: "))
-    assert len(Content.read(report.with_name(RUN)).trials) == 2
-
+def test_a_run_that_fails_says_why(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FormulaTrials, "fails", LoadError)
     said = returned()
-    last = said.stderr.splitlines()[-2:]
-    wanted = ["servable tune: as the test wants", "report of what was measured: "]
-    began = [line[: len(start)] for line, start in zip(last, wanted, strict=True)]
-    assert (said.return_value, began) == (2, wanted)
+    last = said.stderr.splitlines()[-1]
+    assert (said.return_value, last) == (2, "servable tune: as the test wants")
     monkeypatch.setattr(FormulaTrials, "fails", KeyboardInterrupt)
     assert returned().return_value == 130
 
@@ -163,11 +159,11 @@ def test_settings_that_do_not_start_are_named(
     whole = FormulaTrials.measure_full_curve
     monkeypatch.setattr(FormulaTrials, "measure_full_curve", stopped)
     said = returned("--trials", "12", "--p99-ms", "78").stderr
-    assert "the choice did not start again: no ping; the same command goes on" in said
+    assert "the choice did not start again: no ping; type the same command again" in said
 
     monkeypatch.setattr(FormulaTrials, "_choose_objective", not_served)
     said = ran("--setting", "inter_op_threads").stderr
-    assert "today's settings do not start: no ping" in said
+    assert "today's settings don't start: no ping" in said
 
 
 def test_on_a_busy_computer_it_stops(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +176,7 @@ def test_on_a_busy_computer_it_stops(project: Path, monkeypatch: pytest.MonkeyPa
     said = returned("--p99-ms", "79")
     assert said.return_value == 2
     assert (
-        f"servable tune: today's settings: {late.rejection}; the same command goes on when it is quiet"
+        f"servable tune: today's settings: {late.rejection}; type the same command again on a quiet computer"
         in said.stderr
     )
 
@@ -241,8 +237,7 @@ def test_the_better_settings_are_shown_and_the_file_stays(shown: "Shown") -> Non
     assert "not tried: gunicorn_worker_class, gunicorn_threads" in shown.result.stderr
     assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
     assert "+++ environments/prod.toml" in shown.result.stdout
-    lines = [line for line in shown.result.stderr.splitlines() if "/12 " in line]
-    assert (bool(lines), all("min of trials left" in line for line in lines)) == (True, True)
+    assert " 1/12 " in shown.result.stderr
 
 
 def test_too_few_dollars_are_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

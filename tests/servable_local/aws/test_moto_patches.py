@@ -160,6 +160,23 @@ def test_a_condition_on_tls_holds(condition: dict[str, Any], result: PermissionR
     assert permission(denied(condition)) == result
 
 
+@pytest.mark.parametrize(
+    ("operations", "state"),
+    [
+        (["disable_key"], "Disabled"),
+        (["disable_key", "enable_key"], "Enabled"),
+        (["schedule_key_deletion"], "PendingDeletion"),
+        (["schedule_key_deletion", "cancel_key_deletion"], "Disabled"),
+    ],
+)
+def test_a_key_is_named_by_its_arn(account: Account, operations: list[str], state: str) -> None:
+    kms = account.client("kms")
+    arn = kms.create_key()["KeyMetadata"]["Arn"]
+    for operation in operations:
+        getattr(kms, operation)(KeyId=arn)
+    assert kms.describe_key(KeyId=arn)["KeyMetadata"]["KeyState"] == state
+
+
 def test_a_bucket_is_encrypted_unless_told_otherwise(account: Account) -> None:
     """Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/default-encryption-faq.html."""
     client, bucket = account.client("s3"), {"Bucket": f"encrypted-{account.number}"}

@@ -79,7 +79,7 @@ class Taken:
 
     def files(self) -> list[Any]:
         """Return template.json and resources.json of the page, with this account's numbers and names."""
-        model = self.adopted.picture.config["ProductionVariants"][0]["ModelName"]
+        model = self.adopted.snapshot.config["ProductionVariants"][0]["ModelName"]
         ours = {"123456789012": self.account.number, ":model/ranker-1": f":model/{model}",
                 "endpoint-config/ranker-1": "endpoint-config/config"}  # fmt: skip
         files = page_blocks("json", "Import it")

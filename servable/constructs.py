@@ -28,7 +28,9 @@ from infra.constructs.endpoint.endpoint_config import EndpointConfig
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.inference_component import InferenceComponent
 from infra.constructs.endpoint.variant import EndpointVariant
-from infra.constructs.model.model import ArchiveSettings, Model, ModelNetwork
+from infra.constructs.model.archive import ArchiveSettings
+from infra.constructs.model.model import Model
+from infra.constructs.model.network import ModelNetwork
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm, EndpointAlarms
 from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from infra.constructs.monitoring.notifications import AlarmTopic, EndpointEvents, NotificationKey

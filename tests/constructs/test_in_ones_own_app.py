@@ -216,7 +216,7 @@ def test_an_imported_endpoint_grants_its_invocation_and_needs_its_variants_for_a
     stack = cdk.Stack(cdk.App(), "caller", env=HERE)
     other = Endpoint.from_endpoint_name(stack, "Other", "other")
     topic = sns.Topic(stack, "Topic")
-    with pytest.raises(ValueError, match="variants of endpoint other are unknown; give"):
+    with pytest.raises(ValueError, match="variants of endpoint other are unknown; import it with "):
         other.add_alarms(notify=topic)
 
     known = Endpoint.from_endpoint_attributes(

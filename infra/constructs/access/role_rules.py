@@ -32,8 +32,5 @@ class RoleRules:
 
     @property
     def suffix(self) -> str:
-        """Return the suffix of role construct IDs, which depends on the IAM path.
-
-        A role with a different path must be a new resource.
-        """
+        """Return the suffix of roles' IDs: a role with a different path must be a new resource."""
         return hashlib.sha256(self.path.encode()).hexdigest()[:8] if self.path else ""

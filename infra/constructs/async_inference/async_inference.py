@@ -26,18 +26,15 @@ class AsyncInference(Construct):
     ) -> None:
         """Create the topics and the configuration. `key` encrypts the topics."""
         super().__init__(scope, construct_id)
-        self.asynchronous = asynchronous
-        self.locations = locations
-        self.key_arn = key.key_arn
+        self.asynchronous, self.locations, self.key_arn = asynchronous, locations, key.key_arn
         self.success_arn = self._create_topic("Success", asynchronous.notify_success, key)
         self.error_arn = self._create_topic("Error", asynchronous.notify_error, key)
         most = asynchronous.max_concurrent_invocations_per_instance
+        client = Config.AsyncInferenceClientConfigProperty(
+            max_concurrent_invocations_per_instance=most
+        )
         self.config = Config.AsyncInferenceConfigProperty(
-            client_config=Config.AsyncInferenceClientConfigProperty(
-                max_concurrent_invocations_per_instance=most
-            )
-            if most
-            else None,
+            client_config=client if most else None,
             output_config=Config.AsyncInferenceOutputConfigProperty(
                 s3_output_path=locations.answers.url,
                 s3_failure_path=locations.failures.url,

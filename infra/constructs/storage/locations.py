@@ -42,18 +42,14 @@ class DataCapture:
     @property
     def config(self) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty:
         """Return the data capture property of the endpoint configuration."""
-        capture = self.capture
-        kept = {"Input": capture.requests, "Output": capture.answers}
+        kept = {"Input": self.capture.requests, "Output": self.capture.answers}
+        modes = [mode for mode, enabled in kept.items() if enabled]
         return Config.DataCaptureConfigProperty(
             enable_capture=True,
-            initial_sampling_percentage=capture.sample_percent,
+            initial_sampling_percentage=self.capture.sample_percent,
             destination_s3_uri=self.destination.url,
             kms_key_id=self.destination.key_arn,
-            capture_options=[
-                Config.CaptureOptionProperty(capture_mode=mode)
-                for mode, enabled in kept.items()
-                if enabled
-            ],
+            capture_options=[Config.CaptureOptionProperty(capture_mode=mode) for mode in modes],
             # These types are kept as text; SageMaker stores all others in base64.
             capture_content_type_header=Config.CaptureContentTypeHeaderProperty(
                 csv_content_types=["text/csv"],

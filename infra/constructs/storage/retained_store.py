@@ -14,6 +14,10 @@ from infra.parameters.endpoint import Asynchronous, Capture
 # Access logs are kept longer than samples, to answer who read a deleted one; they are small.
 ACCESS_LOG_DAYS = 365
 UNFINISHED_DAYS = 7
+ACCESS_LOG = {
+    "S3DefaultEncryptionKMS": "S3 delivers access logs only to buckets that it encrypts with its own keys",
+    "S3BucketLoggingEnabled": "it is the log; logging itself would never end",
+}
 
 
 class RetainedStore(Construct):
@@ -34,23 +38,30 @@ class RetainedStore(Construct):
     ) -> None:
         """Create the bucket, its access log bucket, and the key if none is given.
 
-        `holds`: one word, the bucket's ID and the prefix of its exports. `contents` describes the
+        `holds`: one word, the bucket's ID and the end of its exports' names. `contents` describes the
         objects in the key's description. `kms_key`: the ARN of a key that isn't given as `key`.
         """
         super().__init__(scope, construct_id)
-        # Without the flag, which an app may lack, S3's log delivery gets an ACL, which this bucket refuses.
+        # Without the flag, which an app may lack, S3's log delivery gets an ACL, which this bucket rejects.
         self.node.set_context("@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy", True)
         if key is None and kms_key is not None:
             key = kms.Key.from_key_arn(self, "Given", kms_key)
         own_key = key is None
-        key = key or self._create_key(contents)
+        if key is None:
+            key = kms.Key(
+                self,
+                "Key",
+                description=f"Encrypts {contents}",
+                enable_key_rotation=True,
+                removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+            )
         accesses = self._create_bucket(
             "Accesses",
             # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
             encryption=s3.BucketEncryption.S3_MANAGED,
             keep_days=ACCESS_LOG_DAYS,
         )
-        # A creation that is rolled back deletes key and bucket; with an access in it this one could not be.
+        # A rollback of the creation deletes key and bucket, but can't delete a bucket with objects.
         accesses.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         kept = self._create_bucket(
             holds.capitalize(),
@@ -61,17 +72,9 @@ class RetainedStore(Construct):
             server_access_logs_bucket=accesses,
             server_access_logs_prefix=f"{holds}/",
         )
-        accept_for(AUDITORS, kept, {"S3BucketReplicationEnabled": why_one_region})
-        accept_for(
-            AUDITORS,
-            accesses,
-            {
-                "S3BucketReplicationEnabled": why_one_region,
-                "S3DefaultEncryptionKMS": "S3 delivers access logs only to buckets that it encrypts "
-                "with its own keys",
-                "S3BucketLoggingEnabled": "it is the log; logging itself would never end",
-            },
-        )
+        one_region = {"S3BucketReplicationEnabled": why_one_region}
+        accept_for(AUDITORS, kept, one_region)
+        accept_for(AUDITORS, accesses, one_region | ACCESS_LOG)
         stack = cdk.Stack.of(self)
         self._name, self.key_arn = kept.bucket_name, key.key_arn
         name = f"{stack.stack_name}-{holds}"
@@ -80,26 +83,12 @@ class RetainedStore(Construct):
         if fixed_exports and own_key:
             self.key_arn = str(stack.export_value(self.key_arn, name=f"{name}-key"))
 
-    def _create_key(self, contents: str) -> kms.Key:
-        return kms.Key(
-            self,
-            "Key",
-            description=f"Encrypts {contents}",
-            enable_key_rotation=True,
-            removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
-        )
-
     def build_destination(self, prefix: str) -> Destination:
+        objects_arn = cdk.Stack.of(self).format_arn(
+            service="s3", region="", account="", resource=self._name, resource_name=f"{prefix}/*"
+        )
         return Destination(
-            url=f"s3://{self._name}/{prefix}",
-            objects_arn=cdk.Stack.of(self).format_arn(
-                service="s3",
-                region="",
-                account="",
-                resource=self._name,
-                resource_name=f"{prefix}/*",
-            ),
-            key_arn=self.key_arn,
+            url=f"s3://{self._name}/{prefix}", objects_arn=objects_arn, key_arn=self.key_arn
         )
 
     def _create_bucket(self, construct_id: str, *, keep_days: int, **more: Any) -> s3.Bucket:

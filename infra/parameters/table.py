@@ -1,5 +1,6 @@
 """The base class of the tables of an environment file, and the types that several tables use."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +8,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
@@ -14,7 +16,21 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 
-class Table(BaseModel):
+class CalledTable(type(BaseModel)):  # type: ignore[misc]
+    """The class of tables: an error of a call is one sentence if constructs are imported."""
+
+    format_error: Callable[[ValidationError, type], str] | None = None
+
+    def __call__(cls, *arguments: Any, **values: Any) -> Any:
+        try:
+            return super().__call__(*arguments, **values)
+        except ValidationError as wrong:
+            if CalledTable.format_error is None:
+                raise
+            raise ValueError(CalledTable.format_error(wrong, cls)) from None
+
+
+class Table(BaseModel, metaclass=CalledTable):
     """A frozen model that rejects unknown keys and converts no types: "12" isn't 12."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)

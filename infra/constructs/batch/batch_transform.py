@@ -15,7 +15,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as states
 from constructs import Construct
 
-from infra.arguments import read_arguments
+from infra.arguments import check_kind, read_arguments
 from infra.catalog.limits import find_maximum
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept, accept_for, accept_wildcards
@@ -118,6 +118,8 @@ class BatchTransform(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name, stack = name, cdk.Stack.of(self)
+        check_kind(self.node.path, "model", model=model)
+        check_kind(self.node.path, "topic", inform=inform)
         self.job = self._resolve_job(model, settings, volume_key)
         needs = ModelDependencies(
             log_group_arn=build_group_arn(self, TRANSFORM_LOG_GROUP),

@@ -8,7 +8,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from infra.arguments import read_arguments
+from infra.arguments import check_kind, read_arguments
 from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.endpoint_base import BELOW, EndpointBase
 from infra.constructs.endpoint.endpoint_checks import (
@@ -157,6 +157,7 @@ class Endpoint(EndpointBase):
         where = f"{self.node.path}: add_variant"
         self.require_open("add_variant")
         check_variant_name(where, name, self._variants)
+        check_kind(where, "model", model=model)
         given: dict[str, Any] = {
             "model": model.name if model else None,
             "instance_type": instance_type,

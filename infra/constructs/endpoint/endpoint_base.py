@@ -13,7 +13,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct, IConstruct
 
-from infra.arguments import read_arguments
+from infra.arguments import check_kind, read_arguments
 from infra.constructs.endpoint.endpoint_config import EndpointConfig
 from infra.constructs.endpoint.inference_component import InferenceComponent
 from infra.constructs.endpoint.variant import EndpointVariant
@@ -159,12 +159,7 @@ class EndpointBase(cdk.Resource):
         """
         given = {"p99_latency_ms": p99_latency_ms, "window_minutes": window_minutes}
         where = f"{self.node.path}: add_alarms"
-        for name, topic in (("notify", notify), ("page", page)):
-            if topic is not None and not hasattr(topic, "topic_arn"):
-                raise ValueError(
-                    f"{where}: {name}: {topic!r} isn't a topic; pass an sns.Topic, for example "
-                    'sns.Topic.from_topic_arn(self, "OnCall", arn)'
-                )
+        check_kind(where, "topic", notify=notify, page=page)
         self._thresholds = alarms = read_arguments(where, Alarms, given, settings)
 
         def create(place: Construct) -> None:

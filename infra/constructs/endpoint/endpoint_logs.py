@@ -9,7 +9,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.arguments import check_kind, read_arguments
 from infra.catalog.metrics import OWN, load_log_filters
+from infra.parameters.endpoint import EndpointTable
 from infra.policy.permissions import KEY_PERMISSIONS
 
 # NGINX's combined access log: … "POST /invocations HTTP/1.1" 200 512 "-" "…"
@@ -107,6 +109,9 @@ class EndpointLogs(Construct):
         component: Inference component whose containers write the lines. Default: none.
         """
         super().__init__(scope, construct_id)
+        check_kind(self.node.path, "key", key=key)
+        days = {"name": "endpoint", "log_retention_days": retention_days}
+        read_arguments(self.node.path, EndpointTable, days)
         # A component's group, as seen: https://github.com/huggingface/skills/pull/215 (2026-07)
         written = f"InferenceComponents/{component}" if component else f"Endpoints/{endpoint_name}"
         self.endpoint_name, self._name = endpoint_name, f"/aws/sagemaker/{written}"

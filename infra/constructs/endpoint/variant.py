@@ -8,7 +8,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from infra.arguments import read_arguments
+from infra.arguments import check_kind, read_arguments
 from infra.catalog.prices import Price
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.inference_component import (
@@ -97,6 +97,7 @@ class EndpointVariant(ScaledPart):
         where = f"{self.node.path}: add_component"
         if self.model is not None:
             raise ValueError(f"{where}: the variant has a model; leave out add_variant's model")
+        check_kind(where, "model", model=model)
         given = {
             "model": model.name,
             "min_copies": min_copies,

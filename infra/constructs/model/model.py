@@ -13,7 +13,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from infra.arguments import read_arguments
+from infra.arguments import check_kind, read_arguments
 from infra.catalog import images
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.model.archive import UNKNOWN, Archive, ArchiveSettings, create_model_archive
@@ -211,6 +211,9 @@ class Model(Construct):
 
         Other arguments are those of `from_saved_model`.
         """
+        where = f"{scope.node.path}/{construct_id}"
+        if not isinstance(bucket, str) or bucket.startswith("arn:"):
+            check_kind(where, "bucket", bucket=bucket)
         name = bucket if isinstance(bucket, str) else bucket.bucket_name
         artifact = {
             "uri": f"s3://{name}/{key}",
@@ -218,7 +221,7 @@ class Model(Construct):
             "size_gib": size_gib,
             "kms_key": kms_key.key_arn if kms_key else None,
         }
-        models = _read_artifact(f"{scope.node.path}/{construct_id}", artifact, tensorflow)
+        models = _read_artifact(where, artifact, tensorflow)
         return Model(
             scope, construct_id, name=MODEL_NAME, models=models, environment=environment,
             container=container, network=network, role=role, role_rules=role_rules,
@@ -281,7 +284,7 @@ class Model(Construct):
 
     def find_unset_settings(self, settings: Table | None) -> dict[str, Any]:
         """Return the model's variables and container settings, None for those that `settings` has."""
-        own = settings.model_fields_set if settings is not None else set()
+        own = getattr(settings, "model_fields_set", ())
         given = {"container": self.container, "environment": self.environment or None}
         return {key: None if key in own else value for key, value in given.items()}
 

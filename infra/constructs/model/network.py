@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import jsii
 from constructs import Construct
 
+from infra.arguments import check_kind
 from infra.parameters.endpoint import Network
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ def resolve_network(
         if given.security_groups or given.subnets is not None:
             raise ValueError(f"{where}: subnets and security_groups need a vpc; pass vpc, or ids")
         return ids or Network(), ()
+    check_kind(where, "VPC", vpc=vpc)
+    for group in given.security_groups:
+        check_kind(where, "security group", security_groups=group)
     from aws_cdk import aws_ec2 as ec2
 
     scope = model.node.scope

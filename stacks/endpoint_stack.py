@@ -175,7 +175,7 @@ class EndpointStack(cdk.Stack):
             models=environment.models,
             network=ModelNetwork(ids=environment.network, isolated=security.network_isolation),
             role=table.execution_role or environment.endpoint.execution_role,
-            role_rules=RoleRules.of(security),
+            role_rules=RoleRules.from_security(security),
             archive_keys=environment.endpoint.archive_kms_keys,
             root=self._root,
             roles_by_type=True,
@@ -250,7 +250,7 @@ class EndpointStack(cdk.Stack):
                 else None,
                 keep=table.log_removal == "retain",
             ),
-            role_rules=RoleRules.of(environment.security),
+            role_rules=RoleRules.from_security(environment.security),
         )
         for name, value in (
             ("Model", batch.model_name),
@@ -279,5 +279,5 @@ class EndpointStack(cdk.Stack):
             keep_log=environment.endpoint.log_removal == "retain",
             inform=self.topic,
             runbook=environment.alarms.runbook,
-            roles=RoleRules.of(environment.security),
+            roles=RoleRules.from_security(environment.security),
         )

@@ -61,7 +61,7 @@ class PipelineStack(cdk.Stack):
             self,
             provider_arn=provider_arn,
             repository=repository,
-            roles=RoleRules.of(environment.security),
+            roles=RoleRules.from_security(environment.security),
             region=environment.region,
         )
         deploys = role_for(
@@ -102,7 +102,7 @@ class PipelineStack(cdk.Stack):
                 environment=name,
                 groups=groups,
                 token_secret=token_secret,
-                roles=RoleRules.of(environment.security),
+                roles=RoleRules.from_security(environment.security),
             )
 
 

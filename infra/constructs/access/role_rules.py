@@ -18,7 +18,7 @@ class RoleRules:
     boundary_arn: str | None = None
 
     @classmethod
-    def of(cls, security: Security) -> "RoleRules":
+    def from_security(cls, security: Security) -> "RoleRules":
         return cls(path=security.iam_path, boundary_arn=security.permissions_boundary)
 
     def properties(self, scope: Construct) -> dict[str, Any]:

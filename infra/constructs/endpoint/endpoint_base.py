@@ -19,7 +19,7 @@ from infra.constructs.endpoint.inference_component import InferenceComponent
 from infra.constructs.endpoint.variant import EndpointVariant
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard, Row
-from infra.constructs.monitoring.watched_endpoint import Tables, WatchedEndpoint
+from infra.constructs.monitoring.watched_endpoint import Tables, Watchable, WatchedEndpoint
 from infra.constructs.storage.locations import AsyncInferenceLocations
 from infra.parameters.monitoring import Alarms
 from infra.policy.hosting import EndpointKind
@@ -41,7 +41,7 @@ class MetricProps(TypedDict, total=False):
     """Label of the metric in graphs. Default: its name."""
 
 
-class OperatedEndpoint(IConstruct, Protocol):
+class OperatedEndpoint(IConstruct, Watchable, Protocol):
     """An `Endpoint` as its scaling, rollout, and checks use it."""
 
     name: str
@@ -51,9 +51,6 @@ class OperatedEndpoint(IConstruct, Protocol):
 
     @property
     def kind(self) -> EndpointKind: ...
-
-    @property
-    def watched(self) -> WatchedEndpoint: ...
 
     @property
     def variants(self) -> Sequence[EndpointVariant]: ...

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from infra.parameters.keys import convert_error
 from infra.parameters.sources import Source
-from infra.parameters.table import CalledTable, Table
+from infra.parameters.table import Table
 
 T = TypeVar("T", bound=Table)
 # A key of an environment file that an argument has a different name for.
@@ -136,7 +136,7 @@ def _format_call(wrong: ValidationError, kind: type) -> str:
 
 
 # An app calls tables itself, for example Alarms(p99_latency_ms=80).
-CalledTable.format_error = staticmethod(_format_call)
+Table.format_error = _format_call
 
 
 def _format_error(error: ErrorDetails, prefix: tuple[str, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     BaseModel,
@@ -16,24 +16,23 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 
-class CalledTable(type(BaseModel)):  # type: ignore[misc]
-    """The class of tables: an error of a call is one sentence if constructs are imported."""
-
-    format_error: Callable[[ValidationError, type], str] | None = None
-
-    def __call__(cls, *arguments: Any, **values: Any) -> Any:
-        try:
-            return super().__call__(*arguments, **values)
-        except ValidationError as wrong:
-            if CalledTable.format_error is None:
-                raise
-            raise ValueError(CalledTable.format_error(wrong, cls)) from None
-
-
-class Table(BaseModel, metaclass=CalledTable):
+class Table(BaseModel):
     """A frozen model that rejects unknown keys and converts no types: "12" isn't 12."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    format_error: ClassVar[Callable[[ValidationError, type], str] | None] = None
+    """Describes the errors of a call in an app; `infra.arguments` sets it."""
+
+    def __init__(self, /, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as wrong:
+            if Table.format_error is None:
+                raise
+            raise ValueError(Table.format_error(wrong, type(self))) from None
+
+    # pydantic then doesn't call it for the tables of a file.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
 
 def _accept_token(value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:

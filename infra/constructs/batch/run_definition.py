@@ -7,8 +7,7 @@ import aws_cdk as cdk
 from infra.constructs.monitoring.first_steps import FIRST_STEPS
 from infra.parameters.batch.job import BatchJob
 
-SYNC = "arn:{partition}:states:::sagemaker:createTransformJob.sync"
-PUBLISH = "arn:{partition}:states:::sns:publish"
+SERVICES = f"arn:{cdk.Aws.PARTITION}:states:::"
 # A job that completed ends the branch that waits to report it as late with this error. A Parallel state ends
 # when a branch fails, with that branch's error, and stops the others:
 # https://docs.aws.amazon.com/step-functions/latest/dg/state-parallel.html (2026-11-28)
@@ -95,7 +94,7 @@ def _build_transform_states(job: BatchJob, job_prefix: str, model_name: str) -> 
     return {
         "Transform": {
             "Type": "Task",
-            "Resource": SYNC.format(partition=cdk.Aws.PARTITION),
+            "Resource": f"{SERVICES}sagemaker:createTransformJob.sync",
             "Parameters": request,
             "TimeoutSeconds": job.batch.max_minutes * SECONDS_PER_MINUTE,
             "Retry": [RETRY],
@@ -114,7 +113,7 @@ def _build_publish_task(
     """
     return {
         "Type": "Task",
-        "Resource": PUBLISH.format(partition=cdk.Aws.PARTITION),
+        "Resource": f"{SERVICES}sns:publish",
         "Parameters": {"TopicArn": topic_arn, "Subject": subject, "Message.$": message},
         "Catch": [{**CAUGHT, "Next": after}],
         "Next": after,

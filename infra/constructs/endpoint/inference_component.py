@@ -101,16 +101,9 @@ class InferenceComponent(ScaledPart):
         """Its name in SageMaker, which every request names."""
 
     @property
-    def capacity(self) -> tuple[int, int]:
-        """Return the minimum and maximum number of copies."""
-        own = self.table
-        least = 0 if own.sleep_after_minutes else own.min_copies
-        return least, max(1, own.min_copies if own.max_copies is None else own.max_copies)
-
-    @property
     def watched(self) -> WatchedVariant:
         """Return the copies as alarms and dashboards use them."""
-        least, most = self.capacity
+        least, most = self.table.capacity
         return WatchedVariant(
             name=self.key,
             component=self.name,
@@ -148,6 +141,6 @@ class InferenceComponent(ScaledPart):
             # SageMaker rejects creation without a copy: https://github.com/stdapi-ai/stdapi.ai/issues/43
             # (2026-08-27)
             runtime_config=CfnComponent.InferenceComponentRuntimeConfigProperty(
-                copy_count=max(1, self.capacity[0])
+                copy_count=max(1, self.table.capacity[0])
             ),
         )

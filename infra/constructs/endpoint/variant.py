@@ -339,12 +339,10 @@ def _substitute_model(described: Environment, host: str, name: str, model: Model
 
     Two models of an endpoint may have the same name in their containers, such as two versions.
     """
-    variant = described.variants[host]
+    variant, update = described.variants[host], dict[str, Any](model=model.name)
     if variant.components:
-        component = variant.components[name].model_copy(update={"model": model.name})
-        update: dict[str, Any] = {"components": {**variant.components, name: component}}
-    else:
-        update = {"model": model.name}
+        component = variant.components[name].model_copy(update=update)
+        update = {"components": {**variant.components, name: component}}
     variants = {**described.variants, host: variant.model_copy(update=update)}
     models = {**described.models, **model.tables}
     return described.model_copy(update={"variants": variants, "models": models})

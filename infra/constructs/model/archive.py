@@ -64,7 +64,7 @@ def create_model_archive(
     stack: cdk.Stack, environment: Environment, name: str, root: Path
 ) -> Archive:
     """Create the archive of a model. `root` is the project. Raises `PackagingError`."""
-    model = environment.models[name]
+    model, made, archives = environment.models[name], root / MADE, root / ARCHIVES
     if model.artifact is not None:
         return _describe_pinned_archive(stack, model.artifact)
     if model.multi_model is not None:
@@ -72,38 +72,25 @@ def create_model_archive(
             member: build_archive_inputs(environment, member, root, at_root=True)
             for member in sorted(model.multi_model)
         }
-        archive = _create_archive_group(stack, inputs, root / MADE, archives=root / ARCHIVES)
+        archive = _create_archive_group(stack, inputs, made, archives=archives)
     elif model.compression == "none":
         inputs = build_archive_inputs(environment, name, root)
-        archive = _create_unpacked_files(stack, inputs, root / MADE)
+        archive = _create_unpacked_files(stack, inputs, made)
     else:
         inputs = build_archive_inputs(environment, name, root)
-        archive = _create_packed_archive(stack, inputs, root / MADE, archives=root / ARCHIVES)
+        # The key changes whenever the content changes. The synthesizer is called directly because
+        # aws_s3_assets.Asset would name the object <hash>.gz, and SageMaker documents .tar.gz.
+        fingerprint = compute_key(inputs, cache=made)
+        packing = build_command(inputs, expected_key=fingerprint, archives=archives)
+        said = f"model.tar.gz of {inputs.name}"
+        asset = add_file_asset(stack, f"{fingerprint}.tar.gz", packing, said)
+        archive = Archive(
+            fingerprint=fingerprint,
+            url=asset.s3_object_url,
+            objects=_build_s3_arn(stack, asset.bucket_name, asset.object_key),
+            data={"model_data_url": asset.s3_object_url},
+        )
     return replace(archive, key_arns=environment.endpoint.archive_kms_keys)
-
-
-def _create_packed_archive(
-    stack: cdk.Stack, inputs: ArchiveInputs, made: Path, *, archives: Path
-) -> Archive:
-    """Create a model.tar.gz whose key changes whenever its content changes.
-
-    `made` is the project's folder for generated files, and `archives` its folder for archives.
-    """
-    fingerprint = compute_key(inputs, cache=made)
-    # The synthesizer is called directly because aws_s3_assets.Asset would
-    # name the object <hash>.gz, and SageMaker documents .tar.gz.
-    asset = add_file_asset(
-        stack,
-        f"{fingerprint}.tar.gz",
-        build_command(inputs, expected_key=fingerprint, archives=archives),
-        f"model.tar.gz of {inputs.name}",
-    )
-    return Archive(
-        fingerprint=fingerprint,
-        url=asset.s3_object_url,
-        objects=_build_s3_arn(stack, asset.bucket_name, asset.object_key),
-        data={"model_data_url": asset.s3_object_url},
-    )
 
 
 def _create_archive_group(

@@ -57,11 +57,9 @@ MINUTES_WAITING = 2
 
 
 class EndpointScaling(Construct):
-    """The scalable target and policies of [variants.NAME.scaling] for a variant or its copies.
+    """The scalable target and policies of a variant's instances or provisioned concurrency, or of copies.
 
-    It scales the number of instances, of copies, or a serverless variant's provisioned
-    concurrency. Copies with sleep_after_minutes scale to zero, and restart when a request finds
-    none.
+    Copies with sleep_after_minutes scale to zero, and restart when a request finds none.
     """
 
     def __init__(
@@ -79,7 +77,7 @@ class EndpointScaling(Construct):
         self._endpoint, self._variant = endpoint, variant
         scaled, copies = endpoint.find_variant(variant), endpoint.components.get(variant)
         waits = choose_cooldowns(scaling, scaled.start_seconds)
-        least, most = scaled.table.capacity if copies is None else copies.capacity
+        least, most = (copies or scaled).table.capacity
         self.target = self._create_target(copies, least, most)
         """CDK's scalable target, for further policies and schedules."""
         for number, action in enumerate(scaling.schedule):
@@ -109,9 +107,8 @@ class EndpointScaling(Construct):
         resource = f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{self._variant}"
         if copies is not None:
             resource = f"inference-component/{copies.name}"
-        role = (
-            f"arn:{stack.partition}:iam::{cdk.Aws.ACCOUNT_ID}:role/aws-service-role/{LINKED_ROLE}"
-        )
+        account = f"arn:{stack.partition}:iam::{cdk.Aws.ACCOUNT_ID}"
+        role = f"{account}:role/aws-service-role/{LINKED_ROLE}"
         return autoscaling.ScalableTarget(
             self,
             "Target",

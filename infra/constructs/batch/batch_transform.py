@@ -19,7 +19,7 @@ from infra.arguments import check_kind, read_arguments
 from infra.catalog.limits import find_maximum
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept, accept_for, accept_wildcards
-from infra.constructs.batch.run_definition import SECONDS_PER_MINUTE, build_definition
+from infra.constructs.batch.run_definition import build_definition
 from infra.constructs.endpoint.endpoint_logs import build_group_arn, create_log_group
 from infra.constructs.model.execution_role import (
     ALIAS,
@@ -38,6 +38,7 @@ from infra.constructs.monitoring.watched_endpoint import build_expression, creat
 from infra.parameters.batch.job import BatchJob, find_batch_job
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.monitoring import Unit
+from infra.policy.update import SECONDS_PER_MINUTE
 
 # Step Functions creates this rule itself, to learn of the end of a job.
 # https://docs.aws.amazon.com/step-functions/latest/dg/sagemaker-iam.html (2026-11-28)

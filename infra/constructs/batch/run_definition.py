@@ -6,6 +6,7 @@ import aws_cdk as cdk
 
 from infra.constructs.monitoring.first_steps import FIRST_STEPS
 from infra.parameters.batch.job import BatchJob
+from infra.policy.update import SECONDS_PER_MINUTE
 
 SERVICES = f"arn:{cdk.Aws.PARTITION}:states:::"
 # A job that completed ends the branch that waits to report it as late with this error. A Parallel state ends
@@ -25,7 +26,6 @@ RETRY = {
     "MaxAttempts": 4,
     "BackoffRate": 2,
 }
-SECONDS_PER_MINUTE = 60
 
 
 def build_definition(

@@ -120,10 +120,7 @@ class EndpointBase(cdk.Resource):
 
     @property
     def alarms(self) -> EndpointAlarms:
-        """Return the alarms of `add_alarms`; reading them creates the endpoint's constructs.
-
-        Raises ValueError if `add_alarms` hasn't been called.
-        """
+        """Return the alarms of `add_alarms`, or raise ValueError; creates the endpoint's constructs."""
         self.create()
         if self._alarms is None:
             raise ValueError(f"{self.node.path}: alarms: there are none; call add_alarms first")
@@ -262,11 +259,10 @@ class EndpointBase(cdk.Resource):
     def metric(
         self, metric_name: str, *, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Return a metric that SageMaker publishes about the endpoint.
+        """Return a metric that SageMaker publishes, for example ApproximateBacklogSize.
 
-        `metric_name` is, for example, ApproximateBacklogSize. If `variant` is None, it is the
-        metric of the whole endpoint. By default, it is the mean, as often as it is published.
-        Raises `UnpublishedMetricError`.
+        If `variant` is None, it is the metric of the whole endpoint. By default, it is the mean, as
+        often as it is published. Raises `UnpublishedMetricError`.
         """
         statistic = props.get("statistic", "Average")
         measured = self.watched.build_metric(metric_name, variant, statistic)

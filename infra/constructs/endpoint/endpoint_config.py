@@ -80,8 +80,8 @@ class EndpointConfig(Construct):
     def fill(self, variants: Sequence[EndpointVariant]) -> None:
         """Set the variants, and the models' role and network if the variants name no model."""
         resource = self.resource
-        main = [each for each in variants if not each.shadow]
-        shadows = [each for each in variants if each.shadow]
+        main = [each for each in variants if not each.table.shadow]
+        shadows = [each for each in variants if each.table.shadow]
         resource.production_variants = [each.build_production_variant() for each in main]
         if shadows:
             built = [each.build_production_variant() for each in shadows]

@@ -150,11 +150,6 @@ class EndpointVariant(ScaledPart):
         return {name: each.model for name, each in self.components.items()}
 
     @property
-    def shadow(self) -> bool:
-        """Return whether it gets copies of requests and its responses are discarded."""
-        return self.table.shadow
-
-    @property
     def is_scaled(self) -> bool:
         """Return whether scaling, or scaling on hold, sets the number of instances."""
         instances = self.table.serverless is None

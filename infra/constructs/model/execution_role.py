@@ -163,27 +163,23 @@ class ExecutionRole(Construct):
     ) -> None:
         """Use `role`, which gets the permissions unless it is immutable, or create one."""
         super().__init__(scope, construct_id)
-        self.role = role or self._create_role(rules)
-        self._policies: dict[str, iam.Policy] = {}
-        self._granted: set[tuple[str, ...]] = set()
-        self._reasons: dict[str, list[str]] = {}
-        """Every resource with a wildcard, with all reasons for it."""
-
-    def _create_role(self, rules: RoleRules) -> iam.Role:
-        stack = cdk.Stack.of(self)
         # SageMaker assumes the role only for this account and Region. AWS's guide advises against the full
         # ARN of a model or endpoint, and against aws:SourceAccount, since the ARN has the account:
         # https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html
         # (SageMaker Inference, 2026-11-22)
-        source = {"aws:SourceArn": stack.format_arn(service="sagemaker", resource="*")}
-        return iam.Role(
+        source = cdk.Stack.of(self).format_arn(service="sagemaker", resource="*")
+        self.role = role or iam.Role(
             self,
             f"Resource{rules.suffix}",
             **rules.properties(self),
             assumed_by=iam.ServicePrincipal(
-                "sagemaker.amazonaws.com", conditions={"ArnLike": source}
+                "sagemaker.amazonaws.com", conditions={"ArnLike": {"aws:SourceArn": source}}
             ),
         )
+        self._policies: dict[str, iam.Policy] = {}
+        self._granted: set[tuple[str, ...]] = set()
+        self._reasons: dict[str, list[str]] = {}
+        """Every resource with a wildcard, with all reasons for it."""
 
     def add_policy(self, scope: Construct, archive: Archive) -> iam.Policy:
         """Return the policy for an archive, creating it once in the stack of `scope`.

@@ -87,7 +87,7 @@ class EndpointRollout(Construct):
         short, names = endpoint.config.fingerprint[:8], []
         watched = rollout.list_rollback_alarms(
             alarms,
-            variants=[variant.name for variant in endpoint.variants if not variant.shadow],
+            variants=[variant.name for variant in endpoint.variants if not variant.table.shadow],
             kind=endpoint.kind,
         )
         for variant, kind in watched[:MOST_ALARMS]:

@@ -28,13 +28,6 @@ from infra.parameters.monitoring import Unit
 from infra.parameters.rollout import GoldenRequests
 
 CODE = Path(__file__).resolve().parents[2] / "functions" / "golden_sender.py"
-# https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html
-RUNTIME = "python3.14"
-# Importing boto3 takes memory, and Lambda gives CPU in proportion to memory.
-MEMORY_MIB = 256
-# The timeout covers a minute of requests and the last one's sixty seconds.
-TIMEOUT_SECONDS = 120
-LOG_DAYS = 30
 NAMED_BY_LAMBDA = "Lambda names the streams of this function's own log group"
 WITHOUT = {
     "LambdaConcurrency": "one short call a minute; a reservation would take from the account's",
@@ -137,7 +130,7 @@ class GoldenSender(Construct):
         self, roles: RoleRules, log_kms_key_arn: str | None, keep_log: bool
     ) -> functions.CfnFunction:
         log = create_log_group(
-            self, "Log", self._log_name, retention_days=LOG_DAYS, key_arn=log_kms_key_arn,
+            self, "Log", self._log_name, retention_days=30, key_arn=log_kms_key_arn,
             keep=keep_log,
         )  # fmt: skip
         role = iam.Role(
@@ -151,12 +144,14 @@ class GoldenSender(Construct):
             self,
             "Function",
             description=f"Asks {self._endpoint_name} while it is being updated",
-            runtime=RUNTIME,
+            # https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html
+            runtime="python3.14",
             handler="index.handler",
             code=functions.CfnFunction.CodeProperty(zip_file=CODE.read_text(encoding="utf-8")),
             role=role.role_arn,
-            memory_size=MEMORY_MIB,
-            timeout=TIMEOUT_SECONDS,
+            # Importing boto3 takes memory, and Lambda gives CPU in proportion to memory.
+            memory_size=256,
+            timeout=120,  # a minute of requests, and the last one's sixty seconds
             logging_config=functions.CfnFunction.LoggingConfigProperty(log_group=log.ref),
         )
         function.node.add_dependency(policy)

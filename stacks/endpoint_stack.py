@@ -14,14 +14,18 @@ from constructs import Construct, IDependable
 
 from infra.constructs.access.endpoint_callers import EndpointCallers
 from infra.constructs.access.role_rules import RoleRules
-from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.deployment_history import DeploymentHistory, add_outputs
 from infra.constructs.endpoint.endpoint import Endpoint
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.model.model import Model
 from infra.constructs.model.network import ModelNetwork
 from infra.constructs.monitoring.notifications import AlarmTopic, EndpointEvents, NotificationKey
-from infra.constructs.storage.locations import AsyncInferenceLocations, DataCapture, Destination
+from infra.constructs.storage.locations import (
+    AsyncInference,
+    AsyncInferenceLocations,
+    DataCapture,
+    Destination,
+)
 from infra.parameters.batch.job import BatchJob, list_batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.rollout import GoldenRequests

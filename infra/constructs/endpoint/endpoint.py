@@ -9,7 +9,6 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.arguments import check_kind, read_arguments
-from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.endpoint_base import BELOW, EndpointBase
 from infra.constructs.endpoint.endpoint_checks import (
     AtSynthesis,
@@ -30,7 +29,7 @@ from infra.constructs.model.network import connect_security_groups
 from infra.constructs.monitoring.watched_endpoint import Tables, WatchedEndpoint, WatchedVariant
 from infra.constructs.rollout.endpoint_rollout import EndpointRollout
 from infra.constructs.scaling.endpoint_scaling import EndpointScaling
-from infra.constructs.storage.locations import DataCapture
+from infra.constructs.storage.locations import AsyncInference, DataCapture
 from infra.parameters.endpoint import Traffic
 from infra.parameters.environment import Environment
 from infra.parameters.monitoring import Alarms, Metrics

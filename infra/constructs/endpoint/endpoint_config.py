@@ -7,10 +7,9 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.constructs.acknowledged import AUDITORS, accept_for
-from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.variant import EndpointVariant
 from infra.constructs.replacement import compute_fingerprint
-from infra.constructs.storage.locations import DataCapture
+from infra.constructs.storage.locations import AsyncInference, DataCapture
 from infra.parameters.monitoring import Metrics
 from infra.policy.hosting import can_use_volume_key
 

@@ -10,9 +10,8 @@ from constructs import Construct
 from infra.catalog.images import Image
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
-from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.model.archive import Archive
-from infra.constructs.storage.locations import Destination
+from infra.constructs.storage.locations import AsyncInference, Destination
 from infra.parameters.batch.job import TRIALS
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.endpoint import Network

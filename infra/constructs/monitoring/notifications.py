@@ -14,8 +14,6 @@ from constructs import Construct
 
 from infra.policy.permissions import PUBLISHING
 
-Rule = events.CfnRule
-
 
 class NotificationKey(Construct):
     """The given key, or a new one that CloudWatch and EventBridge may use.
@@ -127,7 +125,7 @@ class EndpointEvents(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         for rule_id, (description, kind, matching, fields, line) in RULES.items():
-            Rule(
+            events.CfnRule(
                 self,
                 rule_id,
                 description=f"{description} of {endpoint_name}",
@@ -139,10 +137,10 @@ class EndpointEvents(Construct):
                 state="ENABLED",
                 # CDK's own targets would load Lambda, ECS and more into every synth.
                 targets=[
-                    Rule.TargetProperty(
+                    events.CfnRule.TargetProperty(
                         arn=inform.topic_arn,
                         id="Topic",
-                        input_transformer=Rule.InputTransformerProperty(
+                        input_transformer=events.CfnRule.InputTransformerProperty(
                             input_paths_map=fields,
                             input_template=json.dumps(f"Endpoint {endpoint_name}{line}"),
                         ),

@@ -116,13 +116,12 @@ class PipelineRole(Construct):
             )
             for kind in bootstrap_roles
         ]
-        allowed = {tuple(looks): ["*"], **{(action,): [*arns] for action, arns in reads.items()}}
-        if assumed:
-            allowed = {("sts:AssumeRole",): assumed, **allowed}
-        for actions, resources in allowed.items():
+        allowed = [(["sts:AssumeRole"], assumed)] if assumed else []
+        allowed += [([*looks], ["*"]), *(([action], [*arns]) for action, arns in reads.items())]
+        for actions, resources in allowed:
             through_s3 = build_s3_condition(region) if actions[0].startswith("kms:") else None
             self.role.add_to_policy(
-                iam.PolicyStatement(actions=[*actions], resources=resources, conditions=through_s3)
+                iam.PolicyStatement(actions=actions, resources=resources, conditions=through_s3)
             )
             why = {resource: WHY_ANY if resource == "*" else WHY_PREFIX for resource in resources}
             accept_wildcards(self.role, why)

@@ -89,7 +89,8 @@ class Endpoint(EndpointBase):
         self._logs, self._order = logs, list(variant_order or ())
         self._capture, self._async_inference = capture, async_inference
         self._metrics = metrics or Metrics()
-        self._volume_key_arn: str | None = getattr(volume_key, "key_arn", volume_key)
+        key_arn: str | None = getattr(volume_key, "key_arn", None)
+        self._volume_key_arn = volume_key if isinstance(volume_key, str) else key_arn
         self._checked = {
             "production": production,
             "metrics": self._metrics,

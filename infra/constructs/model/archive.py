@@ -68,11 +68,11 @@ def create_model_archive(
     if model.artifact is not None:
         return _describe_pinned_archive(stack, model.artifact)
     if model.multi_model is not None:
-        inputs = {
+        members = {
             member: build_archive_inputs(environment, member, root, at_root=True)
             for member in sorted(model.multi_model)
         }
-        archive = _create_archive_group(stack, inputs, made, archives=archives)
+        archive = _create_archive_group(stack, members, made, archives=archives)
     elif model.compression == "none":
         inputs = build_archive_inputs(environment, name, root)
         archive = _create_unpacked_files(stack, inputs, made)

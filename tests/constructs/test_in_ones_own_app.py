@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 import pytest
@@ -339,7 +339,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         r"settings: \{.*\} isn't a table; pass VariantSettings\(…\)",
     ),
     "vpc": (
-        {"network": ModelNetwork(vpc="vpc-0123456789abcdef0")},  # type: ignore[arg-type]
+        {"network": ModelNetwork(vpc="vpc-0123456789abcdef0")},
         "search/Model: network: vpc: 'vpc-.*' isn't a VPC; pass an ec2.Vpc, .*Vpc.from_lookup",
     ),
 }
@@ -370,11 +370,10 @@ def test_a_model_names_an_argument_that_does_not_fit(given: dict[str, Any], said
 
 def test_a_text_in_place_of_a_construct_and_a_wrong_table_are_one_sentence() -> None:
     own = Own()
-    stack, given = own.stack, {"instance_type": "ml.c5.xlarge"}
-    text: Any = "arn:aws:x:::y"
+    stack, text = own.stack, cast(Any, "arn:aws:x:::y")
     calls: dict[str, Callable[[], object]] = {
         "add_variant: model: .* isn't a model; pass": lambda: own.endpoint.add_variant(
-            "b", text, **given
+            "b", text, instance_type="ml.c5.xlarge"
         ),
         "search/L: key: .* isn't a key; pass a kms.Key": lambda: EndpointLogs(
             stack, "L", endpoint_name="search", key=text

@@ -40,10 +40,9 @@ class ApprovalTrigger(Construct):
         token_secret: str,
         roles: RoleRules,
     ) -> None:
-        """Create the rule, its role, and the API destination.
+        """Create the rule, its role, and the API destination for `repository`, OWNER@ID/NAME@ID.
 
-        `repository` is OWNER@ID/NAME@ID. `groups` are model package groups of this account and
-        Region. `token_secret` is the name or ARN of the secret with the token.
+        `groups` are of this account and Region. `token_secret` is the secret's name or ARN.
         """
         super().__init__(scope, construct_id)
         destination = self._create_destination(repository, token_secret)

@@ -87,10 +87,9 @@ class PipelineRole(Construct):
         reads: Mapping[str, Sequence[str]],
         roles: RoleRules,
     ) -> None:
-        """Create the role and its permissions.
+        """Create the role, which may assume the `bootstrap_roles` of `cdk bootstrap`.
 
-        `bootstrap_roles` are the roles of `cdk bootstrap` that it may assume. `looks` are actions
-        on any resource, and `reads` maps actions to ARNs.
+        `looks` are actions on any resource, and `reads` maps actions to ARNs.
         """
         super().__init__(scope, construct_id)
         subjects = list_subjects(repository, claim)

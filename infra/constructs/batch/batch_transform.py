@@ -91,11 +91,9 @@ class BatchTransform(Construct):
     name: Name of the state machine and the schedule, and the beginning of the jobs' names;
         at most 64 letters, digits and hyphens. Changing the name replaces the state machine.
     model: The model, for which a separate AWS::SageMaker::Model is created.
-    settings: Input, output, and instance type of the job. Its `model` is the model's name in
-        the container.
+    settings: Input, output, and instance type of the job. Its `model` is the name in the container.
     inform: Topic for failures and alarms.
-    topic_key: KMS key of the topic, which the state machine may then use.
-        Default: the topic has none.
+    topic_key: KMS key of the topic, which the state machine may then use. Default: none.
     runbook: Address of the runbook in the alarms' descriptions. Default: docs/runbook.md.
     volume_key: KMS key of the instances' volumes. Default: a temporary key of SageMaker's.
     log: Retention and key of the state machine's log. Default: `LogSettings()`.

@@ -37,8 +37,7 @@ class DeploymentHistory(Construct):
     ) -> None:
         """Create the record's asset, the SSM parameter, and the output of the records' prefix.
 
-        `settings` are all settings of the environment file. `variants` and `batches` describe
-        what each of them runs. `root` is the project.
+        `settings` are those of the environment file. `variants` and `batches` describe what they run.
         """
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)

@@ -25,11 +25,7 @@ class ImportedEndpoint(EndpointBase):
         region: str | None = None,
         account: str | None = None,
     ) -> None:
-        """Import an endpoint by its name.
-
-        `variants` are those that alarms, dashboards, and metrics are about. By default they are
-        unknown; then name the variant of a metric. `region` and `account` default to the stack's.
-        """
+        """Import an endpoint by its name. Without `variants`, name the variant of each metric."""
         super().__init__(scope, construct_id, account=account, region=region)
         self.name = name
         place = {"region": region, "account": account}

@@ -165,9 +165,8 @@ class EndpointVariant(ScaledPart):
     ) -> None:
         """Choose images and settings, and create the SageMaker models and their roles' policies.
 
-        `described` is the endpoint as an environment file describes it, `needs` what every model of
-        the endpoint needs, and `logs` each model's log group. Raises ValueError if no AMI supports
-        all instance types.
+        `described` is the endpoint as a file describes it, and `needs` what every model needs. Raises
+        ValueError if no AMI supports all instance types.
         """
         self._prices = {
             kind: price

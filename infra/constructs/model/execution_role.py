@@ -151,10 +151,9 @@ def _build_shared_arns(stack: cdk.Stack, resource: str, names: Sequence[str]) ->
 
 
 class ExecutionRole(Construct):
-    """The role that SageMaker assumes for one model, with an inline policy and no managed policy.
+    """The role that SageMaker assumes for one model, with an inline policy that the model depends on.
 
-    The model also depends on the policy, because SageMaker reads the archive when it creates the
-    model.
+    SageMaker reads the archive when it creates the model.
     """
 
     def __init__(
@@ -183,8 +182,7 @@ class ExecutionRole(Construct):
     def add_policy(self, scope: Construct, archive: Archive) -> iam.Policy:
         """Return the policy for an archive, creating it once in the stack of `scope`.
 
-        A different archive gets a different policy. The first policy is deleted after the update,
-        because until then the old fleet still reads its own archive when it adds an instance.
+        A different archive gets a different policy, because the old fleet still reads its own archive.
         """
         stack = cdk.Stack.of(scope)
         if stack.node.path not in self._policies:

@@ -57,8 +57,7 @@ def resolve_network(
 ) -> "tuple[Network, Sequence[ec2.ISecurityGroup]]":
     """Return the IDs of subnets and security groups, and the groups that are constructs.
 
-    Creates a security group next to the model if a VPC is given without one. Raises ValueError for
-    arguments that need a VPC that isn't given, or for both a VPC and IDs.
+    Creates a group next to the model if a VPC has none. Raises ValueError for arguments that don't fit.
     """
     if not isinstance(given, ModelNetwork):
         return given or Network(), ()

@@ -71,10 +71,9 @@ class Signal:
 
     @property
     def breaching_periods(self) -> int:
-        """Return the number of `periods` in which the threshold must be crossed.
+        """Return the number of `periods` that must cross the threshold: all, or more than half if short.
 
-        That is all of them. For periods shorter than a minute it is more than half, because a few
-        seconds without a request have no value and would restart the window.
+        A few seconds without a request have no value, and would restart the window.
         """
         return self.periods // 2 + 1 if self.period_seconds < 60 else self.periods
 

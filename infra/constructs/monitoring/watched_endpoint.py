@@ -24,10 +24,7 @@ AlarmMetric = cloudwatch.Metric | cloudwatch.MathExpression
 
 @cache
 def create_period(count: int) -> cdk.Duration:
-    """Return a CDK duration of `count` seconds.
-
-    Each duration is created only once, because creating one is a call to CDK's process.
-    """
+    """Return a CDK duration of `count` seconds, cached because creating one calls CDK's process."""
     return cdk.Duration.seconds(count)
 
 
@@ -94,8 +91,7 @@ class Watchable(Protocol):
     """An endpoint that alarms and dashboards can be created for: an `Endpoint` or an imported one."""
 
     @property
-    def watched(self) -> "WatchedEndpoint":
-        """Return the endpoint's metrics and instances."""
+    def watched(self) -> "WatchedEndpoint": ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,10 +151,9 @@ class WatchedEndpoint:
         return max(1, PERIOD_SECONDS // self.published.utilization_seconds)
 
     def build_log_metric(self, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
-        """Return the metric that counts log lines that match a filter, per minute.
+        """Return the metric that counts log lines of all variants that match a filter, per minute.
 
-        It counts the lines of all variants. The filters are those of log_filters.json. `name` may
-        also be GoldenRequestErrors, which the function that sends golden requests publishes.
+        `name` is in log_filters.json, or GoldenRequestErrors of the function with golden requests.
         """
         namespace, dimensions = f"{metrics.OWN}{self.name}", self.extra_dimensions
         metrics.check_metric(namespace, name, statistic, dimensions, self.kind.name)
@@ -179,9 +174,8 @@ class WatchedEndpoint:
         *,
         label: str | None = None,
     ) -> cloudwatch.Metric:
-        """Return any metric that SageMaker publishes.
+        """Return any metric that SageMaker publishes; without `variant` that of the whole endpoint.
 
-        If `variant` is None, it is the metric of the whole endpoint with its queue.
         `instance_type` is one of several of a variant. Utilization is in percent of each core and
         GPU; that of a serverless variant's concurrency is a share, 0 to 1.
         """

@@ -55,8 +55,7 @@ class GoldenSender(Construct):
     ) -> None:
         """Create the function, the rule that runs it every minute, and its alarm.
 
-        `endpoint_name` is a literal, because the function must exist before the endpoint's
-        update. `runbook` is the address of its page.
+        `endpoint_name` is a literal, because the function must exist before the endpoint's update.
         """
         super().__init__(scope, construct_id)
         self._endpoint_name = endpoint_name

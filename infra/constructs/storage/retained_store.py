@@ -13,7 +13,6 @@ from infra.parameters.endpoint import Asynchronous, Capture
 
 # Access logs are kept longer than samples, to answer who read a deleted one; they are small.
 ACCESS_LOG_DAYS = 365
-UNFINISHED_DAYS = 7
 ACCESS_LOG = {
     "S3DefaultEncryptionKMS": "S3 delivers access logs only to buckets that it encrypts with its own keys",
     "S3BucketLoggingEnabled": "it is the log; logging itself would never end",
@@ -103,7 +102,7 @@ class RetainedStore(Construct):
                     expiration=cdk.Duration.days(keep_days),
                     # Overwritten and deleted samples expire with the others.
                     noncurrent_version_expiration=cdk.Duration.days(1),
-                    abort_incomplete_multipart_upload_after=cdk.Duration.days(UNFINISHED_DAYS),
+                    abort_incomplete_multipart_upload_after=cdk.Duration.days(7),
                 )
             ],
             **more,

@@ -23,6 +23,7 @@ ARGUMENTS: Mapping[str, str] = {
     "artifact.model_package": "model_package_arn",
     "endpoint.name": "endpoint_name",
     "endpoint.volume_kms_key": "volume_key",
+    "endpoint.log_retention_days": "retention_days",
 }
 # What an app calls or passes where an environment file has a table, and what has the table's keys.
 _TABLES = {
@@ -41,6 +42,23 @@ _TABLES = {
     "serverless": ("VariantSettings(serverless=…)", "Serverless"),
     "models": ("Model", "Model"),
     "variants": ("endpoint.add_variant(…)", "add_variant"),
+}
+# Tables that an app imports under a different name.
+_NAMES = {"Variant": "VariantSettings", "Component": "ComponentSettings"}
+# Kind of a construct to an attribute that only this kind has, and what to pass.
+_KINDS = {
+    "bucket": ("bucket_name", 'pass its name, or s3.Bucket.from_bucket_arn(self, "Bucket", arn)'),
+    "key": ("key_arn", 'pass a kms.Key, for example kms.Key.from_key_arn(self, "Key", arn)'),
+    "model": ("described", "pass the result of Model.from_saved_model(…)"),
+    "security group": (
+        "security_group_id",
+        "pass an ec2.SecurityGroup, or IDs as network=Network(…)",
+    ),
+    "topic": (
+        "topic_arn",
+        'pass an sns.Topic, for example sns.Topic.from_topic_arn(self, "OnCall", arn)',
+    ),
+    "VPC": ("vpc_id", 'pass an ec2.Vpc, for example ec2.Vpc.from_lookup(self, "Vpc", vpc_id=…)'),
 }
 # CDK's tokens of numbers are fractions below this.
 _TOKENS = -1e289
@@ -86,6 +104,9 @@ def read_arguments(
                 f"{where}: {key}: only CloudFormation knows its value, and alarms, scaling, and checks "
                 "are computed from it; give a number"
             )
+    if base is not None and not hasattr(base, "model_fields_set"):
+        name = _NAMES.get(kind.__name__, kind.__name__)
+        raise ValueError(f"{where}: settings: {base!r} isn't a table; pass {name}(…)")
     kept = {} if base is None else {key: getattr(base, key) for key in base.model_fields_set}
     try:
         return kind.model_validate({**kept, **chosen})
@@ -93,13 +114,29 @@ def read_arguments(
         raise ValueError(f"{where}: {format_errors(wrong, kind)}") from None
 
 
-def format_errors(wrong: ValidationError, kind: type[Table]) -> str:
+def check_kind(where: str, kind: str, **arguments: object) -> None:
+    """Raise ValueError for an argument that isn't of a kind of construct, such as an ARN."""
+    attribute, remedy = _KINDS[kind]
+    for name, value in arguments.items():
+        if value is not None and not hasattr(value, attribute):
+            raise ValueError(f"{where}: {name}: {value!r} isn't a {kind}; {remedy}")
+
+
+def format_errors(wrong: ValidationError, kind: type) -> str:
     """Return every error of a table in one text.
 
     It has the argument, the problem, the allowed values, and the remedy.
     """
     prefix = _PREFIXES.get(kind.__name__, ())
     return "; ".join(dict.fromkeys(_format_error(error, prefix) for error in wrong.errors()))
+
+
+def _format_call(wrong: ValidationError, kind: type) -> str:
+    return f"{_NAMES.get(kind.__name__, kind.__name__)}: {format_errors(wrong, kind)}"
+
+
+# An app calls tables itself, for example Alarms(p99_latency_ms=80).
+Table.format_error = _format_call
 
 
 def _format_error(error: ErrorDetails, prefix: tuple[str, ...]) -> str:

@@ -20,7 +20,6 @@ reject_hidden_packages(("infra", "model_packaging"))
 # ruff: noqa: E402 - refuse_hidden has checked which `infra` this is
 from infra.constructs.access.endpoint_callers import EndpointCallers
 from infra.constructs.access.role_rules import RoleRules
-from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.batch.batch_transform import BatchTransform, LogSettings
 from infra.constructs.endpoint.endpoint import Endpoint
 from infra.constructs.endpoint.endpoint_base import EndpointBase, MetricProps
@@ -28,12 +27,19 @@ from infra.constructs.endpoint.endpoint_config import EndpointConfig
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.inference_component import InferenceComponent
 from infra.constructs.endpoint.variant import EndpointVariant
-from infra.constructs.model.model import ArchiveSettings, Model, ModelNetwork
+from infra.constructs.model.archive import ArchiveSettings
+from infra.constructs.model.model import Model
+from infra.constructs.model.network import ModelNetwork
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm, EndpointAlarms
 from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from infra.constructs.monitoring.notifications import AlarmTopic, EndpointEvents, NotificationKey
 from infra.constructs.monitoring.watched_endpoint import WatchedVariant
-from infra.constructs.storage.locations import AsyncInferenceLocations, DataCapture, Destination
+from infra.constructs.storage.locations import (
+    AsyncInference,
+    AsyncInferenceLocations,
+    DataCapture,
+    Destination,
+)
 from infra.constructs.storage.retained_store import AsyncInferenceStore, CaptureStore
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.endpoint import Asynchronous, Capture, Network, Traffic

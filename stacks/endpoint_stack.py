@@ -6,19 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
 from constructs import Construct, IDependable
 
 from infra.constructs.access.endpoint_callers import EndpointCallers
 from infra.constructs.access.role_rules import RoleRules
-from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.deployment_history import DeploymentHistory, add_outputs
-from infra.constructs.endpoint.endpoint import REQUEST_BYTES_TAG, Endpoint
+from infra.constructs.endpoint.endpoint import Endpoint
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
-from infra.constructs.model.model import Model, ModelNetwork
-from infra.constructs.monitoring.notifications import NotificationKey, Notifications
-from infra.constructs.storage.locations import AsyncInferenceLocations, DataCapture, Destination
+from infra.constructs.model.model import Model
+from infra.constructs.model.network import ModelNetwork
+from infra.constructs.monitoring.notifications import AlarmTopic, EndpointEvents, NotificationKey
+from infra.constructs.storage.locations import (
+    AsyncInference,
+    AsyncInferenceLocations,
+    DataCapture,
+    Destination,
+)
 from infra.parameters.batch.job import BatchJob, list_batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.rollout import GoldenRequests
@@ -26,6 +33,10 @@ from infra.parameters.variant import Variant
 
 if TYPE_CHECKING:
     from infra.constructs.batch.batch_transform import BatchTransform
+
+
+# A tag that the local AWS reads (servable_local/aws/sagemaker/runtime_api.py); AWS ignores it.
+REQUEST_BYTES_TAG = "servable:request-bytes"
 
 
 class EndpointStack(cdk.Stack):
@@ -72,19 +83,25 @@ class EndpointStack(cdk.Stack):
             self._endpoint = self._add_endpoint(captured, queued)
             for name, table in environment.variants.items():
                 self._add_variant(self._endpoint, name, table)
-        notified = Notifications(
-            self,
-            endpoint_name=environment.endpoint.name if environment.variants else None,
-            alarms=environment.alarms,
-            key=self._key,
-        )
-        self.topic = notified.inform
-        self._recorded: list[dict[str, object]] = []
-        batches = [self._add_batch(job, notified) for job in list_batch_jobs(environment)]
-        if self._endpoint is not None:
-            self._add_operations(self._endpoint, notified, batches)
+        alarms = environment.alarms
+        self.topic = AlarmTopic(self, "AlarmTopic", notify=alarms.notify, key=self._key)
+        if self._endpoint is None:
+            batches = [self._add_batch(job) for job in list_batch_jobs(environment)]
+            cloudwatch.Dashboard(
+                self,
+                "Dashboard",
+                dashboard_name=f"{environment.endpoint.name}-{self.region}",
+                widgets=[row for batch in batches for row in batch.rows],
+            )
         else:
-            self._add_batch_dashboard(batches)
+            page = self.topic
+            if alarms.page:
+                page = AlarmTopic(self, "PageTopic", notify=alarms.page, key=self._key)
+            if alarms.events:
+                name = environment.endpoint.name
+                EndpointEvents(self, "Events", endpoint_name=name, inform=self.topic)
+            batches = [self._add_batch(job) for job in list_batch_jobs(environment)]
+            self._add_operations(self._endpoint, page, batches)
         self._add_record(overrides, batches)
 
     @property
@@ -162,30 +179,25 @@ class EndpointStack(cdk.Stack):
             models=environment.models,
             network=ModelNetwork(ids=environment.network, isolated=security.network_isolation),
             role=table.execution_role or environment.endpoint.execution_role,
-            role_rules=RoleRules.of(security),
+            role_rules=RoleRules.from_security(security),
             archive_keys=environment.endpoint.archive_kms_keys,
             root=self._root,
             roles_by_type=True,
         )
 
     def _add_operations(
-        self, endpoint: Endpoint, notified: Notifications, batches: "Sequence[BatchTransform]"
+        self, endpoint: Endpoint, page: sns.ITopic, batches: "Sequence[BatchTransform]"
     ) -> None:
         """Add the rollout, alarms, dashboard, and callers."""
         environment = self._environment
         endpoint.add_alarms(
-            notify=notified.inform,
-            page=notified.page,
-            settings=environment.alarms,
-            construct_id="Alarms",
+            notify=self.topic, page=page, settings=environment.alarms, construct_id="Alarms"
         )
         if environment.rollout is not None:
             endpoint.roll_out(settings=environment.rollout, construct_id="Rollout")
             if environment.rollout.golden_requests is not None:
-                sender = self._add_golden_sender(
-                    endpoint, notified, environment.rollout.golden_requests
-                )
                 # The function must exist before the update during which it sends requests.
+                sender = self._add_golden_sender(environment.rollout.golden_requests)
                 endpoint.resource.node.add_dependency(sender)
         below = [row for batch in batches for row in batch.rows]
         endpoint.add_dashboard(below=below, construct_id="Dashboard")
@@ -197,13 +209,6 @@ class EndpointStack(cdk.Stack):
             path = environment.security.iam_path
             EndpointCallers(self, "Callers", endpoint=endpoint, roles=roles, path=path)
         endpoint.create()
-
-    def _add_batch_dashboard(self, batches: "Sequence[BatchTransform]") -> None:
-        """Add the dashboard of batches without an endpoint."""
-        from infra.constructs.batch.batch_transform import BatchDashboard
-
-        name = self._environment.endpoint.name
-        BatchDashboard(self, "Dashboard", name=name, batches=batches)
 
     def _add_record(
         self, overrides: Mapping[str, str], batches: "Sequence[BatchTransform]"
@@ -220,27 +225,26 @@ class EndpointStack(cdk.Stack):
             settings=self._environment.model_dump(mode="json", exclude_unset=True),
             overrides=overrides,
             variants=[each for variant in variants for each in variant.records],
-            batches=self._recorded,
+            batches=[batch.record for batch in batches],
             after=after,
             root=self._root,
         )
         add_outputs(self, endpoint=endpoint, topic=self.topic, overrides=overrides)
 
-    def _add_batch(self, job: BatchJob, notified: Notifications) -> "BatchTransform":
+    def _add_batch(self, job: BatchJob) -> "BatchTransform":
         """Return a batch with its model."""
         # CDK's modules for Step Functions and Scheduler are imported only if needed.
-        from infra.constructs.batch.batch_transform import BatchTransform, LogSettings, describe_job
+        from infra.constructs.batch.batch_transform import BatchTransform, LogSettings
 
         environment, table = self._environment, self._environment.endpoint
         model = self._add_model(self, f"BatchModel-{job.name}", job.batch.model)
-        self._recorded.append(describe_job(job, model, self))
         batch = BatchTransform(
             self,
             f"Batch-{job.name}",
             name=f"{table.name}-{job.name}",
             model=model,
             settings=job,
-            inform=notified.inform,
+            inform=self.topic,
             topic_key=self._key,
             runbook=environment.alarms.runbook,
             log=LogSettings(
@@ -250,7 +254,7 @@ class EndpointStack(cdk.Stack):
                 else None,
                 keep=table.log_removal == "retain",
             ),
-            role_rules=RoleRules.of(environment.security),
+            role_rules=RoleRules.from_security(environment.security),
         )
         for name, value in (
             ("Model", batch.model_name),
@@ -264,9 +268,7 @@ class EndpointStack(cdk.Stack):
             )
         return batch
 
-    def _add_golden_sender(
-        self, endpoint: Endpoint, notified: Notifications, golden: GoldenRequests
-    ) -> Construct:
+    def _add_golden_sender(self, golden: GoldenRequests) -> Construct:
         # CDK's module for Lambda takes a tenth of a synth, so it is imported only if needed.
         from infra.constructs.rollout.golden_sender import GoldenSender
 
@@ -274,12 +276,12 @@ class EndpointStack(cdk.Stack):
         return GoldenSender(
             self,
             "GoldenRequests",
-            endpoint_name=endpoint.name,
+            endpoint_name=environment.endpoint.name,
             golden=golden,
             body=golden.body.path.read_bytes(),
             log_kms_key_arn=environment.endpoint.log_kms_key,
             keep_log=environment.endpoint.log_removal == "retain",
-            inform=notified.inform,
+            inform=self.topic,
             runbook=environment.alarms.runbook,
-            roles=RoleRules.of(environment.security),
+            roles=RoleRules.from_security(environment.security),
         )

@@ -61,7 +61,7 @@ class PipelineStack(cdk.Stack):
             self,
             provider_arn=provider_arn,
             repository=repository,
-            roles=RoleRules.of(environment.security),
+            roles=RoleRules.from_security(environment.security),
             region=environment.region,
         )
         deploys = role_for(
@@ -90,7 +90,7 @@ class PipelineStack(cdk.Stack):
         self, name: str, environment: Environment, repository: str, token_secret: str
     ) -> None:
         """Add the rule for approved versions of the environment's model package groups."""
-        # EventBridge hears here of groups of this account and region alone.
+        # EventBridge reports only groups of this account and Region.
         own = f":{environment.region}:{environment.account}:model-package/"
         names = [name.rpartition(own)[2] for name in _list_model_packages(environment)]
         groups = sorted({name.partition("/")[0] for name in names if ":" not in name})
@@ -102,7 +102,7 @@ class PipelineStack(cdk.Stack):
                 environment=name,
                 groups=groups,
                 token_secret=token_secret,
-                roles=RoleRules.of(environment.security),
+                roles=RoleRules.from_security(environment.security),
             )
 
 
@@ -143,9 +143,8 @@ def add_pipelines(
 def _list_plan_reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
     """Return the actions and resources of `servable plan` and `cdk diff` for this environment.
 
-    A pull request may run anybody's code until it is reviewed, so its role may not assume the
-    bootstrap's roles: the lookup role has AWS's ReadOnlyAccess and can read nearly all of the
-    account.
+    A pull request may run anybody's code until somebody reviews it, so its role may not assume the
+    bootstrap's roles: the lookup role has AWS's ReadOnlyAccess and can read most of the account.
     Source: https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html (2026-11-22)
     """
     stacks = [
@@ -169,6 +168,15 @@ def _build_wildcard_arn(stack: cdk.Stack, resource: str) -> str:
     return stack.format_arn(service="sagemaker", resource=resource, resource_name="*")
 
 
+def _build_s3_arn(stack: cdk.Stack, uri: str) -> str:
+    """Return the ARN of a bucket, an object, or a pattern of objects."""
+    return f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
+
+
+def _list_pinned_uris(environment: Environment) -> list[str]:
+    return sorted({model.artifact.uri for model in environment.models.values() if model.artifact})
+
+
 def _list_reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
     """Return the read actions for this environment that can be restricted to resources."""
     account = environment.account
@@ -181,11 +189,11 @@ def _list_reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[s
         for arn in build_endpoint_arns(stack, component, resource="inference-component")
     ]
     # The buckets of [capture] and [asynchronous], which CloudFormation names.
-    samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
+    samples = _build_s3_arn(stack, f"{stem.lower()}-data-*")
     role = f"arn:{stack.partition}:iam::{account}:role"
     path = environment.security.iam_path or "/"
     roles = [f"{role}{path}{stem}-*"]
-    # `servable doctor` asks whether it is there.
+    # `servable doctor` checks whether it exists.
     scaling = f"{role}/aws-service-role/{LINKED_ROLE}"
     policies = [f"arn:{stack.partition}:iam::{account}:policy{path}{stem}-*"]
     parameters = [
@@ -266,7 +274,7 @@ def _list_pin_reads(stack: cdk.Stack, environment: Environment) -> dict[str, lis
     because a new version's address is known only once it is read.
     """
     groups = {name.rpartition("/")[0] for name in _list_model_packages(environment)}
-    pinned = [model.artifact.uri for model in environment.models.values() if model.artifact]
+    pinned = _list_pinned_uris(environment)
     buckets = {uri.removeprefix("s3://").partition("/")[0] for uri in pinned}
     keys = environment.kms_keys
     uses = sorted({arn for key, arns in keys.items() if key.startswith("models.") for arn in arns})
@@ -274,7 +282,7 @@ def _list_pin_reads(stack: cdk.Stack, environment: Environment) -> dict[str, lis
         "sagemaker:DescribeModelPackage": [
             build_model_package_arn(stack, f"{group}/*") for group in sorted(groups)
         ],
-        "s3:GetObject": [f"arn:{stack.partition}:s3:::{bucket}/*" for bucket in sorted(buckets)],
+        "s3:GetObject": [_build_s3_arn(stack, f"{bucket}/*") for bucket in sorted(buckets)],
         **({"kms:Decrypt": uses} if uses else {}),
     }
 
@@ -288,59 +296,44 @@ def _list_archive_reads(
     included if they are in S3.
     """
     bucket = _build_assets_arn(stack, environment)
-    pinned = [
-        f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
-        for uri in sorted(
-            {model.artifact.uri for model in environment.models.values() if model.artifact}
-        )
-    ]
+    pinned = [_build_s3_arn(stack, uri) for uri in _list_pinned_uris(environment)]
     # Without permission to list, S3 answers 403 instead of 404 for a missing object.
     pinned_buckets = sorted({arn.partition("/")[0] for arn in pinned})
     written = [f"{samples}/answers/*", f"{samples}/failures/*"] if environment.kind.queued else []
     captured = _list_captured_prefixes(stack, environment)
+    captured_buckets = [arn.partition("/")[0] for arn in captured]
     return {
         "s3:GetObject": [f"{bucket}/*", *pinned, *written, *(f"{arn}*" for arn in captured)],
-        "s3:ListBucket": [
-            bucket,
-            samples,
-            *pinned_buckets,
-            *(arn.partition("/")[0] for arn in captured),
-        ],
+        "s3:ListBucket": [bucket, samples, *pinned_buckets, *captured_buckets],
         "s3:ListBucketVersions": [bucket],
     }
 
 
 def _list_captured_prefixes(stack: cdk.Stack, environment: Environment) -> list[str]:
     """Return the S3 prefix of captured requests that `servable replay --gate` replays, if any."""
-    scheme, _, path = (environment.replay.captured or "").partition("://")
-    if scheme != "s3":
-        return []
-    bucket, _, prefix = path.partition("/")
-    return [f"arn:{stack.partition}:s3:::{bucket}/{prefix}"]
+    uri = environment.replay.captured or ""
+    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    return [_build_s3_arn(stack, f"{bucket}/{prefix}")] if uri.startswith("s3://") else []
 
 
 def _build_assets_arn(stack: cdk.Stack, environment: Environment) -> str:
     """Return the ARN of the bucket of `cdk bootstrap`."""
     name = BOOTSTRAP_BUCKET.format(account=environment.account, region=environment.region)
-    return f"arn:{stack.partition}:s3:::{name}"
+    return _build_s3_arn(stack, name)
 
 
 def _list_key_uses(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
     """Return the permissions for the keys of archives, of the queue, and of captured requests."""
     given = environment.kms_keys
-    archives = []
-    for key, arns in given.items():
-        if key.startswith(("models.", "endpoint.archive_")):
-            archives += arns
+    prefixes = ("models.", "endpoint.archive_")
+    archives = [arn for key, arns in given.items() if key.startswith(prefixes) for arn in arns]
     any_key = stack.format_arn(service="kms", resource="key", resource_name="*")
     queue: list[str] = []
     if environment.asynchronous is not None:
         queue = given["asynchronous.kms_key"] or [any_key]
-    # A capture of this environment has a key of ENV/data, which CloudFormation names.
-    captured = (
-        given.get("capture.kms_key") or [any_key]
-        if _list_captured_prefixes(stack, environment)
-        else []
-    )
+    captured: list[str] = []
+    if _list_captured_prefixes(stack, environment):
+        # A capture of this environment has a key of ENV/data, which CloudFormation names.
+        captured = given.get("capture.kms_key") or [any_key]
     uses = {"kms:Decrypt": sorted({*archives, *queue, *captured}), "kms:GenerateDataKey": queue}
     return {action: keys for action, keys in uses.items() if keys}

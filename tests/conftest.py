@@ -109,6 +109,7 @@ RELEASE = (
     "deployment/test_uncompressed.py",
     "examples/test_articles_code.py",
     "examples/test_articles_deployed.py",
+    "examples/test_pages_p2.py",
     "deployment/test_production.py",
     "deployment/test_repairs.py",
     "pipelines/test_deploy_steps.py",

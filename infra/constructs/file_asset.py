@@ -12,8 +12,8 @@ from pathlib import Path
 import aws_cdk as cdk
 from aws_cdk import FileAssetLocation
 
-# A key of the app's context: true where what publishes has the cloud assembly and nothing else, as the
-# CodeBuild projects of CDK Pipelines, which know neither this Python nor the model's files.
+# A key of the app's context: true if the publisher has only the cloud assembly, such as the CodeBuild
+# projects of CDK Pipelines, which have neither this Python nor the model's files.
 # https://docs.aws.amazon.com/cdk/v2/guide/cdk-pipeline.html (2026-11-24)
 PACK_AT_SYNTH = "servable:pack-at-synth"
 
@@ -23,9 +23,8 @@ def add_file_asset(
 ) -> FileAssetLocation:
     """Add an asset named after `source_hash`; the command prints the path of its file.
 
-    The CDK CLI runs the command when it publishes the asset. With the context PACK_AT_SYNTH the
-    command runs now, and the file is in the cloud assembly. Raises RuntimeError with the
-    command's output.
+    The CDK CLI runs the command when it publishes the asset. With PACK_AT_SYNTH it runs now, and
+    the file is in the cloud assembly. Raises RuntimeError with the command's output.
     """
     if stack.node.try_get_context(PACK_AT_SYNTH) not in (True, "true"):
         return stack.synthesizer.add_file_asset(

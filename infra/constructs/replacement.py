@@ -8,12 +8,10 @@ import aws_cdk as cdk
 
 
 def compute_fingerprint(resource: cdk.CfnResource, *named: Any) -> str:
-    """Return 64 hex digits that change whenever a resource that can only be replaced is replaced.
+    """Return the SHA-256 of the properties in the template, without tags, which are updated in place.
 
-    They are the SHA-256 of the properties in the template without tags, which are updated in
-    place. `named` has overrides of properties, or the fingerprints of resources that the
-    properties only refer to: a model's name is the same attribute in the template before and
-    after its replacement.
+    `named` has overrides of properties, or the fingerprints of resources that the properties only
+    refer to: a model's name is the same attribute in the template before and after its replacement.
     """
     properties = cdk.Stack.of(resource).resolve(resource._cfn_properties)
     properties.pop("tags", None)

@@ -1,12 +1,14 @@
 """The base class of the tables of an environment file, and the types that several tables use."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
@@ -18,6 +20,19 @@ class Table(BaseModel):
     """A frozen model that rejects unknown keys and converts no types: "12" isn't 12."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    format_error: ClassVar[Callable[[ValidationError, type], str] | None] = None
+    """Describes the errors of a call in an app; `infra.arguments` sets it."""
+
+    def __init__(self, /, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as wrong:
+            if Table.format_error is None:
+                raise
+            raise ValueError(Table.format_error(wrong, type(self))) from None
+
+    # pydantic then doesn't call it for the tables of a file.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
 
 def _accept_token(value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:

@@ -111,6 +111,12 @@ class Component(Table):
 
     _read_pasted = model_validator(mode="before")(convert_table_variables)
 
+    @property
+    def capacity(self) -> tuple[int, int]:
+        """Return the minimum and maximum number of copies."""
+        least = 0 if self.sleep_after_minutes else self.min_copies
+        return least, max(1, self.min_copies if self.max_copies is None else self.max_copies)
+
 
 # Keys of a variant that each of its components has for itself.
 OF_COMPONENTS = ("model", "sleep_after_minutes", "environment", "container", "scaling")
@@ -276,9 +282,8 @@ class Variant(Table):
         """Return the minimum and maximum of instances, copies, or provisioned concurrency."""
         if self.serverless is not None:
             return self.serverless.provisioned_concurrency or 0, self.serverless.provisioned_limit
-        if (own := self.component) is not None:
-            least = 0 if own.sleep_after_minutes else own.min_copies
-            return least, max(1, own.min_copies if own.max_copies is None else own.max_copies)
+        if self.component is not None:
+            return self.component.capacity
         least = self.min_instances if self.sleep_after_minutes is None else 0
         return least, self.instance_limit
 

@@ -162,7 +162,9 @@ def test_batches_alone_have_no_endpoint_and_nothing_of_one(synthesise: Synthesis
 
 def test_the_record_of_a_deployment_has_what_each_batch_runs(environment: Environment) -> None:
     stack = stack_of(environment, TEXT)
-    (batch,) = stack._recorded
+    deployed = stack.node.find_child("Batch-nightly")
+    assert isinstance(deployed, BatchTransform)
+    batch = deployed.record
     assert (batch["batch"], batch["model"]) == ("nightly", "ranker")
     assert batch["job"] == {
         "accept": "application/json",

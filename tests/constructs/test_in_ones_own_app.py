@@ -1,8 +1,9 @@
 """Constructs in a stack of one's own: true counts, grants, metrics, tokens, and the checks."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 import pytest
@@ -15,6 +16,7 @@ from aws_cdk.assertions import Annotations, Match, Template
 from infra.catalog.metrics import UnpublishedMetricError
 from model_packaging.refusal import PackagingError
 from servable.constructs import (
+    Alarms,
     Capture,
     CaptureStore,
     Endpoint,
@@ -26,6 +28,7 @@ from servable.constructs import (
     Network,
     Rollout,
     Scaling,
+    VariantSettings,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -216,7 +219,7 @@ def test_an_imported_endpoint_grants_its_invocation_and_needs_its_variants_for_a
     stack = cdk.Stack(cdk.App(), "caller", env=HERE)
     other = Endpoint.from_endpoint_name(stack, "Other", "other")
     topic = sns.Topic(stack, "Topic")
-    with pytest.raises(ValueError, match="variants of endpoint other are unknown; give"):
+    with pytest.raises(ValueError, match="variants of endpoint other are unknown; import it with "):
         other.add_alarms(notify=topic)
 
     known = Endpoint.from_endpoint_attributes(
@@ -331,6 +334,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"network": ModelNetwork(security_groups=[object()])},
         "network: .*need a vpc; pass vpc, or ids",
     ),
+    "table": (
+        {"instance_type": None, "settings": {"instance_type": "ml.c5.xlarge"}},
+        r"settings: \{.*\} isn't a table; pass VariantSettings\(…\)",
+    ),
+    "vpc": (
+        {"network": ModelNetwork(vpc="vpc-0123456789abcdef0")},
+        "search/Model: network: vpc: 'vpc-.*' isn't a VPC; pass an ec2.Vpc, .*Vpc.from_lookup",
+    ),
 }
 
 
@@ -355,6 +366,33 @@ def test_a_model_names_an_argument_that_does_not_fit(given: dict[str, Any], said
     stack = cdk.Stack(cdk.App(), "search", env=HERE)
     with pytest.raises(ValueError, match=said):
         Model.from_saved_model(stack, "M", FOLDER, **given)
+
+
+def test_a_text_in_place_of_a_construct_and_a_wrong_table_are_one_sentence() -> None:
+    own = Own()
+    stack, text = own.stack, cast(Any, "arn:aws:x:::y")
+    calls: dict[str, Callable[[], object]] = {
+        "add_variant: model: .* isn't a model; pass": lambda: own.endpoint.add_variant(
+            "b", text, instance_type="ml.c5.xlarge"
+        ),
+        "search/L: key: .* isn't a key; pass a kms.Key": lambda: EndpointLogs(
+            stack, "L", endpoint_name="search", key=text
+        ),
+        "search/D: retention_days: 45 is not known; allowed: 1, 3": lambda: EndpointLogs(
+            stack, "D", endpoint_name="search", retention_days=45
+        ),
+        "bucket: .* isn't a bucket; pass its name, or s3.Bucket": lambda: Model.from_archive(
+            stack, "A", bucket=text, key="model.tar.gz", sha256="0" * 64
+        ),
+        "Alarms: p99_latency: unknown key .*p99_latency_ms": lambda: Alarms(p99_latency=80),  # type: ignore[call-arg]
+        "^VariantSettings: min_instances: '2' is not a whole": lambda: VariantSettings(
+            min_instances="2"  # type: ignore[arg-type]
+        ),
+    }
+    for said, call in calls.items():
+        with pytest.raises(ValueError, match=said) as raised:
+            call()
+        assert "\n" not in str(raised.value)
 
 
 def test_a_warm_up_that_is_one_path_is_that_file() -> None:

@@ -138,12 +138,12 @@ def test_a_metric_is_the_one_of_its_name_with_the_statistic_that_it_promises(nam
 def test_a_metric_of_several_variants_needs_a_name_that_there_is() -> None:
     endpoint = Pair().endpoint
     assert (endpoint.metric_invocations("b").dimensions or {})["VariantName"] == "b"
-    with pytest.raises(ValueError, match="give one of a, b"):
+    with pytest.raises(ValueError, match="pass one of a, b"):
         endpoint.metric_invocations()
-    with pytest.raises(ValueError, match="'c' is none of a, b"):
+    with pytest.raises(ValueError, match="'c' doesn't exist; use one of a, b"):
         endpoint.metric_invocations("c")
     stack = cdk.Stack(cdk.App(builtin_cloud_formation_validation=False), "caller", env=HERE)
-    with pytest.raises(ValueError, match="give its name"):
+    with pytest.raises(ValueError, match="pass its name"):
         own.Endpoint.from_endpoint_name(stack, "Other", "other").metric_invocations()
 
 
@@ -154,7 +154,7 @@ def test_scaling_takes_over_the_number_of_instances() -> None:
     config = pair.config
     (production,), (shadow,) = config["ProductionVariants"], config["ShadowProductionVariants"]
     assert [each["InitialInstanceCount"] for each in (production, shadow)] == [1, 1]
-    with pytest.raises(ValueError, match="variant: 'c' is none of a, b"):
+    with pytest.raises(ValueError, match="variant: 'c' doesn't exist; use one of a, b"):
         pair.endpoint.find_variant("c")
     one = Pair()
     one.a.auto_scale(max_rps_per_instance=10)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from infra.constructs.monitoring.signals import Signal, list_variant_signals
-from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, WatchedVariant
+from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint, WatchedVariant
 from infra.parameters.monitoring import Alarms, Metrics, PublishIntervals
 from infra.policy.hosting import ASYNCHRONOUS, REAL_TIME, SERVERLESS, EndpointKind
 
@@ -22,11 +22,14 @@ def published(kind: EndpointKind = REAL_TIME, *, enhanced: bool, seconds: int) -
 def signals(
     enhanced: bool, seconds: int, alarms: Alarms = ALARMS, pools: tuple[str, ...] = ()
 ) -> Mapping[str, Signal]:
-    metrics = EndpointMetrics(
-        endpoint_name="ranker", published=published(enhanced=enhanced, seconds=seconds)
-    )
     variant = WatchedVariant(name="primary", instance_type="ml.g5.xlarge", pools=pools)
-    return {one.name: one for one in list_variant_signals(metrics, variant, alarms)}
+    endpoint = WatchedEndpoint(
+        name="ranker",
+        region="eu-west-1",
+        variants=(variant,),
+        published=published(enhanced=enhanced, seconds=seconds),
+    )
+    return {one.name: one for one in list_variant_signals(endpoint, variant, alarms)}
 
 
 @pytest.mark.parametrize(
@@ -99,12 +102,14 @@ def test_enhanced_metrics_are_those_of_real_time_endpoints(
 
 
 def test_instances_are_counted_by_their_values_in_a_minute() -> None:
-    metrics = EndpointMetrics(
-        endpoint_name="ranker",
+    endpoint = WatchedEndpoint(
+        name="ranker",
+        region="eu-west-1",
+        variants=(),
         kind=ASYNCHRONOUS,
         published=published(ASYNCHRONOUS, enhanced=False, seconds=10),
     )
-    counted = metrics.build_instance_count("primary")
+    counted = endpoint.build_instance_count("primary")
     assert (counted.expression, counted.period.to_seconds()) == ("counted / 6", 60)
 
 

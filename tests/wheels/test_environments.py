@@ -21,16 +21,15 @@ APP = """\
 from pathlib import Path
 import aws_cdk as cdk
 from aws_cdk import aws_sns as sns
-from servable.constructs import Alarms, EndpointAlarms, EndpointDashboard, WatchedEndpoint, WatchedVariant
+from servable.constructs import Alarms, Endpoint, EndpointAlarms, EndpointDashboard, WatchedVariant
 from stacks.names import STACK
 import local, serving
 
 app = cdk.App()
 stack = cdk.Stack(app, STACK)
-watched = WatchedEndpoint(
-    name="search",
-    region=stack.region,
-    variants=(WatchedVariant(name="AllTraffic", instance_type="ml.c5.xlarge", max_instances=4),),
+variant = WatchedVariant(name="AllTraffic", instance_type="ml.c5.xlarge", max_instances=4)
+watched = Endpoint.from_endpoint_attributes(
+    stack, "Search", endpoint_name="search", variants=[variant]
 )
 topic = sns.Topic(stack, "Topic", enforce_ssl=True)
 asked = Alarms(p99_latency_ms=80)

@@ -13,17 +13,15 @@ from infra.constructs.access.role_rules import RoleRules
 
 WORKFLOW = "approved-model.yml"
 BRANCH = "main"
-# GitHub looks for what was missed once a day (the workflow's schedule): an hour of attempts is enough.
+# The workflow's daily schedule finds missed approvals: an hour of attempts is enough.
 _ATTEMPTS_SECONDS = 3600
 
 
 class ApprovalTrigger(Construct):
     """The EventBridge rule that sends approvals to GitHub's API; it runs no code in AWS.
 
-    EventBridge sends the token in a header. The token needs GitHub's permission "Actions: write"
-    on this one repository, which can start existing workflows but can't change code.
-    `repository_dispatch` would need "Contents: write". The template names the secret;
-    CloudFormation reads it when it creates the connection.
+    The token needs GitHub's permission "Actions: write" on this one repository, which can start
+    existing workflows but can't change code; `repository_dispatch` would need "Contents: write".
     Sources:
     https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-events-apidestination.html
@@ -42,11 +40,9 @@ class ApprovalTrigger(Construct):
         token_secret: str,
         roles: RoleRules,
     ) -> None:
-        """Create the rule, its role, and the API destination.
+        """Create the rule, its role, and the API destination for `repository`, OWNER@ID/NAME@ID.
 
-        `repository` is OWNER@ID/NAME@ID. `groups` are the model package groups of this account
-        and Region. `token_secret` is the name or ARN of a Secrets Manager secret whose text is
-        the token.
+        `groups` are of this account and Region. `token_secret` is the secret's name or ARN.
         """
         super().__init__(scope, construct_id)
         destination = self._create_destination(repository, token_secret)
@@ -58,7 +54,7 @@ class ApprovalTrigger(Construct):
             self,
             "Role",
             assumed_by=iam.ServicePrincipal("events.amazonaws.com", conditions=own),
-            # In the role, so that the rule finds it complete.
+            # Inline, so that the rule depends on it too.
             inline_policies={"Invoke": iam.PolicyDocument(statements=[invoke])},
             **roles.properties(self),
         )
@@ -86,9 +82,12 @@ class ApprovalTrigger(Construct):
         )
 
     def _create_destination(self, repository: str, token_secret: str) -> events.CfnApiDestination:
-        """Create the API destination of the workflow, and the connection that holds the token."""
+        """Create the API destination of the workflow, and the connection with the token.
+
+        EventBridge sends the token in a header; CloudFormation reads it from the secret.
+        """
         named = REPOSITORY.fullmatch(repository)
-        assert named is not None  # the roles of the same stack have refused another form
+        assert named is not None  # the roles of the same stack have rejected other formats
         token = cdk.SecretValue.secrets_manager(token_secret).unsafe_unwrap()  # a reference to it
         key = {"apiKeyName": "Authorization", "apiKeyValue": f"Bearer {token}"}
         connection = events.CfnConnection(

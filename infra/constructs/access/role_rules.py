@@ -18,7 +18,7 @@ class RoleRules:
     boundary_arn: str | None = None
 
     @classmethod
-    def of(cls, security: Security) -> "RoleRules":
+    def from_security(cls, security: Security) -> "RoleRules":
         return cls(path=security.iam_path, boundary_arn=security.permissions_boundary)
 
     def properties(self, scope: Construct) -> dict[str, Any]:
@@ -32,8 +32,5 @@ class RoleRules:
 
     @property
     def suffix(self) -> str:
-        """Return the suffix of role construct IDs, which depends on the IAM path.
-
-        A role with a different path must be a new resource.
-        """
+        """Return the suffix of roles' IDs: a role with a different path must be a new resource."""
         return hashlib.sha256(self.path.encode()).hexdigest()[:8] if self.path else ""

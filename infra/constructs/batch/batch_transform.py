@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import aws_cdk as cdk
@@ -9,97 +10,63 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as states
 from constructs import Construct
 
-from infra.arguments import read_arguments
-from infra.catalog.instances import load_instances
+from infra.arguments import check_kind, read_arguments
 from infra.catalog.limits import find_maximum
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept, accept_for, accept_wildcards
-from infra.constructs.endpoint.endpoint_logs import choose_removal_policy
+from infra.constructs.batch.run_definition import build_definition
+from infra.constructs.endpoint.endpoint_logs import build_group_arn, create_log_group
 from infra.constructs.model.execution_role import (
     ALIAS,
     INLINE,
     ModelDependencies,
-    build_log_group_arn,
     build_volume_key_arns,
 )
-from infra.constructs.model.model import Model, choose_hosting
+from infra.constructs.model.hosting import check_instance_type, choose_hosting
+from infra.constructs.model.model import Model
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.endpoint_dashboard import COLUMNS, Row
-from infra.constructs.monitoring.first_steps import FIRST_STEPS, describe_first_step
+from infra.constructs.monitoring.first_steps import describe_first_step
 from infra.constructs.monitoring.signals import Signal
 from infra.constructs.monitoring.variant_graphs import make_axis
-from infra.constructs.monitoring.watched_endpoint import (
-    AlarmMetric,
-    build_expression,
-    create_period,
-)
+from infra.constructs.monitoring.watched_endpoint import build_expression, create_period
 from infra.parameters.batch.job import BatchJob, find_batch_job
 from infra.parameters.batch.settings import BatchSettings
-from infra.parameters.finding import suggest_name
 from infra.parameters.monitoring import Unit
+from infra.policy.update import SECONDS_PER_MINUTE
 
-SYNC = "arn:{partition}:states:::sagemaker:createTransformJob.sync"
-PUBLISH = "arn:{partition}:states:::sns:publish"
-# Step Functions makes this rule itself, to hear of the end of a job.
+# Step Functions creates this rule itself, to learn of the end of a job.
 # https://docs.aws.amazon.com/step-functions/latest/dg/sagemaker-iam.html (2026-11-28)
 EVENTS_RULE = "StepFunctionsGetEventsForSageMakerTransformJobsRule"
-# The error with which a job that completed ends the branch that waits to tell that it is late. A Parallel
-# state ends when a branch fails, with that branch's error, and stops the others:
-# https://docs.aws.amazon.com/step-functions/latest/dg/state-parallel.html (2026-11-28)
-COMPLETED = "BatchCompleted"
-CAUGHT = {"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure"}
-# What it names a log group whose policy it writes; https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
+# SageMaker's log group for all jobs of an account and Region; SageMaker creates it if it is missing.
+# https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html (2026-11-28)
+TRANSFORM_LOG_GROUP = "/aws/sagemaker/TransformJobs"
+# Step Functions writes the policy of log groups with this prefix:
+# https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
 LOG_GROUPS = "/aws/vendedlogs/states/"
-# Errors of the API, none of a job that ran: that would only fail again, at the whole price. A name is used
-# once, so that a job that was started all the same is not started twice.
-RETRY = {
-    "ErrorEquals": [
-        "SageMaker.AmazonSageMakerException",
-        "SageMaker.ResourceLimitExceededException",
-        "SageMaker.ThrottlingException",
-    ],
-    "IntervalSeconds": 60,
-    "MaxAttempts": 4,
-    "BackoffRate": 2,
-}
 _UUID_CHARACTERS = 36
-_SECONDS_PER_MINUTE = 60
-# A day: the alarm of a night is there in the morning, and a failed run publishes one value.
+# A day: an alarm of the night is still in ALARM in the morning, and a failed run publishes one value.
 _WINDOW_MINUTES = 1440
-# Scheduler's own is a day, after which a nightly run that could not start would meet the next one; its
-# retries are as many as it allows. https://docs.aws.amazon.com/scheduler/latest/APIReference/API_RetryPolicy.html
+# Scheduler's default is a day, after which a nightly run that couldn't start would meet the next one; the
+# number of retries is its maximum.
+# https://docs.aws.amazon.com/scheduler/latest/APIReference/API_RetryPolicy.html
 _START_WITHIN_SECONDS, _MOST_RETRIES = 3600, 185
-_JOBS = (
+_JOBS = [
     "sagemaker:AddTags", "sagemaker:CreateTransformJob", "sagemaker:DescribeTransformJob",
     "sagemaker:ListTags", "sagemaker:StopTransformJob",
-)  # fmt: skip
-_DELIVERY = (
+]  # fmt: skip
+_DELIVERY = [
     "logs:CreateLogDelivery", "logs:DeleteLogDelivery", "logs:DescribeLogGroups",
     "logs:DescribeResourcePolicies", "logs:GetLogDelivery", "logs:ListLogDeliveries",
     "logs:PutResourcePolicy", "logs:UpdateLogDelivery",
-)  # fmt: skip
+]  # fmt: skip
+MINUTES = Unit("min", 60_000)  # of a metric in milliseconds
 _NO_TRACES = "one task that waits for one job: its history says what a trace would"
-
-
-def describe_job(job: BatchJob, model: Model, scope: Construct) -> dict[str, object]:
-    """Return the model, image, and settings for the deployment record, which a rollback needs."""
-    hosting = choose_hosting(stack := cdk.Stack.of(scope), job.deployed_placement)
-    return {
-        "batch": job.name,
-        "model": job.batch.model,
-        "archive": model.pack(stack).url,
-        "image": hosting.image.uri,
-        "tensorflow": hosting.tensorflow,
-        "model_gib": job.placement.served.model_gib,
-        "container": job.settings.model_dump(mode="json", exclude_none=True),
-        "job": {choice.name: choice.value for choice in job.choices if choice.value is not None},
-    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +91,9 @@ class BatchTransform(Construct):
     name: Name of the state machine and the schedule, and the beginning of the jobs' names;
         at most 64 letters, digits and hyphens. Changing the name replaces the state machine.
     model: The model, for which a separate AWS::SageMaker::Model is created.
-    settings: Input, output, and instance type of the job. Its `model` is the model's name in
-        the container.
+    settings: Input, output, and instance type of the job. Its `model` is the name in the container.
     inform: Topic for failures and alarms.
-    topic_key: KMS key of the topic, which the state machine may then use.
-        Default: the topic has none.
+    topic_key: KMS key of the topic, which the state machine may then use. Default: none.
     runbook: Address of the runbook in the alarms' descriptions. Default: docs/runbook.md.
     volume_key: KMS key of the instances' volumes. Default: a temporary key of SageMaker's.
     log: Retention and key of the state machine's log. Default: `LogSettings()`.
@@ -152,58 +117,77 @@ class BatchTransform(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name, stack = name, cdk.Stack.of(self)
+        check_kind(self.node.path, "model", model=model)
+        check_kind(self.node.path, "topic", inform=inform)
         self.job = self._resolve_job(model, settings, volume_key)
         needs = ModelDependencies(
-            log_group_arn=build_log_group_arn(stack),
+            log_group_arn=build_group_arn(self, TRANSFORM_LOG_GROUP),
             batch=self.job.batch,
             volume_kms_key=self.job.volume_kms_key,
         )
-        hosting = choose_hosting(stack, self.job.deployed_placement)
-        self._hosted = model.host(self, "Model", hosting, needs)
+        self._hosting = choose_hosting(stack, self.job.deployed_placement)
         self._model, self._inform, self._topic_key = model, inform, topic_key
         self._rules = role_rules or RoleRules()
         room = find_maximum("TransformJobName") - 1 - _UUID_CHARACTERS
         self.job_prefix = name[:room].rstrip("-")
         """Beginning of the jobs' names."""
-        self.model_name = self._hosted.name
+        self.model_name = model.host(self, "Model", self._hosting, needs).name
         """Name of the job's AWS::SageMaker::Model, which only CloudFormation knows."""
-        group_arn = self._create_log_group(log or LogSettings())
+        self.resource = self._create_state_machine(log or LogSettings())
+        accept(self.resource, {"AwsSolutions-SF2": _NO_TRACES})
+        self.state_machine_arn = self.resource.attr_arn
+        # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html (2026-11-28)
+        self._metric_source = "AWS/States", {"StateMachineArn": self.state_machine_arn}
+        if self.job.batch.schedule is not None:
+            self._create_schedule(self.job.batch.schedule)
+        self._create_alarms(runbook)
+
+    @property
+    def record(self) -> dict[str, object]:
+        """Return the model, image, and settings for the deployment record, which a rollback needs."""
+        job, hosting = self.job, self._hosting
+        return {
+            "batch": job.name,
+            "model": job.batch.model,
+            "archive": self._model.pack(cdk.Stack.of(self)).url,
+            "image": hosting.image.uri,
+            "tensorflow": hosting.tensorflow,
+            "model_gib": job.placement.served.model_gib,
+            "container": job.settings.model_dump(mode="json", exclude_none=True),
+            "job": {
+                choice.name: choice.value for choice in job.choices if choice.value is not None
+            },
+        }
+
+    def _create_state_machine(self, settings: LogSettings) -> states.CfnStateMachine:
+        """Create the state machine with its log group and role."""
+        group = create_log_group(
+            self, "Log", f"{LOG_GROUPS}{self.name}", retention_days=settings.retention_days,
+            key_arn=settings.key.key_arn if settings.key else None, keep=settings.keep,
+        )  # fmt: skip
         role, policy = self._create_role()
-        self.resource = states.CfnStateMachine(
+        definition = build_definition(
+            self.name, self.job, job_prefix=self.job_prefix, model_name=self.model_name,
+            topic_arn=self._inform.topic_arn,
+        )  # fmt: skip
+        machine = states.CfnStateMachine
+        destination = machine.CloudWatchLogsLogGroupProperty(log_group_arn=group.attr_arn)
+        resource = machine(
             self,
             "Resource",
-            state_machine_name=name,
+            state_machine_name=self.name,
             role_arn=role.role_arn,
-            definition_string=stack.to_json_string(self._build_definition(self.job)),
-            logging_configuration=states.CfnStateMachine.LoggingConfigurationProperty(
+            definition_string=cdk.Stack.of(self).to_json_string(definition),
+            logging_configuration=machine.LoggingConfigurationProperty(
                 level="ALL",
                 include_execution_data=True,
                 destinations=[
-                    states.CfnStateMachine.LogDestinationProperty(
-                        cloud_watch_logs_log_group=states.CfnStateMachine.CloudWatchLogsLogGroupProperty(
-                            log_group_arn=group_arn
-                        )
-                    )
+                    machine.LogDestinationProperty(cloud_watch_logs_log_group=destination)
                 ],
             ),
         )
-        self.resource.node.add_dependency(policy)
-        accept(self.resource, {"AwsSolutions-SF2": _NO_TRACES})
-        self.state_machine_arn = self.resource.attr_arn
-        self._create_schedule(self.job)
-        self._create_alarms(self.job, runbook)
-
-    def _create_log_group(self, settings: LogSettings) -> str:
-        """Create the state machine's log group and return its ARN."""
-        group = logs.CfnLogGroup(
-            self,
-            "Log",
-            log_group_name=f"{LOG_GROUPS}{self.name}",
-            retention_in_days=settings.retention_days,
-            kms_key_id=settings.key.key_arn if settings.key else None,
-        )
-        group.apply_removal_policy(choose_removal_policy(keep=settings.keep))
-        return group.attr_arn
+        resource.node.add_dependency(policy)
+        return resource
 
     def _resolve_job(
         self, model: Model, settings: BatchSettings | BatchJob, volume_key: kms.IKey | None
@@ -217,14 +201,7 @@ class BatchTransform(Construct):
                 f"{where}: settings: model is {settings.model!r}, and the model's name is {model.name!r}; "
                 f"pass BatchSettings(model={model.name!r})"
             )
-        if settings.instance_type not in load_instances():
-            given, close = (
-                settings.instance_type,
-                suggest_name(settings.instance_type, load_instances()),
-            )
-            raise ValueError(
-                f"{where}: settings: instance_type: {given!r} isn't an instance type; {close}"
-            )
+        check_instance_type(f"{where}: settings", settings.instance_type)
         batch = read_arguments(where, BatchSettings, model.find_unset_settings(settings), settings)
         described = model.described.model_copy(update={"batch": {self.node.id: batch}})
         job = find_batch_job(described, self.node.id)
@@ -242,9 +219,8 @@ class BatchTransform(Construct):
     @property
     def rows(self) -> list[Row]:
         """Return dashboard rows: the alarms, and daily outcomes and longest duration of runs."""
-        states = cloudwatch.AlarmStatusWidget(
-            title=f"{self.name}: alarms", alarms=[*self.alarms], width=COLUMNS
-        )
+        title = f"{self.name}: alarms"
+        status = cloudwatch.AlarmStatusWidget(title=title, alarms=[*self.alarms], width=COLUMNS)
         ends = [
             _build_daily_metric(*self._metric_source, f"Executions{end}", "Sum")
             for end in ("Succeeded", "Failed", "TimedOut", "Aborted")
@@ -252,127 +228,25 @@ class BatchTransform(Construct):
         duration = _build_daily_metric(*self._metric_source, "ExecutionTime", "Maximum")
         longest = build_expression("longest / 60000", {"longest": duration}, "longest run")
         (late,) = (alarm for alarm in self.alarms if alarm.signal.kind == "batch-late")
-        took = cloudwatch.GraphWidget(
-            title=f"{self.name}: minutes of the longest run, by the day",
-            width=COLUMNS // 2,
-            left=[longest],
-            left_annotations=[late.line],
-            left_y_axis=make_axis("min"),
-        )
-        ended = cloudwatch.GraphWidget(
-            title=f"{self.name}: runs by the day",
-            width=COLUMNS // 2,
-            left=ends,
-            left_y_axis=make_axis("runs"),
-        )
-        return [[states], [ended, took]]
-
-    @property
-    def _metric_source(self) -> tuple[str, dict[str, str]]:
-        """Return the namespace and dimensions of the state machine's metrics.
-
-        https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html
-        (2026-11-28)
-        """
-        return "AWS/States", {"StateMachineArn": self.state_machine_arn}
-
-    def _build_definition(self, job: BatchJob) -> dict[str, Any]:
-        """Return the state machine's definition in the Amazon States Language."""
-        failed = (
-            f"The batch {self.name} failed with {{}}: {{}} First: read the end of its data-log in the "
-            "log group /aws/sagemaker/TransformJobs."
-        )
-        tell = self._build_publish_task(
-            "failed", f"States.Format('{failed}', $.failure.Error, $.failure.Cause)"
-        )
-        completed = {"ErrorEquals": [COMPLETED], "ResultPath": "$.result", "Next": "Succeeded"}
-        return {
-            "Comment": f"Runs the model {job.batch.model} over {job.batch.input}",
-            "StartAt": "Name",
-            "States": {
-                "Name": {
-                    "Type": "Pass",
-                    "Parameters": {"run.$": "States.UUID()"},
-                    "Next": "Run",
-                },
-                "Run": {
-                    "Type": "Parallel",
-                    "Branches": [
-                        {"StartAt": "Transform", "States": self._build_transform_states(job)},
-                        {"StartAt": "Wait", "States": self._build_late_states(job)},
-                    ],
-                    "Catch": [completed, {**CAUGHT, "Next": "Tell"}],
-                    "Next": "Succeeded",
-                },
-                "Succeeded": {"Type": "Succeed"},
-                "Tell": {**tell, "Catch": [{**CAUGHT, "Next": "Failed"}], "Next": "Failed"},
-                "Failed": {
-                    "Type": "Fail",
-                    "Error": "BatchFailed",
-                    "Cause": "The state Transform failed: the history has its error and cause.",
-                },
-            },
-        }
-
-    def _build_transform_states(self, job: BatchJob) -> dict[str, Any]:
-        """Return the states that run the job.
-
-        CDK's own task has neither filters nor joins, doesn't retry requests, and waits 60 s for
-        one:
-        create-transform-job.ts of https://github.com/aws/aws-cdk (2026)
-        """
-        request = job.build_request(job_name="", model_name=self.model_name)
-        request["TransformJobName.$"] = f"States.Format('{self.job_prefix}-{{}}', $.run)"
-        del request["TransformJobName"]
-        return {
-            "Transform": {
-                "Type": "Task",
-                "Resource": SYNC.format(partition=cdk.Aws.PARTITION),
-                "Parameters": request,
-                "TimeoutSeconds": job.batch.max_minutes * _SECONDS_PER_MINUTE,
-                "Retry": [RETRY],
-                "Next": "Completed",
-            },
-            "Completed": {"Type": "Fail", "Error": COMPLETED, "Cause": "The job completed."},
-        }
-
-    def _build_late_states(self, job: BatchJob) -> dict[str, Any]:
-        """Return the states that notify the topic of a late run.
-
-        If the message can't be sent, the job continues.
-        """
-        minutes = job.batch.late_minutes
-        late = (
-            f"The batch {self.name} is late: its job {self.job_prefix}-{{}} has not ended {minutes} minutes "
-            f"after the run began, and is still running. First: {FIRST_STEPS['batch-late']}"
-        )
-        tell = self._build_publish_task("is late", f"States.Format('{late}', $.run)")
-        return {
-            "Wait": {"Type": "Wait", "Seconds": minutes * _SECONDS_PER_MINUTE, "Next": "TellLate"},
-            "TellLate": {**tell, "Catch": [{**CAUGHT, "Next": "Told"}], "Next": "Told"},
-            "Told": {"Type": "Succeed"},
-        }
-
-    def _build_publish_task(self, what: str, message: str) -> dict[str, Any]:
-        """Return the task that publishes a message, given as an expression, to the topic."""
-        return {
-            "Type": "Task",
-            "Resource": PUBLISH.format(partition=cdk.Aws.PARTITION),
-            "Parameters": {
-                "TopicArn": self._inform.topic_arn,
-                "Subject": f"Batch {self.name} {what}",
-                "Message.$": message,
-            },
-        }
+        graphs = [
+            cloudwatch.GraphWidget(
+                title=f"{self.name}: {what} by the day",
+                width=COLUMNS // 2,
+                left=shown,
+                left_annotations=lines,
+                left_y_axis=make_axis(unit),
+            )
+            for what, unit, shown, lines in (
+                ("runs", "runs", ends, None),
+                ("minutes of the longest run,", "min", [longest], [late.line]),
+            )
+        ]
+        return [[status], graphs]
 
     def _create_role(self) -> tuple[iam.Role, iam.Policy]:
-        """Create the state machine's role and its policy.
-
-        The policy allows its own jobs, passing the model's role to SageMaker, the Events rule,
-        the topic and its key, log delivery, and the volume key.
-        """
+        """Create the state machine's role and its policy."""
         stack, role = cdk.Stack.of(self), self._create_service_role("states", "Role", self)
-        # SageMaker writes ARNs in lower case, and IAM compares them as they are.
+        # SageMaker writes ARNs in lowercase, and IAM compares case-sensitively.
         names = dict.fromkeys((self.job_prefix.lower(), self.job_prefix))
         jobs = [
             stack.format_arn(
@@ -380,25 +254,20 @@ class BatchTransform(Construct):
             )
             for each in names
         ]
-        # Those of AWS's page, but for ListTags, which it allows on everything:
+        # As on AWS's page, except that it allows ListTags on everything:
         # https://docs.aws.amazon.com/step-functions/latest/dg/sagemaker-iam.html (2026-11-28)
-        statements = [
-            _build_statement(list(_JOBS), jobs),
-            _build_statement(
-                ["iam:PassRole"],
-                [self._model.role_arn],
-                {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
-            ),
-            _build_statement(
-                ["events:DescribeRule", "events:PutRule", "events:PutTargets"],
-                [stack.format_arn(service="events", resource="rule", resource_name=EVENTS_RULE)],
-            ),
-            _build_statement(["sns:Publish"], [self._inform.topic_arn]),
-            _build_statement(list(_DELIVERY), ["*"]),
+        rule = stack.format_arn(service="events", resource="rule", resource_name=EVENTS_RULE)
+        to_sagemaker = {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
+        allowed: list[tuple[list[str], list[str], dict[str, Any] | None]] = [
+            (_JOBS, jobs, None),
+            (["iam:PassRole"], [self._model.role_arn], to_sagemaker),
+            (["events:DescribeRule", "events:PutRule", "events:PutTargets"], [rule], None),
+            (["sns:Publish"], [self._inform.topic_arn], None),
+            (_DELIVERY, ["*"], None),
         ]
         if self._topic_key is not None:
-            publishing = ["kms:Decrypt", "kms:GenerateDataKey"]
-            statements.append(_build_statement(publishing, [self._topic_key.key_arn]))
+            key_arns = [self._topic_key.key_arn]
+            allowed.append((["kms:Decrypt", "kms:GenerateDataKey"], key_arns, None))
         why = dict.fromkeys(
             jobs, "each run has a job of its own, whose name ends with a number of its own"
         )
@@ -409,8 +278,12 @@ class BatchTransform(Construct):
             by_alias = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [volume_key]}}
             named = by_alias if volume_key.startswith(ALIAS) else {}
             granted = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
-            statements.append(_build_statement(["kms:CreateGrant"], keys, {**granted, **named}))
-            statements.append(_build_statement(["kms:DescribeKey"], keys, named or None))
+            allowed.append((["kms:CreateGrant"], keys, {**granted, **named}))
+            allowed.append((["kms:DescribeKey"], keys, named or None))
+        statements = [
+            iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions)
+            for actions, resources, conditions in allowed
+        ]
         policy = iam.Policy(self, "Policy", roles=[role], statements=statements)
         accept_wildcards(policy, why)
         accept_for(AUDITORS, policy, INLINE)
@@ -431,20 +304,16 @@ class BatchTransform(Construct):
             **self._rules.properties(boundary),
         )
 
-    def _create_schedule(self, job: BatchJob) -> None:
-        if job.batch.schedule is None:
-            return
+    def _create_schedule(self, expression: str) -> None:
         role = self._create_service_role(
             "scheduler", "ScheduleRole", Construct(self, "ScheduleRules")
         )
-        policy = iam.Policy(
-            self,
-            "SchedulePolicy",
-            roles=[role],
-            statements=[_build_statement(["states:StartExecution"], [self.state_machine_arn])],
+        start = iam.PolicyStatement(
+            actions=["states:StartExecution"], resources=[self.state_machine_arn]
         )
+        policy = iam.Policy(self, "SchedulePolicy", roles=[role], statements=[start])
         accept_for(AUDITORS, policy, INLINE)
-        # A group of its own: Scheduler's metrics are those of a group, and not of a schedule.
+        # A separate group, because Scheduler publishes metrics by group, not by schedule.
         group = scheduler.CfnScheduleGroup(self, "ScheduleGroup", name=self.name)
         schedule = scheduler.CfnSchedule(
             self,
@@ -452,8 +321,8 @@ class BatchTransform(Construct):
             name=self.name,
             group_name=group.ref,
             description=f"Starts the batch {self.name}",
-            schedule_expression=job.batch.schedule,
-            schedule_expression_timezone=job.batch.timezone,
+            schedule_expression=expression,
+            schedule_expression_timezone=self.job.batch.timezone,
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
             target=scheduler.CfnSchedule.TargetProperty(
                 arn=self.state_machine_arn,
@@ -467,20 +336,19 @@ class BatchTransform(Construct):
         )
         schedule.node.add_dependency(policy)
 
-    def _create_alarms(self, job: BatchJob, runbook: str) -> None:
-        late, machine = job.batch.late_minutes, self._metric_source
+    def _create_alarms(self, runbook: str) -> None:
+        late, machine, count = self.job.batch.late_minutes, self._metric_source, Unit("", 1)
+        failed = _build_daily_metric(*machine, "ExecutionsFailed", "Sum")
+        longest = _build_daily_metric(*machine, "ExecutionTime", "Maximum")
+        slow = f"a run took more than {late} minutes, which its own message told while it ran"
+        build = partial(Signal, variant=None, minutes=_WINDOW_MINUTES)
         signals = [
-            _build_signal(
-                "batch-failed", _build_daily_metric(*machine, "ExecutionsFailed", "Sum"), 0, Unit("", 1),
-                "a run failed",
+            build(
+                kind="batch-failed", metric=failed, threshold=0, unit=count, in_words="a run failed"
             ),
-            _build_signal(
-                "batch-late", _build_daily_metric(*machine, "ExecutionTime", "Maximum"), late,
-                Unit("min", 60_000),
-                f"a run took more than {late} minutes, which its own message told while it ran",
-            ),
-        ]  # fmt: skip
-        if job.batch.schedule is not None:
+            build(kind="batch-late", metric=longest, threshold=late, unit=MINUTES, in_words=slow),
+        ]
+        if self.job.batch.schedule is not None:
             # https://docs.aws.amazon.com/scheduler/latest/UserGuide/monitoring-cloudwatch.html (2026-11-28)
             group = ("AWS/Scheduler", {"ScheduleGroup": self.name})
             starts = {
@@ -490,8 +358,13 @@ class BatchTransform(Construct):
             failures = build_expression(
                 "FILL(refused, 0) + FILL(dropped, 0)", starts, "starts that failed"
             )
-            said = "the schedule could not start a run, and retries for an hour"
-            signals.append(_build_signal("batch-unstarted", failures, 0, Unit("", 1), said))
+            kind, said = (
+                "batch-unstarted",
+                "the schedule could not start a run, and retries for an hour",
+            )
+            signals.append(
+                build(kind=kind, metric=failures, threshold=0, unit=count, in_words=said)
+            )
         informs = actions.SnsAction(self._inform)
         self.alarms: Sequence[EndpointAlarm] = tuple(
             EndpointAlarm(
@@ -507,20 +380,6 @@ class BatchTransform(Construct):
         )
 
 
-class BatchDashboard(cloudwatch.Dashboard):
-    """A dashboard of batches without an endpoint. The Region is appended to its `name`."""
-
-    def __init__(
-        self, scope: Construct, construct_id: str, *, name: str, batches: Sequence[BatchTransform]
-    ) -> None:
-        super().__init__(
-            scope,
-            construct_id,
-            dashboard_name=f"{name}-{cdk.Stack.of(scope).region}",
-            widgets=[row for batch in batches for row in batch.rows],
-        )
-
-
 def _build_daily_metric(
     namespace: str, dimensions: dict[str, str], name: str, statistic: str
 ) -> cloudwatch.Metric:
@@ -529,26 +388,5 @@ def _build_daily_metric(
         metric_name=name,
         statistic=statistic,
         dimensions_map=dimensions,
-        period=create_period(_WINDOW_MINUTES * _SECONDS_PER_MINUTE),
+        period=create_period(_WINDOW_MINUTES * SECONDS_PER_MINUTE),
     )
-
-
-def _build_signal(
-    kind: str, metric: AlarmMetric, threshold: float, unit: Unit, in_words: str
-) -> Signal:
-    return Signal(
-        kind=kind,
-        variant=None,
-        what=kind,
-        in_words=in_words,
-        metric=metric,
-        threshold=threshold,
-        unit=unit,
-        minutes=_WINDOW_MINUTES,
-    )
-
-
-def _build_statement(
-    actions: list[str], resources: list[str], conditions: dict[str, Any] | None = None
-) -> iam.PolicyStatement:
-    return iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions)

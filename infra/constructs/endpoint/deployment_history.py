@@ -17,11 +17,10 @@ from model_packaging.beside import MADE
 
 
 class DeploymentHistory(Construct):
-    """The record of a deployment: an asset that the CDK CLI completes and publishes.
+    """The record of a deployment: an asset that the CDK CLI completes and publishes when it deploys.
 
-    The CLI does so when it deploys. The parameter is updated after the endpoint, so that its
-    versions are the deployments that succeeded, in order. docs/decisions/0024 has the
-    alternatives.
+    The parameter is updated after the endpoint, so that its versions are the deployments that
+    succeeded, in order. docs/decisions/0024 has the alternatives.
     """
 
     def __init__(
@@ -38,19 +37,19 @@ class DeploymentHistory(Construct):
     ) -> None:
         """Create the record's asset, the SSM parameter, and the output of the records' prefix.
 
-        `settings` are all settings of the environment file. `variants` and `batches` describe
-        what each of them runs. `root` is the project.
+        `settings` are those of the environment file. `variants` and `batches` describe what they run.
         """
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
         stack_name = stack.stack_name
-        content = {
+        content: dict[str, Any] = {
             "stack": stack_name,
             "settings": settings,
             "overrides": dict(sorted(overrides.items())),
             "variants": list(variants),
-            **({"batches": list(batches)} if batches else {}),
         }
+        if batches:
+            content["batches"] = list(batches)
         fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         # The template contains the name up to its first dot, so that `cdk gc` keeps the record.
         prefix = f"{FOLDER}/{stack_name}"
@@ -89,11 +88,9 @@ def add_outputs(
     overrides: Mapping[str, str],
 ) -> None:
     """Add the stack's outputs for callers and tools, with the overrides of this deployment."""
-    outputs = {}
+    outputs = {"AlarmTopicArn": (topic.topic_arn, "Topic that receives the alarms")}
     if endpoint is not None:
-        name = endpoint.resource.attr_endpoint_name
-        outputs["EndpointName"] = name, "Name to pass to invoke_endpoint"
-    outputs["AlarmTopicArn"] = topic.topic_arn, "Topic that receives the alarms"
+        outputs["EndpointName"] = endpoint.endpoint_name, "Name to pass to invoke_endpoint"
     if overrides:
         text = json.dumps(dict(sorted(overrides.items())))
         outputs["Overrides"] = (text, "Given with -c for this deployment, and not in the file")

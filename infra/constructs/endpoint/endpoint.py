@@ -4,56 +4,42 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
-import jsii
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
-from constructs import Construct, IConstruct, IValidation
+from constructs import Construct
 
-from infra.arguments import read_arguments
-from infra.catalog.instances import load_instances
-from infra.constructs.async_inference.async_inference import AsyncInference
-from infra.constructs.endpoint.endpoint_base import (
-    BELOW,
-    EndpointBase,
-    ImportedEndpoint,
+from infra.arguments import check_kind, read_arguments
+from infra.constructs.endpoint.endpoint_base import BELOW, EndpointBase
+from infra.constructs.endpoint.endpoint_checks import (
+    AtSynthesis,
+    add_findings,
+    build_environment,
+    check_endpoint_name,
+    check_instances,
+    check_variant_name,
 )
-from infra.constructs.endpoint.endpoint_checks import add_findings, build_environment
 from infra.constructs.endpoint.endpoint_config import EndpointConfig
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
+from infra.constructs.endpoint.imported_endpoint import ImportedEndpoint
 from infra.constructs.endpoint.inference_component import InferenceComponent, ScaledPart
 from infra.constructs.endpoint.variant import EndpointVariant
 from infra.constructs.model.execution_role import ModelDependencies
 from infra.constructs.model.model import Model
-from infra.constructs.monitoring.watched_endpoint import (
-    EndpointMetrics,
-    Tables,
-    WatchedEndpoint,
-    WatchedVariant,
-)
+from infra.constructs.model.network import connect_security_groups
+from infra.constructs.monitoring.watched_endpoint import Tables, WatchedEndpoint, WatchedVariant
 from infra.constructs.rollout.endpoint_rollout import EndpointRollout
 from infra.constructs.scaling.endpoint_scaling import EndpointScaling
-from infra.constructs.storage.locations import DataCapture
-from infra.parameters.endpoint import EndpointTable, Traffic
+from infra.constructs.storage.locations import AsyncInference, DataCapture
+from infra.parameters.endpoint import Traffic
 from infra.parameters.environment import Environment
-from infra.parameters.finding import suggest_name
 from infra.parameters.monitoring import Alarms, Metrics
 from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling
-from infra.parameters.table import Name, Table
 from infra.parameters.variant import Variant as VariantSettings
 from infra.policy.hosting import EndpointKind, select_kind
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
-
-# A tag that the local AWS reads (servable_local/aws/sagemaker/runtime_api.py); AWS ignores it.
-REQUEST_BYTES_TAG = "servable:request-bytes"
-
-
-class _Named(Table):
-    """A name in the form that SageMaker takes."""
-
-    name: Name
 
 
 class Endpoint(EndpointBase):
@@ -97,15 +83,14 @@ class Endpoint(EndpointBase):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name = endpoint_name
-        self._check_name(logs)
+        check_endpoint_name(self.node.path, endpoint_name, logs)
         self.locations = async_inference.locations if async_inference else None
         self._file: Environment | None = None
         self._logs, self._order = logs, list(variant_order or ())
         self._capture, self._async_inference = capture, async_inference
         self._metrics = metrics or Metrics()
-        self._volume_key_arn = (
-            volume_key if volume_key is None or isinstance(volume_key, str) else volume_key.key_arn
-        )
+        key_arn: str | None = getattr(volume_key, "key_arn", None)
+        self._volume_key_arn = volume_key if isinstance(volume_key, str) else key_arn
         self._checked = {
             "production": production,
             "metrics": self._metrics,
@@ -116,7 +101,6 @@ class Endpoint(EndpointBase):
         }
         self._variants: dict[str, EndpointVariant] = {}
         self._later: list[tuple[int, Construct, Callable[[Construct], None]]] = []
-        self._tables: dict[str, Any] = {}
         self._created = False
         self.tables: Tables = {}
         """The tables of an environment file that other constructs of this endpoint stand for."""
@@ -133,9 +117,9 @@ class Endpoint(EndpointBase):
         )
         """The resource itself, for what CDK calls an escape hatch."""
         if protect:
-            # Retained also when its own creation fails, it would be in the way of the next attempt.
+            # If a failed creation retained it too, the next attempt would fail with "already exists".
             self.resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
-        self.node.add_validation(_AtSynthesis(self))
+        self.node.add_validation(AtSynthesis(self))
         self._create_with(self)
 
     def add_variant(
@@ -172,9 +156,8 @@ class Endpoint(EndpointBase):
         """
         where = f"{self.node.path}: add_variant"
         self.require_open("add_variant")
-        read_arguments(where, _Named, {"name": name})
-        if name in self._variants:
-            raise ValueError(f"{where}: name: {name!r} exists already; use a different name")
+        check_variant_name(where, name, self._variants)
+        check_kind(where, "model", model=model)
         given: dict[str, Any] = {
             "model": model.name if model else None,
             "instance_type": instance_type,
@@ -185,10 +168,10 @@ class Endpoint(EndpointBase):
             "sleep_after_minutes": sleep_after_minutes,
             **(model.find_unset_settings(settings) if model else {}),
         }
-        self._check_instances(where, instance_type, settings, min_instances, max_instances)
         table = read_arguments(where, VariantSettings, given, settings)
+        check_instances(where, table)
         variant = EndpointVariant(
-            self, f"Variant-{name}", endpoint=self, name=name, endpoint_name=self.name, model=model,
+            self, f"Variant-{name}", endpoint=self, name=name, model=model,
             # add_component adds them, each with its model.
             table=table.model_copy(update={"components": {}}),
             capacity_reservation=capacity_reservation, scale_in_policy=scale_in_policy,
@@ -215,24 +198,23 @@ class Endpoint(EndpointBase):
         settings: Further settings: strategy, steps, and batches. Default: `Rollout()`.
         construct_id: ID next to the endpoint, for a rollout that is deployed. Default: Rollout, below it.
         """
-        self.require_open("roll_out")
         where = f"{self.node.path}: roll_out"
         given: dict[str, Any] = {"canary_percent": canary_percent, "bake_minutes": bake_minutes}
         if canary_percent is not None and settings is None:
             given["strategy"] = "canary"
         rollout = read_arguments(where, Rollout, given, settings)
-        self._guarded = True
 
         def create(place: Construct) -> None:
             alarms = self._thresholds or Alarms()
             EndpointRollout(place, BELOW, endpoint=self, rollout=rollout, alarms=alarms)
 
-        self._tables["rollout"] = rollout
         self._plan(0, "roll_out", construct_id, "Rollout", create)
+        self._guarded, self._checked["rollout"] = True, rollout
 
     def add_scaling(self, part: ScaledPart, settings: Scaling, construct_id: str | None) -> None:
         """Scale a variant or component; its `auto_scale` calls this."""
-        variant, component = self._find_variant_and_component(part.key)
+        variant = self.find_variant(part.key)
+        component = variant.components.get(part.key)
         scaled = component if component is not None and variant.model is None else variant
         scaled.table = scaled.table.model_copy(update={"scaling": settings})
 
@@ -253,11 +235,7 @@ class Endpoint(EndpointBase):
     @property
     def components(self) -> dict[str, InferenceComponent]:
         """Return the inference components of all variants, by name."""
-        return {
-            name: component
-            for variant in self.variants
-            for name, component in variant.components.items()
-        }
+        return {key: each for variant in self.variants for key, each in variant.components.items()}
 
     @property
     def kind(self) -> EndpointKind:
@@ -270,104 +248,53 @@ class Endpoint(EndpointBase):
         )
 
     @property
-    def metrics(self) -> EndpointMetrics:
-        """Return the metrics that SageMaker publishes about the endpoint."""
-        return EndpointMetrics(
-            endpoint_name=self.name,
-            kind=(kind := self.kind),
-            published=self._metrics.find_intervals(kind),
-            components={name: each.name for name, each in self.components.items()},
-        )
-
-    @property
-    def fingerprint(self) -> str:
-        """Return 64 hex digits that change whenever the endpoint configuration is replaced."""
-        return self.config.fingerprint
-
-    @property
     def endpoint_name(self) -> str:
-        """Return the endpoint's name as an attribute that CloudFormation resolves.
-
-        A resource that uses it is deployed after the endpoint.
-        """
+        """Return the name as an attribute: a resource that uses it is deployed after the endpoint."""
         return self.resource.attr_endpoint_name
 
     def _list_invoked_arns(self) -> list[str]:
         """Return the ARNs to invoke, including those of components that are added later."""
         arns = super()._list_invoked_arns
-        return cdk.Lazy.list(_AtSynthesis(self, arns)) if self._file is None else arns()
+        return cdk.Lazy.list(AtSynthesis(self, arns)) if self._file is None else arns()
 
     @property
     def connections(self) -> "ec2.Connections":
-        """Return the security groups of every variant's instances, to allow connections.
-
-        For example: `endpoint.connections.allow_to(database, port)`. Raises ValueError without a
-        VPC.
-        """
-        from aws_cdk import aws_ec2 as ec2  # a fifth of a second, only for apps with a network
-
-        models = dict.fromkeys(
-            model for each in self.variants for model in each.served_models.values()
-        )
-        groups = [group for model in models for group in model.security_groups]
-        if not groups:
-            raise ValueError(
-                f"{self.node.path}: connections: its models have no security group; pass "
-                "Model.from_saved_model network=ModelNetwork(vpc=…)"
-            )
-        return ec2.Connections(security_groups=groups)
+        """Return the security groups of every variant's instances. Raises ValueError without a VPC."""
+        served = (model for each in self.variants for model in each.served_models.values())
+        groups = [group for model in dict.fromkeys(served) for group in model.security_groups]
+        remedy = "Model.from_saved_model network=ModelNetwork(vpc=…)"
+        return connect_security_groups(self.node.path, groups, remedy)
 
     @property
     def watched(self) -> WatchedEndpoint:
         """Return the endpoint as alarms and dashboards use it."""
+        variants: list[WatchedVariant] = []
+        for variant in self.variants:
+            variants.append(variant.watched)
+            if variants[-1].shared:
+                variants += [component.watched for component in variant.components.values()]
         return WatchedEndpoint(
             name=self.name,
             region=self.stack.region,
-            variants=self._list_watched_variants(),
+            variants=tuple(variants),
             log_is_counted=True,
             resource=self.resource,
             kind=self.kind,
-            published=self.metrics.published,
+            published=self._metrics.find_intervals(self.kind),
             tables=self.tables,
         )
 
-    def _list_watched_variants(self) -> tuple[WatchedVariant, ...]:
-        """Return the variants, each followed by its components if they share its instances."""
-        found: list[WatchedVariant] = []
-        for variant in self.variants:
-            found.append(variant.watched)
-            if not found[-1].shared:
-                continue
-            for component in variant.components.values():
-                least, most = component.capacity
-                found.append(
-                    WatchedVariant(
-                        name=component.key,
-                        component=component.name,
-                        min_instances=least,
-                        max_instances=most,
-                        scales=most > least,
-                    )
-                )
-        return tuple(found)
-
     def find_variant(self, name: str) -> EndpointVariant:
-        """Return the variant with this name, or with a component of this name.
-
-        Raises ValueError if there is none.
-        """
-        return self._find_variant_and_component(name)[0]
-
-    def _find_variant_and_component(
-        self, name: str
-    ) -> tuple[EndpointVariant, InferenceComponent | None]:
+        """Return the variant with this name or component. Raises ValueError if there is none."""
         for variant in self.variants:
             if name in variant.components:
-                return variant, variant.components[name]
+                return variant
         if name not in self._variants:
             known = ", ".join(self._variants)
-            raise ValueError(f"{self.node.path}: variant: {name!r} is none of {known}")
-        return self._variants[name], None
+            raise ValueError(
+                f"{self.node.path}: variant: {name!r} doesn't exist; use one of {known}"
+            )
+        return self._variants[name]
 
     def use_file(self, environment: Environment) -> None:
         """Use the description of an environment file, which has been checked. Call `create` at the end."""
@@ -383,35 +310,40 @@ class Endpoint(EndpointBase):
 
     def create(self) -> None:
         """Create the constructs that depend on every variant. Synthesis calls it."""
-        if (
-            self._created
-            or not self._variants
-            or not all(each.served_models for each in self.variants)
-        ):
+        variants = self.variants
+        if self._created or not variants or not all(each.served_models for each in variants):
             return
         self._created = True
-        given = {**self._checked, **self._tables, "alarms": self._thresholds}
+        given = {**self._checked, "alarms": self._thresholds}
         described = self._file or build_environment(self, given)
-        logs = self._create_logs()
-        rolls_back = self.name if self._guarded else None
-
-        def build_dependencies(name: str) -> ModelDependencies:
-            return ModelDependencies(
-                log_group_arn=logs[name].arn,
-                rolls_back=rolls_back,
-                captured=self._capture.destination if self._capture else None,
-                async_inference=self._async_inference,
-                core_dumps=self._find_variant_and_component(name)[0].table.core_dumps,
-                volume_kms_key=self._volume_key_arn,
-            )
-
-        for variant in self.variants:
-            variant.create_models(described, build_dependencies)
-        self.config.fill(self.variants)
+        logs: dict[str, EndpointLogs] = {}
+        for variant in variants:
+            logs |= variant.create_component_logs(self._logs)
+        without = [each.name for each in variants if not each.components]
+        if without:
+            own = self._logs or EndpointLogs(self, "Logs", endpoint_name=self.name)
+            logs |= dict.fromkeys(without, own)
+        needs = ModelDependencies(
+            rolls_back=self.name if self._guarded else None,
+            captured=self._capture.destination if self._capture else None,
+            async_inference=self._async_inference,
+            volume_kms_key=self._volume_key_arn,
+        )
+        for variant in variants:
+            variant.create_models(described, needs, logs)
+        self.config.fill(variants)
         if self.kind.has_instances:
+            # An update keeps the number of instances that scaling has reached. Weights are replaced:
+            # otherwise the deployment of a new split would succeed and change nothing.
+            replaced = ["DesiredWeight"]
+            if not any(variant.is_scaled for variant in variants):
+                replaced.append("DesiredInstanceCount")
             self.resource.retain_all_variant_properties = True
-            self.resource.exclude_retained_variant_properties = [*self._unretained_properties]
-        for variant in self.variants:
+            self.resource.exclude_retained_variant_properties = [
+                sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=name)
+                for name in replaced
+            ]
+        for variant in variants:
             variant.create_components(self.resource)
         self.resource.node.add_dependency(*dict.fromkeys(logs.values()))
         for _, place, create in sorted(self._later, key=lambda each: each[0]):
@@ -419,104 +351,16 @@ class Endpoint(EndpointBase):
         if self._file is None:
             add_findings(self, described)
 
-    def _create_logs(self) -> dict[str, EndpointLogs]:
-        """Return the log group of each served model, by name: the endpoint's, or the component's.
-
-        Creates the log groups that weren't given.
-        """
-        found: dict[str, EndpointLogs] = {}
-        for variant in self.variants:
-            for name, component in variant.components.items():
-                given = component.logs or (self._logs if variant.model else None)
-                found[name] = given or EndpointLogs(
-                    component, "Logs", endpoint_name=self.name, component=component.name
-                )
-        names = [
-            name for variant in self.variants for name in variant.served_models if name not in found
-        ]
-        if names:
-            self._logs = self._logs or EndpointLogs(self, "Logs", endpoint_name=self.name)
-            found |= dict.fromkeys(names, self._logs)
-        return found
-
-    def _plan(
-        self,
-        order: int,
-        call: str,
-        construct_id: str | None,
-        default_id: str,
-        create: Callable[[Construct], None],
-    ) -> Construct:
-        """Reserve a construct whose content is created with the endpoint's, sorted by `order`."""
-        self.require_open(call)
-        place = super()._plan(order, call, construct_id, default_id, lambda place: None)
+    def _defer(self, order: int, place: Construct, create: Callable[[Construct], None]) -> None:
+        """Create the content of a construct with the endpoint's constructs, sorted by `order`."""
         self._later.append((order, place, create))
         self._create_with(place)
-        return place
 
     def _create_with(self, construct: Construct) -> None:
         """Ensure that the endpoint's constructs exist before a construct is synthesized."""
         if self._file is None:
             first = cdk.AspectPriority.MUTATING
-            cdk.Aspects.of(construct).add(_AtSynthesis(self), priority=first)
-
-    @property
-    def _unretained_properties(self) -> list[sagemaker.CfnEndpoint.VariantPropertyProperty]:
-        # An update keeps the number of instances that scaling has reached; weights come
-        # from the file, else an edited split would deploy green and change nothing.
-        names = ["DesiredWeight"]
-        if not any(variant.is_scaled for variant in self.variants):
-            names.append("DesiredInstanceCount")
-        retained = sagemaker.CfnEndpoint.VariantPropertyProperty
-        return [retained(variant_property_type=name) for name in names]
-
-    def _check_name(self, logs: EndpointLogs | None) -> None:
-        """Raise ValueError if SageMaker rejects the name or the log group has a different one."""
-        if cdk.Token.is_unresolved(self.name):
-            return
-        read_arguments(self.node.path, EndpointTable, {"name": self.name})
-        named = None if logs is None else logs.endpoint_name
-        if logs is not None and named != self.name and not cdk.Token.is_unresolved(named):
-            raise ValueError(
-                f"{self.node.path}: logs: {logs.node.path} is the log group of {logs.endpoint_name!r}; "
-                f"pass EndpointLogs(endpoint_name={self.name!r}), or leave it out"
-            )
-
-    def _check_instances(
-        self,
-        where: str,
-        instance_type: str | None,
-        settings: VariantSettings | None,
-        least: int | None,
-        most: int | None,
-    ) -> None:
-        """Raise ValueError for an instance type or bounds that don't fit.
-
-        The type is missing, unknown, or a token, or `most` is below `least`.
-        """
-        least = 1 if least is None else least
-        if isinstance(most, int) and isinstance(least, int) and most < least:
-            raise ValueError(
-                f"{where}: max_instances: {most} is below min_instances = {least}; pass {least} or more"
-            )
-        types = (
-            [instance_type] if instance_type else list(settings.instance_types if settings else ())
-        )
-        if not types and (settings is None or settings.serverless is None):
-            raise ValueError(
-                f"{where}: instance_type: it is missing; pass one, such as ml.c5.xlarge"
-            )
-        for given in types:
-            if cdk.Token.is_unresolved(given):
-                raise ValueError(
-                    f"{where}: instance_type: only CloudFormation knows its value, and image, driver, and "
-                    "settings are chosen for it; pass the type as text"
-                )
-            if given not in load_instances():
-                close = suggest_name(given, load_instances())
-                raise ValueError(
-                    f"{where}: instance_type: {given!r} isn't an instance type; {close}"
-                )
+            cdk.Aspects.of(construct).add(AtSynthesis(self), priority=first)
 
     @staticmethod
     def from_endpoint_name(scope: Construct, construct_id: str, endpoint_name: str) -> EndpointBase:
@@ -528,12 +372,9 @@ class Endpoint(EndpointBase):
         """Return an existing endpoint of the account and Region that the ARN names."""
         parts = cdk.Stack.of(scope).split_arn(endpoint_arn, cdk.ArnFormat.SLASH_RESOURCE_NAME)
         return ImportedEndpoint(
-            scope,
-            construct_id,
-            name=parts.resource_name or "",
-            region=parts.region,
+            scope, construct_id, name=parts.resource_name or "", region=parts.region,
             account=parts.account,
-        )
+        )  # fmt: skip
 
     @staticmethod
     def from_endpoint_attributes(
@@ -553,38 +394,6 @@ class Endpoint(EndpointBase):
         components: Names of its inference components, without the endpoint's name. Default: none.
         """
         return ImportedEndpoint(
-            scope,
-            construct_id,
-            name=endpoint_name,
-            kind=kind,
-            variants=[
-                WatchedVariant(name=each) if isinstance(each, str) else each for each in variants
-            ],
+            scope, construct_id, name=endpoint_name, kind=kind, variants=variants,
             components=components,
-        )
-
-
-@jsii.implements(cdk.IAspect, IValidation, cdk.IStableListProducer)
-class _AtSynthesis:
-    """The actions of an endpoint during synthesis: create constructs, validate, and list ARNs."""
-
-    def __init__(self, endpoint: Endpoint, arns: Callable[[], list[str]] | None = None) -> None:
-        self._endpoint, self._arns = endpoint, arns
-
-    def visit(self, node: IConstruct) -> None:
-        """Create the endpoint's constructs when a construct that needs them is first visited."""
-        self._endpoint.create()
-
-    def validate(self) -> list[str]:
-        """Return errors for an endpoint without variants, or for variants without a model."""
-        if not self._endpoint.variants:
-            return ["the endpoint has no variant; call endpoint.add_variant(…)"]
-        return [
-            f"variant {variant.name} has no model; pass add_variant a model, or call add_component"
-            for variant in self._endpoint.variants
-            if not variant.served_models
-        ]
-
-    def produce(self) -> list[str]:
-        """Return the ARNs that callers invoke."""
-        return self._arns() if self._arns else []
+        )  # fmt: skip

@@ -1,7 +1,7 @@
 """An endpoint of this app or an existing one: who may invoke it, and its metrics."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from functools import reduce
 from typing import Protocol, TypedDict, Unpack
 
 import aws_cdk as cdk
@@ -13,21 +13,16 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct, IConstruct
 
-from infra.arguments import read_arguments
+from infra.arguments import check_kind, read_arguments
 from infra.constructs.endpoint.endpoint_config import EndpointConfig
 from infra.constructs.endpoint.inference_component import InferenceComponent
 from infra.constructs.endpoint.variant import EndpointVariant
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard, Row
-from infra.constructs.monitoring.watched_endpoint import (
-    EndpointMetrics,
-    Tables,
-    WatchedEndpoint,
-    WatchedVariant,
-)
+from infra.constructs.monitoring.watched_endpoint import Tables, Watchable, WatchedEndpoint
 from infra.constructs.storage.locations import AsyncInferenceLocations
 from infra.parameters.monitoring import Alarms
-from infra.policy.hosting import KINDS, EndpointKind
+from infra.policy.hosting import EndpointKind
 from infra.policy.permissions import build_s3_condition
 
 # CDK leaves this ID out of logical IDs: a construct with it has those of the construct around it.
@@ -46,18 +41,16 @@ class MetricProps(TypedDict, total=False):
     """Label of the metric in graphs. Default: its name."""
 
 
-class OperatedEndpoint(IConstruct, Protocol):
+class OperatedEndpoint(IConstruct, Watchable, Protocol):
     """An `Endpoint` as its scaling, rollout, and checks use it."""
 
     name: str
     tables: Tables
     resource: sagemaker.CfnEndpoint
+    config: EndpointConfig
 
     @property
     def kind(self) -> EndpointKind: ...
-
-    @property
-    def metrics(self) -> EndpointMetrics: ...
 
     @property
     def variants(self) -> Sequence[EndpointVariant]: ...
@@ -65,13 +58,9 @@ class OperatedEndpoint(IConstruct, Protocol):
     @property
     def components(self) -> Mapping[str, InferenceComponent]: ...
 
-    @property
-    def config(self) -> EndpointConfig: ...
-
-    @property
-    def fingerprint(self) -> str: ...
-
     def find_variant(self, name: str) -> EndpointVariant: ...
+
+    def create(self) -> None: ...
 
 
 @jsii.implements(sagemaker.IEndpoint)
@@ -83,7 +72,7 @@ class EndpointBase(cdk.Resource):
     """
 
     name: str
-    """The endpoint's name as it was given."""
+    """The endpoint's name as you passed it."""
     locations: AsyncInferenceLocations | None = None
     """Locations of requests and responses of an asynchronous endpoint."""
     _place: Mapping[str, str] = _HERE
@@ -105,16 +94,13 @@ class EndpointBase(cdk.Resource):
         raise NotImplementedError
 
     @property
-    def metrics(self) -> EndpointMetrics:
-        """Return the metrics that SageMaker publishes about the endpoint."""
+    def watched(self) -> WatchedEndpoint:
+        """Return the endpoint as alarms and dashboards use it."""
         raise NotImplementedError
 
     @property
     def endpoint_name(self) -> str:
-        """Return the endpoint's name.
-
-        A resource that uses the name of an `Endpoint` is deployed after it.
-        """
+        """Return the name; a resource that uses that of an `Endpoint` is deployed after it."""
         return self.name
 
     @property
@@ -133,16 +119,8 @@ class EndpointBase(cdk.Resource):
         return build_endpoint_arns(self.stack, self.name, self._place)
 
     @property
-    def watched(self) -> WatchedEndpoint:
-        """Return the endpoint as alarms and dashboards use it."""
-        raise NotImplementedError
-
-    @property
     def alarms(self) -> EndpointAlarms:
-        """Return the alarms of `add_alarms`; reading them creates the endpoint's constructs.
-
-        Raises ValueError if `add_alarms` hasn't been called.
-        """
+        """Return the alarms of `add_alarms`, or raise ValueError; creates the endpoint's constructs."""
         self.create()
         if self._alarms is None:
             raise ValueError(f"{self.node.path}: alarms: there are none; call add_alarms first")
@@ -150,6 +128,9 @@ class EndpointBase(cdk.Resource):
 
     def create(self) -> None:
         """Create the constructs that depend on every variant. Synthesis calls it."""
+
+    def require_open(self, call: str) -> None:
+        """Raise ValueError if the constructs that depend on every variant exist already."""
 
     def add_alarms(
         self,
@@ -172,7 +153,7 @@ class EndpointBase(cdk.Resource):
         """
         given = {"p99_latency_ms": p99_latency_ms, "window_minutes": window_minutes}
         where = f"{self.node.path}: add_alarms"
-        self._require_topics(where, notify=notify, page=page)
+        check_kind(where, "topic", notify=notify, page=page)
         self._thresholds = alarms = read_arguments(where, Alarms, given, settings)
 
         def create(place: Construct) -> None:
@@ -206,14 +187,6 @@ class EndpointBase(cdk.Resource):
 
         self._plan(3, "add_dashboard", construct_id, "Dashboard", create)
 
-    def _require_topics(self, where: str, **topics: object) -> None:
-        for name, topic in topics.items():
-            if topic is not None and not hasattr(topic, "topic_arn"):
-                raise ValueError(
-                    f"{where}: {name}: {topic!r} isn't a topic; pass an sns.Topic, for example "
-                    'sns.Topic.from_topic_arn(self, "OnCall", arn)'
-                )
-
     def _plan(
         self,
         order: int,
@@ -221,12 +194,12 @@ class EndpointBase(cdk.Resource):
         construct_id: str | None,
         default_id: str,
         create: Callable[[Construct], None],
-    ) -> Construct:
-        """Create content in a new construct, and return the construct.
+    ) -> None:
+        """Create content in a new construct, next to the endpoint if `construct_id` is given.
 
-        The construct is next to the endpoint if `construct_id` is given, otherwise below it.
-        Raises ValueError if it exists already.
+        Otherwise the construct is below the endpoint. Raises ValueError if it exists already.
         """
+        self.require_open(call)
         scope: Construct = self._scope
         if construct_id is None:
             scope, construct_id = self, default_id
@@ -235,22 +208,20 @@ class EndpointBase(cdk.Resource):
                 f"{self.node.path}: {call}: {scope.node.path}/{construct_id} exists already; call {call} "
                 "once, or pass a different construct_id"
             )
-        place = Construct(scope, construct_id)
+        self._defer(order, Construct(scope, construct_id), create)
+
+    def _defer(self, order: int, place: Construct, create: Callable[[Construct], None]) -> None:
+        """Create the content of a construct as soon as every variant is known."""
         create(place)
-        return place
 
     def invocations_allowed(self) -> list[iam.PolicyStatement]:
         """Return the policy statements that allow invoking this endpoint, and no other.
 
-        With a queue they also allow writing requests and reading responses. Components are named
-        too, as in an AWS solution that invokes them:
+        With a queue they also allow writing requests and reading responses. They name components, as in
         https://github.com/aws-solutions/generative-ai-application-builder-on-aws (2026-11-28)
         """
-        statements = [
-            iam.PolicyStatement(
-                actions=[self.kind.invoke_action], resources=self._list_invoked_arns()
-            )
-        ]
+        resources = self._list_invoked_arns()
+        statements = [iam.PolicyStatement(actions=[self.kind.invoke_action], resources=resources)]
         if (locations := self.locations) is not None:
             requests = locations.requests
             written = [locations.answers.objects_arn, locations.failures.objects_arn]
@@ -267,20 +238,14 @@ class EndpointBase(cdk.Resource):
 
     def _list_invoked_arns(self) -> list[str]:
         """Return the ARNs of the endpoint and of its inference components."""
-        return [
-            *self.arns,
-            *(
-                arn
-                for component in self.metrics.components.values()
-                for arn in build_endpoint_arns(
-                    self.stack, component, self._place, "inference-component"
-                )
-            ),
-        ]
+        arns, kind = [*self.arns], "inference-component"
+        for component in self.watched.components.values():
+            arns += build_endpoint_arns(self.stack, component, self._place, kind)
+        return arns
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow `grantee` to invoke this endpoint, and no other."""
-        grants = [
+        grants = (
             iam.Grant.add_to_principal(
                 grantee=grantee,
                 actions=statement.actions,
@@ -288,31 +253,25 @@ class EndpointBase(cdk.Resource):
                 conditions=statement.conditions,
             )
             for statement in self.invocations_allowed()
-        ]
-        first = grants[0]
-        for grant in grants[1:]:
-            first = first.combine(grant)
-        return first
+        )
+        return reduce(iam.Grant.combine, grants)
 
     def metric(
         self, metric_name: str, *, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Return a metric that SageMaker publishes about the endpoint.
+        """Return a metric that SageMaker publishes, for example ApproximateBacklogSize.
 
-        `metric_name` is, for example, ApproximateBacklogSize. If `variant` is None, it is the
-        metric of the whole endpoint. By default, it is the mean, as often as it is published.
-        Raises `UnpublishedMetricError`.
+        If `variant` is None, it is the metric of the whole endpoint. By default, it is the mean, as
+        often as it is published. Raises `UnpublishedMetricError`.
         """
         statistic = props.get("statistic", "Average")
-        measured = self.metrics.build_metric(metric_name, variant, statistic)
+        measured = self.watched.build_metric(metric_name, variant, statistic)
         # CDK compares a metric's region with the alarm's, and a token with neither.
         place = {key: at for key, at in self._place.items() if not cdk.Token.is_unresolved(at)}
         return measured.with_(
-            period=props.get("period", measured.period),
-            label=props.get("label"),
-            region=place.get("region"),
-            account=place.get("account"),
-        )
+            period=props.get("period", measured.period), label=props.get("label"),
+            region=place.get("region"), account=place.get("account"),
+        )  # fmt: skip
 
     def metric_invocations(
         self, variant: str | None = None, **props: Unpack[MetricProps]
@@ -341,64 +300,43 @@ class EndpointBase(cdk.Resource):
     def metric_model_latency(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Return the metric of the time that the container takes to respond to one request.
-
-        The unit is microseconds. Default: p99.
-        """
+        """Return the metric of the container's response time, in microseconds. Default: p99."""
         return self._build_variant_metric("ModelLatency", "p99", variant, props)
 
     def metric_overhead_latency(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Return the metric of the time that SageMaker itself adds to a request.
-
-        The unit is microseconds. Default: the mean.
-        """
+        """Return the metric of the microseconds that SageMaker adds to a request. Default: the mean."""
         return self._build_variant_metric("OverheadLatency", "Average", variant, props)
 
     def metric_cpu_utilization(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Return the metric of CPU utilization in percent of one vCPU: four busy vCPUs are 400.
-
-        By default, it is the mean of the instances.
-        """
+        """Return the metric of the CPU; 100 % is one vCPU. Default: the mean of the instances."""
         return self._build_variant_metric("CPUUtilization", "Average", variant, props)
 
     def metric_memory_utilization(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Return the metric of memory utilization in percent of the instance's memory.
-
-        By default, it is the value of the fullest instance.
-        """
+        """Return the metric of the instance's memory, in percent. Default: the fullest instance."""
         return self._build_variant_metric("MemoryUtilization", "Maximum", variant, props)
 
     def metric_disk_utilization(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Return the metric of disk utilization in percent of the volume.
-
-        By default, it is the value of the fullest instance.
-        """
+        """Return the metric of the volume, in percent. Default: the fullest instance."""
         return self._build_variant_metric("DiskUtilization", "Maximum", variant, props)
 
     def metric_gpu_utilization(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Return the metric of GPU utilization in percent of one GPU: two busy GPUs are 200.
-
-        By default, it is the mean of the instances.
-        """
+        """Return the metric of the GPUs; 100 % is one GPU. Default: the mean of the instances."""
         return self._build_variant_metric("GPUUtilization", "Average", variant, props)
 
     def metric_gpu_memory_utilization(
         self, variant: str | None = None, **props: Unpack[MetricProps]
     ) -> cloudwatch.Metric:
-        """Return the metric of GPU memory utilization in percent of one GPU's memory.
-
-        By default, it is the value of the fullest instance.
-        """
+        """Return the metric of the GPUs' memory; 100 % is one GPU's. Default: the fullest instance."""
         return self._build_variant_metric("GPUMemoryUtilization", "Maximum", variant, props)
 
     def _build_variant_metric(
@@ -408,81 +346,15 @@ class EndpointBase(cdk.Resource):
         if variant is None and len(names) != 1:
             which = f"one of {', '.join(names)}" if names else "its name"
             raise ValueError(
-                f"{self.node.path}: variant: the metric is of one variant; give {which}"
+                f"{self.node.path}: variant: each variant has its own metric; pass {which}"
             )
         if variant is not None and names and variant not in names:
+            known = ", ".join(names)
             raise ValueError(
-                f"{self.node.path}: variant: {variant!r} is none of {', '.join(names)}"
+                f"{self.node.path}: variant: {variant!r} doesn't exist; use one of {known}"
             )
         given: MetricProps = {"statistic": statistic, **props}
         return self.metric(name, variant=variant or names[0], **given)
-
-
-class ImportedEndpoint(EndpointBase):
-    """An existing endpoint; `Endpoint.from_endpoint_name` and similar methods create it."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        name: str,
-        variants: Sequence[WatchedVariant] = (),
-        components: Sequence[str] = (),
-        kind: str = "real_time",
-        region: str | None = None,
-        account: str | None = None,
-    ) -> None:
-        """Import an endpoint by its name.
-
-        `variants` are those that alarms, dashboards, and metrics are about. By default they are
-        unknown; then name the variant of a metric. `region` and `account` default to the stack's.
-        """
-        super().__init__(scope, construct_id, account=account, region=region)
-        self.name = name
-        self._place = {
-            key: value
-            for key, value in (("region", region), ("account", account))
-            if value is not None
-        }
-        kinds = {each.name: each for each in KINDS}
-        if kind not in kinds:
-            raise ValueError(
-                f"{self.node.path}: kind: {kind!r} isn't a kind of endpoint; use one of {', '.join(kinds)}"
-            )
-        self._kind = kinds[kind]
-        self._variants, self._components = tuple(variants), tuple(components)
-
-    @property
-    def kind(self) -> EndpointKind:
-        """Return the kind of the endpoint: real-time, asynchronous, or serverless."""
-        return self._kind
-
-    @property
-    def metrics(self) -> EndpointMetrics:
-        """Return the metrics that SageMaker publishes about the endpoint."""
-        components = {each: f"{self.name}-{each}" for each in self._components}
-        return EndpointMetrics(endpoint_name=self.name, kind=self.kind, components=components)
-
-    @property
-    def watched(self) -> WatchedEndpoint:
-        """Return the endpoint as alarms and dashboards use it."""
-        components = self.metrics.components
-        shared = tuple(
-            WatchedVariant(name=name, component=component)
-            for name, component in components.items()
-            if name not in [each.name for each in self._variants]
-        )
-        variants = (
-            replace(each, shared=bool(shared), component=components.get(each.name))
-            for each in self._variants
-        )
-        return WatchedEndpoint(
-            name=self.name,
-            region=self._place.get("region", self.stack.region),
-            variants=(*variants, *shared),
-            kind=self.kind,
-        )
 
 
 def build_endpoint_arns(

@@ -7,11 +7,9 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.constructs.acknowledged import AUDITORS, accept_for
-from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.variant import EndpointVariant
-from infra.constructs.model.model import Model
 from infra.constructs.replacement import compute_fingerprint
-from infra.constructs.storage.locations import DataCapture
+from infra.constructs.storage.locations import AsyncInference, DataCapture
 from infra.parameters.monitoring import Metrics
 from infra.policy.hosting import can_use_volume_key
 
@@ -62,7 +60,7 @@ class EndpointConfig(Construct):
         self._models: list[str] = []
         self.resource = _Resource(
             self,
-            # CDK leaves this ID out of logical IDs, which therefore are those of a resource in its place.
+            # CDK leaves this ID out of logical IDs: they are those of a resource without this construct.
             "Default",
             production_variants=[],
             kms_key_id=volume_key_arn,
@@ -81,11 +79,8 @@ class EndpointConfig(Construct):
     def fill(self, variants: Sequence[EndpointVariant]) -> None:
         """Set the variants, and the models' role and network if the variants name no model."""
         resource = self.resource
-        properties = {
-            "ProductionVariants": [each for each in variants if not each.shadow],
-            "ShadowProductionVariants": [each for each in variants if each.shadow],
-        }
-        main, shadows = properties.values()
+        main = [each for each in variants if not each.table.shadow]
+        shadows = [each for each in variants if each.table.shadow]
         resource.production_variants = [each.build_production_variant() for each in main]
         if shadows:
             resource.shadow_production_variants = [
@@ -94,9 +89,17 @@ class EndpointConfig(Construct):
         self._models = [each for variant in variants for each in variant.fingerprints]
         components = [each for variant in variants for each in variant.components.values()]
         if components:
-            self._copy_model_settings(components[0].model)
-        for name, listed in properties.items():
-            for number, variant in enumerate(listed):
+            # A model has a role and a network only if a variant names it.
+            model, network = components[0].model, components[0].model.network
+            resource.execution_role_arn = model.role_arn
+            resource.enable_network_isolation = model.isolated or None
+            if network.subnets:
+                resource.vpc_config = sagemaker.CfnEndpointConfig.VpcConfigProperty(
+                    subnets=network.subnets, security_group_ids=network.security_groups
+                )
+        listed = {"ProductionVariants": main, "ShadowProductionVariants": shadows}
+        for name, of_name in listed.items():
+            for number, variant in enumerate(of_name):
                 for path, value in variant.overrides.items():
                     resource.add_property_override(f"{name}.{number}.{path}", value)
         types = [kind for variant in variants for kind in variant.watched.instance_types]
@@ -104,22 +107,9 @@ class EndpointConfig(Construct):
             # Without a key and without NVMe it stays a finding.
             accept_for(AUDITORS, resource, DISKS)
 
-    def _copy_model_settings(self, model: Model) -> None:
-        """Set the role and network, which a model has only if a variant names it."""
-        resource, network = self.resource, model.network
-        resource.execution_role_arn = model.role_arn
-        resource.enable_network_isolation = model.isolated or None
-        if network.subnets:
-            resource.vpc_config = sagemaker.CfnEndpointConfig.VpcConfigProperty(
-                subnets=network.subnets, security_group_ids=network.security_groups
-            )
-
     @property
     def fingerprint(self) -> str:
-        """Return 64 hex digits that change whenever the configuration is replaced.
-
-        An override that replaces it changes them too.
-        """
+        """Return 64 hex digits that change whenever the configuration is replaced, or overridden."""
         if self._fingerprint is None:
             overrides = [self.resource.overrides] if self.resource.overrides else []
             self._fingerprint = compute_fingerprint(self.resource, *self._models, *overrides)

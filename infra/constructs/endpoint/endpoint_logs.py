@@ -9,7 +9,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.arguments import check_kind, read_arguments
 from infra.catalog.metrics import OWN, load_log_filters
+from infra.parameters.endpoint import EndpointTable
 from infra.policy.permissions import KEY_PERMISSIONS
 
 # NGINX's combined access log: … "POST /invocations HTTP/1.1" 200 512 "-" "…"
@@ -46,20 +48,46 @@ stats latest(@message) as last, max(@timestamp) as at by @logStream
 }
 
 
-def choose_removal_policy(*, keep: bool) -> cdk.RemovalPolicy:
-    """Return the removal policy of a log group.
+def create_log_group(
+    scope: Construct,
+    construct_id: str,
+    name: str,
+    *,
+    retention_days: int,
+    key_arn: str | None,
+    keep: bool,
+) -> logs.CfnLogGroup:
+    """Create a log group; `keep` retains it when its stack is deleted.
 
-    `keep` retains the group when its stack is deleted. If the group's own creation failed, it
-    isn't retained, because the next attempt would collide with it.
+    A group whose own creation failed isn't retained, because the next attempt would collide with it.
     """
-    return cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if keep else cdk.RemovalPolicy.DESTROY
+    group = logs.CfnLogGroup(
+        scope,
+        construct_id,
+        log_group_name=name,
+        retention_in_days=retention_days,
+        kms_key_id=key_arn,
+    )
+    retained = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+    group.apply_removal_policy(retained if keep else cdk.RemovalPolicy.DESTROY)
+    return group
+
+
+def build_group_arn(scope: Construct, name: str) -> str:
+    """Return the ARN of a log group of this account and Region; `name` may include streams."""
+    return cdk.Stack.of(scope).format_arn(
+        service="logs",
+        resource="log-group",
+        resource_name=name,
+        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+    )
 
 
 class EndpointLogs(Construct):
     """The log group of an endpoint or component, with retention, metric filters, and queries.
 
     SageMaker creates the group if it is missing, without retention, and never deletes it; so this
-    one must exist before the endpoint. It is deleted with the stack unless `keep` is set. A kept
+    one must exist before the endpoint. Deleting the stack deletes it unless `keep` is set. A kept
     group makes the next deployment of the same name fail.
     """
 
@@ -81,75 +109,57 @@ class EndpointLogs(Construct):
         component: Inference component whose containers write the lines. Default: none.
         """
         super().__init__(scope, construct_id)
+        check_kind(self.node.path, "key", key=key)
+        days = {"name": "endpoint", "log_retention_days": retention_days}
+        read_arguments(self.node.path, EndpointTable, days)
         # A component's group, as seen: https://github.com/huggingface/skills/pull/215 (2026-07)
         written = f"InferenceComponents/{component}" if component else f"Endpoints/{endpoint_name}"
         self.endpoint_name, self._name = endpoint_name, f"/aws/sagemaker/{written}"
-        self.group = logs.CfnLogGroup(
-            self,
-            "Resource",
-            log_group_name=self._name,
-            retention_in_days=retention_days,
-            kms_key_id=key.key_arn if key else None,
-        )
-        self.group.apply_removal_policy(choose_removal_policy(keep=keep))
-        self.arn = cdk.Stack.of(self).format_arn(
-            service="logs",
-            resource="log-group",
-            resource_name=self.group.log_group_name,
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
+        self.group = create_log_group(
+            self, "Resource", self._name, retention_days=retention_days,
+            key_arn=key.key_arn if key else None, keep=keep,
+        )  # fmt: skip
+        self.arn = build_group_arn(self, self._name)
         if key is not None:
             self._allow_key_use(key)
         log_group_name = self.group.ref
         for log_filter in load_log_filters():
+            counted = logs.CfnMetricFilter.MetricTransformationProperty(
+                metric_namespace=f"{OWN}{endpoint_name}",
+                metric_name=log_filter.metric,
+                metric_value="1",
+                # A minute without such a line is 0 and not missing: CloudWatch would evaluate older
+                # minutes instead, and an alarm would recover late.
+                default_value=0,
+                unit="Count",
+            )
             logs.CfnMetricFilter(
                 self,
                 log_filter.metric,
                 log_group_name=log_group_name,
                 filter_pattern=log_filter.pattern,
-                metric_transformations=[
-                    logs.CfnMetricFilter.MetricTransformationProperty(
-                        metric_namespace=f"{OWN}{endpoint_name}",
-                        metric_name=log_filter.metric,
-                        metric_value="1",
-                        # A minute without such a line is 0 and not missing: CloudWatch would evaluate
-                        # older minutes instead, and an alarm would recover late.
-                        default_value=0,
-                        unit="Count",
-                    )
-                ],
+                metric_transformations=[counted],
             )
-        self._add_queries(log_group_name, component)
-
-    def _add_queries(self, log_group_name: str, component: str | None) -> None:
         for title, question in QUESTIONS.items():
             logs.CfnQueryDefinition(
                 self,
                 f"Question-{title.replace(' ', '-')}",
-                name=f"{component or self.endpoint_name}/{title}",
+                name=f"{component or endpoint_name}/{title}",
                 log_group_names=[log_group_name],
                 query_string=question,
             )
 
     def _allow_key_use(self, key: kms.IKey) -> None:
-        """Allow CloudWatch Logs to use the key for this log group.
-
-        The owner of an imported key controls its policy.
-        """
-        stack = cdk.Stack.of(self)
-        # Not the group's own ARN: the group needs the key first.
-        group = stack.format_arn(
-            service="logs",
-            resource="log-group",
-            resource_name=self._name,
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
+        """Allow CloudWatch Logs to use the key, unless the key is imported."""
         (allowed,) = [each for each in KEY_PERMISSIONS if each.key == "endpoint.log_kms_key"]
         key.add_to_resource_policy(
             iam.PolicyStatement(
                 actions=list(allowed.actions),
-                principals=[iam.ServicePrincipal(f"logs.{stack.region}.amazonaws.com")],
+                principals=[
+                    iam.ServicePrincipal(f"logs.{cdk.Stack.of(self).region}.amazonaws.com")
+                ],
                 resources=["*"],  # in a key's policy the key itself
-                conditions={"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": group}},
+                # Not the group's attribute: the group needs the key first.
+                conditions={"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": self.arn}},
             )
         )

@@ -5,14 +5,16 @@ TensorFlow Serving was seen as a component on AWS, with a minimum of one instanc
 with a minimum of zero.
 """
 
-from typing import Any, Protocol
+from typing import Protocol
 
+from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.arguments import read_arguments
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.model.model import HostedModel, Model
+from infra.constructs.monitoring.watched_endpoint import WatchedVariant
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
 from infra.parameters.variant import Component
@@ -23,12 +25,13 @@ CfnComponent = sagemaker.CfnInferenceComponent
 class ScaledEndpoint(Protocol):
     """The endpoint of a variant or a component, which creates their scaling when it is synthesized."""
 
+    name: str
+
     def add_scaling(
         self, part: "ScaledPart", settings: Scaling, construct_id: str | None
     ) -> None: ...
 
-    def require_open(self, call: str) -> None:
-        """Raise ValueError if the endpoint's constructs exist already."""
+    def require_open(self, call: str) -> None: ...
 
 
 class ScaledPart(Construct):
@@ -37,7 +40,7 @@ class ScaledPart(Construct):
     key: str
     """Its name in the endpoint."""
     _endpoint: ScaledEndpoint
-    target: Any = None
+    target: autoscaling.ScalableTarget | None = None
     """CDK's scalable target, once the endpoint's constructs exist: read `endpoint.alarms` before it."""
 
     def auto_scale(
@@ -86,40 +89,39 @@ class InferenceComponent(ScaledPart):
         *,
         endpoint: ScaledEndpoint,
         key: str,
-        name: str,
         model: Model,
         table: Component,
         logs: EndpointLogs | None = None,
     ) -> None:
-        """Store the component's settings; `create` creates the resource.
-
-        `key` is its name in the endpoint. `name` is its name in SageMaker, which every request
-        names.
-        """
+        """Store the settings; `create` creates the resource. `key` is its name in the endpoint."""
         super().__init__(scope, construct_id)
         self._endpoint = endpoint
-        self.key, self.name, self.model, self.table, self.logs = key, name, model, table, logs
+        self.key, self.model, self.table, self.logs = key, model, table, logs
+        self.name = f"{endpoint.name}-{key}"
+        """Its name in SageMaker, which every request names."""
 
     @property
-    def sleep_after_minutes(self) -> int | None:
-        """Return the minutes without a request after which no copy runs, or None for never."""
-        return self.table.sleep_after_minutes
-
-    @property
-    def capacity(self) -> tuple[int, int]:
-        """Return the minimum and maximum number of copies."""
-        own = self.table
-        least = 0 if own.sleep_after_minutes else own.min_copies
-        return least, max(1, own.min_copies if own.max_copies is None else own.max_copies)
+    def watched(self) -> WatchedVariant:
+        """Return the copies as alarms and dashboards use them."""
+        least, most = self.table.capacity
+        return WatchedVariant(
+            name=self.key,
+            component=self.name,
+            min_instances=least,
+            max_instances=most,
+            scales=most > least,
+        )
 
     def create(
         self, endpoint: sagemaker.CfnEndpoint, variant: str, placed: Placement, model: HostedModel
     ) -> None:
         """Create the resource. `placed` decides what one copy reserves."""
-        timeouts = {name: choice.value for name, choice in placed.timeouts.items()}
+        download, start = (
+            placed.timeouts[f"{step}_timeout_seconds"].value for step in ("download", "startup")
+        )
         startup = CfnComponent.InferenceComponentStartupParametersProperty(
-            model_data_download_timeout_in_seconds=timeouts["download_timeout_seconds"],
-            container_startup_health_check_timeout_in_seconds=timeouts["startup_timeout_seconds"],
+            model_data_download_timeout_in_seconds=download,
+            container_startup_health_check_timeout_in_seconds=start,
         )
         self.resource = CfnComponent(
             self,
@@ -129,15 +131,16 @@ class InferenceComponent(ScaledPart):
             variant_name=variant,
             specification=CfnComponent.InferenceComponentSpecificationProperty(
                 model_name=model.name,
-                startup_parameters=startup if any(timeouts.values()) else None,
+                startup_parameters=startup if download or start else None,
                 compute_resource_requirements=CfnComponent.InferenceComponentComputeResourceRequirementsProperty(
                     min_memory_required_in_mb=placed.copy_memory_mib.value,
                     number_of_cpu_cores_required=placed.copy_cpus.value,
                     number_of_accelerator_devices_required=placed.copy_gpus.value or None,
                 ),
             ),
-            # Created with none it is refused: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27)
+            # SageMaker rejects creation without a copy: https://github.com/stdapi-ai/stdapi.ai/issues/43
+            # (2026-08-27)
             runtime_config=CfnComponent.InferenceComponentRuntimeConfigProperty(
-                copy_count=max(1, self.capacity[0])
+                copy_count=max(1, self.table.capacity[0])
             ),
         )

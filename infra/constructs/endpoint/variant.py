@@ -1,13 +1,14 @@
 """A variant of an endpoint: instances or serverless containers, with the model that they run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from infra.arguments import read_arguments
+from infra.arguments import check_kind, read_arguments
 from infra.catalog.prices import Price
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.inference_component import (
@@ -16,7 +17,8 @@ from infra.constructs.endpoint.inference_component import (
     ScaledPart,
 )
 from infra.constructs.model.execution_role import ModelDependencies
-from infra.constructs.model.model import HostedModel, Model, choose_hosting
+from infra.constructs.model.hosting import choose_hosting
+from infra.constructs.model.model import HostedModel, Model
 from infra.constructs.monitoring.watched_endpoint import WatchedVariant
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement, list_variant_placements
@@ -25,9 +27,7 @@ from infra.parameters.variant import Variant as VariantSettings
 from infra.policy.hosting import Hosting, find_shared_driver
 
 Config = sagemaker.CfnEndpointConfig
-Property = sagemaker.CfnEndpointConfig.ProductionVariantProperty
-Dependencies = Callable[[str], ModelDependencies]
-"""Name of what is served, to what its containers need in addition to archive and image."""
+Property = Config.ProductionVariantProperty
 
 
 class EndpointVariant(ScaledPart):
@@ -43,21 +43,16 @@ class EndpointVariant(ScaledPart):
         *,
         endpoint: ScaledEndpoint,
         name: str,
-        endpoint_name: str,
         model: Model | None,
         table: VariantSettings,
         capacity_reservation: Config.CapacityReservationConfigProperty | None = None,
         scale_in_policy: Config.ScaleInPolicyProperty | None = None,
     ) -> None:
-        """Store the variant's settings; `create_models` creates its models.
-
-        `table` has the settings that an environment file has too.
-        """
+        """Store the settings; `create_models` creates the models. `table` has those of a file."""
         super().__init__(scope, construct_id)
         self.name = self.key = name
-        self._scope = scope
         self.model, self.table = model, table
-        self._endpoint, self._endpoint_name = endpoint, endpoint_name
+        self._scope, self._endpoint = scope, endpoint
         self._reservation, self._scale_in_policy = capacity_reservation, scale_in_policy
         self.components: dict[str, InferenceComponent] = {}
         """The inference components on its instances, by name; none if it names its model itself."""
@@ -66,17 +61,15 @@ class EndpointVariant(ScaledPart):
         self._placements: list[Placement] = []
         self._hostings: list[Hosting] = []
         self._hosted: list[HostedModel] = []
-        self._pools: list[sagemaker.CfnEndpointConfig.InstancePoolProperty] | None = None
+        self._pools: list[Config.InstancePoolProperty] | None = None
         self._prices: dict[str, Price] = {}
         self._inference_ami: str | None = None
         if model is not None and table.sleep_after_minutes is not None:
             alone = ComponentSettings(
-                model=model.name,
-                min_copies=0,
-                max_copies=max(1, table.instance_limit),
+                model=model.name, min_copies=0, max_copies=max(1, table.instance_limit),
                 sleep_after_minutes=table.sleep_after_minutes,
-            )
-            self._create_component(name, model, alone, None)
+            )  # fmt: skip
+            self._create_component(name, model, alone)
 
     def add_component(
         self,
@@ -101,10 +94,10 @@ class EndpointVariant(ScaledPart):
         settings: Further settings: memory, vCPUs, and GPUs of a copy. Default: derived from the model.
         """
         self._endpoint.require_open("add_component")
+        where = f"{self.node.path}: add_component"
         if self.model is not None:
-            raise ValueError(
-                f"{self.node.path}: add_component: the variant has a model; leave out add_variant's model"
-            )
+            raise ValueError(f"{where}: the variant has a model; leave out add_variant's model")
+        check_kind(where, "model", model=model)
         given = {
             "model": model.name,
             "min_copies": min_copies,
@@ -112,28 +105,33 @@ class EndpointVariant(ScaledPart):
             "sleep_after_minutes": sleep_after_minutes,
             **model.find_unset_settings(settings),
         }
-        table = read_arguments(
-            f"{self.node.path}: add_component", ComponentSettings, given, settings
-        )
+        table = read_arguments(where, ComponentSettings, given, settings)
         added = self._create_component(name, model, table, logs)
         components = {key: each.table for key, each in self.components.items()}
         self.table = self.table.model_copy(update={"components": components})
         return added
 
     def _create_component(
-        self, name: str, model: Model, table: ComponentSettings, logs: EndpointLogs | None
+        self, name: str, model: Model, table: ComponentSettings, logs: EndpointLogs | None = None
     ) -> InferenceComponent:
         self.components[name] = InferenceComponent(
-            self._scope,
-            f"Component-{name}",
-            endpoint=self._endpoint,
-            key=name,
-            name=f"{self._endpoint_name}-{name}",
-            model=model,
-            table=table,
-            logs=logs,
-        )
+            self._scope, f"Component-{name}", endpoint=self._endpoint, key=name, model=model,
+            table=table, logs=logs,
+        )  # fmt: skip
         return self.components[name]
+
+    def create_component_logs(self, given: EndpointLogs | None) -> dict[str, EndpointLogs]:
+        """Return the log group of each component, by name, creating those that are missing.
+
+        A component that is the variant's own model uses `given`, the endpoint's log group.
+        """
+        name, own = self._endpoint.name, given if self.model else None
+        return {
+            key: each.logs
+            or own
+            or EndpointLogs(each, "Logs", endpoint_name=name, component=each.name)
+            for key, each in self.components.items()
+        }
 
     def add_property_override(self, path: str, value: Any) -> None:
         """Set any property of the variant, as `ProductionVariants.N.PATH` of the endpoint configuration.
@@ -146,43 +144,29 @@ class EndpointVariant(ScaledPart):
 
     @property
     def served_models(self) -> Mapping[str, Model]:
-        """Return the models that it serves, by name.
-
-        They are its own model under the variant's name, or the model of each component.
-        """
+        """Return its own model by the variant's name, or the model of each component by its name."""
         if self.model is not None:
             return {self.name: self.model}
         return {name: each.model for name, each in self.components.items()}
 
     @property
-    def shadow(self) -> bool:
-        """Return whether it gets copies of requests and its responses are discarded."""
-        return self.table.shadow
-
-    @property
     def is_scaled(self) -> bool:
-        """Return whether scaling sets the number of instances, which an update then keeps.
-
-        Scaling on hold counts too.
-        """
+        """Return whether scaling, or scaling on hold, sets the number of instances."""
         instances = self.table.serverless is None
         return (self.table.has_copies or self.table.scaling is not None) and instances
-
-    @property
-    def capacity(self) -> tuple[int, int]:
-        """Return the bounds of scaling: instances, copies, or provisioned concurrency."""
-        return self.table.capacity
 
     @property
     def start_seconds(self) -> float | None:
         """Return the estimated seconds until a new instance responds, or None if unknown."""
         return self._placements[0].start_seconds
 
-    def create_models(self, described: Environment, needs: Dependencies) -> None:
+    def create_models(
+        self, described: Environment, needs: ModelDependencies, logs: Mapping[str, EndpointLogs]
+    ) -> None:
         """Choose images and settings, and create the SageMaker models and their roles' policies.
 
-        `described` is the endpoint as an environment file describes it. Raises ValueError for an
-        unknown instance type, or if no AMI supports all instance types.
+        `described` is the endpoint as a file describes it, and `needs` what every model needs. Raises
+        ValueError if no AMI supports all instance types.
         """
         self._prices = {
             kind: price
@@ -193,10 +177,6 @@ class EndpointVariant(ScaledPart):
             placed = list_variant_placements(
                 _substitute_model(described, self.name, name, model), name
             )
-            if not placed:
-                raise ValueError(
-                    f"{self.node.path}: instance_type: the catalog doesn't have {self.table.instance_type!r}"
-                )
             self._placements += placed
         stack = cdk.Stack.of(self)
         self._hostings = [choose_hosting(stack, placed) for placed in self._placements]
@@ -212,41 +192,33 @@ class EndpointVariant(ScaledPart):
                     f"{self.node.path}: instance_pools: no AMI is for all of {types}; pass types of one "
                     "family"
                 ) from None
-        self._host(needs)
+        self._host(replace(needs, core_dumps=self.table.core_dumps), logs)
 
-    def _host(self, needs: Dependencies) -> None:
-        """Create a model for each component or instance type.
-
-        Instance types with the same image and variables share one.
-        """
-        served, hosted = self.served_models, []
-        runs: list[tuple[object, HostedModel]] = []
+    def _host(self, needs: ModelDependencies, logs: Mapping[str, EndpointLogs]) -> None:
+        """Create a model for each component or instance type; those of the same variables share one."""
+        runs: dict[tuple[object, ...], HostedModel] = {}
         for placed, hosting in zip(self._placements, self._hostings, strict=True):
-            model = served[placed.name]
-            same = [each for how, each in runs if how == (model, hosting.image, hosting.variables)]
-            if same:
-                hosted.append(same[0])
-                continue
-            construct_id, hosts = "Model", model
-            if self.model is None:
-                construct_id = f"Model-{placed.name}"
-            elif runs:
-                kind = (placed.instance.name).removeprefix("ml.").replace(".", "-")
-                construct_id, hosts = f"Model-{kind}", model.adapt_to_type(placed.instance.name)
-            one = hosts.host(self, construct_id, hosting, needs(placed.name))
-            runs.append(((model, hosting.image, hosting.variables), one))
-            hosted.append(one)
-        self._hosted = hosted
+            model = self.served_models[placed.name]
+            run = (model, hosting.image, *sorted(hosting.variables.items()))
+            if run not in runs:
+                construct_id = "Model"
+                if self.model is None:
+                    construct_id = f"Model-{placed.name}"
+                elif runs:
+                    kind = placed.instance.name.removeprefix("ml.").replace(".", "-")
+                    construct_id, model = f"Model-{kind}", model.adapt_to_type(kind)
+                own = replace(needs, log_group_arn=logs[placed.name].arn)
+                runs[run] = model.host(self, construct_id, hosting, own)
+            self._hosted.append(runs[run])
         if self.table.instance_pools is not None:
+            hosted = zip(self._placements, self._hosted, strict=True)
             self._pools = [
                 Config.InstancePoolProperty(
                     instance_type=placed.instance.name,
                     priority=number,
-                    model_name_override=None if one is hosted[0] else one.name,
+                    model_name_override=None if one is self._hosted[0] else one.name,
                 )
-                for number, (placed, one) in enumerate(
-                    zip(self._placements, hosted, strict=True), start=1
-                )
+                for number, (placed, one) in enumerate(hosted, start=1)
             ]
 
     @property
@@ -267,21 +239,30 @@ class EndpointVariant(ScaledPart):
         """Return the variant's property of the endpoint configuration."""
         table, routing = self.table, self._placements[0].routing.value
         if (serverless := table.serverless) is not None:
+            config = Config.ServerlessConfigProperty(
+                max_concurrency=serverless.max_concurrency,
+                memory_size_in_mb=serverless.memory_mib,
+                provisioned_concurrency=serverless.provisioned_concurrency,
+            )
             return Property(
                 variant_name=self.name,
                 model_name=self._hosted[0].name,
                 initial_variant_weight=table.weight,
-                serverless_config=Config.ServerlessConfigProperty(
-                    max_concurrency=serverless.max_concurrency,
-                    memory_size_in_mb=serverless.memory_mib,
-                    provisioned_concurrency=serverless.provisioned_concurrency,
-                ),
+                serverless_config=config,
             )
-        dumps = table.core_dumps
+        # SageMaker adds and removes instances as copies need them.
+        least, most = table.capacity
+        managed = Config.ManagedInstanceScalingProperty(
+            status="ENABLED",
+            min_instance_count=least,
+            max_instance_count=most,
+            scale_in_policy=self._scale_in_policy,
+        )
+        dumps, longest = table.core_dumps, self._find_longest_timeout
         return Property(
             variant_name=self.name,
             model_name=None if self.components else self._hosted[0].name,
-            managed_instance_scaling=self._build_managed_scaling() if self.components else None,
+            managed_instance_scaling=managed if self.components else None,
             instance_type=table.instance_type,
             instance_pools=self._pools,
             variant_instance_provision_timeout_in_seconds=table.provision_timeout_seconds,
@@ -290,12 +271,8 @@ class EndpointVariant(ScaledPart):
             initial_variant_weight=table.weight,
             inference_ami_version=self._inference_ami,
             volume_size_in_gb=table.volume_gb,
-            model_data_download_timeout_in_seconds=self._find_longest_timeout(
-                "download_timeout_seconds"
-            ),
-            container_startup_health_check_timeout_in_seconds=self._find_longest_timeout(
-                "startup_timeout_seconds"
-            ),
+            model_data_download_timeout_in_seconds=longest("download_timeout_seconds"),
+            container_startup_health_check_timeout_in_seconds=longest("startup_timeout_seconds"),
             routing_config=Config.RoutingConfigProperty(routing_strategy=str(routing).upper())
             if routing
             else None,
@@ -306,19 +283,6 @@ class EndpointVariant(ScaledPart):
             if dumps
             else None,
             capacity_reservation_config=self._reservation,
-        )
-
-    def _build_managed_scaling(self) -> sagemaker.CfnEndpointConfig.ManagedInstanceScalingProperty:
-        """Return the property that lets SageMaker add and remove instances.
-
-        It does so as the copies of components need them.
-        """
-        least, most = self.table.capacity
-        return Config.ManagedInstanceScalingProperty(
-            status="ENABLED",
-            min_instance_count=least,
-            max_instance_count=most,
-            scale_in_policy=self._scale_in_policy,
         )
 
     def _find_longest_timeout(self, timeout: str) -> int | None:
@@ -347,8 +311,7 @@ class EndpointVariant(ScaledPart):
     def records(self) -> Sequence[dict[str, Any]]:
         """Return model, image, and settings for the deployment record, which a rollback needs.
 
-        They are those of the variant on its preferred instance type, or of each of its
-        components.
+        They are those of the preferred instance type, or of each component.
         """
         return [
             {
@@ -370,12 +333,10 @@ def _substitute_model(described: Environment, host: str, name: str, model: Model
 
     Two models of an endpoint may have the same name in their containers, such as two versions.
     """
-    variant = described.variants[host]
+    variant, update = described.variants[host], dict[str, Any](model=model.name)
     if variant.components:
-        component = variant.components[name].model_copy(update={"model": model.name})
-        update: dict[str, Any] = {"components": {**variant.components, name: component}}
-    else:
-        update = {"model": model.name}
+        component = variant.components[name].model_copy(update=update)
+        update = {"components": {**variant.components, name: component}}
     variants = {**described.variants, host: variant.model_copy(update=update)}
     models = {**described.models, **model.tables}
     return described.model_copy(update={"variants": variants, "models": models})

@@ -6,9 +6,10 @@ The CDK CLI packs and publishes it only when it deploys, by the command of an as
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 
 from infra.constructs.file_asset import add_file_asset
@@ -20,14 +21,23 @@ from model_packaging.beside import ARCHIVES, MADE
 from model_packaging.inputs import ArchiveInputs, compute_key, compute_key_tree_and_hashes
 from model_packaging.unpacked_file import build_command as upload
 
+# Stands for the archive of a model package, which only the registry knows.
+UNKNOWN = "s3://known-to-the-registry/model.tar.gz"
+
 
 @dataclass(frozen=True, kw_only=True)
-class Prefix:
-    """A prefix that a role may list, in addition to reading the objects under it."""
+class ArchiveSettings:
+    """How the files of a model are packed and stored."""
 
-    bucket_arn: str
-    name: str
-    """The prefix, which ends with a slash."""
+    version: int = 1
+    """Version number of a folder that is one SavedModel. Default: 1."""
+    install: Literal["vendored", "at start"] = "at start"
+    """Installation of code/requirements.txt. "at start": by pip in every container, which needs the
+    internet. "vendored": from wheels that `servable package` has locked. Default: "at start"."""
+    compression: Literal["gzip", "none"] = "gzip"
+    """gzip: one model.tar.gz. none: every file uncompressed under a prefix. Default: gzip."""
+    keys: Sequence[kms.IKey] = ()
+    """KMS keys of the bucket of `cdk bootstrap`, if it has some. Default: S3's own key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +49,11 @@ class Archive:
     url: str
     """s3://… address; that of a prefix ends with a slash."""
     objects: str
-    """ARN of the objects to read; that of a prefix ends with a star."""
+    """ARN of the objects to read; that of a prefix ends with a star. Empty if only the registry knows it."""
     data: Mapping[str, Any]
     """The properties of SageMaker's container definition that name the archive."""
-    listed: Prefix | None = None
-    """The prefix to list; None if the archive is one object."""
+    listed: tuple[str, str] | None = None
+    """The bucket's ARN and the prefix to list; None if the archive is one object."""
     key_arns: Sequence[str] = ()
     """KMS keys that its objects may be encrypted with, in addition to S3's own."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -54,112 +64,82 @@ def create_model_archive(
     stack: cdk.Stack, environment: Environment, name: str, root: Path
 ) -> Archive:
     """Create the archive of a model. `root` is the project. Raises `PackagingError`."""
-    model = environment.models[name]
+    model, made, archives = environment.models[name], root / MADE, root / ARCHIVES
     if model.artifact is not None:
-        return describe_pinned_archive(stack, model.artifact)
+        return _describe_pinned_archive(stack, model.artifact)
     if model.multi_model is not None:
         members = {
             member: build_archive_inputs(environment, member, root, at_root=True)
-            for member in model.multi_model
+            for member in sorted(model.multi_model)
         }
-        archive = create_archive_group(stack, members, archives=root / ARCHIVES)
+        archive = _create_archive_group(stack, members, made, archives=archives)
     elif model.compression == "none":
         inputs = build_archive_inputs(environment, name, root)
-        archive = create_unpacked_files(stack, inputs, made=root / MADE)
+        archive = _create_unpacked_files(stack, inputs, made)
     else:
         inputs = build_archive_inputs(environment, name, root)
-        archive = create_packed_archive(stack, inputs, archives=root / ARCHIVES)
+        # The key changes whenever the content changes. The synthesizer is called directly because
+        # aws_s3_assets.Asset would name the object <hash>.gz, and SageMaker documents .tar.gz.
+        fingerprint = compute_key(inputs, cache=made)
+        packing = build_command(inputs, expected_key=fingerprint, archives=archives)
+        said = f"model.tar.gz of {inputs.name}"
+        asset = add_file_asset(stack, f"{fingerprint}.tar.gz", packing, said)
+        archive = Archive(
+            fingerprint=fingerprint,
+            url=asset.s3_object_url,
+            objects=_build_s3_arn(stack, asset.bucket_name, asset.object_key),
+            data={"model_data_url": asset.s3_object_url},
+        )
     return replace(archive, key_arns=environment.endpoint.archive_kms_keys)
 
 
-def create_packed_archive(stack: cdk.Stack, inputs: ArchiveInputs, *, archives: Path) -> Archive:
-    """Create a model.tar.gz whose key changes whenever its content changes.
-
-    `archives` is the folder for packed archives inside the project's folder for generated files,
-    which also holds hashes. Raises `PackagingError`.
-    """
-    fingerprint = compute_key(inputs, cache=archives.parent)
-    # The synthesizer is called directly because aws_s3_assets.Asset would
-    # name the object <hash>.gz, and SageMaker documents .tar.gz.
-    asset = add_file_asset(
-        stack,
-        f"{fingerprint}.tar.gz",
-        build_command(inputs, expected_key=fingerprint, archives=archives),
-        f"model.tar.gz of {inputs.name}",
-    )
-    return Archive(
-        fingerprint=fingerprint,
-        url=asset.s3_object_url,
-        objects=_build_s3_arn(stack, asset.bucket_name, asset.object_key),
-        data={"model_data_url": asset.s3_object_url},
-    )
-
-
-def create_archive_group(
-    stack: cdk.Stack, inputs: Mapping[str, ArchiveInputs], *, archives: Path
+def _create_archive_group(
+    stack: cdk.Stack, inputs: Mapping[str, ArchiveInputs], made: Path, *, archives: Path
 ) -> Archive:
-    """Create one NAME.tar.gz per model for multi-model mode.
+    """Create one NAME.tar.gz per model for multi-model mode. A request names its TargetModel.
 
-    A request names its TargetModel. `archives` and errors are those of `create_packed_archive`.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/create-multi-model-endpoint.html
     """
-    keys = {
-        name: compute_key(member, cache=archives.parent) for name, member in sorted(inputs.items())
-    }
-    fingerprint = combine_keys(keys)
+    keys = {name: compute_key(member, cache=made) for name, member in inputs.items()}
     commands = {
         f"{name}.tar.gz": build_command(inputs[name], expected_key=digest, archives=archives)
         for name, digest in keys.items()
     }
-    url, listed = _publish_files(stack, fingerprint, commands, of="several models")
-    return Archive(
-        fingerprint=fingerprint,
-        url=url,
-        objects=f"{listed.bucket_arn}/{listed.name}*",
-        data={"mode": "MultiModel", "model_data_url": url},
-        listed=listed,
-    )
+    archive = _publish_files(stack, combine_keys(keys), commands, of="several models")
+    return replace(archive, data={"mode": "MultiModel", "model_data_url": archive.url})
 
 
-def create_unpacked_files(stack: cdk.Stack, inputs: ArchiveInputs, *, made: Path) -> Archive:
+def _create_unpacked_files(stack: cdk.Stack, inputs: ArchiveInputs, made: Path) -> Archive:
     """Create assets for the uncompressed files of an archive; empty folders are omitted.
 
-    `made` is the project's folder for generated files. Raises `PackagingError`.
     Source:
     https://docs.aws.amazon.com/sagemaker/latest/dg/large-model-inference-uncompressed.html
     """
     fingerprint, tree, hashes = compute_key_tree_and_hashes(inputs, cache=made)
     commands = {file.name: upload(file.path, sha256=hashes[file.name]) for file in tree.files}
-    url, listed = _publish_files(stack, fingerprint, commands, of=inputs.name)
+    archive = _publish_files(stack, fingerprint, commands, of=inputs.name)
     source = sagemaker.CfnModel.S3DataSourceProperty(
-        compression_type="None", s3_data_type="S3Prefix", s3_uri=url
+        compression_type="None", s3_data_type="S3Prefix", s3_uri=archive.url
     )
-    return Archive(
-        fingerprint=fingerprint,
-        url=url,
-        objects=f"{listed.bucket_arn}/{listed.name}*",
-        data={
-            "model_data_source": sagemaker.CfnModel.ModelDataSourceProperty(s3_data_source=source)
-        },
-        listed=listed,
-    )
+    data = sagemaker.CfnModel.ModelDataSourceProperty(s3_data_source=source)
+    return replace(archive, data={"model_data_source": data})
 
 
-def describe_pinned_archive(stack: cdk.Stack, artifact: Artifact) -> Archive:
+def _describe_pinned_archive(stack: cdk.Stack, artifact: Artifact) -> Archive:
     """Return an archive that already exists in S3; nothing is packed or published.
 
-    Its hash identifies it. The hash is one of the model's variables, so that a different hash
-    creates a different model even under the same key; CloudFormation alone would see no change
-    and deploy nothing.
+    Its hash is one of the model's variables, so that a different hash creates a different model
+    even under the same key; CloudFormation alone would see no change and deploy nothing.
     """
     bucket, _, object_key = artifact.uri.removeprefix("s3://").partition("/")
+    data = {"model_data_url": artifact.uri}
+    if artifact.model_package is not None:
+        data = {"model_package_name": build_model_package_arn(stack, artifact.model_package)}
     return Archive(
         fingerprint=artifact.sha256,
         url=artifact.uri,
-        objects=_build_s3_arn(stack, bucket, object_key),
-        data={"model_data_url": artifact.uri}
-        if artifact.model_package is None
-        else {"model_package_name": build_model_package_arn(stack, artifact.model_package)},
+        objects=_build_s3_arn(stack, bucket, object_key) if artifact.uri != UNKNOWN else "",
+        data=data,
         key_arns=[artifact.kms_key] if artifact.kms_key else [],
         variables={"SERVABLE_ARTIFACT_SHA256": artifact.sha256},
     )
@@ -178,17 +158,23 @@ def build_model_package_arn(stack: cdk.Stack, name: str) -> str:
 
 def _publish_files(
     stack: cdk.Stack, fingerprint: str, commands: Mapping[str, Sequence[str]], *, of: str
-) -> tuple[str, Prefix]:
-    """Add an asset for the output of each command, and return the URL and prefix they share.
+) -> Archive:
+    """Add an asset for the output of each command, under the prefix s3://assets/FINGERPRINT/.
 
-    The URL is s3://assets/FINGERPRINT/. Different content gets a different prefix, so that an old
-    fleet and a rollback still find their files.
+    Different content gets a different prefix, so that an old fleet and a rollback still find their
+    files. Returns the prefix without its `data`.
     """
     for name, made_by in commands.items():
         asset = add_file_asset(stack, f"{fingerprint}/{name}", made_by, f"{name} of {of}")
     prefix = asset.object_key.removesuffix(name)
-    listed = Prefix(bucket_arn=_build_s3_arn(stack, asset.bucket_name), name=prefix)
-    return f"s3://{asset.bucket_name}/{prefix}", listed
+    bucket_arn = _build_s3_arn(stack, asset.bucket_name)
+    return Archive(
+        fingerprint=fingerprint,
+        url=f"s3://{asset.bucket_name}/{prefix}",
+        objects=f"{bucket_arn}/{prefix}*",
+        data={},
+        listed=(bucket_arn, prefix),
+    )
 
 
 def _build_s3_arn(stack: cdk.Stack, bucket: str, object_key: str | None = None) -> str:

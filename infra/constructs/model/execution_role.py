@@ -10,9 +10,8 @@ from constructs import Construct
 from infra.catalog.images import Image
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
-from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.model.archive import Archive
-from infra.constructs.storage.locations import Destination
+from infra.constructs.storage.locations import AsyncInference, Destination
 from infra.parameters.batch.job import TRIALS
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.endpoint import Network
@@ -20,9 +19,6 @@ from infra.parameters.variant import CoreDumps
 from infra.policy.permissions import Permission, select_permissions
 
 ALIAS = "alias/"
-# SageMaker's one log group for all jobs of an account and region, which it makes if it is missing.
-# https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html (2026-11-28)
-TRANSFORM_LOG_GROUP = "/aws/sagemaker/TransformJobs"
 INLINE = {
     "IAMNoInlinePolicy": "it belongs to this role and this archive alone, and must go with them: a "
     "managed policy could be put on another role"
@@ -38,16 +34,14 @@ def build_rollback_prefix(endpoint_name: str) -> str:
 class ModelDependencies:
     """Resources that a model's container needs in addition to its archive and image.
 
-    None or empty means that the deployment has no such resource, and the role no permission for it.
+    Without a resource, the role has no permission for it.
     """
 
-    log_group_arn: str
+    log_group_arn: str = ""
     rolls_back: str | None = None
-    """Name of an endpoint whose updates are watched by alarms, which the role must then read."""
+    """Name of an endpoint with rollback alarms, which the role must then read."""
     captured: Destination | None = None
-    """Destination of captured samples."""
     async_inference: AsyncInference | None = None
-    """Locations of asynchronous requests and answers, and their topics."""
     core_dumps: CoreDumps | None = None
     batch: BatchSettings | None = None
     """The batch that the model is for, instead of an endpoint."""
@@ -56,36 +50,31 @@ class ModelDependencies:
 
     def build_arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
         """Return the ARNs of the existing resources, by their names in the permission table."""
-
-        def build_arn(service: str, resource: str, name: str, separator: str = "/") -> list[str]:
-            return [f"{stack.format_arn(service=service, resource=resource)}{separator}{name}"]
-
         network = self.network
+        repository = stack.format_arn(
+            service="ecr",
+            region=image.region,
+            account=image.account,
+            resource="repository",
+            resource_name=image.repository,
+        )
         arns = {
             "archive": [archive.objects] if archive.objects else [],
             "archive_keys": list(archive.key_arns),
-            "repository": [
-                stack.format_arn(
-                    service="ecr",
-                    region=image.region,
-                    account=image.account,
-                    resource="repository",
-                    resource_name=image.repository,
-                )
-            ],
+            "repository": [repository],
             "log_group": [self.log_group_arn],
             "log_streams": [f"{self.log_group_arn}:log-stream:*"],
             "subnets": _build_shared_arns(stack, "subnet", network.subnets),
             "security_groups": _build_shared_arns(stack, "security-group", network.security_groups),
         }
         if archive.listed is not None:
-            arns["bucket"] = [archive.listed.bucket_arn]
+            arns["bucket"] = [archive.listed[0]]
         if network.subnets:
-            arns["interfaces"] = build_arn("ec2", "network-interface", "*")
+            arns["interfaces"] = [stack.format_arn(service="ec2", resource="network-interface/*")]
         if self.rolls_back is not None:
             # By prefix, because role -> alarm -> configuration -> model -> role would be a cycle.
-            prefix = f"{build_rollback_prefix(self.rolls_back)}*"
-            arns["rollback_alarms"] = build_arn("cloudwatch", "alarm", prefix, separator=":")
+            prefix = f"alarm:{build_rollback_prefix(self.rolls_back)}*"
+            arns["rollback_alarms"] = [stack.format_arn(service="cloudwatch", resource=prefix)]
         if self.captured is not None:
             arns["captured"] = [self.captured.objects_arn]
             arns["capture_key"] = [self.captured.key_arn]
@@ -93,8 +82,7 @@ class ModelDependencies:
             where = dumps.uri.removeprefix("s3://")
             arns["core_dumps"] = [f"arn:{stack.partition}:s3:::{where}*"]
             arns["core_dump_key"] = [dumps.kms_key] if dumps.kms_key else []
-        queue = self.async_inference
-        if queue is not None:
+        if (queue := self.async_inference) is not None:
             at = queue.locations
             arns["requests"] = [at.requests.objects_arn]
             arns["answers"] = [at.answers.objects_arn, at.failures.objects_arn]
@@ -108,10 +96,9 @@ class ModelDependencies:
         return arns
 
     def _build_batch_arns(self, stack: cdk.Stack, batch: BatchSettings) -> dict[str, list[str]]:
-        table, results = (
-            f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
-            for uri in (batch.input, batch.output.rstrip("/"))
-        )
+        in_s3 = f"arn:{stack.partition}:s3:::"
+        table = f"{in_s3}{batch.input.removeprefix('s3://')}"
+        results = f"{in_s3}{batch.output.removeprefix('s3://').rstrip('/')}"
         return {
             "batch_log_group": [self.log_group_arn],
             "batch_bucket": [table.partition("/")[0]],
@@ -127,18 +114,15 @@ class ModelDependencies:
         self, permission: Permission, *, prefix: str, region: str
     ) -> dict[str, dict[str, list[str]]]:
         """Return the permission's conditions. `prefix` is the prefix of an archive of several objects."""
-        conditions: dict[str, dict[str, list[str]]] = {}
-        rows = trial = ""
+        names = {"prefix": prefix, "region": region}
         if self.batch is not None:
-            rows = self.batch.input.removeprefix("s3://").partition("/")[2]
+            names["input"] = self.batch.input.removeprefix("s3://").partition("/")[2]
             results = self.batch.output.removeprefix("s3://").partition("/")[2]
-            trial = f"{results.rstrip('/')}/{TRIALS}/".lstrip("/")
-        for operator, values in permission.condition.items():
-            for key, value in values.items():
-                formatted = value.format(
-                    prefix=prefix, region=region, input=rows, trial=trial
-                ).split(",")
-                conditions.setdefault(operator, {})[key] = formatted
+            names["trial"] = f"{results.rstrip('/')}/{TRIALS}/".lstrip("/")
+        conditions = {
+            operator: {key: value.format(**names).split(",") for key, value in values.items()}
+            for operator, values in permission.condition.items()
+        }
         alias = self.volume_kms_key
         if "volume_key" in permission.on and alias is not None and alias.startswith(ALIAS):
             by_alias = conditions.setdefault("ForAnyValue:StringEquals", {})
@@ -146,21 +130,8 @@ class ModelDependencies:
         return conditions
 
 
-def build_log_group_arn(stack: cdk.Stack) -> str:
-    """Return the ARN of the log group that all transform jobs of an account and Region share."""
-    return stack.format_arn(
-        service="logs",
-        resource="log-group",
-        resource_name=TRANSFORM_LOG_GROUP,
-        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-    )
-
-
 def build_volume_key_arns(stack: cdk.Stack, key: str) -> list[str]:
-    """Return the ARNs of the volume key for a policy.
-
-    A policy needs the key's own ARN: an alias is only possible in its condition.
-    """
+    """Return the ARNs of the volume key for a policy, which takes an alias only in its condition."""
     # The ARN of a key that is a construct is known only to CloudFormation.
     if key.startswith(("arn:", "${Token[")):
         return [key]
@@ -169,9 +140,8 @@ def build_volume_key_arns(stack: cdk.Stack, key: str) -> list[str]:
 
 
 def _build_shared_arns(stack: cdk.Stack, resource: str, names: Sequence[str]) -> list[str]:
-    """Return ARNs, with a wildcard account, of resources that may be shared (AWS RAM).
+    """Return ARNs of resources that may be shared (AWS RAM), so that their account is unknown.
 
-    Such ARNs name the account that owns the resource, which no environment file has.
     Source: https://github.com/runs-on/runs-on/issues/463 (2026-03-16)
     """
     arn = stack.format_arn(service="ec2", account="*", resource=resource)
@@ -181,46 +151,38 @@ def _build_shared_arns(stack: cdk.Stack, resource: str, names: Sequence[str]) ->
 
 
 class ExecutionRole(Construct):
-    """The role that SageMaker assumes for one model, with an inline policy and no managed policy.
+    """The role that SageMaker assumes for one model, with an inline policy that the model depends on.
 
-    The model also depends on the policy, because SageMaker reads the archive when it creates the
-    model.
+    SageMaker reads the archive when it creates the model.
     """
 
     def __init__(
         self, scope: Construct, construct_id: str, *, role: iam.IRole | None, rules: RoleRules
     ) -> None:
-        """Create the role, or use an existing one.
-
-        `role` is an existing role, which gets the permissions unless it is immutable.
-        """
+        """Use `role`, which gets the permissions unless it is immutable, or create one."""
         super().__init__(scope, construct_id)
-        self.role = role or self._create_role(rules)
-        self._policies: dict[str, iam.Policy] = {}
-        self._granted: set[tuple[str, ...]] = set()
-        self._reasons: dict[str, list[str]] = {}
-
-    def _create_role(self, rules: RoleRules) -> iam.Role:
-        stack = cdk.Stack.of(self)
-        # SageMaker assumes the role only for this account and region. AWS's guide says to use neither the
-        # full ARN of a model or endpoint nor aws:SourceAccount, since the account is part of the ARN:
+        # SageMaker assumes the role only for this account and Region. AWS's guide advises against the full
+        # ARN of a model or endpoint, and against aws:SourceAccount, since the ARN has the account:
         # https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html
         # (SageMaker Inference, 2026-11-22)
-        source = {"aws:SourceArn": stack.format_arn(service="sagemaker", resource="*")}
-        return iam.Role(
+        source = cdk.Stack.of(self).format_arn(service="sagemaker", resource="*")
+        self.role = role or iam.Role(
             self,
             f"Resource{rules.suffix}",
             **rules.properties(self),
             assumed_by=iam.ServicePrincipal(
-                "sagemaker.amazonaws.com", conditions={"ArnLike": source}
+                "sagemaker.amazonaws.com", conditions={"ArnLike": {"aws:SourceArn": source}}
             ),
         )
+        self._policies: dict[str, iam.Policy] = {}
+        self._granted: set[tuple[str, ...]] = set()
+        self._reasons: dict[str, list[str]] = {}
+        """Every resource with a wildcard, with all reasons for it."""
 
     def add_policy(self, scope: Construct, archive: Archive) -> iam.Policy:
         """Return the policy for an archive, creating it once in the stack of `scope`.
 
-        A different archive gets a different policy. The first policy is deleted after the update,
-        because until then the old fleet still reads its own archive when it adds an instance.
+        A different archive gets a different policy, because the old fleet still reads its own archive.
         """
         stack = cdk.Stack.of(scope)
         if stack.node.path not in self._policies:
@@ -237,9 +199,8 @@ class ExecutionRole(Construct):
         """Allow what a container needs and isn't allowed yet, and return the policy."""
         policy, stack = self.add_policy(scope, archive), cdk.Stack.of(scope)
         arns = dependencies.build_arns(stack, image, archive)
-        prefix = archive.listed.name if archive.listed else ""
-        # Every resource with a wildcard, with all reasons for it.
-        reasons, statements = self._reasons, []
+        _, prefix = archive.listed or ("", "")
+        statements = []
         for permission in select_permissions(arns):
             resources = [arn for place in permission.on for arn in arns[place]] or ["*"]
             grant = (stack.node.path, permission.capability, *resources)
@@ -249,7 +210,7 @@ class ExecutionRole(Construct):
             for resource in resources:
                 if "*" in resource:
                     assert permission.wildcard is not None, f"{permission.capability}: no reason"
-                    reasons.setdefault(resource, []).append(permission.wildcard)
+                    self._reasons.setdefault(resource, []).append(permission.wildcard)
             conditions = dependencies.build_conditions(
                 permission, prefix=prefix, region=stack.region
             )
@@ -261,6 +222,6 @@ class ExecutionRole(Construct):
                 )
             )
         policy.add_statements(*statements)
-        why = {resource: "; ".join(several) for resource, several in reasons.items()}
+        why = {resource: "; ".join(several) for resource, several in self._reasons.items()}
         accept_wildcards(policy, why)
         return policy

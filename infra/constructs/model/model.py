@@ -13,18 +13,23 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from infra.arguments import read_arguments
+from infra.arguments import check_kind, read_arguments
 from infra.catalog import images
-from infra.catalog.images import Image
 from infra.constructs.access.role_rules import RoleRules
-from infra.constructs.model.archive import Archive, create_model_archive
+from infra.constructs.model.archive import UNKNOWN, Archive, ArchiveSettings, create_model_archive
 from infra.constructs.model.execution_role import ExecutionRole, ModelDependencies
+from infra.constructs.model.hosting import SOME_ACCOUNT, SOME_REGION
+from infra.constructs.model.network import (
+    Connectable,
+    ModelNetwork,
+    connect_security_groups,
+    resolve_network,
+)
 from infra.constructs.replacement import compute_fingerprint
 from infra.parameters.endpoint import EndpointTable, Network
 from infra.parameters.environment import Environment
 from infra.parameters.finding import suggest_name
 from infra.parameters.model import ModelTable
-from infra.parameters.placement import Placement
 from infra.parameters.table import Table
 from infra.parameters.variant import Variant
 from infra.policy.container import ContainerSettings
@@ -34,51 +39,7 @@ if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
     from aws_cdk import aws_s3 as s3
 
-# Stand for what a stack without account and region doesn't know.
-SOME_ACCOUNT, SOME_REGION = "000000000000", "us-east-1"
 MODEL_NAME = "model"
-
-
-class _Connectable:
-    """Declare ec2.IConnectable without importing aws_ec2, which would slow down every synth."""
-
-    __jsii_type__ = "aws-cdk-lib.aws_ec2.IConnectable"
-
-    @property
-    @jsii.member(jsii_name="connections")
-    def connections(self) -> "ec2.Connections":
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelNetwork:
-    """The VPC of a model's containers, or their isolation from every network."""
-
-    vpc: "ec2.IVpc | None" = None
-    """VPC of the instances, with a gateway endpoint for S3. Default: SageMaker's own network."""
-    subnets: "ec2.SubnetSelection | None" = None
-    """Subnets of `vpc`. Default: its private subnets."""
-    security_groups: "Sequence[ec2.ISecurityGroup]" = ()
-    """Security groups of the instances. Default: a new one in `vpc`, which allows all outbound traffic."""
-    ids: Network | None = None
-    """IDs of subnets and security groups, if you have no `vpc` to pass. Default: none."""
-    isolated: bool = False
-    """Whether the container has no network access, S3 included. Default: False."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArchiveSettings:
-    """How the files of a model are packed and stored."""
-
-    version: int = 1
-    """Version number of a folder that is one SavedModel. Default: 1."""
-    install: Literal["vendored", "at start"] = "at start"
-    """Installation of code/requirements.txt. "at start": by pip in every container, which needs the
-    internet. "vendored": from wheels that `servable package` has locked. Default: "at start"."""
-    compression: Literal["gzip", "none"] = "gzip"
-    """gzip: one model.tar.gz. none: every file uncompressed under a prefix. Default: gzip."""
-    keys: Sequence[kms.IKey] = ()
-    """KMS keys of the bucket of `cdk bootstrap`, if it has some. Default: S3's own key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +52,7 @@ class HostedModel:
     """64 hex digits that change whenever it is replaced."""
 
 
-@jsii.implements(iam.IGrantable, _Connectable)
+@jsii.implements(iam.IGrantable, Connectable)
 class Model(Construct):
     """A model that variants of an endpoint or batch transform jobs run.
 
@@ -134,28 +95,26 @@ class Model(Construct):
         self.name, self.environment, self.container = name, dict(environment or {}), container
         settings = {"model": name, "environment": self.environment or None, "container": container}
         read_arguments(self.node.path, Variant, settings)
-        self.isolated = models[name].network_isolation or _is_isolated(network)
+        isolated = isinstance(network, ModelNetwork) and network.isolated
+        self.isolated = models[name].network_isolation or isolated
         """Whether the containers have no network access."""
-        isolated = models[name].model_copy(update={"network_isolation": self.isolated})
-        self.tables = {**models, name: isolated}
+        own = models[name].model_copy(update={"network_isolation": self.isolated})
+        self.tables = {**models, name: own}
         """The tables of the model and of those packed with it, by name."""
-        self.described = read_arguments(
-            self.node.path,
-            Environment,
-            {
-                "account": SOME_ACCOUNT,
-                "region": SOME_REGION,
-                "endpoint": EndpointTable(name="endpoint", archive_kms_keys=list(archive_keys)),
-                "models": self.tables,
-            },
-        )
-        self._scope, self._root = scope, root
+        alone = {
+            "account": SOME_ACCOUNT,
+            "region": SOME_REGION,
+            "endpoint": EndpointTable(name="endpoint", archive_kms_keys=list(archive_keys)),
+            "models": self.tables,
+        }
+        self.described = read_arguments(self.node.path, Environment, alone)
+        self._scope, self._root, self._role = scope, root, role
         self._rules, self._roles_by_type = role_rules or RoleRules(), roles_by_type
-        self.security_groups: Sequence[ec2.ISecurityGroup] = ()
-        """Security groups of the instances, as far as they are constructs."""
-        self.network = self._find_network(network)
+        ids, groups = resolve_network(self, network)
+        self.network = ids
         """IDs of subnets and security groups of the containers."""
-        self._role = role
+        self.security_groups = groups
+        """Security groups of the instances, as far as they are constructs."""
         self.execution: ExecutionRole | None = None
         if not isinstance(role, str):
             self.execution = ExecutionRole(self, "Role", role=role, rules=self._rules)
@@ -252,6 +211,9 @@ class Model(Construct):
 
         Other arguments are those of `from_saved_model`.
         """
+        where = f"{scope.node.path}/{construct_id}"
+        if not isinstance(bucket, str) or bucket.startswith("arn:"):
+            check_kind(where, "bucket", bucket=bucket)
         name = bucket if isinstance(bucket, str) else bucket.bucket_name
         artifact = {
             "uri": f"s3://{name}/{key}",
@@ -259,7 +221,7 @@ class Model(Construct):
             "size_gib": size_gib,
             "kms_key": kms_key.key_arn if kms_key else None,
         }
-        models = _read_artifact(f"{scope.node.path}/{construct_id}", artifact, tensorflow)
+        models = _read_artifact(where, artifact, tensorflow)
         return Model(
             scope, construct_id, name=MODEL_NAME, models=models, environment=environment,
             container=container, network=network, role=role, role_rules=role_rules,
@@ -317,21 +279,12 @@ class Model(Construct):
     @property
     def connections(self) -> "ec2.Connections":
         """Return the security groups of the instances. Raises ValueError without a VPC."""
-        from aws_cdk import aws_ec2 as ec2  # a fifth of a second, only for apps with a network
-
-        if not self.security_groups:
-            raise ValueError(
-                f"{self.node.path}: connections: the model has no security group; pass "
-                "network=ModelNetwork(vpc=…)"
-            )
-        return ec2.Connections(security_groups=list(self.security_groups))
+        remedy = "network=ModelNetwork(vpc=…)"
+        return connect_security_groups(self.node.path, self.security_groups, remedy)
 
     def find_unset_settings(self, settings: Table | None) -> dict[str, Any]:
-        """Return the model's variables and container settings for a variant.
-
-        A setting that the variant's settings have is None here.
-        """
-        own = settings.model_fields_set if settings is not None else set()
+        """Return the model's variables and container settings, None for those that `settings` has."""
+        own = getattr(settings, "model_fields_set", ())
         given = {"container": self.container, "environment": self.environment or None}
         return {key: None if key in own else value for key, value in given.items()}
 
@@ -340,8 +293,6 @@ class Model(Construct):
         if stack.node.path not in self._archives:
             root = self._root or Path.cwd()
             archive = create_model_archive(stack, self.described, self.name, root)
-            if archive.url == UNKNOWN:
-                archive = replace(archive, objects="")
             self._archives[stack.node.path] = archive
         return self._archives[stack.node.path]
 
@@ -363,17 +314,16 @@ class Model(Construct):
             policy = self.execution.allow(scope, archive, hosting.image, dependencies)
         if runs in self._hosted:
             return self._hosted[runs]
+        vpc = sagemaker.CfnModel.VpcConfigProperty(
+            subnets=self.network.subnets, security_group_ids=self.network.security_groups
+        )
         model = sagemaker.CfnModel(
             scope,
             construct_id,
             execution_role_arn=self.role_arn,
             # None and not False: the template contains only what was configured.
             enable_network_isolation=self.isolated or None,
-            vpc_config=sagemaker.CfnModel.VpcConfigProperty(
-                subnets=self.network.subnets, security_group_ids=self.network.security_groups
-            )
-            if self.network.subnets
-            else None,
+            vpc_config=vpc if self.network.subnets else None,
             primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
                 # A model package has its own; `image` is the one that the settings are chosen for.
                 image=None if "model_package_name" in archive.data else hosting.image.uri,
@@ -391,67 +341,15 @@ class Model(Construct):
         self._hosted[runs] = hosted
         return hosted
 
-    def adapt_to_type(self, instance_type: str) -> "Model":
-        """Return the model for an instance type whose image differs.
-
-        That is this model, or with `roles_by_type` a new one with its own role.
-        """
+    def adapt_to_type(self, kind: str) -> "Model":
+        """Return this model, or with `roles_by_type` a new one with `kind` in its ID and its own role."""
         if not self._roles_by_type:
             return self
-        kind = instance_type.removeprefix("ml.").replace(".", "-")
         return Model(
-            self._scope,
-            f"{self.node.id}-{kind}",
-            name=self.name,
-            models=self.tables,
-            network=self.network,
-            role=self._role,
-            role_rules=self._rules,
+            self._scope, f"{self.node.id}-{kind}", name=self.name, models=self.tables,
+            network=self.network, role=self._role, role_rules=self._rules, root=self._root,
             archive_keys=self.described.endpoint.archive_kms_keys,
-            root=self._root,
-        )
-
-    def _find_network(self, given: ModelNetwork | Network | None) -> Network:
-        """Return the subnets and security groups.
-
-        Creates a security group in the VPC if none is given. Raises ValueError for arguments that
-        need a VPC that isn't given, or for both a VPC and IDs.
-        """
-        if not isinstance(given, ModelNetwork):
-            return given or Network()
-        vpc, ids = given.vpc, given.ids
-        if vpc is not None and ids is not None:
-            raise ValueError(f"{self.node.path}: network: pass either vpc or ids, not both")
-        if vpc is None:
-            if given.security_groups or given.subnets is not None:
-                raise ValueError(
-                    f"{self.node.path}: network: subnets and security_groups need a vpc; pass vpc, or ids"
-                )
-            return ids or Network()
-        from aws_cdk import aws_ec2 as ec2
-
-        self.security_groups = list(given.security_groups)
-        if not self.security_groups:
-            self.security_groups = [
-                ec2.SecurityGroup(self._scope, f"{self.node.id}SecurityGroup", vpc=vpc)
-            ]
-        chosen = given.subnets or ec2.SubnetSelection()
-        subnets = vpc.select_subnets(
-            availability_zones=chosen.availability_zones,
-            one_per_az=chosen.one_per_az,
-            subnet_filters=chosen.subnet_filters,
-            subnet_group_name=chosen.subnet_group_name,
-            subnets=chosen.subnets,
-            subnet_type=chosen.subnet_type,
-        )
-        return Network(
-            subnets=subnets.subnet_ids,
-            security_groups=[group.security_group_id for group in self.security_groups],
-        )
-
-
-# Stands for the archive of a model package, which only the registry knows.
-UNKNOWN = "s3://known-to-the-registry/model.tar.gz"
+        )  # fmt: skip
 
 
 def _read_artifact(
@@ -472,20 +370,15 @@ def _read_packed(
         raise ValueError(
             f"{where}: version: the folders in {folder} have their numbers; leave it out"
         )
-    has_requirements = (
-        given["code"] is not None and Path(given["code"], "requirements.txt").is_file()
-    )
+    code = given["code"]
+    installs = code is not None and Path(code, "requirements.txt").is_file()
     packed = {
         "saved_model": str(folder),
         "version": archive.version if is_version else None,
-        "install": archive.install if has_requirements else "vendored",
+        "install": archive.install if installs else "vendored",
         "compression": archive.compression,
     }
     return read_arguments(where, ModelTable, {**packed, **given})
-
-
-def _is_isolated(network: ModelNetwork | Network | None) -> bool:
-    return isinstance(network, ModelNetwork) and network.isolated
 
 
 def _check_version(where: str, tensorflow: str | None) -> str | None:
@@ -494,46 +387,3 @@ def _check_version(where: str, tensorflow: str | None) -> str | None:
         close = suggest_name(tensorflow, images.list_versions())
         raise ValueError(f"{where}: tensorflow: no image has {tensorflow!r}; {close}")
     return tensorflow
-
-
-def choose_hosting(stack: cdk.Stack, placement: Placement) -> Hosting:
-    """Return the image and variables in the stack's Region.
-
-    Raises ValueError for a Region without the image.
-    """
-    if cdk.Token.is_unresolved(stack.region):
-        runs = placement.build_hosting(SOME_REGION)
-        return replace(runs, image=_look_up_image(stack, runs.image, runs.tensorflow))
-    regions = images.list_regions(placement.tensorflow)
-    if placement.model.image is None and stack.region not in regions:
-        raise ValueError(
-            f"{stack.node.path}: env: no image of TensorFlow {placement.tensorflow} is in the region "
-            f"{stack.region}; give env one of {', '.join(regions)}"
-        )
-    return placement.build_hosting(stack.region)
-
-
-def _look_up_image(stack: cdk.Stack, image: Image, tensorflow: str) -> Image:
-    """Return the image in the Region of the deployment, from a mapping of the template."""
-    mapping_id = f"ServableRegistries{tensorflow.replace('.', '')}"
-    mapping = stack.node.try_find_child(mapping_id)
-    if mapping is None:
-        mapping = cdk.CfnMapping(
-            stack,
-            mapping_id,
-            mapping={
-                region: {"account": account, "domain": images.find_domain(region)}
-                for region, account in images.find_registries(tensorflow).items()
-            },
-        )
-    assert isinstance(mapping, cdk.CfnMapping)
-    account = mapping.find_in_map(cdk.Aws.REGION, "account")
-    domain = mapping.find_in_map(cdk.Aws.REGION, "domain")
-    host = f"{account}.dkr.ecr.{cdk.Aws.REGION}.{domain}"
-    return Image(
-        account,
-        cdk.Aws.REGION,
-        image.repository,
-        image.tag,
-        own_uri=f"{host}/{image.repository}:{image.tag}",
-    )

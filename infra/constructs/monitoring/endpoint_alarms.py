@@ -7,7 +7,7 @@ from constructs import Construct
 
 from infra.constructs.monitoring.first_steps import describe_first_step
 from infra.constructs.monitoring.signals import Signal, list_endpoint_signals
-from infra.constructs.monitoring.watched_endpoint import Watchable, WatchedEndpoint
+from infra.constructs.monitoring.watched_endpoint import Watchable
 from infra.parameters.monitoring import Alarms
 
 _COMPARISONS = {
@@ -15,8 +15,8 @@ _COMPARISONS = {
     "below": cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
 }
 # Percentiles of few samples are evaluated like others. `ignore` would keep the alarm's state: an alarm
-# on a new fleet would never leave INSUFFICIENT_DATA, so that a small canary would not be watched at
-# all, and an alarm in ALARM would stay there all night.
+# on a new fleet would never leave INSUFFICIENT_DATA, so that nothing would watch a small canary, and an
+# alarm in ALARM would stay there all night.
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/percentiles-with-low-samples.html
 # (2026-11-22)
 FEW_SAMPLES = "evaluate"
@@ -81,7 +81,7 @@ class EndpointAlarms(Construct):
         inform: sns.ITopic,
         page: sns.ITopic | None = None,
     ) -> None:
-        """endpoint: The endpoint: of this app, imported, or a `WatchedEndpoint`.
+        """endpoint: The endpoint, of this app or imported.
         alarms: Thresholds and window.
         inform: Topic of all notifications. If it is encrypted, CloudWatch must be allowed to use its key.
         page: Topic that pages the on-call engineer. Default: `inform`.
@@ -90,32 +90,27 @@ class EndpointAlarms(Construct):
         watched = endpoint.watched
         if watched.tables is not None:
             watched.tables["alarms"] = self, alarms
-        self._create_alarms(watched, alarms, inform, page or inform)
-
-    def _create_alarms(
-        self, endpoint: WatchedEndpoint, alarms: Alarms, inform: sns.ITopic, page: sns.ITopic
-    ) -> None:
-        if not endpoint.variants:
+        if not watched.variants:
             raise ValueError(
-                f"{self.node.path}: the variants of endpoint {endpoint.name} are unknown; "
-                "give from_endpoint_name its variants=[WatchedVariant(…)]"
+                f"{self.node.path}: the variants of endpoint {watched.name} are unknown; import it "
+                "with Endpoint.from_endpoint_attributes(variants=[…])"
             )
         self.by_name: dict[str, EndpointAlarm] = {}
         informs = actions.SnsAction(inform)
-        for signal in list_endpoint_signals(endpoint, alarms):
+        for signal in list_endpoint_signals(watched, alarms):
             of = "" if signal.variant is None else f", variant {signal.variant}"
             alarm = EndpointAlarm(
                 self,
                 signal.name,
                 signal=signal,
-                name=f"{endpoint.name}-{signal.name}",
-                description=f"{endpoint.name}{of}: {signal.condition} {signal.window}. "
+                name=f"{watched.name}-{signal.name}",
+                description=f"{watched.name}{of}: {signal.condition} {signal.window}. "
                 f"{signal.few_samples_note}{signal.earliest_alarm_note}"
                 f"{describe_first_step(signal.kind, alarms.runbook)}",
                 notify=informs,
             )
-            if endpoint.resource is not None:
-                alarm.node.add_dependency(endpoint.resource)
+            if watched.resource is not None:
+                alarm.node.add_dependency(watched.resource)
             self.by_name[signal.name] = alarm
         broken = [alarm for alarm in self.by_name.values() if alarm.signal.breaks_objective]
         first = min((alarm.signal for alarm in broken), key=lambda signal: signal.earliest_seconds)
@@ -123,12 +118,12 @@ class EndpointAlarms(Construct):
         self.objective = cloudwatch.CompositeAlarm(
             self,
             "Objective",
-            composite_alarm_name=f"{endpoint.name}-{OBJECTIVE}",
-            alarm_description=f"{endpoint.name}: the service objective is broken: {conditions}. "
+            composite_alarm_name=f"{watched.name}-{OBJECTIVE}",
+            alarm_description=f"{watched.name}: the service objective is broken: {conditions}. "
             f"{first.earliest_alarm_note}{describe_first_step(OBJECTIVE, alarms.runbook)}",
             alarm_rule=cloudwatch.AlarmRule.any_of(*broken),
         )
-        pages = actions.SnsAction(page)
+        pages = actions.SnsAction(page or inform)
         self.objective.add_alarm_action(pages)
         self.objective.add_ok_action(pages)
 

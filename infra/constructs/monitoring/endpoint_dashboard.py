@@ -1,6 +1,7 @@
 """The endpoint's dashboard: alarms, traffic, latency, errors, utilization and cost."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
@@ -12,7 +13,7 @@ from infra.constructs.monitoring.variant_graphs import (
     build_search_expression,
     make_axis,
 )
-from infra.constructs.monitoring.watched_endpoint import Watchable, WatchedEndpoint
+from infra.constructs.monitoring.watched_endpoint import PERIOD_SECONDS, Watchable, WatchedEndpoint
 from infra.parameters.monitoring import MILLISECONDS, PERCENT, Unit
 
 COLUMNS = 24  # CloudWatch's
@@ -36,36 +37,29 @@ class EndpointDashboard(Construct):
         guarded: bool = False,
         below: Sequence[Row] = (),
     ) -> None:
-        """endpoint: The endpoint: of this app, imported, or a `WatchedEndpoint`.
+        """endpoint: The endpoint, of this app or imported.
         alarms: Its alarms, whose states and thresholds are shown.
         guarded: Whether an `EndpointRollout` watches updates, so that old and new fleet are shown
             separately. Default: False.
         below: Further rows, such as `BatchTransform.rows`. Default: none.
         """
         super().__init__(scope, construct_id)
-        self._create_dashboard(endpoint.watched, alarms, guarded, below)
-
-    def _create_dashboard(
-        self, endpoint: WatchedEndpoint, alarms: EndpointAlarms, guarded: bool, below: Sequence[Row]
-    ) -> None:
+        watched = endpoint.watched
         status = cloudwatch.AlarmStatusWidget(
-            title=f"{endpoint.name}: alarms",
+            title=f"{watched.name}: alarms",
             alarms=[alarms.objective, *alarms.by_name.values()],
             width=COLUMNS,
         )
-        rows: list[Row] = [[status], *_build_variant_rows(endpoint, alarms)]
+        rows: list[Row] = [[status], *_build_variant_rows(watched, alarms)]
         if guarded:
-            rows.append([_build_fleet_graph(endpoint.name, *shown) for shown in BY_FLEET])
-        if endpoint.log_is_counted:
+            rows.append([_build_fleet_graph(watched.name, *shown) for shown in BY_FLEET])
+        if watched.log_is_counted:
             # The counters of the container's log, for all variants together.
-            metrics = endpoint.metrics
             refused = alarms.of(None, "queue-refused")
             counters = cloudwatch.GraphWidget(
-                title=f"{endpoint.name}: counted in the log, per minute",
+                title=f"{watched.name}: counted in the log, per minute",
                 width=COLUMNS,
-                left=[
-                    metrics.build_log_metric(log_filter.metric) for log_filter in load_log_filters()
-                ],
+                left=[watched.build_log_metric(each.metric) for each in load_log_filters()],
                 left_annotations=[refused.line] if refused else None,
                 left_y_axis=make_axis("lines"),
             )
@@ -74,30 +68,25 @@ class EndpointDashboard(Construct):
             self,
             "Resource",
             # Dashboards of all regions of an account share one list.
-            dashboard_name=f"{endpoint.name}-{endpoint.region}",
+            dashboard_name=f"{watched.name}-{watched.region}",
             widgets=[*rows, *below],
         )
 
 
 def _build_variant_rows(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> list[Row]:
-    groups = [
-        endpoint.variants[at : at + MOST_SIDE_BY_SIDE]
-        for at in range(0, len(endpoint.variants), MOST_SIDE_BY_SIDE)
-    ]
-    alone = len(endpoint.variants) == 1
-    drawn = [
-        [
-            VariantGraphs(
-                endpoint=endpoint,
-                variant=variant,
-                alarms=alarms,
-                width=COLUMNS // (2 if alone else len(group)),
-            ).graphs
-            for variant in group
-        ]
-        for group in groups
-    ]
-    if alone:
+    # CloudWatch keeps shorter periods for three hours only, and a dashboard shows more.
+    endpoint = replace(endpoint, shortest_period_seconds=PERIOD_SECONDS)
+    variants, drawn = endpoint.variants, []
+    for at in range(0, len(variants), MOST_SIDE_BY_SIDE):
+        group = variants[at : at + MOST_SIDE_BY_SIDE]
+        width = COLUMNS // (2 if len(variants) == 1 else len(group))
+        drawn.append(
+            [
+                VariantGraphs(endpoint=endpoint, variant=each, alarms=alarms, width=width).graphs
+                for each in group
+            ]
+        )
+    if len(variants) == 1:
         widgets = list(drawn[0][0].values())
         return [widgets[at : at + 2] for at in range(0, len(widgets), 2)]
     # A variant with GPUs has a graph that another lacks, and one with instance pools lacks one.
@@ -112,8 +101,6 @@ def _build_variant_rows(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> li
 # These metrics have the configuration's name as a dimension, and only during a guarded update. They
 # need a search expression, because the name of the next configuration is not known yet.
 DIMENSIONS = ("EndpointConfigName", "EndpointName", "VariantName")
-
-
 # p99 latency and 5xx share: metric, statistic, title, unit
 BY_FLEET = (
     ("ModelLatency", "p99", "p99 latency", MILLISECONDS),

@@ -12,16 +12,13 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra.parameters.monitoring import Alarms
 from infra.policy.permissions import PUBLISHING
-
-Rule = events.CfnRule
 
 
 class NotificationKey(Construct):
     """The given key, or a new one that CloudWatch and EventBridge may use.
 
-    The AWS-managed key of SNS is not enough, because its policy allows neither service.
+    The AWS-managed key of SNS isn't enough, because its policy allows neither service.
     Source: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html
     """
 
@@ -36,7 +33,7 @@ class NotificationKey(Construct):
             description="Encrypts the notifications of this endpoint",
             enable_key_rotation=True,
             pending_window=cdk.Duration.days(7),
-            # It encrypts messages in flight and no data at rest: nothing is lost with it.
+            # It encrypts only messages in transit: deleting it loses no data.
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         own.grant(build_alarms_principal(self), *PUBLISHING)
@@ -59,10 +56,7 @@ class AlarmTopic(sns.Topic):
     def __init__(
         self, scope: Construct, construct_id: str, *, notify: Sequence[str], key: kms.IKey
     ) -> None:
-        """Create the topic and its subscriptions.
-
-        `notify` has e-mail addresses and https URLs.
-        """
+        """Create the topic and its subscriptions, which are e-mail addresses and https URLs."""
         # Deployed topics have their logical IDs by this path.
         super().__init__(Construct(scope, construct_id), "Topic", master_key=key, enforce_ssl=True)
         # A topic policy replaces the default policy, which allowed alarms of the account to publish.
@@ -84,49 +78,40 @@ SOURCE = "aws.sagemaker"
 STATE = "SageMaker Endpoint State Change"
 DEPLOYMENT = "SageMaker Endpoint Deployment State Change"
 
-# Only an update has a pending deployment; scaling sends the same kind of event without one.
-UPDATES = {"PendingDeploymentSummary": {"EndpointConfigName": [{"exists": True}]}}
-# An endpoint that scales is UPDATING, then IN_SERVICE, so these states alone say nothing. An update
-# that failed without a rollback is IN_SERVICE again, and has a reason.
-FAILURES = {
-    "$or": [
-        {"EndpointStatus": [{"anything-but": ["UPDATING", "IN_SERVICE"]}]},
-        {"FailureReason": [{"exists": True}]},
-    ]
-}
-
 PENDING = "$.detail.PendingDeploymentSummary"
 FIELDS = {"status": "$.detail.EndpointStatus", "time": "$.time"}
-# `config` is the old configuration until the update is over. The stage is that of the first variant,
-# because all variants go through the stages of an update together. Indexes in lists:
-# https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
-UPDATE_FIELDS = FIELDS | {
-    "old": "$.detail.EndpointConfigName",
-    "new": f"{PENDING}.EndpointConfigName",
-    "stage": f"{PENDING}.ProductionVariants[0].VariantStatus[0].StatusMessage",
-}
-FAILURE_FIELDS = FIELDS | {
-    "config": "$.detail.EndpointConfigName",
-    "reason": "$.detail.FailureReason",
-}
-
-
-# Id of a rule to its description, kind of events, further pattern, fields, and the line that is sent.
-# A field that an event does not have is empty in its line.
+# ID of a rule to its description, kind of events, further pattern, fields, and the line that is sent.
+# A field that an event doesn't have is empty in its line.
 RULES: Mapping[str, tuple[str, str, dict[str, Any], dict[str, str], str]] = {
     "Updates": (
         "Stages of updates",
         DEPLOYMENT,
-        UPDATES,
-        UPDATE_FIELDS,
+        # Only an update has a pending deployment; scaling sends the same kind of event without one.
+        {"PendingDeploymentSummary": {"EndpointConfigName": [{"exists": True}]}},
+        # The stage is that of the first variant, because all variants go through the stages of an update
+        # together. Indexes in lists:
+        # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
+        FIELDS
+        | {
+            "old": "$.detail.EndpointConfigName",
+            "new": f"{PENDING}.EndpointConfigName",
+            "stage": f"{PENDING}.ProductionVariants[0].VariantStatus[0].StatusMessage",
+        },
         " is being updated to configuration <new>, from <old>: <status> at <time>. Stage, where there is "
         "one: <stage>",
     ),
     "Resource": (
         "Creation, deletion and failures",
         STATE,
-        FAILURES,
-        FAILURE_FIELDS,
+        # An endpoint that scales is UPDATING, then IN_SERVICE, so these states alone don't show a failure. An
+        # update that failed without a rollback is IN_SERVICE again, and has a reason.
+        {
+            "$or": [
+                {"EndpointStatus": [{"anything-but": ["UPDATING", "IN_SERVICE"]}]},
+                {"FailureReason": [{"exists": True}]},
+            ]
+        },
+        FIELDS | {"config": "$.detail.EndpointConfigName", "reason": "$.detail.FailureReason"},
         ": <status> at <time>. Configuration in service: <config>. Reason, where there is one: <reason>",
     ),
 }
@@ -140,7 +125,7 @@ class EndpointEvents(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         for rule_id, (description, kind, matching, fields, line) in RULES.items():
-            Rule(
+            events.CfnRule(
                 self,
                 rule_id,
                 description=f"{description} of {endpoint_name}",
@@ -152,10 +137,10 @@ class EndpointEvents(Construct):
                 state="ENABLED",
                 # CDK's own targets would load Lambda, ECS and more into every synth.
                 targets=[
-                    Rule.TargetProperty(
+                    events.CfnRule.TargetProperty(
                         arn=inform.topic_arn,
                         id="Topic",
-                        input_transformer=Rule.InputTransformerProperty(
+                        input_transformer=events.CfnRule.InputTransformerProperty(
                             input_paths_map=fields,
                             input_template=json.dumps(f"Endpoint {endpoint_name}{line}"),
                         ),
@@ -163,24 +148,3 @@ class EndpointEvents(Construct):
                 ],
             )
         inform.grant_publish(iam.ServicePrincipal("events.amazonaws.com"))
-
-
-class Notifications:
-    """The topic for all notifications, the topic that pages, and the endpoint's events."""
-
-    def __init__(
-        self, scope: Construct, *, endpoint_name: str | None, alarms: Alarms, key: kms.IKey
-    ) -> None:
-        """Create the topics and the endpoint's events. `key` encrypts the topics.
-
-        Without an endpoint there is no topic that pages, and there are no events.
-        """
-        self.inform = AlarmTopic(scope, "AlarmTopic", notify=alarms.notify, key=key)
-        self.page = self.inform
-        """The topic that pages; the same as `inform` if `alarms.page` is empty."""
-        if endpoint_name is None:
-            return
-        if alarms.page:
-            self.page = AlarmTopic(scope, "PageTopic", notify=alarms.page, key=key)
-        if alarms.events:
-            EndpointEvents(scope, "Events", endpoint_name=endpoint_name, inform=self.inform)

@@ -11,9 +11,9 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from infra.catalog.metrics import compute_minimum_samples
 from infra.constructs.monitoring.watched_endpoint import (
     AlarmMetric,
-    EndpointMetrics,
     WatchedEndpoint,
     WatchedVariant,
+    build_expression,
 )
 from infra.parameters.monitoring import OBJECTIVE, OVERHEAD, UNITS, WATCHED, Alarms, Unit
 
@@ -31,12 +31,12 @@ class Signal:
     """The variant; None for the whole endpoint."""
     instance_type: str | None = None
     """One of several instance types of the variant; None for all of its instances."""
-    what: str
+    what: str = ""
     metric: AlarmMetric
     threshold: float
     unit: Unit
     minutes: int
-    """Minutes on end in which the threshold must be crossed."""
+    """Consecutive minutes in which the threshold must be crossed."""
     fires: Literal["above", "below"] = "above"
     graph: str | None = None
     """The variant's graph that shows the threshold as a line."""
@@ -44,7 +44,7 @@ class Signal:
     in_words: str | None = None
     """Description of the condition if threshold and unit alone are unclear."""
     missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING
-    """Treatment of missing data. Without traffic there is no data, and that is not a fault."""
+    """Treatment of missing data. Missing data isn't a fault: without traffic there is none."""
 
     @property
     def name(self) -> str:
@@ -71,10 +71,9 @@ class Signal:
 
     @property
     def breaching_periods(self) -> int:
-        """Return the number of `periods` in which the threshold must be crossed.
+        """Return the number of `periods` that must cross the threshold: all, or more than half if short.
 
-        That is all of them. For periods shorter than a minute it is more than half, because a few
-        seconds without a request have no value and would restart the window.
+        A few seconds without a request have no value, and would restart the window.
         """
         return self.periods // 2 + 1 if self.period_seconds < 60 else self.periods
 
@@ -85,10 +84,7 @@ class Signal:
 
     @property
     def window(self) -> str:
-        """Return how long the threshold must be crossed, in words.
-
-        For example: "for 3 minutes in a row".
-        """
+        """Return how long the threshold must be crossed, for example "for 3 minutes in a row"."""
         if self.period_seconds < 60:
             return (
                 f"in {self.breaching_periods} of {self.periods} periods of {self.period_seconds} s"
@@ -117,20 +113,16 @@ class Signal:
 
     @property
     def few_samples_note(self) -> str:
-        """Return a sentence for the alarm's description about few requests.
-
-        It is empty if the statistic isn't a percentile.
-        """
+        """Return the description's sentence about few requests, empty without a percentile."""
         if self.percentile is None:
             return ""
         return (
             f"With fewer than {compute_minimum_samples(self.percentile):,} requests in that time "
-            f"{self.percentile} is "
-            "decided by a few of them, but is still evaluated. "
+            f"{self.percentile} is decided by a few of them, but is still evaluated. "
         )
 
 
-# alarm -> (what it looks at, metric). The first counts failed downloads and uploads too.
+# alarm -> (what it watches, metric). The first counts failed downloads and uploads too.
 _ASYNC_FAILURES = {
     "failed-requests": ("requests a minute that failed", "InvocationFailures"),
     "expired-requests": ("requests a minute that expired in the queue", "ExpiredRequests"),
@@ -139,7 +131,7 @@ _ASYNC_FAILURES = {
 
 
 def list_variant_signals(
-    metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms
+    endpoint: WatchedEndpoint, variant: WatchedVariant, alarms: Alarms
 ) -> Iterator[Signal]:
     """Yield every alarm of a variant that is configured and has a published metric."""
     for graph, watched in WATCHED.items():
@@ -147,25 +139,24 @@ def list_variant_signals(
             threshold = getattr(alarms, key)
             if (
                 threshold is None
-                or not metrics.kind.has_metric(metric)
+                or not endpoint.kind.has_metric(metric)
                 or not variant.has_metric(metric)
             ):
                 continue
-            if kind == OVERHEAD and (variant.shadow or not metrics.kind.has_instances):
+            if kind == OVERHEAD and (variant.shadow or not endpoint.kind.has_instances):
                 continue  # cold starts count as overhead, and are usual if no instance runs
             if metric.startswith("GPU") and not variant.gpus:
                 continue
             for instance_type in _select_instance_types(graph, metric, variant):
-                unit = UNITS.get(graph)
-                unit = unit or Unit("%", variant.compute_full_percent(metric, instance_type) / 100)
+                full = variant.compute_full_percent(metric, instance_type)
                 yield Signal(
                     kind=kind,
                     variant=variant.name,
                     instance_type=instance_type,
                     what=what,
-                    metric=metrics.build_metric(metric, variant.name, statistic, instance_type),
+                    metric=endpoint.build_metric(metric, variant.name, statistic, instance_type),
                     threshold=threshold,
-                    unit=unit,
+                    unit=UNITS.get(graph) or Unit("%", full / 100),
                     minutes=alarms.window_minutes,
                     # One line for all types: their thresholds of latency are the same.
                     graph=None if graph == "latency" and instance_type else graph,
@@ -173,14 +164,14 @@ def list_variant_signals(
                     and not variant.shadow
                     and instance_type is None,
                 )
-    yield from _list_traffic_signals(metrics, variant, alarms)
+    yield from _list_traffic_signals(endpoint, variant, alarms)
     for kind, (what, metric) in _ASYNC_FAILURES.items():
-        if metrics.kind.has_metric(metric):
+        if endpoint.kind.has_metric(metric):
             yield Signal(
                 kind=kind,
                 variant=variant.name,
                 what=what,
-                metric=metrics.build_metric(metric, variant.name, "Sum"),
+                metric=endpoint.build_metric(metric, variant.name, "Sum"),
                 threshold=alarms.async_failures_per_minute,
                 unit=Unit("", 1),
                 # One minute and not the window: requests are rare, and failed ones are not repeated.
@@ -205,17 +196,20 @@ def _select_instance_types(
 
 
 def _list_traffic_signals(
-    metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms
+    endpoint: WatchedEndpoint, variant: WatchedVariant, alarms: Alarms
 ) -> Iterator[Signal]:
-    counted = metrics.kind.has_metric("Invocations") and not (variant.shadow or variant.shared)
+    counted = endpoint.kind.has_metric("Invocations") and not (variant.shadow or variant.shared)
     if alarms.no_traffic_minutes is not None and counted:
+        # SageMaker publishes nothing in a minute without requests.
+        requests = {"requests": endpoint.build_metric("Invocations", variant.name, "Sum")}
+        label = f"{variant.name}: requests"
         yield Signal(
             kind="no-traffic",
             variant=variant.name,
             what="requests a minute",
             in_words="no request",
             graph="traffic",
-            metric=metrics.build_filled_requests(variant.name),
+            metric=build_expression("FILL(requests, 0)", requests, label),
             threshold=1,
             unit=Unit("", 1),
             minutes=alarms.no_traffic_minutes,
@@ -231,7 +225,7 @@ def _list_traffic_signals(
             variant=variant.name,
             what=what,
             in_words=f"all {variant.max_instances} {what} in use",
-            metric=metrics.build_instance_count(variant.name),
+            metric=endpoint.build_instance_count(variant.name),
             # The threshold is half an instance lower: in the minute of a change the mean is a fraction.
             threshold=variant.max_instances - 0.5,
             unit=Unit("", 1),
@@ -241,15 +235,14 @@ def _list_traffic_signals(
 
 def list_endpoint_signals(endpoint: WatchedEndpoint, alarms: Alarms) -> Iterator[Signal]:
     """Yield every alarm of an endpoint: of its variants, and of their shared queue and log."""
-    metrics = endpoint.metrics
     for variant in endpoint.variants:
-        yield from list_variant_signals(metrics, variant, alarms)
-    if metrics.kind.has_metric("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
+        yield from list_variant_signals(endpoint, variant, alarms)
+    if endpoint.kind.has_metric("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
         yield Signal(
             kind="queue-age",
             variant=None,
             what="age of the oldest request",
-            metric=metrics.build_metric("ApproximateAgeOfOldestRequest", None, "Maximum"),
+            metric=endpoint.build_metric("ApproximateAgeOfOldestRequest", None, "Maximum"),
             threshold=alarms.oldest_request_minutes,
             unit=Unit("min", 60),
             minutes=alarms.window_minutes,
@@ -260,7 +253,7 @@ def list_endpoint_signals(endpoint: WatchedEndpoint, alarms: Alarms) -> Iterator
             kind="queue-refused",
             variant=None,
             what="requests a minute turned away by a full queue",
-            metric=metrics.build_log_metric("RefusedRequests"),
+            metric=endpoint.build_log_metric("RefusedRequests"),
             threshold=alarms.refused_per_minute,
             unit=Unit("", 1),
             minutes=alarms.window_minutes,

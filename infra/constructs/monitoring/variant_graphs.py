@@ -1,8 +1,7 @@
 """The graphs of one variant, in milliseconds and percent, with its alarms' thresholds as lines."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
@@ -11,7 +10,6 @@ from infra.catalog.prices import find_price
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.watched_endpoint import (
     PERIOD_SECONDS,
-    EndpointMetrics,
     WatchedEndpoint,
     WatchedVariant,
     build_expression,
@@ -51,49 +49,38 @@ class VariantGraphs:
 
     @property
     def graphs(self) -> dict[str, cloudwatch.IWidget]:
-        """Return the graphs by name.
-
-        A graph that two variants of the endpoint both have has the same name for both.
-        """
+        """Return the graphs by name, which is the same for every variant that has the graph."""
         names = [*self.endpoint.kind.graphs]
         if self.variant.shared:
             names = ["machines", "instances", "cost"]
         elif not self.variant.has_metric("CPUUtilization") and self.endpoint.kind.has_instances:
             names = ["traffic", "latency", "errors", "copies"]
-        if self.endpoint.published.by_instance:
-            names.append("latency_by_instance")
-            # What is 100 % differs by type, and which type an instance is of cannot be searched for.
-            names += [] if self.variant.pools else ["cpu_by_instance"]
-            names += ["gpu_by_accelerator"] if self.variant.gpus else []
-        return {name: getattr(self, name)() for name in names}
-
-    @cached_property
-    def _metrics(self) -> EndpointMetrics:
-        # Shorter periods are kept for three hours only, and a dashboard shows more: the page above.
-        return replace(self.endpoint.metrics, shortest_period_seconds=PERIOD_SECONDS)
+        graphs = {name: getattr(self, name)() for name in names}
+        return graphs | (self._draw_searches() if self.endpoint.published.by_instance else {})
 
     def traffic(self) -> cloudwatch.IWidget:
-        name, metrics = self.variant.name, self._metrics
-        shown = [metrics.build_metric("Invocations", name, "Sum", label="all")]
-        if metrics.kind.has_metric("InvocationsPerInstance"):
-            per_instance = "InvocationsPerInstance", name, "Sum"
-            shown.append(metrics.build_metric(*per_instance, label="per instance"))
+        labels = {"Invocations": "all", "InvocationsPerInstance": "per instance"}
+        shown = [
+            self._build_metric(metric, "Sum", label=label)
+            for metric, label in labels.items()
+            if self.endpoint.kind.has_metric(metric)
+        ]
         period_seconds = int(shown[0].period.to_seconds())
         period = "minute" if period_seconds == PERIOD_SECONDS else f"{period_seconds} s"
-        title = f"{name}: requests per {period}"
-        return self._draw(title, "requests", shown, self._list_threshold_lines("traffic"))
+        lines = self._list_threshold_lines("traffic")
+        return self._draw(f"requests per {period}", "requests", shown, lines)
 
     def queue(self) -> cloudwatch.IWidget:
         """Draw the queue of the endpoint, which is the same for every variant."""
-        of_endpoint, age = self._metrics.build_metric, self.alarms.of(None, "queue-age")
+        build, age = self.endpoint.build_metric, self.alarms.of(None, "queue-age")
         each = "ApproximateBacklogSizePerInstance"
-        waits = of_endpoint("ApproximateAgeOfOldestRequest", None, "Maximum")
+        waits = build("ApproximateAgeOfOldestRequest", None, "Maximum")
         return cloudwatch.GraphWidget(
             title=f"{self.variant.name}: requests that wait, and for how long",
             width=self.width,
             left=[
-                of_endpoint("ApproximateBacklogSize", None, "Maximum", label="all"),
-                of_endpoint(each, None, "Average", label="per instance"),
+                build("ApproximateBacklogSize", None, "Maximum", label="all"),
+                build(each, None, "Average", label="per instance"),
             ],
             left_y_axis=make_axis("requests"),
             right=[_convert(waits, 60, "age of the oldest", 0)],
@@ -104,50 +91,44 @@ class VariantGraphs:
     def failures(self) -> cloudwatch.IWidget:
         """Draw the failures of an asynchronous endpoint, which no caller sees."""
         shown = [
-            self._metrics.build_metric(metric, self.variant.name, "Sum", label=label)
+            self._build_metric(metric, "Sum", label=label)
             for label, metric in ASYNC_FAILURES.items()
         ]
-        title = f"{self.variant.name}: failures per minute"
-        return self._draw(title, "failures", shown, self._list_threshold_lines("failures"))
+        lines = self._list_threshold_lines("failures")
+        return self._draw("failures per minute", "failures", shown, lines)
 
     def concurrency(self) -> cloudwatch.IWidget:
-        """Draw the utilization of a serverless variant's concurrency and memory.
-
-        A serverless variant publishes no CPU or disk metrics.
-        """
-        name, metrics = self.variant.name, self._metrics
-        used = metrics.build_metric("ServerlessConcurrentExecutionsUtilization", name, "Maximum")
-        provisioned = metrics.build_metric(
-            "ServerlessProvisionedConcurrencyUtilization", name, "Maximum"
-        )
+        """Draw the utilization of a serverless variant, which has no CPU or disk metrics."""
+        used = {
+            "ServerlessConcurrentExecutionsUtilization": (0.01, "concurrency"),
+            "ServerlessProvisionedConcurrencyUtilization": (0.01, "provisioned concurrency"),
+            "MemoryUtilization": (1, "memory"),
+        }
         shown = [
-            _convert(used, 0.01, "concurrency", 0),
-            _convert(provisioned, 0.01, "provisioned concurrency", 1),
-            _convert(metrics.build_metric("MemoryUtilization", name, "Maximum"), 1, "memory", 2),
+            _convert(self._build_metric(metric, "Maximum"), *unit, number)
+            for number, (metric, unit) in enumerate(used.items())
         ]
-        return self._draw_with_thresholds("saturation", shown, "%")
+        return self._draw("saturation (%)", "%", shown, self._list_threshold_lines("saturation"))
 
     def latency(self) -> cloudwatch.IWidget:
-        name, metrics = self.variant.name, self._metrics
-        percentiles = ("p50", "p90", "p99")
         shown = {
-            percentile: metrics.build_latency_metric(name, percentile) for percentile in percentiles
+            percentile: self._build_metric("ModelLatency", percentile)
+            for percentile in ("p50", "p90", "p99")
         }
-        if metrics.kind.has_metric("OverheadLatency"):
-            shown["added by SageMaker, mean"] = metrics.build_metric(
-                "OverheadLatency", name, "Average"
-            )
-        return self._draw_with_thresholds("latency", _convert_all(MILLISECONDS, shown), "ms")
+        if self.endpoint.kind.has_metric("OverheadLatency"):
+            shown["added by SageMaker, mean"] = self._build_metric("OverheadLatency", "Average")
+        converted = _convert_all(shown, MILLISECONDS)
+        return self._draw("latency (ms)", "ms", converted, self._list_threshold_lines("latency"))
 
     def errors(self) -> cloudwatch.IWidget:
-        name, metrics = self.variant.name, self._metrics
         # Means of metrics that are 0 or 1 per request: shares, 0 to 1.
         shown = {
-            label: metrics.build_metric(metric, name, "Average")
+            label: self._build_metric(metric, "Average")
             for label, metric in ERRORS.items()
-            if metrics.kind.has_metric(metric)
+            if self.endpoint.kind.has_metric(metric)
         }
-        return self._draw_with_thresholds("errors", _convert_all(PERCENT, shown), "%")
+        converted = _convert_all(shown, PERCENT)
+        return self._draw("errors (%)", "%", converted, self._list_threshold_lines("errors"))
 
     def machines(self) -> cloudwatch.IWidget:
         """Draw the utilization of the instances; 100 % is all cores and GPUs."""
@@ -158,91 +139,58 @@ class VariantGraphs:
         for pool in self.variant.pools or (None,):
             for what, statistic in kinds:
                 name = f"{what}Utilization"
-                metric = self._metrics.build_metric(name, self.variant.name, statistic, pool)
                 full = self.variant.compute_full_percent(name, pool)
                 mean = "mean" if statistic == "Average" else "fullest instance"
                 label = f"{pool}: {what}, {mean}" if pool else f"{what}, {mean}"
+                metric = self._build_metric(name, statistic, pool)
                 shown.append(_convert(metric, full / 100, label, len(shown)))
-        return self._draw_with_thresholds("saturation", shown, "%")
+        return self._draw("saturation (%)", "%", shown, self._list_threshold_lines("saturation"))
 
-    def latency_by_instance(self) -> cloudwatch.IWidget:
-        """Draw the mean latency of each instance, to show a slow one among several."""
-        title = "latency by instance, mean"
-        return self._draw_search("ModelLatency", BY_INSTANCE, title, MILLISECONDS)
-
-    def cpu_by_instance(self) -> cloudwatch.IWidget:
-        """Draw the CPU utilization of each instance, in percent of all its vCPUs."""
-        title, full = "CPU by instance, mean", self.variant.compute_full_percent("CPUUtilization")
-        unit = Unit("%", full / 100)
-        return self._draw_search("CPUUtilization", BY_INSTANCE, title, unit)
-
-    def gpu_by_accelerator(self) -> cloudwatch.IWidget:
-        """Draw the utilization of each GPU of each instance."""
-        title, unit = "GPU by accelerator, mean", Unit("%", 1)
-        return self._draw_search("GPUUtilization", BY_ACCELERATOR, title, unit)
-
-    def _draw_search(
-        self,
-        metric: str,
-        dimensions: Sequence[str],
-        title: str,
-        unit: Unit,
-    ) -> cloudwatch.IWidget:
-        # A search, because instances come and go.
-        values = {"EndpointName": self.endpoint.name, "VariantName": self.variant.name}
-        shown = build_search_expression(metric, dimensions, "Average", unit, **values)
-        return self._draw(f"{self.variant.name}: {title} ({unit.symbol})", unit.symbol, [shown])
+    def _draw_searches(self) -> dict[str, cloudwatch.IWidget]:
+        """Draw means of each instance and GPU. They come and go, so that only a search finds them."""
+        variant = self.variant
+        searches: list[tuple[str, str, Sequence[str], Unit]] = [
+            ("latency by instance", "ModelLatency", BY_INSTANCE, MILLISECONDS)
+        ]
+        if not variant.pools:  # 100 % differs by instance type, which a search can't filter by
+            full = Unit("%", variant.compute_full_percent("CPUUtilization") / 100)
+            searches.append(("CPU by instance", "CPUUtilization", BY_INSTANCE, full))
+        if variant.gpus:
+            each = Unit("%", 1)
+            searches.append(("GPU by accelerator", "GPUUtilization", BY_ACCELERATOR, each))
+        values = {"EndpointName": self.endpoint.name, "VariantName": variant.name}
+        graphs = {}
+        for what, metric, dimensions, unit in searches:
+            shown = build_search_expression(metric, dimensions, "Average", unit, **values)
+            graphs[what] = self._draw(f"{what}, mean ({unit.symbol})", unit.symbol, [shown])
+        return graphs
 
     def instances(self) -> cloudwatch.IWidget:
-        """Draw the number of instances, with lines at the minimum and maximum.
-
-        A minute without requests has no value.
-        """
-        variant, metrics = self.variant, self._metrics
+        """Draw the number of instances; a minute without requests has no value."""
+        variant, endpoint = self.variant, self.endpoint
         by_type = [
-            _convert(
-                metrics.build_type_count_metric(variant.name, kind),
-                metrics.values_a_minute,
-                kind,
-                number,
-            )
+            _convert(self._count_type(kind), endpoint.values_a_minute, kind, number)
             for number, kind in enumerate(variant.pools)
         ]
-        return self._draw(
-            f"{variant.name}: instances that answer, of {', '.join(variant.instance_types)}",
-            "instances",
-            [metrics.build_instance_count(variant.name), *by_type],
-            self._bounds,
-        )
+        shown = [endpoint.build_instance_count(variant.name), *by_type]
+        title = f"instances that answer, of {', '.join(variant.instance_types)}"
+        return self._draw(title, "instances", shown, self._list_bounds())
 
     def copies(self) -> cloudwatch.IWidget:
-        """Draw the number of copies of a component that shares instances.
-
-        It has lines at the minimum and maximum.
-        """
+        """Draw the number of copies of a component that shares instances."""
         name = self.variant.name
-        shown = build_expression(*self._metrics.build_count_terms(name), f"{name}: copies")
-        return self._draw(f"{name}: copies that answer", "copies", [shown], self._bounds)
-
-    @property
-    def _bounds(self) -> list[cloudwatch.HorizontalAnnotation]:
-        """Return lines at the minimum and maximum number of instances."""
-        bounds = {"min": self.variant.min_instances, "max": self.variant.max_instances}
-        return [
-            cloudwatch.HorizontalAnnotation(value=value, label=f"{name} {value}")
-            for name, value in bounds.items()
-        ]
+        shown = build_expression(*self.endpoint.build_count_terms(name), f"{name}: copies")
+        return self._draw("copies that answer", "copies", [shown], self._list_bounds())
 
     def cost(self) -> cloudwatch.IWidget:
         """Draw the cost of the instances that respond, or a text if a price is unknown."""
-        endpoint, variant = self.endpoint, self.variant
-        rows, missing = [], []
-        for kind in variant.instance_types:
-            row = variant.prices.get(kind) or find_price(kind, endpoint.region)
-            if row is None:
-                missing.append(kind)
-            else:
-                rows.append(row)
+        variant, endpoint = self.variant, self.endpoint
+        found = {
+            kind: variant.prices.get(kind) or find_price(kind, endpoint.region)
+            for kind in variant.instance_types
+        }
+        rows = [row for row in found.values() if row is not None]
+        missing = [kind for kind, row in found.items() if row is None]
         if missing or not rows:
             markdown = (
                 f"**{variant.name}: cost per hour**\n\nno price of {', '.join(missing)} "
@@ -250,58 +198,64 @@ class VariantGraphs:
             )
             return cloudwatch.TextWidget(markdown=markdown, width=self.width, height=6)
         usd_per_hour = [row.usd_per_hour for row in rows]
-        metrics = self._metrics
         using: dict[str, cloudwatch.Metric] = {}
         if not variant.pools:
-            count, using = metrics.build_count_terms(variant.name)
+            count, using = endpoint.build_count_terms(variant.name)
             expression = f"{count} * {usd_per_hour[0]:g}"
         else:
             terms = []
             for number, (kind, usd) in enumerate(zip(variant.pools, usd_per_hour, strict=True)):
-                using[f"n{number}"] = metrics.build_type_count_metric(variant.name, kind)
-                terms.append(f"FILL(n{number}, 0) * {usd / metrics.values_a_minute:g}")
+                using[f"n{number}"] = self._count_type(kind)
+                terms.append(f"FILL(n{number}, 0) * {usd / endpoint.values_a_minute:g}")
             expression = " + ".join(terms)
-        # From all instances of the cheapest type to all of the dearest.
-        bounds = {
-            "min": variant.min_instances * min(usd_per_hour),
-            "max": variant.max_instances * max(usd_per_hour),
-        }
-        return self._draw(
-            f"{variant.name}: cost per hour (USD, {rows[0].region}, {rows[0].as_of})",
-            "USD per hour",
-            [build_expression(expression, using, f"{variant.name}: USD per hour")],
-            [
-                cloudwatch.HorizontalAnnotation(value=round(usd, 3), label=f"{name}: {usd:.2f}")
-                for name, usd in bounds.items()
-            ],
-        )
+        # From all instances of the cheapest type to all of the most expensive one.
+        least = variant.min_instances * min(usd_per_hour)
+        most = variant.max_instances * max(usd_per_hour)
+        lines = [
+            cloudwatch.HorizontalAnnotation(value=round(usd, 3), label=f"{name}: {usd:.2f}")
+            for name, usd in (("min", least), ("max", most))
+        ]
+        shown = build_expression(expression, using, f"{variant.name}: USD per hour")
+        title = f"cost per hour (USD, {rows[0].region}, {rows[0].as_of})"
+        return self._draw(title, "USD per hour", [shown], lines)
 
-    def _list_threshold_lines(self, title: str) -> list[cloudwatch.HorizontalAnnotation]:
+    def _build_metric(
+        self, name: str, statistic: str, pool: str | None = None, label: str | None = None
+    ) -> cloudwatch.Metric:
+        return self.endpoint.build_metric(name, self.variant.name, statistic, pool, label=label)
+
+    def _count_type(self, instance_type: str) -> cloudwatch.Metric:
+        """Return the metric with `values_a_minute` samples for each instance of a type."""
+        return self._build_metric("CPUUtilization", "SampleCount", instance_type)
+
+    def _list_bounds(self) -> list[cloudwatch.HorizontalAnnotation]:
+        """Return lines at the minimum and maximum number of instances."""
+        bounds = {"min": self.variant.min_instances, "max": self.variant.max_instances}
+        return [
+            cloudwatch.HorizontalAnnotation(value=value, label=f"{name} {value}")
+            for name, value in bounds.items()
+        ]
+
+    def _list_threshold_lines(self, graph: str) -> list[cloudwatch.HorizontalAnnotation]:
         return [
             alarm.line
             for alarm in self.alarms.by_name.values()
-            if (alarm.signal.variant, alarm.signal.graph) == (self.variant.name, title)
+            if (alarm.signal.variant, alarm.signal.graph) == (self.variant.name, graph)
         ]
-
-    def _draw_with_thresholds(
-        self, title: str, shown: Sequence[cloudwatch.IMetric], unit: str
-    ) -> cloudwatch.IWidget:
-        lines = self._list_threshold_lines(title)
-        return self._draw(f"{self.variant.name}: {title} ({unit})", unit, shown, lines)
 
     def _draw(
         self,
         title: str,
-        label: str,
+        unit: str,
         shown: Sequence[cloudwatch.IMetric],
         lines: Sequence[cloudwatch.HorizontalAnnotation] | None = None,
     ) -> cloudwatch.IWidget:
         return cloudwatch.GraphWidget(
-            title=title,
+            title=f"{self.variant.name}: {title}",
             width=self.width,
             left=shown,
             left_annotations=lines,
-            left_y_axis=make_axis(label),
+            left_y_axis=make_axis(unit),
         )
 
 
@@ -332,7 +286,7 @@ def build_search_expression(
 
 
 def _convert_all(
-    unit: Unit, shown: dict[str, cloudwatch.Metric]
+    shown: dict[str, cloudwatch.Metric], unit: Unit
 ) -> list[cloudwatch.MathExpression]:
     return [
         _convert(metric, unit.in_the_metric, label, number)

@@ -1,8 +1,8 @@
 """The metrics and instances of an endpoint of any stack, as alarms and dashboards use them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Protocol
 
 import aws_cdk as cdk
@@ -24,169 +24,18 @@ AlarmMetric = cloudwatch.Metric | cloudwatch.MathExpression
 
 @cache
 def create_period(count: int) -> cdk.Duration:
-    """Return a CDK duration of `count` seconds.
-
-    Each duration is created only once, because creating one is a call to CDK's process.
-    """
+    """Return a CDK duration of `count` seconds, cached because creating one calls CDK's process."""
     return cdk.Duration.seconds(count)
 
 
 def build_expression(
     expression: str, using: Mapping[str, cloudwatch.Metric], label: str | None = None
 ) -> cloudwatch.MathExpression:
-    """Return an expression of metrics that share one period.
-
-    `using` maps the expression's variables to the metrics.
-    """
+    """Return an expression of metrics that share one period. `using` maps its variables to them."""
     period = next(iter(using.values())).period
     return cloudwatch.MathExpression(
         expression=expression, using_metrics=dict(using), label=label, period=period
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class EndpointMetrics:
-    """The metrics of one endpoint by variant, with the period in which they are published.
-
-    A metric that is not published raises `UnpublishedMetricError`.
-    """
-
-    endpoint_name: str
-    extra_dimensions: Mapping[str, str] = field(default_factory=dict)
-    """EndpointConfigName, to see only the new fleet while an update runs."""
-    kind: EndpointKind = REAL_TIME
-    published: PublishIntervals = BY_THE_MINUTE
-    components: Mapping[str, str] = field(default_factory=dict)
-    """Name of a variant or of copies, to the inference component that these are."""
-    shortest_period_seconds: int = 0
-    """Shortest period of a metric, for graphs. Default: as often as it is published."""
-
-    def build_latency_metric(self, variant: str, statistic: str) -> cloudwatch.Metric:
-        """Return the metric of the time that the container takes to respond to one request.
-
-        The unit is microseconds.
-        """
-        return self.build_metric("ModelLatency", variant, statistic)
-
-    def build_invocations_metric(self, variant: str) -> cloudwatch.Metric:
-        """Return the metric of the requests in one minute."""
-        return self.build_metric("Invocations", variant, "Sum")
-
-    def build_per_instance_metric(self, variant: str) -> cloudwatch.Metric:
-        """Return the metric of the requests per minute and instance, which scaling tracks."""
-        return self.build_metric("InvocationsPerInstance", variant, "Sum")
-
-    def build_type_count_metric(self, variant: str, instance_type: str) -> cloudwatch.Metric:
-        """Return the metric that counts the instances of one of several types.
-
-        CPUUtilization has `values_a_minute` samples for each instance.
-        """
-        return self.build_metric("CPUUtilization", variant, "SampleCount", instance_type)
-
-    def build_instance_count(self, variant: str) -> cloudwatch.MathExpression:
-        """Return the expression of the number of instances that respond.
-
-        SageMaker doesn't publish this number.
-        """
-        return build_expression(*self.build_count_terms(variant), f"{variant}: instances")
-
-    def build_count_terms(self, variant: str) -> tuple[str, dict[str, cloudwatch.Metric]]:
-        """Return the expression of the number of instances, and its metrics.
-
-        It is Invocations divided by InvocationsPerInstance, without data if there is no traffic.
-        For an asynchronous endpoint, and for instances that components share, it counts the
-        values of CPUUtilization, one per instance and minute.
-        Source:
-        https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-troubleshooting.html
-        """
-        shared = self.components and variant not in self.components
-        if shared or not self.kind.has_metric("Invocations"):
-            share = "" if self.values_a_minute == 1 else f" / {self.values_a_minute}"
-            return f"counted{share}", {
-                "counted": self.build_metric("CPUUtilization", variant, "SampleCount")
-            }
-        return "requests / per_instance", {
-            "requests": self.build_invocations_metric(variant),
-            "per_instance": self.build_per_instance_metric(variant),
-        }
-
-    @property
-    def values_a_minute(self) -> int:
-        """Return how many utilization values an instance publishes in one count period."""
-        return max(1, PERIOD_SECONDS // self.published.utilization_seconds)
-
-    def build_filled_requests(self, variant: str) -> cloudwatch.MathExpression:
-        """Return the expression of the requests in one minute, with 0 for a minute without any.
-
-        SageMaker publishes nothing in such a minute.
-        """
-        using = {"requests": self.build_invocations_metric(variant)}
-        return build_expression("FILL(requests, 0)", using, f"{variant}: requests")
-
-    def build_log_metric(self, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
-        """Return the metric that counts log lines that match a filter, per minute.
-
-        It counts the lines of all variants. The filters are those of log_filters.json. `name` may
-        also be GoldenRequestErrors, which the function that sends golden requests publishes.
-        """
-        namespace, dimensions = f"{metrics.OWN}{self.endpoint_name}", self.extra_dimensions
-        metrics.check_metric(namespace, name, statistic, dimensions, self.kind.name)
-        return cloudwatch.Metric(
-            namespace=namespace,
-            metric_name=name,
-            statistic=statistic,
-            dimensions_map=dict(dimensions),
-            period=create_period(PERIOD_SECONDS),
-        )
-
-    def build_metric(
-        self,
-        name: str,
-        variant: str | None,
-        statistic: str,
-        instance_type: str | None = None,
-        *,
-        label: str | None = None,
-    ) -> cloudwatch.Metric:
-        """Return any metric that SageMaker publishes.
-
-        If `variant` is None, it is the metric of the whole endpoint with its queue.
-        `instance_type` is one of several of a variant. Utilization is in percent of each core and
-        GPU; that of a serverless variant's concurrency is a share, 0 to 1.
-        """
-        component = self.components.get(variant or "")
-        if component is not None and metrics.find_namespace(name) != MACHINES:
-            # A component has the metrics of its requests under its own name alone.
-            # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (2026-11-23)
-            name = name.replace("PerInstance", "PerCopy")
-            namespace, dimensions = "AWS/SageMaker", {"InferenceComponentName": component}
-            metrics.check_metric(namespace, name, statistic, dimensions)
-            period_seconds = PERIOD_SECONDS
-        else:
-            dimensions = {
-                "EndpointName": self.endpoint_name,
-                **({} if variant is None else {"VariantName": variant}),
-                **({} if instance_type is None else {"InstanceType": instance_type}),
-                **self.extra_dimensions,
-            }
-            namespace = metrics.find_namespace(name)
-            metrics.check_metric(namespace, name, statistic, dimensions, self.kind.name)
-            period_seconds = self._choose_period_seconds(namespace, statistic)
-        return cloudwatch.Metric(
-            namespace=namespace,
-            metric_name=name,
-            dimensions_map=dimensions,
-            statistic=statistic,
-            label=label,
-            period=create_period(period_seconds),
-        )
-
-    def _choose_period_seconds(self, namespace: str, statistic: str) -> int:
-        published = self.published
-        of_instances = namespace == MACHINES
-        each = published.utilization_seconds if of_instances else published.requests_seconds
-        # What is counted is counted by the minute, as thresholds and graphs have it.
-        return max(each, PERIOD_SECONDS if statistic in COUNTS else self.shortest_period_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,20 +61,14 @@ class WatchedVariant:
     """Price of an instance by type; a type that is left out has the catalog's."""
 
     def has_metric(self, metric: str) -> bool:
-        """Return whether a metric is about this variant.
-
-        Shared instances have no request metrics, and components have only these.
-        """
+        """Return whether it has a metric; shared instances have none of requests, components only these."""
         if metrics.find_namespace(metric) == MACHINES:
             return self.component is None or self.instance_type is not None
         return not self.shared
 
     @property
     def gpus(self) -> int:
-        """Return the maximum number of GPUs of an instance among its types.
-
-        Raises KeyError for a type that the catalog doesn't have.
-        """
+        """Return the most GPUs of an instance among its types. Raises KeyError for an unknown type."""
         return max((load_instances()[kind].gpus for kind in self.instance_types), default=0)
 
     @property
@@ -234,18 +77,10 @@ class WatchedVariant:
         return self.pools or ((self.instance_type,) if self.instance_type else ())
 
     def compute_full_percent(self, metric: str, instance_type: str | None = None) -> int:
-        """Return the metric's value for a fully used instance.
-
-        The instance is of this type, or of the preferred one. Raises KeyError like `gpus`.
-        """
+        """Return the metric's value for a fully used instance of this type or the preferred one."""
         kind = instance_type or self.instance_type
         instance = None if kind is None else load_instances()[kind]
         return metrics.compute_full_percent(metric, instance)
-
-
-def map_components(variants: Sequence[WatchedVariant]) -> dict[str, str]:
-    """Return the inference component of each variant that has one, by variant name."""
-    return {each.name: each.component for each in variants if each.component}
 
 
 Tables = dict[str, tuple[IConstruct, Table]]
@@ -253,41 +88,125 @@ Tables = dict[str, tuple[IConstruct, Table]]
 
 
 class Watchable(Protocol):
-    """An endpoint that alarms and dashboards can be created for.
-
-    It is an `Endpoint`, an imported one, or a `WatchedEndpoint`.
-    """
+    """An endpoint that alarms and dashboards can be created for: an `Endpoint` or an imported one."""
 
     @property
-    def watched(self) -> "WatchedEndpoint":
-        """Return the endpoint's metrics and instances."""
+    def watched(self) -> "WatchedEndpoint": ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedEndpoint:
-    """An existing endpoint of any stack, with its variants."""
+    """The variants and metrics of an endpoint of any stack.
+
+    A metric that isn't published raises `UnpublishedMetricError`.
+    """
 
     name: str
     region: str
     variants: tuple[WatchedVariant, ...]
     log_is_counted: bool = False
-    """Whether `EndpointLogs` counts log lines; else there is no metric of refused requests."""
+    """Whether `EndpointLogs` counts log lines; otherwise there is no metric of rejected requests."""
     resource: IDependable | None = None
     """The resource that alarms depend on; None for an endpoint of another stack."""
     kind: EndpointKind = REAL_TIME
     published: PublishIntervals = BY_THE_MINUTE
     tables: Tables | None = None
-    """Where the endpoint's alarms say their thresholds, for what is checked; None for another's."""
+    """Receives the alarms' thresholds for the checks; None for an endpoint of another stack."""
+    extra_dimensions: Mapping[str, str] = field(default_factory=dict)
+    """EndpointConfigName, to see only the new fleet while an update runs."""
+    shortest_period_seconds: int = 0
+    """Shortest period of a metric, for graphs. Default: as often as it is published."""
+
+    @cached_property
+    def components(self) -> Mapping[str, str]:
+        """Return the inference components of variants and copies, by their names in the endpoint."""
+        return {each.name: each.component for each in self.variants if each.component}
+
+    def build_instance_count(self, variant: str) -> cloudwatch.MathExpression:
+        """Return the number of instances that respond, which SageMaker doesn't publish."""
+        return build_expression(*self.build_count_terms(variant), f"{variant}: instances")
+
+    def build_count_terms(self, variant: str) -> tuple[str, dict[str, cloudwatch.Metric]]:
+        """Return the expression of the number of instances, and its metrics.
+
+        It is Invocations divided by InvocationsPerInstance, without data if there is no traffic.
+        For an asynchronous endpoint, and for instances that components share, it counts the
+        values of CPUUtilization, one per instance and minute.
+        Source:
+        https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-troubleshooting.html
+        """
+        shared = self.components and variant not in self.components
+        if shared or not self.kind.has_metric("Invocations"):
+            share = "" if self.values_a_minute == 1 else f" / {self.values_a_minute}"
+            counted = self.build_metric("CPUUtilization", variant, "SampleCount")
+            return f"counted{share}", {"counted": counted}
+        return "requests / per_instance", {
+            "requests": self.build_metric("Invocations", variant, "Sum"),
+            "per_instance": self.build_metric("InvocationsPerInstance", variant, "Sum"),
+        }
 
     @property
-    def watched(self) -> "WatchedEndpoint":
-        return self
+    def values_a_minute(self) -> int:
+        """Return how many utilization values an instance publishes in one count period."""
+        return max(1, PERIOD_SECONDS // self.published.utilization_seconds)
 
-    @property
-    def metrics(self) -> EndpointMetrics:
-        return EndpointMetrics(
-            endpoint_name=self.name,
-            kind=self.kind,
-            published=self.published,
-            components=map_components(self.variants),
+    def build_log_metric(self, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
+        """Return the metric that counts log lines of all variants that match a filter, per minute.
+
+        `name` is in log_filters.json, or GoldenRequestErrors of the function with golden requests.
+        """
+        namespace, dimensions = f"{metrics.OWN}{self.name}", self.extra_dimensions
+        metrics.check_metric(namespace, name, statistic, dimensions, self.kind.name)
+        return cloudwatch.Metric(
+            namespace=namespace,
+            metric_name=name,
+            statistic=statistic,
+            dimensions_map=dict(dimensions),
+            period=create_period(PERIOD_SECONDS),
+        )
+
+    def build_metric(
+        self,
+        name: str,
+        variant: str | None,
+        statistic: str,
+        instance_type: str | None = None,
+        *,
+        label: str | None = None,
+    ) -> cloudwatch.Metric:
+        """Return any metric that SageMaker publishes; without `variant` that of the whole endpoint.
+
+        `instance_type` is one of several of a variant. Utilization is in percent of each core and
+        GPU; that of a serverless variant's concurrency is a share, 0 to 1.
+        """
+        component = self.components.get(variant or "")
+        if component is not None and metrics.find_namespace(name) != MACHINES:
+            # A component has the metrics of its requests under its own name alone.
+            # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (2026-11-23)
+            name = name.replace("PerInstance", "PerCopy")
+            namespace, dimensions = "AWS/SageMaker", {"InferenceComponentName": component}
+            metrics.check_metric(namespace, name, statistic, dimensions)
+            period_seconds = PERIOD_SECONDS
+        else:
+            dimensions = {
+                "EndpointName": self.name,
+                **({} if variant is None else {"VariantName": variant}),
+                **({} if instance_type is None else {"InstanceType": instance_type}),
+                **self.extra_dimensions,
+            }
+            namespace = metrics.find_namespace(name)
+            metrics.check_metric(namespace, name, statistic, dimensions, self.kind.name)
+            each = self.published.requests_seconds
+            if namespace == MACHINES:
+                each = self.published.utilization_seconds
+            # Counts are per minute, as in thresholds and graphs.
+            shortest = PERIOD_SECONDS if statistic in COUNTS else self.shortest_period_seconds
+            period_seconds = max(each, shortest)
+        return cloudwatch.Metric(
+            namespace=namespace,
+            metric_name=name,
+            dimensions_map=dimensions,
+            statistic=statistic,
+            label=label,
+            period=create_period(period_seconds),
         )

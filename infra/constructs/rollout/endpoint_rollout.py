@@ -13,7 +13,7 @@ from infra.constructs.model.execution_role import build_rollback_prefix
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.first_steps import describe_first_step
 from infra.constructs.monitoring.signals import Signal
-from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, create_period
+from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint, create_period
 from infra.parameters.monitoring import MILLISECONDS, PERCENT, WATCHED, Alarms
 from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.update import SECONDS_PER_MINUTE, Update
@@ -34,23 +34,18 @@ class EndpointRollout(Construct):
         construct_id: str,
         *,
         endpoint: OperatedEndpoint,
-        rollout: Rollout | None,
+        rollout: Rollout,
         alarms: Alarms,
     ) -> None:
-        """endpoint: The endpoint.
-        rollout: Strategy, shares and bake. None: SageMaker's own update, which no alarm watches.
-        alarms: Thresholds and window of the alarms that roll an update back.
-        """
+        """Create the alarms and set the configuration. `alarms` has thresholds and window."""
         super().__init__(scope, construct_id)
-        if rollout is None:
-            return
         endpoint.tables["rollout"] = self, rollout
         endpoint.tables.setdefault("alarms", (self, alarms))
         possible = {
             variant.name: rollout.list_updates(
                 least=variant.watched.min_instances,
                 most=variant.watched.max_instances,
-                window_minutes=endpoint.metrics.published.round_up_window(alarms.window_minutes),
+                window_minutes=endpoint.watched.published.round_up_window(alarms.window_minutes),
             )
             for variant in endpoint.variants
         }
@@ -60,15 +55,15 @@ class EndpointRollout(Construct):
             for variant in endpoint.variants
             for update in possible[variant.name]
         )
-        updates = [update for updates in possible.values() for update in updates]
-        rolls = rollout.strategy == "rolling"
+        rolling = shifting = None
+        if rollout.strategy == "rolling":
+            rolling = _build_rolling_policy(rollout, longest_seconds)
+        else:
+            updates = [update for updates in possible.values() for update in updates]
+            shifting = _build_blue_green_policy(rollout, longest_seconds, updates)
         endpoint.resource.deployment_config = Endpoint.DeploymentConfigProperty(
-            rolling_update_policy=_build_rolling_policy(rollout, longest_seconds)
-            if rolls
-            else None,
-            blue_green_update_policy=None
-            if rolls
-            else _build_blue_green_policy(rollout, longest_seconds, updates),
+            rolling_update_policy=rolling,
+            blue_green_update_policy=shifting,
             auto_rollback_configuration=Endpoint.AutoRollbackConfigProperty(
                 alarms=[Endpoint.AlarmProperty(alarm_name=name) for name in names]
             ),
@@ -83,41 +78,44 @@ class EndpointRollout(Construct):
     ) -> list[str]:
         """Create the alarms that roll an update back, and return their names.
 
-        The alarms are for this configuration only. `possible` has the updates that each variant
-        may go through.
-
-        Every configuration gets its own alarms: CloudWatch keeps an alarm's state when the alarm
-        is changed, and one that is in ALARM from the incident would roll back the fix.
+        Every configuration gets its own alarms: CloudWatch keeps the state of a changed alarm, and
+        one that is in ALARM from the incident would roll back the fix. `possible` are the updates.
         """
         scope = Construct(self, "Rollback")
         config_name = endpoint.config.endpoint_config_name
-        new_fleet = replace(endpoint.metrics, extra_dimensions={"EndpointConfigName": config_name})
-        short = endpoint.fingerprint[:8]
-        names = []
+        new_fleet = replace(endpoint.watched, extra_dimensions={"EndpointConfigName": config_name})
+        short, names = endpoint.config.fingerprint[:8], []
         watched = rollout.list_rollback_alarms(
             alarms,
-            variants=[variant.name for variant in endpoint.variants if not variant.shadow],
+            variants=[variant.name for variant in endpoint.variants if not variant.table.shadow],
             kind=endpoint.kind,
         )
         for variant, kind in watched[:MOST_ALARMS]:
             if variant is None:
-                signal = _build_golden_signal(new_fleet, alarms)
+                signal = Signal(
+                    kind="golden-requests",
+                    variant=None,
+                    what="golden requests answered with an error",
+                    metric=new_fleet.build_log_metric("GoldenRequestErrors", "Average"),
+                    threshold=alarms.error_5xx_percent,
+                    unit=PERCENT,
+                    # The sender checks the update's stage once a minute, and may see the bake a minute late.
+                    minutes=max(1, alarms.window_minutes - 1),
+                )
             elif kind == "latency":
                 signal = Signal(
                     kind="latency",
                     variant=variant,
                     what="p99 latency",
-                    metric=new_fleet.build_latency_metric(variant, "p99"),
+                    metric=new_fleet.build_metric("ModelLatency", variant, "p99"),
                     threshold=alarms.p99_latency_ms or 0,
                     unit=MILLISECONDS,
                     minutes=alarms.window_minutes,
                 )
             else:
-                # Then every update is compared in its first bake, and need not be when no old fleet is left.
-                beside = all(update.first_share_percent < 100 for update in possible[variant])
-                signal = _build_error_signal(
-                    new_fleet, variant, kind, alarms, beside_old_fleet=beside
-                )
+                # If the old fleet gets requests in the first bake, its errors are compared there.
+                both = all(update.first_share_percent < 100 for update in possible[variant])
+                signal = _build_error_signal(new_fleet, variant, kind, alarms, both_serve=both)
             where = "" if variant is None else f" in variant {variant}"
             alarm = EndpointAlarm(
                 scope,
@@ -133,26 +131,13 @@ class EndpointRollout(Construct):
         return names
 
 
-def _build_golden_signal(new_fleet: EndpointMetrics, alarms: Alarms) -> Signal:
-    return Signal(
-        kind="golden-requests",
-        variant=None,
-        what="golden requests answered with an error",
-        metric=new_fleet.build_log_metric("GoldenRequestErrors", "Average"),
-        threshold=alarms.error_5xx_percent,
-        unit=PERCENT,
-        # The sender looks for the update's stage once a minute, and may see the bake a minute late.
-        minutes=max(1, alarms.window_minutes - 1),
-    )
-
-
 def _build_error_signal(
-    new_fleet: EndpointMetrics, variant: str, kind: str, alarms: Alarms, *, beside_old_fleet: bool
+    new_fleet: WatchedEndpoint, variant: str, kind: str, alarms: Alarms, *, both_serve: bool
 ) -> Signal:
-    """Return the alarm on a kind of errors; except 5xx, it compares them with the old fleet's.
+    """Return the alarm on a kind of errors.
 
-    Errors other than 5xx count only as far as the old fleet has fewer. `beside_old_fleet` says
-    whether every update sends the first share to the new fleet and the rest to the old one.
+    Errors other than 5xx count only as far as the old fleet has fewer. `both_serve` is whether
+    every update sends the first share to the new fleet and the rest to the old one.
 
     AWS documents EndpointConfigName for ModelLatency only. If the metric of errors lacks it, the
     errors of both fleets are used, from the first request that the new fleet responds to.
@@ -162,12 +147,12 @@ def _build_error_signal(
     what, metric, _, key = WATCHED["errors"][kind]
     both_fleets = replace(new_fleet, extra_dimensions={})
 
-    # CloudWatch's arithmetic takes 0 for a metric without data beside one with data.
+    # CloudWatch's arithmetic uses 0 for a metric without data next to one with data.
     # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html (2026-11-23)
     share, threshold, in_words = "new_errors / new_requests", getattr(alarms, key), None
     if kind != "5xx":
         excess = f"{share} - (errors - new_errors) / (requests - new_requests)"
-        alone = "" if beside_old_fleet else f", {share}"
+        alone = "" if both_serve else f", {share}"
         share = f"IF(requests - new_requests > 0, {excess}{alone})"
         in_words = f"{what} above the old fleet's percentage by more than {threshold:g} points"
     either = "IF(new_answers + 0 * requests > 0, errors / requests)"
@@ -185,7 +170,7 @@ def _build_error_signal(
                 "new_requests": new_fleet.build_metric(metric, variant, "SampleCount"),
                 "new_answers": new_fleet.build_metric("ModelLatency", variant, "SampleCount"),
             },
-            # CDK gives it to every metric: these are counted as often as they are published.
+            # CDK sets it on every metric: these are counted as often as they are published.
             period=create_period(new_fleet.published.requests_seconds),
         ),
         threshold=threshold,
@@ -197,14 +182,11 @@ def _build_error_signal(
 def _build_rolling_policy(
     rollout: Rollout, longest_seconds: int
 ) -> Endpoint.RollingUpdatePolicyProperty:
-    """Return the policy that replaces the fleet in batches.
-
-    After `longest_seconds` SageMaker rolls the update back.
-    """
+    """Return the policy that replaces the fleet in batches, at most for `longest_seconds`."""
     return Endpoint.RollingUpdatePolicyProperty(
         maximum_batch_size=_build_capacity_size(rollout.batch_percent),
-        # By default SageMaker starts all of the old fleet at once, for which a quota that fits a rolling
-        # update has no room:
+        # By default SageMaker starts all of the old fleet at once, which exceeds a quota that fits a rolling
+        # update:
         # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
         # (read 2026-11-22)
         rollback_maximum_batch_size=_build_capacity_size(
@@ -218,22 +200,19 @@ def _build_rolling_policy(
 def _build_blue_green_policy(
     rollout: Rollout, longest_seconds: int, updates: Sequence[Update]
 ) -> Endpoint.BlueGreenUpdatePolicyProperty:
-    """Return the policy that shifts traffic to a second fleet.
+    """Return the policy that shifts traffic to a second fleet, at most for `longest_seconds`.
 
-    `updates` are those of every variant. After `longest_seconds` SageMaker rolls the update back.
+    `updates` are those of every variant.
     """
-    at_once = rollout.strategy == "all_at_once"
+    strategy, canary, step = rollout.strategy, rollout.canary_percent, rollout.step_percent
+    # An all-at-once update has only one shift: its bake is the termination wait below.
+    # https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green-all-at-once.html
+    wait_minutes = 0 if strategy == "all_at_once" else rollout.bake_minutes
     routing = Endpoint.TrafficRoutingConfigProperty(
-        type=rollout.strategy.upper(),
-        # An all-at-once update has only one shift: its bake is the termination wait below.
-        # https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green-all-at-once.html
-        wait_interval_in_seconds=0 if at_once else rollout.bake_minutes * SECONDS_PER_MINUTE,
-        canary_size=_build_capacity_size(rollout.canary_percent)
-        if rollout.strategy == "canary"
-        else None,
-        linear_step_size=_build_capacity_size(rollout.step_percent)
-        if rollout.strategy == "linear"
-        else None,
+        type=strategy.upper(),
+        wait_interval_in_seconds=wait_minutes * SECONDS_PER_MINUTE,
+        canary_size=_build_capacity_size(canary) if strategy == "canary" else None,
+        linear_step_size=_build_capacity_size(step) if strategy == "linear" else None,
     )
     return Endpoint.BlueGreenUpdatePolicyProperty(
         traffic_routing_configuration=routing,

@@ -13,14 +13,13 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as functions
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
 from infra.constructs.endpoint.endpoint_base import build_endpoint_arns
-from infra.constructs.endpoint.endpoint_logs import choose_removal_policy
+from infra.constructs.endpoint.endpoint_logs import build_group_arn, create_log_group
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.first_steps import describe_first_step
 from infra.constructs.monitoring.signals import Signal
@@ -29,23 +28,12 @@ from infra.parameters.monitoring import Unit
 from infra.parameters.rollout import GoldenRequests
 
 CODE = Path(__file__).resolve().parents[2] / "functions" / "golden_sender.py"
-# https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html
-RUNTIME = "python3.14"
-# Importing boto3 takes memory, and Lambda gives CPU in proportion to memory.
-MEMORY_MIB = 256
-# The timeout covers a minute of requests and the last one's sixty seconds.
-TIMEOUT_SECONDS = 120
-LOG_DAYS = 30
 NAMED_BY_LAMBDA = "Lambda names the streams of this function's own log group"
 WITHOUT = {
     "LambdaConcurrency": "one short call a minute; a reservation would take from the account's",
     "LambdaDLQ": "a minute that was missed is of no interest: the next one asks again",
     "LambdaInsideVPC": "it calls two AWS APIs and reads nothing of a network",
 }
-
-
-def _build_log_name(endpoint_name: str) -> str:
-    return f"/aws/lambda/{endpoint_name}-golden-requests"
 
 
 class GoldenSender(Construct):
@@ -67,35 +55,34 @@ class GoldenSender(Construct):
     ) -> None:
         """Create the function, the rule that runs it every minute, and its alarm.
 
-        `endpoint_name` is a literal, because the function must exist before the endpoint's
-        update. `inform` is notified when golden requests can't be sent or the live fleet fails
-        them. `runbook` is the address of its page.
+        `endpoint_name` is a literal, because the function must exist before the endpoint's update.
         """
         super().__init__(scope, construct_id)
-        function = self._create_function(endpoint_name, roles, log_kms_key_arn, keep_log)
-        self._add_alarm(function, endpoint_name, inform, runbook)
+        self._endpoint_name = endpoint_name
+        self._log_name = f"/aws/lambda/{endpoint_name}-golden-requests"
+        function = self._create_function(roles, log_kms_key_arn, keep_log)
+        self._add_alarm(function, inform, runbook)
         request = {
             "endpoint": endpoint_name,
             "body": base64.b64encode(body).decode(),
             "content_type": golden.request_content_type,
             "per_minute": golden.per_minute,
         }
+        target = events.CfnRule.TargetProperty(
+            id="golden-requests",
+            arn=function.attr_arn,
+            input=json.dumps(request),
+            # A missed minute isn't repeated.
+            retry_policy=events.CfnRule.RetryPolicyProperty(
+                maximum_retry_attempts=0, maximum_event_age_in_seconds=60
+            ),
+        )
         rule = events.CfnRule(
             self,
             "Minute",
             description=f"Checks whether {endpoint_name} is being updated",
             schedule_expression="rate(1 minute)",
-            targets=[
-                events.CfnRule.TargetProperty(
-                    id="golden-requests",
-                    arn=function.attr_arn,
-                    input=json.dumps(request),
-                    # A missed minute is not repeated.
-                    retry_policy=events.CfnRule.RetryPolicyProperty(
-                        maximum_retry_attempts=0, maximum_event_age_in_seconds=60
-                    ),
-                )
-            ],
+            targets=[target],
         )
         functions.CfnPermission(
             self,
@@ -106,27 +93,23 @@ class GoldenSender(Construct):
             source_arn=rule.attr_arn,
         )
 
-    def _add_alarm(
-        self, function: functions.CfnFunction, endpoint_name: str, inform: sns.ITopic, runbook: str
-    ) -> None:
+    def _add_alarm(self, function: functions.CfnFunction, inform: sns.ITopic, runbook: str) -> None:
         """Add an alarm on the function's errors, which the fleet's rollback alarms don't see.
 
         An error is counted if the function raises, times out, or isn't started.
         https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html (2026-11-22)
         """
-        errors = cloudwatch.Metric(
-            namespace="AWS/Lambda",
-            metric_name="Errors",
-            statistic="Sum",
-            dimensions_map={"FunctionName": function.ref},
-            period=create_period(PERIOD_SECONDS),
-        )
         signal = Signal(
             kind="golden-requests",
             variant=None,
-            what="errors of the function that sends golden requests",
             in_words="golden requests cannot be sent, or the live fleet fails them",
-            metric=errors,
+            metric=cloudwatch.Metric(
+                namespace="AWS/Lambda",
+                metric_name="Errors",
+                statistic="Sum",
+                dimensions_map={"FunctionName": function.ref},
+                period=create_period(PERIOD_SECONDS),
+            ),
             threshold=0,
             unit=Unit("", 1),
             minutes=1,
@@ -135,69 +118,55 @@ class GoldenSender(Construct):
             self,
             "Unsent",
             signal=signal,
-            name=f"{endpoint_name}-{signal.kind}",
-            description=f"{endpoint_name}: {signal.condition}, so an update without other traffic isn't "
-            f"watched. The function's log has the reason: {_build_log_name(endpoint_name)}. "
+            name=f"{self._endpoint_name}-{signal.kind}",
+            description=f"{self._endpoint_name}: {signal.condition}, so an update without other traffic "
+            f"isn't watched. The function's log has the reason: {self._log_name}. "
             f"{describe_first_step(signal.kind, runbook)}",
             notify=actions.SnsAction(inform),
         )
 
     def _create_function(
-        self, endpoint_name: str, roles: RoleRules, log_kms_key_arn: str | None, keep_log: bool
+        self, roles: RoleRules, log_kms_key_arn: str | None, keep_log: bool
     ) -> functions.CfnFunction:
-        log = logs.CfnLogGroup(
-            self,
-            "Log",
-            log_group_name=_build_log_name(endpoint_name),
-            retention_in_days=LOG_DAYS,
-            kms_key_id=log_kms_key_arn,
-        )
-        log.apply_removal_policy(choose_removal_policy(keep=keep_log))
+        log = create_log_group(
+            self, "Log", self._log_name, retention_days=30, key_arn=log_kms_key_arn,
+            keep=keep_log,
+        )  # fmt: skip
         role = iam.Role(
             self,
             "Role",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             **roles.properties(self),
         )
-        policy = self._create_policy(role, endpoint_name, log.log_group_name or "")
+        policy = self._create_policy(role)
         function = functions.CfnFunction(
             self,
             "Function",
-            description=f"Asks {endpoint_name} while it is being updated",
-            runtime=RUNTIME,
+            description=f"Asks {self._endpoint_name} while it is being updated",
+            # https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html
+            runtime="python3.14",
             handler="index.handler",
             code=functions.CfnFunction.CodeProperty(zip_file=CODE.read_text(encoding="utf-8")),
             role=role.role_arn,
-            memory_size=MEMORY_MIB,
-            timeout=TIMEOUT_SECONDS,
+            # Importing boto3 takes memory, and Lambda gives CPU in proportion to memory.
+            memory_size=256,
+            timeout=120,  # a minute of requests, and the last one's sixty seconds
             logging_config=functions.CfnFunction.LoggingConfigProperty(log_group=log.ref),
         )
         function.node.add_dependency(policy)
         accept_for(AUDITORS, function, WITHOUT)
         return function
 
-    def _create_policy(self, role: iam.Role, endpoint_name: str, log_group_name: str) -> iam.Policy:
-        stack = cdk.Stack.of(self)
-        streams = stack.format_arn(
-            service="logs",
-            resource="log-group",
-            resource_name=f"{log_group_name}:log-stream:*",
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
-        policy = iam.Policy(
-            self,
-            "Policy",
-            roles=[role],
-            statements=[
-                iam.PolicyStatement(
-                    actions=["sagemaker:DescribeEndpoint", "sagemaker:InvokeEndpoint"],
-                    resources=build_endpoint_arns(stack, endpoint_name),
-                ),
-                iam.PolicyStatement(
-                    actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[streams]
-                ),
-            ],
-        )
+    def _create_policy(self, role: iam.Role) -> iam.Policy:
+        streams = build_group_arn(self, f"{self._log_name}:log-stream:*")
+        endpoint = build_endpoint_arns(cdk.Stack.of(self), self._endpoint_name)
+        asks = ["sagemaker:DescribeEndpoint", "sagemaker:InvokeEndpoint"]
+        writes = ["logs:CreateLogStream", "logs:PutLogEvents"]
+        statements = [
+            iam.PolicyStatement(actions=asks, resources=endpoint),
+            iam.PolicyStatement(actions=writes, resources=[streams]),
+        ]
+        policy = iam.Policy(self, "Policy", roles=[role], statements=statements)
         accept_wildcards(policy, {streams: NAMED_BY_LAMBDA})
         accept_for(AUDITORS, policy, {"IAMNoInlinePolicy": "it belongs to this role alone"})
         return policy

@@ -8,6 +8,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
+from infra.constructs.endpoint.inference_component import InferenceComponent
 from infra.constructs.monitoring.watched_endpoint import (
     AlarmMetric,
     build_expression,
@@ -56,11 +57,9 @@ MINUTES_WAITING = 2
 
 
 class EndpointScaling(Construct):
-    """The scalable target and policies of [variants.NAME.scaling] for a variant or its copies.
+    """The scalable target and policies of a variant's instances or provisioned concurrency, or of copies.
 
-    It scales the number of instances, of copies, or a serverless variant's provisioned
-    concurrency. Copies with sleep_after_minutes scale to zero, and restart when a request finds
-    none.
+    Copies with sleep_after_minutes scale to zero, and restart when a request finds none.
     """
 
     def __init__(
@@ -72,49 +71,15 @@ class EndpointScaling(Construct):
         variant: str,
         scaling: Scaling,
     ) -> None:
-        """endpoint: The endpoint.
-        variant: Name of one of its variants, or of a component; its minimum and maximum are the bounds.
-        scaling: Target tracking, steps and schedules.
-        """
+        """Create the target and the policies. `variant` is the name of a variant or component."""
         super().__init__(scope, construct_id)
-        scaled = endpoint.find_variant(variant)
         endpoint.tables[f"variants.{variant}.scaling"] = self, scaling
-        copies = endpoint.components.get(variant)
+        self._endpoint, self._variant = endpoint, variant
+        scaled, copies = endpoint.find_variant(variant), endpoint.components.get(variant)
         waits = choose_cooldowns(scaling, scaled.start_seconds)
-        # The endpoint's attribute and not the literal: CloudFormation then waits for it.
-        resource = f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}"
-        capacity = scaled.capacity
-        if copies is not None:
-            capacity = copies.capacity
-            resource = f"inference-component/{endpoint.components[variant].name}"
-        stack = cdk.Stack.of(self)
-        role = (
-            f"arn:{stack.partition}:iam::{cdk.Aws.ACCOUNT_ID}:role/aws-service-role/{LINKED_ROLE}"
-        )
-        self.target = autoscaling.ScalableTarget(
-            self,
-            "Target",
-            service_namespace=autoscaling.ServiceNamespace.SAGEMAKER,
-            resource_id=resource,
-            scalable_dimension=endpoint.kind.scalable_dimension,
-            min_capacity=capacity[0],
-            max_capacity=capacity[1],
-            role=iam.Role.from_role_arn(self, "ServiceLinkedRole", role, mutable=False),
-        )
+        least, most = (copies or scaled).table.capacity
+        self.target = self._create_target(copies, least, most)
         """CDK's scalable target, for further policies and schedules."""
-        self._add_schedules(scaling)
-        if copies is not None and (target := self.target.node.default_child):
-            target.node.add_dependency(endpoint.components[variant].resource)
-        for policy in build_tracking_policies(scaling, waits, copies=copies is not None):
-            self._add_tracking_policy(endpoint, policy)
-        if scaling.steps:
-            self._add_step_policies(endpoint, variant, scaling, waits)
-        if copies is not None and copies.sleep_after_minutes:
-            self._add_sleep_policies(endpoint, variant, copies.sleep_after_minutes)
-        if endpoint.kind.queued and capacity[0] == 0:
-            self._add_wake_up_policy(endpoint, variant, waits)
-
-    def _add_schedules(self, scaling: Scaling) -> None:
         for number, action in enumerate(scaling.schedule):
             self.target.scale_on_schedule(
                 f"Scheduled{number}",
@@ -123,11 +88,42 @@ class EndpointScaling(Construct):
                 min_capacity=action.at_least,
                 max_capacity=action.at_most,
             )
+        if copies is not None and (target := self.target.node.default_child):
+            target.node.add_dependency(copies.resource)
+        for policy in build_tracking_policies(scaling, waits, copies=copies is not None):
+            self._add_tracking_policy(policy)
+        if scaling.steps:
+            self._add_step_policies(scaling, waits)
+        if copies is not None and copies.table.sleep_after_minutes:
+            self._add_sleep_policies(copies.name, copies.table.sleep_after_minutes)
+        if endpoint.kind.queued and least == 0:
+            self._add_wake_up_policy(waits)
 
-    def _add_tracking_policy(self, endpoint: OperatedEndpoint, policy: TrackingPolicy) -> None:
+    def _create_target(
+        self, copies: InferenceComponent | None, least: int, most: int
+    ) -> autoscaling.ScalableTarget:
+        endpoint, stack = self._endpoint, cdk.Stack.of(self)
+        # The endpoint's attribute and not the literal: CloudFormation then waits for it.
+        resource = f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{self._variant}"
+        if copies is not None:
+            resource = f"inference-component/{copies.name}"
+        account = f"arn:{stack.partition}:iam::{cdk.Aws.ACCOUNT_ID}"
+        role = f"{account}:role/aws-service-role/{LINKED_ROLE}"
+        return autoscaling.ScalableTarget(
+            self,
+            "Target",
+            service_namespace=autoscaling.ServiceNamespace.SAGEMAKER,
+            resource_id=resource,
+            scalable_dimension=endpoint.kind.scalable_dimension,
+            min_capacity=least,
+            max_capacity=most,
+            role=iam.Role.from_role_arn(self, "ServiceLinkedRole", role, mutable=False),
+        )
+
+    def _add_tracking_policy(self, policy: TrackingPolicy) -> None:
         queue = None
         if policy.metric is None:
-            queue = endpoint.metrics.build_metric(BACKLOG, None, "Average")
+            queue = self._endpoint.watched.build_metric(BACKLOG, None, "Average")
         self.target.scale_to_track_metric(
             policy.name,
             target_value=policy.value,
@@ -137,15 +133,14 @@ class EndpointScaling(Construct):
             scale_out_cooldown=create_period(policy.waits.out_seconds),
         )
 
-    def _add_wake_up_policy(
-        self, endpoint: OperatedEndpoint, variant: str, waits: Cooldowns
-    ) -> None:
+    def _add_wake_up_policy(self, waits: Cooldowns) -> None:
         """Add the policy that starts the first instance.
 
         Without instances there is no backlog per instance that could be tracked.
         https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
         """
-        waiting = endpoint.metrics.build_metric("HasBacklogWithoutCapacity", None, "Average")
+        name = self._endpoint.name
+        metric = self._endpoint.watched.build_metric("HasBacklogWithoutCapacity", None, "Average")
         first = StepPolicy(
             name="Out",
             cooldown_seconds=waits.out_seconds,
@@ -153,74 +148,53 @@ class EndpointScaling(Construct):
             above=True,
             threshold=1,
             minutes=MINUTES_WAITING,
-            period_seconds=int(waiting.period.to_seconds()),
+            period_seconds=int(metric.period.to_seconds()),
             missing="missing",
         )
+        purpose = f"Starts the first instance of {name}: a request waits and there is none."
         self._add_policy_with_alarm(
-            Construct(self, "WakeUp"),
-            first,
-            "Alarm",
-            metric=waiting,
-            name=f"{endpoint.name}-{variant}-wake-up",
-            description=f"Starts the first instance of {endpoint.name}: a request waits and "
-            "there is none. It notifies nobody.",
+            Construct(self, "WakeUp"), first, metric, "wake-up", purpose, alarm_id="Alarm"
         )
 
-    def _add_sleep_policies(self, endpoint: OperatedEndpoint, variant: str, minutes: int) -> None:
-        """Add the policies that scale copies to zero and restart the first one.
-
-        The copies stop after `minutes` without a request. The first one restarts after a request
-        that found none.
-        """
-        component = endpoint.components[variant].name
-        words = {
+    def _add_sleep_policies(self, component: str, minutes: int) -> None:
+        """Add the policies that end all copies and start the first one again after a request."""
+        purposes = {
             "Wake": f"Starts the first copy of {component}: a request found none.",
             "Asleep": f"Ends the copies of {component}: no request for {minutes} minutes.",
         }
-        metrics = {
-            "Wake": endpoint.metrics.build_metric("NoCapacityInvocationFailures", variant, "Sum"),
-            "Asleep": endpoint.metrics.build_per_instance_metric(variant),
-        }
         owner = Construct(self, "Sleep")
         for each in build_sleep_policies(minutes):
-            self._add_policy_with_alarm(
-                owner,
-                each,
-                metric=metrics[each.name],
-                name=f"{endpoint.name}-{variant}-{each.alarm_ending}",
-                description=f"{words[each.name]} It notifies nobody.",
-            )
+            metric = self._endpoint.watched.build_metric(each.metric, self._variant, "Sum")
+            purpose = purposes[each.name]
+            self._add_policy_with_alarm(owner, each, metric, each.alarm_ending, purpose)
 
-    def _add_step_policies(
-        self, endpoint: OperatedEndpoint, variant: str, scaling: Scaling, waits: Cooldowns
-    ) -> None:
-        per_instance = endpoint.metrics.build_per_instance_metric(variant)
+    def _add_step_policies(self, scaling: Scaling, waits: Cooldowns) -> None:
+        variant = self._variant
+        requests = self._endpoint.watched.build_metric("InvocationsPerInstance", variant, "Sum")
         # Without traffic there is no data; filled with zero it is below every bound.
         label = f"{variant}: requests per instance"
-        zeroed = build_expression("FILL(requests, 0)", {"requests": per_instance}, label)
-        period_seconds, owner = int(per_instance.period.to_seconds()), Construct(self, "Steps")
+        zeroed = build_expression("FILL(requests, 0)", {"requests": requests}, label)
+        period_seconds, owner = int(requests.period.to_seconds()), Construct(self, "Steps")
         for steps in build_step_policies(scaling, waits, period_seconds=period_seconds):
-            self._add_policy_with_alarm(
-                owner,
-                steps,
-                metric=per_instance if steps.above else zeroed,
-                name=f"{endpoint.name}-{variant}-steps-{steps.name.lower()}",
-                description=f"Scales {endpoint.name}, variant {variant}: "
-                f"{'above' if steps.above else 'below'} {steps.bound_rps:g} requests/s and instance for "
-                f"{steps.minutes} minutes in a row. It notifies nobody.",
+            side, metric = ("above", requests) if steps.above else ("below", zeroed)
+            purpose = (
+                f"Scales {self._endpoint.name}, variant {variant}: {side} {steps.bound_rps:g} "
+                f"requests/s and instance for {steps.minutes} minutes in a row."
             )
+            ending = f"steps-{steps.name.lower()}"
+            self._add_policy_with_alarm(owner, steps, metric, ending, purpose)
 
     def _add_policy_with_alarm(
         self,
         scope: Construct,
         policy: StepPolicy,
-        alarm_id: str | None = None,
-        *,
         metric: AlarmMetric,
-        name: str,
-        description: str,
+        ending: str,
+        purpose: str,
+        *,
+        alarm_id: str | None = None,
     ) -> None:
-        """Add a step policy and the alarm that triggers it.
+        """Add a step policy and the alarm that triggers it, whose name has this ending.
 
         CDK's `StepScalingPolicy` doesn't allow naming the alarm.
         """
@@ -240,8 +214,8 @@ class EndpointScaling(Construct):
         alarm = cloudwatch.Alarm(
             scope,
             alarm_id or f"{policy.name}Alarm",
-            alarm_name=name,
-            alarm_description=description,
+            alarm_name=f"{self._endpoint.name}-{self._variant}-{ending}",
+            alarm_description=f"{purpose} It notifies nobody.",
             metric=metric,
             threshold=policy.threshold,
             comparison_operator=COMPARISONS[policy.above],

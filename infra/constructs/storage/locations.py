@@ -1,13 +1,17 @@
-"""Locations of samples, requests, and responses in the retained buckets, and capture settings.
+"""Locations of samples, requests, and responses in the retained buckets, and what SageMaker writes there.
 
 They are separate from the buckets, whose CDK modules would slow down every synth.
 """
 
 from dataclasses import dataclass
 
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk import aws_sns as sns
+from constructs import Construct
 
-from infra.parameters.endpoint import Capture
+from infra.constructs.monitoring.notifications import create_subscription
+from infra.parameters.endpoint import Asynchronous, Capture
 
 Config = sagemaker.CfnEndpointConfig
 
@@ -42,21 +46,58 @@ class DataCapture:
     @property
     def config(self) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty:
         """Return the data capture property of the endpoint configuration."""
-        capture = self.capture
-        kept = {"Input": capture.requests, "Output": capture.answers}
+        kept = {"Input": self.capture.requests, "Output": self.capture.answers}
+        modes = [mode for mode, enabled in kept.items() if enabled]
         return Config.DataCaptureConfigProperty(
             enable_capture=True,
-            initial_sampling_percentage=capture.sample_percent,
+            initial_sampling_percentage=self.capture.sample_percent,
             destination_s3_uri=self.destination.url,
             kms_key_id=self.destination.key_arn,
-            capture_options=[
-                Config.CaptureOptionProperty(capture_mode=mode)
-                for mode, enabled in kept.items()
-                if enabled
-            ],
+            capture_options=[Config.CaptureOptionProperty(capture_mode=mode) for mode in modes],
             # These types are kept as text; SageMaker stores all others in base64.
             capture_content_type_header=Config.CaptureContentTypeHeaderProperty(
                 csv_content_types=["text/csv"],
                 json_content_types=["application/json", "application/jsonlines"],
             ),
         )
+
+
+class AsyncInference(Construct):
+    """The asynchronous configuration and two encrypted topics to which the model's role publishes."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        asynchronous: Asynchronous,
+        locations: AsyncInferenceLocations,
+        key: kms.IKey,
+    ) -> None:
+        """Create the topics and the configuration. `key` encrypts the topics."""
+        super().__init__(scope, construct_id)
+        self.asynchronous, self.locations, self.key_arn = asynchronous, locations, key.key_arn
+        self.success_arn = self._create_topic("Success", asynchronous.notify_success, key)
+        self.error_arn = self._create_topic("Error", asynchronous.notify_error, key)
+        most = asynchronous.max_concurrent_invocations_per_instance
+        client = Config.AsyncInferenceClientConfigProperty(
+            max_concurrent_invocations_per_instance=most
+        )
+        self.config = Config.AsyncInferenceConfigProperty(
+            client_config=client if most else None,
+            output_config=Config.AsyncInferenceOutputConfigProperty(
+                s3_output_path=locations.answers.url,
+                s3_failure_path=locations.failures.url,
+                kms_key_id=locations.answers.key_arn,
+                notification_config=Config.AsyncInferenceNotificationConfigProperty(
+                    success_topic=self.success_arn, error_topic=self.error_arn
+                ),
+            ),
+        )
+        """The property of the endpoint configuration."""
+
+    def _create_topic(self, construct_id: str, addresses: list[str], key: kms.IKey) -> str:
+        topic = sns.Topic(self, construct_id, master_key=key, enforce_ssl=True)
+        for address in addresses:
+            topic.add_subscription(create_subscription(address))
+        return topic.topic_arn

@@ -13,93 +13,79 @@ from infra.parameters.endpoint import Asynchronous, Capture
 
 # Access logs are kept longer than samples, to answer who read a deleted one; they are small.
 ACCESS_LOG_DAYS = 365
-UNFINISHED_DAYS = 7
+ACCESS_LOG = {
+    "S3DefaultEncryptionKMS": "S3 delivers access logs only to buckets that it encrypts with its own keys",
+    "S3BucketLoggingEnabled": "it is the log; logging itself would never end",
+}
 
 
 class RetainedStore(Construct):
     """A bucket, a bucket for its access log, and a key. All are retained when the stack is deleted."""
+
+    holds: str
+    """One word: the bucket's ID, and the end of its exports' names."""
+    contents: str
+    """The objects, in the key's description."""
+    why_one_region: str
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        holds: str,
-        contents: str,
-        why_one_region: str,
-        keep_days: int,
-        kms_key: str | None,
+        table: Capture | Asynchronous,
         key: kms.IKey | None,
         fixed_exports: bool,
     ) -> None:
-        """Create the bucket, its access log bucket, and the key if none is given.
-
-        `holds`: one word, the bucket's ID and the prefix of its exports. `contents` describes the
-        objects in the key's description. `kms_key`: the ARN of a key that isn't given as `key`.
-        """
+        """Create the buckets, and the key if neither `key` nor the table's is given."""
         super().__init__(scope, construct_id)
-        # Without the flag, which an app may lack, S3's log delivery gets an ACL, which this bucket refuses.
+        # Without the flag, which an app may lack, S3's log delivery gets an ACL, which this bucket rejects.
         self.node.set_context("@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy", True)
-        if key is None and kms_key is not None:
-            key = kms.Key.from_key_arn(self, "Given", kms_key)
+        if key is None and table.kms_key is not None:
+            key = kms.Key.from_key_arn(self, "Given", table.kms_key)
         own_key = key is None
-        key = key or self._create_key(contents)
+        if key is None:
+            key = kms.Key(
+                self,
+                "Key",
+                description=f"Encrypts {self.contents}",
+                enable_key_rotation=True,
+                removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+            )
         accesses = self._create_bucket(
             "Accesses",
             # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
             encryption=s3.BucketEncryption.S3_MANAGED,
             keep_days=ACCESS_LOG_DAYS,
         )
-        # A creation that is rolled back deletes key and bucket; with an access in it this one could not be.
+        # A rollback of the creation deletes key and bucket, but can't delete a bucket with objects.
         accesses.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         kept = self._create_bucket(
-            holds.capitalize(),
+            self.holds.capitalize(),
             encryption=s3.BucketEncryption.KMS,
             encryption_key=key,
             bucket_key_enabled=True,
-            keep_days=keep_days,
+            keep_days=table.keep_days,
             server_access_logs_bucket=accesses,
-            server_access_logs_prefix=f"{holds}/",
+            server_access_logs_prefix=f"{self.holds}/",
         )
-        accept_for(AUDITORS, kept, {"S3BucketReplicationEnabled": why_one_region})
-        accept_for(
-            AUDITORS,
-            accesses,
-            {
-                "S3BucketReplicationEnabled": why_one_region,
-                "S3DefaultEncryptionKMS": "S3 delivers access logs only to buckets that it encrypts "
-                "with its own keys",
-                "S3BucketLoggingEnabled": "it is the log; logging itself would never end",
-            },
-        )
+        one_region = {"S3BucketReplicationEnabled": self.why_one_region}
+        accept_for(AUDITORS, kept, one_region)
+        accept_for(AUDITORS, accesses, one_region | ACCESS_LOG)
         stack = cdk.Stack.of(self)
         self._name, self.key_arn = kept.bucket_name, key.key_arn
-        name = f"{stack.stack_name}-{holds}"
+        name = f"{stack.stack_name}-{self.holds}"
         if fixed_exports:
             self._name = str(stack.export_value(self._name, name=name))
         if fixed_exports and own_key:
             self.key_arn = str(stack.export_value(self.key_arn, name=f"{name}-key"))
 
-    def _create_key(self, contents: str) -> kms.Key:
-        return kms.Key(
-            self,
-            "Key",
-            description=f"Encrypts {contents}",
-            enable_key_rotation=True,
-            removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
-        )
-
     def build_destination(self, prefix: str) -> Destination:
+        objects_arn = cdk.Stack.of(self).format_arn(
+            service="s3", region="", account="", resource=self._name, resource_name=f"{prefix}/*"
+        )
         return Destination(
-            url=f"s3://{self._name}/{prefix}",
-            objects_arn=cdk.Stack.of(self).format_arn(
-                service="s3",
-                region="",
-                account="",
-                resource=self._name,
-                resource_name=f"{prefix}/*",
-            ),
-            key_arn=self.key_arn,
+            url=f"s3://{self._name}/{prefix}", objects_arn=objects_arn, key_arn=self.key_arn
         )
 
     def _create_bucket(self, construct_id: str, *, keep_days: int, **more: Any) -> s3.Bucket:
@@ -116,7 +102,7 @@ class RetainedStore(Construct):
                     expiration=cdk.Duration.days(keep_days),
                     # Overwritten and deleted samples expire with the others.
                     noncurrent_version_expiration=cdk.Duration.days(1),
-                    abort_incomplete_multipart_upload_after=cdk.Duration.days(UNFINISHED_DAYS),
+                    abort_incomplete_multipart_upload_after=cdk.Duration.days(7),
                 )
             ],
             **more,
@@ -125,6 +111,11 @@ class RetainedStore(Construct):
 
 class CaptureStore(RetainedStore):
     """The bucket of captured samples."""
+
+    holds, contents = "samples", "captured requests and answers"
+    why_one_region = (
+        "samples for looking at, and the log of who did: losing a region loses no service"
+    )
 
     def __init__(
         self,
@@ -140,22 +131,15 @@ class CaptureStore(RetainedStore):
         fixed_exports: Whether another stack imports the bucket by exports whose names don't change.
             Default: False, CDK creates the exports that it needs.
         """
-        super().__init__(
-            scope,
-            construct_id,
-            holds="samples",
-            contents="captured requests and answers",
-            why_one_region="samples for looking at, and the log of who did: losing a region loses no service",
-            keep_days=capture.keep_days,
-            kms_key=capture.kms_key,
-            key=key,
-            fixed_exports=fixed_exports,
-        )
+        super().__init__(scope, construct_id, table=capture, key=key, fixed_exports=fixed_exports)
         self.captured = self.build_destination("captured")
 
 
 class AsyncInferenceStore(RetainedStore):
     """The bucket for the requests that callers write and the responses that SageMaker writes."""
+
+    holds, contents = "queue", "asynchronous requests and answers"
+    why_one_region = "requests and answers of one region's endpoint: without it nobody reads them"
 
     def __init__(
         self,
@@ -171,15 +155,7 @@ class AsyncInferenceStore(RetainedStore):
         fixed_exports: As for `CaptureStore`.
         """
         super().__init__(
-            scope,
-            construct_id,
-            holds="queue",
-            contents="asynchronous requests and answers",
-            why_one_region="requests and answers of one region's endpoint: without it nobody reads them",
-            keep_days=asynchronous.keep_days,
-            kms_key=asynchronous.kms_key,
-            key=key,
-            fixed_exports=fixed_exports,
+            scope, construct_id, table=asynchronous, key=key, fixed_exports=fixed_exports
         )
         self.locations = AsyncInferenceLocations(
             requests=self.build_destination("requests"),

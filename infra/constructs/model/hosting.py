@@ -1,0 +1,67 @@
+"""The image and variables of a model on an instance type, in a stack's Region."""
+
+from dataclasses import replace
+
+import aws_cdk as cdk
+
+from infra.catalog import images
+from infra.catalog.images import Image
+from infra.catalog.instances import load_instances
+from infra.parameters.finding import suggest_name
+from infra.parameters.placement import Placement
+from infra.policy.hosting import Hosting
+
+# Stand for what a stack without account and Region doesn't know.
+SOME_ACCOUNT, SOME_REGION = "000000000000", "us-east-1"
+
+
+def check_instance_type(where: str, given: str) -> None:
+    """Raise ValueError for an instance type that is a token or unknown."""
+    if cdk.Token.is_unresolved(given):
+        raise ValueError(
+            f"{where}: instance_type: only CloudFormation knows its value, and image, driver, and "
+            "settings are chosen for it; pass the type as text"
+        )
+    if given not in load_instances():
+        close = suggest_name(given, load_instances())
+        raise ValueError(f"{where}: instance_type: {given!r} isn't an instance type; {close}")
+
+
+def choose_hosting(stack: cdk.Stack, placement: Placement) -> Hosting:
+    """Return the image and variables. Raises ValueError for a Region without the image."""
+    if cdk.Token.is_unresolved(stack.region):
+        runs = placement.build_hosting(SOME_REGION)
+        return replace(runs, image=_look_up_image(stack, runs.image, runs.tensorflow))
+    regions = images.list_regions(placement.tensorflow)
+    if placement.model.image is None and stack.region not in regions:
+        raise ValueError(
+            f"{stack.node.path}: env: no image of TensorFlow {placement.tensorflow} is in the region "
+            f"{stack.region}; give env one of {', '.join(regions)}"
+        )
+    return placement.build_hosting(stack.region)
+
+
+def _look_up_image(stack: cdk.Stack, image: Image, tensorflow: str) -> Image:
+    """Return the image in the Region of the deployment, from a mapping of the template."""
+    mapping_id = f"ServableRegistries{tensorflow.replace('.', '')}"
+    mapping = stack.node.try_find_child(mapping_id)
+    if mapping is None:
+        mapping = cdk.CfnMapping(
+            stack,
+            mapping_id,
+            mapping={
+                region: {"account": account, "domain": images.find_domain(region)}
+                for region, account in images.find_registries(tensorflow).items()
+            },
+        )
+    assert isinstance(mapping, cdk.CfnMapping)
+    account = mapping.find_in_map(cdk.Aws.REGION, "account")
+    domain = mapping.find_in_map(cdk.Aws.REGION, "domain")
+    host = f"{account}.dkr.ecr.{cdk.Aws.REGION}.{domain}"
+    return Image(
+        account,
+        cdk.Aws.REGION,
+        image.repository,
+        image.tag,
+        own_uri=f"{host}/{image.repository}:{image.tag}",
+    )

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from infra.parameters.loading import ValidFile
 from servable.load.load_target import LoadTarget
 from servable.load.options import TargetOptions
+from servable.project.environments import Project
 from servable.replay import command as against
 from servable.replay import places, run
 from servable.replay.command import _describe_run
@@ -239,7 +240,7 @@ def test_a_revision_runs_on_this_computer(
     loaded = environment()
 
     @contextmanager
-    def checked_out(root: Path, files: Path, revision: str) -> Iterator[dict[str, ValidFile]]:
+    def checked_out(project: Project, revision: str) -> Iterator[dict[str, ValidFile]]:
         yield {"prod": loaded} if revision == "main" else {}
 
     monkeypatch.setattr(against, "check_out_revision", checked_out)

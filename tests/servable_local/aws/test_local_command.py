@@ -72,7 +72,7 @@ def test_up_env_needs_a_file_with_an_account_and_a_region(folder: Path, project:
     file = project / "environments" / "prod.toml"
     assert "allowed: prod" in _run(folder, "up", "staging").stderr
     both = _run(folder, "up", "prod", "--account", "222222222222")
-    assert (both.exit_code, "leave one of them out" in both.stderr) == (2, True)
+    assert (both.exit_code, "remove one" in both.stderr) == (2, True)
     file.write_text('account = 111111111111\nregion = "eu-west-1"\n')
     remedy = 'environments/prod.toml: account isn\'t a string; write account = "123456789012"'
     assert remedy in _run(folder, "up", "prod").stderr

@@ -59,7 +59,7 @@ def list_open_questions(
 ) -> list[str]:
     """Return a sentence for each open question, with its environments and the missing inputs.
 
-    `with_rules` adds the rules that need the inputs.
+    `with_rules` adds the rules that need the inputs, otherwise their number if there are several.
     """
     open_findings: dict[str, list[tuple[str, Finding]]] = {}
     for name, findings in by_environment.items():
@@ -71,6 +71,8 @@ def list_open_questions(
         needed = " and ".join(dict.fromkeys(one.remedy.removeprefix("give ") for _, one in rows))
         environments = ", ".join(dict.fromkeys(name for name, _ in rows))
         where = f" in {environments}" if len(by_environment) > 1 else ""
-        rules = f" [{', '.join(dict.fromkeys(one.rule for _, one in rows))}]" if with_rules else ""
+        rules = f" ({len(rows)} checks)" if len(rows) > 1 else ""
+        if with_rules:
+            rules = f" [{', '.join(dict.fromkeys(one.rule for _, one in rows))}]"
         texts.append(f"not checked{where}: {question}; give {needed}{rules}")
     return texts

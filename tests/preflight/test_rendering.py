@@ -76,10 +76,10 @@ def test_each_open_question_is_listed_once_with_its_inputs() -> None:
     found = {"dev": [request, response, WARNING], "prod": [request, rate]}
     bodies = "whether bodies are too large; give request_bytes and answer_bytes"
     assert list_open_questions(found) == [
-        f"not checked in dev, prod: {bodies}",
+        f"not checked in dev, prod: {bodies} (3 checks)",
         "not checked in prod: whether max_instances is enough; give peak_rps",
     ]
-    assert list_open_questions({"dev": found["dev"]}) == [f"not checked: {bodies}"]
+    assert list_open_questions({"dev": found["dev"]}) == [f"not checked: {bodies} (2 checks)"]
     rules = "request-too-large, answer-too-large"
     assert list_open_questions({"dev": found["dev"]}, with_rules=True) == [
         f"not checked: {bodies} [{rules}]"

@@ -283,7 +283,8 @@ def _require_moto() -> None:
 def _wait_until_ready(
     process: "subprocess.Popen[bytes]", state_file: StateFile, port: int
 ) -> LocalAws:
-    # Imported while it starts: the first request to it is signed with these.
+    # Imported while it starts: the first requests to it are signed and sent with these.
+    import boto3  # noqa: F401
     from botocore import auth, awsrequest, credentials  # noqa: F401
 
     deadline = time.monotonic() + _START_SECONDS

@@ -53,7 +53,7 @@ def main(name: str) -> int:
     """Run a benchmark and write its result and the page; return 1 if a bound isn't met."""
     benchmark, computer = load_benchmark(name), describe_computer()
     with tempfile.TemporaryDirectory(prefix="servable-benchmark-") as folder:
-        result: Result = benchmark.measure(Path(folder), start_clock())
+        result: Result = benchmark.measure(Path(folder), create_timed_log())
     text = json.dumps({"computer": computer, **result}, indent=1)
     (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     write_page()
@@ -67,7 +67,7 @@ def load_benchmark(name: str) -> ModuleType:
     return import_module(f"benchmarks.{name}")
 
 
-def start_clock() -> Log:
+def create_timed_log() -> Log:
     """Return a function that writes lines to standard error, each with the seconds since now."""
     start = time.monotonic()
 

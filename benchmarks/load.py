@@ -53,18 +53,18 @@ def measure(folder: Path, log: Log) -> Result:
     table = {way: {RPS: compute_spread(values)} for way, values in rates.items()}
     ratios = [divide(rates[OURS], rates[LOCUST])]
     openings: dict[str, Callable[[str, bytes, int], list[float]]] = {
-        OURS: open_ours,
-        LOCUST: partial(open_locust, folder),
+        OURS: run_open_loop_ours,
+        LOCUST: partial(run_open_loop_locust, folder),
     }
     if find_spec("mlperf_loadgen"):
-        openings[LOADGEN] = partial(open_loadgen, folder)
+        openings[LOADGEN] = partial(run_open_loop_loadgen, folder)
     for kind in KINDS:
         for way, run in openings.items():
             errors = []
             for seed in range(SEEDS):
                 with start_null_server(kind, str(seed)) as (url, end):
                     found = run(url, body, seed)
-                    errors.append(compare(found, true := end()))
+                    errors.append(compute_largest_error(found, true := end()))
                 log(f"{kind}, {way}: {found}, true {true}")
             table.setdefault(way, {})[f"error, {kind}"] = compute_spread(errors)
             if way == OURS:
@@ -72,7 +72,7 @@ def measure(folder: Path, log: Log) -> Result:
     return {"table": table, "ratios": dict(zip(BOUNDS, ratios, strict=True))}
 
 
-def compare(found: list[float], true: list[float]) -> float:
+def compute_largest_error(found: list[float], true: list[float]) -> float:
     """Return the largest error, as a multiple of 3 % of the truth or 1 ms."""
     return max(abs(a - b) / max(1.0, 0.03 * b) for a, b in zip(found, true, strict=True))
 
@@ -88,7 +88,7 @@ def run_ours(url: str, body: bytes) -> float:
     return step.throughput_rps.value
 
 
-def open_ours(url: str, body: bytes, seed: int) -> list[float]:
+def run_open_loop_ours(url: str, body: bytes, seed: int) -> list[float]:
     """Run the open loop with Servable's generator."""
     bodies = [Body(content=body, content_type=JSON)]
     with LoadGenerator(build_container_target(url), bodies, loop="open") as generator:
@@ -99,7 +99,7 @@ def open_ours(url: str, body: bytes, seed: int) -> list[float]:
     return [step.latencies.compute_percentile_ms(percent) for percent in PERCENTILES]
 
 
-def start_locust(url: str, users: int, seconds: int, **variables: str) -> bytes:
+def run_locust_command(url: str, users: int, seconds: int, **variables: str) -> bytes:
     """Run Locust, and return what it prints. Raises CalledProcessError if a request fails."""
     file = str(Path(__file__).with_name("locust_user.py"))
     command = [sys.executable, "-m", "locust", "--locustfile", file, "--host", url, "--headless"]
@@ -112,17 +112,17 @@ def start_locust(url: str, users: int, seconds: int, **variables: str) -> bytes:
 
 def run_locust(url: str, body: bytes) -> float:
     """Run the closed loop with Locust."""
-    (total,) = json.loads(start_locust(url, USERS, SECONDS, BODY=body.decode()))
+    (total,) = json.loads(run_locust_command(url, USERS, SECONDS, BODY=body.decode()))
     seconds = total["last_request_timestamp"] - total["start_time"]
     return float(total["num_requests"] / seconds)
 
 
-def open_locust(folder: Path, url: str, body: bytes, seed: int) -> list[float]:
+def run_open_loop_locust(folder: Path, url: str, body: bytes, seed: int) -> list[float]:
     """Run users with a constant throughput, Locust's way to a rate."""
     file = folder / "latencies.json"
     each = {"BODY": body.decode(), "USER_RATE": str(RATE / OPEN_USERS)}
     variables = each | {"LATENCIES": str(file)}
-    start_locust(url, OPEN_USERS, OPEN_SECONDS, **variables)
+    run_locust_command(url, OPEN_USERS, OPEN_SECONDS, **variables)
     found: list[float] = json.loads(file.read_bytes())
     return found
 
@@ -137,7 +137,7 @@ def run_wrk(url: str, body: bytes, folder: Path) -> float:
     return float(printed.partition("Requests/sec:")[2].split()[0])
 
 
-def open_loadgen(folder: Path, url: str, body: bytes, seed: int) -> list[float]:
+def run_open_loop_loadgen(folder: Path, url: str, body: bytes, seed: int) -> list[float]:
     """Run MLPerf's loadgen in its server scenario; 32 threads send what it issues."""
     loadgen: Any = import_module("mlperf_loadgen")
 

@@ -31,7 +31,7 @@ class FastUser(FastHttpUser):
         self.client.post("/invocations", os.environ["BODY"], headers=headers)
 
 
-def write(**_: Any) -> None:
+def write_percentiles(**_: Any) -> None:
     """Write the percentiles of all requests."""
     percentiles = np.percentile(took, (50, 90, 99)).tolist()
     Path(os.environ["LATENCIES"]).write_text(json.dumps(percentiles), encoding="utf-8")
@@ -41,4 +41,4 @@ if RATE:
     hooks: Any = events
 
     hooks.request.add_listener(lambda response_time, **_: took.append(response_time))
-    hooks.quitting.add_listener(write)
+    hooks.quitting.add_listener(write_percentiles)

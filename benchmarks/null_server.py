@@ -69,11 +69,11 @@ class Null(asyncio.Protocol):
         self._took.append(1000 * (time.monotonic() - arrived))
 
 
-def choose_delays(kind: str, seed: int) -> Callable[[float], float]:
+def build_delay_function(kind: str, seed: int) -> Callable[[float], float]:
     """Return the delays of a kind of server, in seconds by the time of arrival."""
     chance, free = random.Random(seed), 0.0
 
-    def queue(now: float) -> float:
+    def compute_queue_delay(now: float) -> float:
         """Serve one request at a time, for 4 ms each."""
         nonlocal free
         free = max(now, free) + 0.004
@@ -83,7 +83,7 @@ def choose_delays(kind: str, seed: int) -> Callable[[float], float]:
     return {
         # Every two seconds all requests are held for up to 100 ms.
         STALLS: lambda now: max(0.0, 0.1 - (now - start) % 2),
-        QUEUE: queue,
+        QUEUE: compute_queue_delay,
         TWO_PEAKS: lambda now: 0.005 if chance.random() < 0.7 else 0.040,
     }[kind]
 
@@ -91,7 +91,7 @@ def choose_delays(kind: str, seed: int) -> Callable[[float], float]:
 async def serve(*kind: str) -> None:
     loop = asyncio.get_running_loop()
     took: list[float] = []
-    delays = choose_delays(kind[0], int(kind[1])) if kind else None
+    delays = build_delay_function(kind[0], int(kind[1])) if kind else None
     server = await loop.create_server(lambda: Null(delays, took), "127.0.0.1", 0, backlog=BACKLOG)
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.readline)

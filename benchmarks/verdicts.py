@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from benchmarks.frame import RESULTS, ROOT, format_row, start_clock
+from benchmarks.frame import RESULTS, ROOT, create_timed_log, format_row
 from tests.verdicts import load_gate, rehearse, replay_gate, steady_queue, tune
 
 PAGE, FILE = ROOT / "docs" / "verdicts.md", RESULTS / "verdicts.json"
@@ -66,7 +66,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9))
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASURES)}")
-    given, log = parser.parse_args(), start_clock()
+    given, log = parser.parse_args(), create_timed_log()
     results = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     for name in given.names or MEASURES:
         log(name)

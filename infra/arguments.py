@@ -131,12 +131,12 @@ def format_errors(wrong: ValidationError, kind: type) -> str:
     return "; ".join(dict.fromkeys(_format_error(error, prefix) for error in wrong.errors()))
 
 
-def _format_call(wrong: ValidationError, kind: type) -> str:
+def _format_call_errors(wrong: ValidationError, kind: type) -> str:
     return f"{_NAMES.get(kind.__name__, kind.__name__)}: {format_errors(wrong, kind)}"
 
 
 # An app calls tables itself, for example Alarms(p99_latency_ms=80).
-Table.format_error = _format_call
+Table.format_error = _format_call_errors
 
 
 def _format_error(error: ErrorDetails, prefix: tuple[str, ...]) -> str:

@@ -88,7 +88,7 @@ def _find_revision(root: Path) -> str | None:
     return ran.stdout.strip() or None
 
 
-def main(request: Mapping[str, Any]) -> Path:
+def write_record(request: Mapping[str, Any]) -> Path:
     """Write the record whole, or not at all, and return its file. Raises OSError."""
     file = Path(request["file"])
     text = json.dumps(
@@ -101,7 +101,7 @@ def main(request: Mapping[str, Any]) -> Path:
 def run(request: Mapping[str, Any]) -> None:
     """Print the file's path; exit with a message, which the CDK CLI shows, if it cannot be written."""
     try:
-        print(main(request))
+        print(write_record(request))
     except OSError as wrong:
         folder = Path(request["file"]).parent
         problem = f"the record of the deployment cannot be written: {wrong.strerror or wrong}"

@@ -14,12 +14,12 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from model_packaging.archive import publish
+from model_packaging.archive import provide_archive
 from model_packaging.refusal import PackagingError
 
 if __name__ == "__main__":
     try:
-        print(publish(json.loads(sys.argv[1])))
+        print(provide_archive(json.loads(sys.argv[1])))
     except PackagingError as refusal:
         sys.exit(str(refusal))
     except KeyboardInterrupt:

@@ -289,7 +289,7 @@ def build_command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -
     return [sys.executable, folder, json.dumps(request, default=str)]
 
 
-def publish(request: dict[str, Any]) -> Path:
+def provide_archive(request: dict[str, Any]) -> Path:
     """Return the path of a request's archive; pack it if it doesn't exist. Raises `PackagingError`."""
     code, lib = (Path(path) if path else None for path in (request["code"], request["lib"]))
     servables = []

@@ -53,7 +53,7 @@ def audit_python(root: Path, service: str) -> int | None:
         command += ["--project", name, f"--service-url={service}"]
         command += ["--output-format", "json", "--preview-features", "audit-command,json-output"]
         ignored = [option for advisory in ACCEPTED for option in ("--ignore", advisory)]
-        report = read_report([*command, *ignored], Path(name))
+        report = run_audit([*command, *ignored], Path(name))
     if report.get("summary", {}).get("audited_packages") != len(pins):
         return None
     for each in report["vulnerabilities"]:
@@ -72,7 +72,7 @@ def audit_node(root: Path, registry: list[str]) -> int | None:
     """
     npm = str(Path(sys.executable).with_name("npm"))
     command = [npm, "audit", "--json", "--package-lock-only", "--fetch-retries=1", *registry]
-    known = read_report(command, root).get("vulnerabilities")
+    known = run_audit(command, root).get("vulnerabilities")
     for name, found in (known or {}).items():
         for each in found["via"]:
             where = f"{each['title']}; {each['url']}" if isinstance(each, dict) else f"by {each}"
@@ -80,7 +80,7 @@ def audit_node(root: Path, registry: list[str]) -> int | None:
     return None if known is None else len(known)
 
 
-def read_report(command: list[str], folder: Path) -> dict[str, Any]:
+def run_audit(command: list[str], folder: Path) -> dict[str, Any]:
     """Run an audit, and return its report; empty if the report isn't a JSON object."""
     environment = {**os.environ, "NO_COLOR": "1"}
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)

@@ -32,7 +32,7 @@ CONTEXT = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
 AUDITORS = "AwsSolutions,NIST80053R5,HIPAASecurity,PCIDSS321"
 
 
-def list_folders(temporary: Path) -> dict[Path, str]:
+def prepare_folders(temporary: Path) -> dict[Path, str]:
     """Return every folder of environments, with the rule packs that check its templates."""
     secure = temporary / "secure"
     secure.mkdir()
@@ -105,7 +105,7 @@ def main() -> int:
     # New processes, not forked ones: CDK's Node.js belongs to the process that started it.
     spawned = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(CORES, spawned) as pool:
-        packs = list_folders(Path(name))
+        packs = prepare_folders(Path(name))
         outs = {folder: Path(name, f"out{number}") for number, folder in enumerate(packs)}
         found, templates = [], []
         said = pool.map(synthesise_folder, outs.values(), packs.keys(), packs.values())

@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 from grpc_tools import protoc
 
 from infra.parameters import reference
-from infra.preflight.reference import write_permissions, write_rules
+from infra.preflight.reference import render_permissions, render_rules
 from scripts.documentation.reference_pages import (
     list_local_services,
-    write_commands,
-    write_constructs,
+    render_commands,
+    render_constructs,
 )
 from servable import __version__
 from servable.new.project_files import STAMP
@@ -121,10 +121,10 @@ GENERATED: dict[str, Callable[[], str]] = {
     "cdk.json": _render_cdk_json,
     "environments/schema.json": reference.build_json_schema,
     "docs/reference/parameters.md": reference.render_markdown,
-    "docs/reference/permissions.md": write_permissions,
-    "docs/reference/rules.md": write_rules,
-    "docs/reference/commands.md": write_commands,
-    "docs/reference/constructs.md": write_constructs,
+    "docs/reference/permissions.md": render_permissions,
+    "docs/reference/rules.md": render_rules,
+    "docs/reference/commands.md": render_commands,
+    "docs/reference/constructs.md": render_constructs,
     "docs/local-aws.md": lambda: fill_table("docs/local-aws.md", list_local_services()),
     "docs/scaling-rules.md": lambda: fill_table("docs/scaling-rules.md", list_assumptions()),
     "packages/servable-runtime/servable_tensors/descriptors.base64": build_descriptor_set,

@@ -159,7 +159,7 @@ def _parse_stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def find_wheel(requirement: str, folder: Path) -> Path:
+def fetch_wheel(requirement: str, folder: Path) -> Path:
     """Return the wheel of a requirement, from the folder or downloaded into it. Raises OpsTableError."""
     name, version = requirement.split("==")
     pattern = f"{name.replace('-', '_')}-{version.replace('.*', '.[0-9]*')}-*.whl"
@@ -177,7 +177,7 @@ def unpack_libraries(version: str, wheels: Path, into: Path) -> str:
 
     The version is the full one, such as 2.20.0.
     """
-    file = find_wheel(f"tensorflow-cpu=={version}.*", wheels)
+    file = fetch_wheel(f"tensorflow-cpu=={version}.*", wheels)
     with zipfile.ZipFile(file) as archive:
         header = "include/tensorflow/core/public/version.h"
         wanted = {f"tensorflow/{name}" for name in (*LIBRARIES, header)}
@@ -188,7 +188,7 @@ def unpack_libraries(version: str, wheels: Path, into: Path) -> str:
     return file.name.split("-")[1]
 
 
-def _read_registered_ops(folder: Path) -> None:
+def _write_registered_ops(folder: Path) -> None:
     command = [sys.executable, "-m", "scripts.registered_ops", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -201,7 +201,7 @@ def read_wheel(version: str, wheels: Path) -> tuple[dict[str, Any], dict[str, An
         folder = Path(temporary)
         full = unpack_libraries(version, wheels, folder)
         write_questions(folder)
-        _read_registered_ops(folder)
+        _write_registered_ops(folder)
         header = (folder / "version.h").read_text()
         numbers = dict(re.findall(r"(TF_GRAPH_DEF_VERSION\w*) ([0-9]+)", header))
         facts = {
@@ -224,11 +224,11 @@ def read_plugin(requirement: str, place: str, built_for: str, wheels: Path) -> d
     with tempfile.TemporaryDirectory(prefix="servable-ops-") as temporary:
         folder = Path(temporary)
         unpack_libraries(built_for, wheels, folder)
-        with zipfile.ZipFile(find_wheel(requirement, wheels)) as archive:
+        with zipfile.ZipFile(fetch_wheel(requirement, wheels)) as archive:
             for name in archive.namelist():
                 if place in name and name.endswith(".so"):
                     (folder / f"added-{Path(name).name}").write_bytes(archive.read(name))
-        _read_registered_ops(folder)
+        _write_registered_ops(folder)
         before = parse_definitions((folder / "ops").read_bytes(), b"")
         ops, kernels = ((folder / name).read_bytes() for name in ("all-ops", "all-kernels"))
         after = parse_definitions(ops, kernels)

@@ -94,13 +94,13 @@ def find_ami(*, cuda: str, family: str) -> str | None:
     fitting = [
         row
         for name, row in _load_amis().items()
-        if least >= (12,) and is_listed_for(name, family) and _find_newest_cuda(row) >= least
+        if least >= (12,) and is_ami_listed_for(name, family) and _find_newest_cuda(row) >= least
     ]
     fitting.sort(key=lambda row: (row.get("not_cuda") == least[0], parse_version(row["cuda"])))
     return str(fitting[0]["name"]) if fitting else None
 
 
-def has_failed_tests(name: str, cuda: str) -> bool:
+def has_ami_failed_tests(name: str, cuda: str) -> bool:
     """Return whether AWS's tests of this CUDA generation failed on the AMI, or raise KeyError."""
     return bool(_load_amis()[name].get("not_cuda") == parse_version(cuda)[0])
 
@@ -120,18 +120,18 @@ def find_driver_cuda(name: str) -> str:
     return str(_load_amis()[name]["cuda"])
 
 
-def list_families(name: str) -> tuple[str, ...]:
+def list_ami_families(name: str) -> tuple[str, ...]:
     """Return the families that AWS lists for the AMI, sorted. Raise KeyError if unknown."""
     row = _load_amis()[name]
     return tuple(sorted((*row["default"], *row["override"])))
 
 
-def is_listed_for(name: str, family: str) -> bool:
+def is_ami_listed_for(name: str, family: str) -> bool:
     """Return whether AWS lists the AMI for a family (p6-b200: p6). Raise KeyError if unknown."""
-    return family.split("-")[0] in list_families(name)
+    return family.split("-")[0] in list_ami_families(name)
 
 
-def can_run_cuda(name: str, cuda: str) -> bool:
+def can_ami_run_cuda(name: str, cuda: str) -> bool:
     """Return whether the AMI's driver runs a container of this CUDA version.
 
     An AMI that mounts the image's CUDA compatibility libraries also runs newer minor versions of

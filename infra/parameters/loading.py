@@ -178,7 +178,7 @@ def load_environment(
         file=shown,
         root=root,
         draft=draft,
-        findings=tuple(source.add_variable(finding) for finding in findings),
+        findings=tuple(source.attach_variable(finding) for finding in findings),
         source=source,
         overrides=dict(sorted({**(kept or {}), **overrides}.items())),
     )

@@ -40,7 +40,7 @@ def from_options(options: Mapping[str, object]) -> dict[str, dict[str, str]]:
     return overrides
 
 
-def read_kept(text: str) -> dict[str, dict[str, str]]:
+def parse_kept_overrides(text: str) -> dict[str, dict[str, str]]:
     """Return the overrides in the context of a cdk.json, which the CDK CLI passes to the app in every run."""
     try:
         options = json.loads(text)["context"]
@@ -150,7 +150,9 @@ def apply_overrides(
     for each in wanted:
         key, origin = each.key, each.origin
         removes = not each.text and _is_removable(key)
-        problem = _find_collision(source, each, applied) or _find_mistake(source, key, origin)
+        problem = _find_collision(source, each, applied) or _find_missing_parent(
+            source, key, origin
+        )
         if removes and problem is None:
             problem = _find_nothing_to_remove(source, key, origin)
         if problem is not None:
@@ -219,7 +221,7 @@ def _find_collision(
     return None
 
 
-def _find_mistake(source: Source, key: KeyPath, origin: str) -> Finding | None:
+def _find_missing_parent(source: Source, key: KeyPath, origin: str) -> Finding | None:
     """Return a finding for a key inside a model or variant that does not exist."""
     named = source.values.get(key[0])
     if len(key) < 3 or key[0] not in NAMED or not isinstance(named, dict) or key[1] in named:

@@ -138,7 +138,7 @@ class StepPolicy:
     def alarm(self) -> Properties:
         """The condition of the alarm."""
         comparison = f"{'Greater' if self.above else 'Less'}ThanOrEqualToThreshold"
-        return _condition(comparison, self.threshold, self.periods, self.missing)
+        return _build_condition(comparison, self.threshold, self.periods, self.missing)
 
 
 def build_scaling_properties(environment: Environment, placed: Placement) -> ScalingProperties:
@@ -312,7 +312,7 @@ def build_step_policies(
         )
 
 
-def _condition(comparison: str, threshold: float, periods: int, missing: str) -> Properties:
+def _build_condition(comparison: str, threshold: float, periods: int, missing: str) -> Properties:
     """Return the condition of an alarm that fires after so many periods on end."""
     return {
         "ComparisonOperator": comparison,
@@ -381,7 +381,9 @@ def _build_objective_alarms(
         threshold *= UNITS[graph].in_the_metric
         condition = {
             "AlarmName": f"{environment.endpoint.name}-{variant}-{kind}",
-            **_condition("GreaterThanThreshold", threshold, alarms.window_minutes, "notBreaching"),
+            **_build_condition(
+                "GreaterThanThreshold", threshold, alarms.window_minutes, "notBreaching"
+            ),
             **_build_metric(metric, statistic, dimensions),
             "Period": 60,
         }

@@ -60,7 +60,7 @@ class Source:
         for other in find_other_spellings(key, value, whole=whole):
             self.remove(other)
 
-    def add_variable(self, finding: Finding) -> Finding:
+    def attach_variable(self, finding: Finding) -> Finding:
         """Return the finding with the variable that states its key, if there is one."""
         return replace(finding, variable=self.variables.get(tuple(finding.key.split(".")), ""))
 

@@ -141,7 +141,7 @@ def find_worker_class(settings: ContainerSettings, tensorflow: str, *, multi_mod
     return settings.gunicorn_worker_class or "gevent"
 
 
-def is_upstream(tensorflow: str) -> bool:
+def has_upstream_tensorflow(tensorflow: str) -> bool:
     """Return whether this version's image is known to contain TensorFlow as Google builds it."""
     return images.has_feature("upstream_binary", tensorflow)
 
@@ -158,7 +158,11 @@ def build_variables(
     variables = _format_variables(settings, _VARIABLES)
     if default_model is not None:
         variables[DEFAULT_MODEL_NAME] = default_model
-    if settings.onednn is False and tensorflow is not None and not is_upstream(tensorflow):
+    if (
+        settings.onednn is False
+        and tensorflow is not None
+        and not has_upstream_tensorflow(tensorflow)
+    ):
         variables[OLD_ONEDNN_SWITCH] = "1"
     if settings.batching is not None:
         variables |= {
@@ -280,7 +284,7 @@ def explain_inert_variable(variable: str, value: str = "", *, tensorflow: str) -
         return f"it is a key of `container`; write container.{variable} = {value}"
     if key := _OF_AN_ENDPOINT.get(variable.replace("_", "").lower().removesuffix("inseconds")):
         return f"no container reads it; use the key {key} of the variant"
-    if is_upstream(tensorflow):
+    if has_upstream_tensorflow(tensorflow):
         if variable == OLD_ONEDNN_SWITCH:
             return f"TensorFlow {tensorflow} does not read it; use the key onednn"
         if variable == OLD_POOL_SWITCH:

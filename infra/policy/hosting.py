@@ -11,11 +11,11 @@ from infra.catalog import images, metrics
 from infra.catalog.images import Image
 from infra.catalog.instances import (
     Instance,
-    can_run_cuda,
+    can_ami_run_cuda,
     find_ami,
     find_driver_cuda,
     find_gpu_fact,
-    is_listed_for,
+    is_ami_listed_for,
     list_amis,
     load_instances,
 )
@@ -102,8 +102,8 @@ def find_shared_driver(hosts: Sequence[tuple[str, Instance]]) -> str | None:
         ami
         for ami in list_amis()
         if all(
-            is_listed_for(ami, instance.family)
-            and can_run_cuda(ami, images.find_cuda(version) or _NEWER)
+            is_ami_listed_for(ami, instance.family)
+            and can_ami_run_cuda(ami, images.find_cuda(version) or _NEWER)
             for version, instance in hosts
         )
     ]

@@ -318,15 +318,15 @@ def find_default_wait(tensorflow: str, *, processes: int) -> int:
 
 def find_real_wait(configured_seconds: int, tensorflow: str) -> float:
     """Return the seconds that the image really waits for a model server whose port is closed."""
-    rows = _select_rows(tensorflow)
+    rows = _select_wait_rows(tensorflow)
     return max((real for configured, real in rows if configured <= configured_seconds), default=0.0)
 
 
 def find_wait_setting(load_seconds: float, tensorflow: str) -> int:
     """Return the fewest whole seconds with which the image waits for such a load, or LONGEST_SECONDS."""
-    rows = _select_rows(tensorflow)
+    rows = _select_wait_rows(tensorflow)
     return next((seconds for seconds, real in rows if real >= load_seconds), LONGEST_SECONDS)
 
 
-def _select_rows(tensorflow: str) -> tuple[tuple[int, float], ...]:
+def _select_wait_rows(tensorflow: str) -> tuple[tuple[int, float], ...]:
     return _SINCE_2_20 if images.has_feature("rewritten_code", tensorflow) else _UP_TO_2_19

@@ -38,7 +38,7 @@ def check_all(loaded: Loaded) -> list[Finding]:
             keys = (finding.key, *finding.reads)
             if not any(_has_overlap(key, invalid) for key in keys for invalid in invalid_keys):
                 # Two variants of one model give the same finding about it: once is enough.
-                finding = loaded.source.add_variable(finding)
+                finding = loaded.source.attach_variable(finding)
                 findings[finding.rule, finding.key, str(finding)] = finding
     return [*loaded.findings, *_mark_acknowledged(loaded, loaded.draft, list(findings.values()))]
 

@@ -38,7 +38,7 @@ _ADDRESS = re.compile(r"https://[^\s;,]+")
 _NOTES = re.compile(r"\s*\([^()]*\)|,? (?:read )?2\d{3}-\d\d(?:-\d\d)?")
 
 
-def write_rules() -> str:
+def render_rules() -> str:
     """Return the text of docs/reference/rules.md."""
     return _RULES_HEAD + "".join(f"\n## {rule.id}\n\n{_describe_rule(rule)}\n" for rule in RULES)
 
@@ -105,7 +105,7 @@ A key that the environment file names keeps its own policy, which must allow the
 """
 
 
-def write_permissions() -> str:
+def render_permissions() -> str:
     rows = "\n".join(_render_row(permission) for permission in PERMISSIONS)
     keys = "\n".join(
         f"| `{row.key}` | {row.who} | {_format_actions(row.actions)} | {row.condition} |"

@@ -37,7 +37,7 @@ COLUMNS = 100  # a page is not as wide as somebody's terminal
 COMMANDS_HEAD = Path(__file__).with_name("commands_head.md")
 
 
-def write_commands(group: click.Group = servable) -> str:
+def render_commands(group: click.Group = servable) -> str:
     """Return the page: commands in order, each with its help; a group's own commands after it."""
     table, sections = "| command | |\n|---|---|\n", ""
     for path, summary, text in _list_commands(group, group.name or ""):
@@ -81,7 +81,7 @@ id are keyword-only.
 TABLES = "infra.parameters."  # the tables of an environment file, and what is in them
 
 
-def write_constructs() -> str:
+def render_constructs() -> str:
     """Return the page of the constructs."""
     return CONSTRUCTS_HEAD + "".join(f"\n{text}" for text in _render_sections())
 

@@ -31,7 +31,7 @@ from servable.project.provided import (
     RequestSender,
     build_batch_variables,
     launch,
-    limits_of,
+    read_limits,
     transform,
 )
 from servable.serve.serve import PreparedVariant
@@ -154,7 +154,7 @@ class LocalBatch:
         The result is written only if all of the file's records have a response.
         """
         sender = RequestSender(container, self._request, self._stopping)
-        limits = limits_of(self._request, container)
+        limits = read_limits(self._request, container)
         failed = len(self._failed)
 
         def send(body: bytes, first: int) -> bytes:

@@ -12,7 +12,12 @@ from infra.parameters.environment import STATED, Environment
 from infra.parameters.variant import Serverless
 from infra.policy.sizing import HOURS_PER_MONTH, MIB_PER_GIB, count_update_instances
 from servable.cost.day import SleepCost, compute_sleep_cost
-from servable.cost.standing import StandingCost, StandingItem, compute_standing_cost, price_volume
+from servable.cost.standing import (
+    StandingCost,
+    StandingItem,
+    build_volume_item,
+    compute_standing_cost,
+)
 
 SECONDS_PER_HOUR = 3600
 MINUTES_PER_HOUR = 60
@@ -342,7 +347,7 @@ def _compute_variant_cost(environment: Environment, name: str) -> VariantCost:
         without_price=missing,
         price_of=_describe_price_source(used or dearest, region),
         priced_on=price.as_of if (price := used or dearest) else None,
-        volume=price_volume(variant, region),
+        volume=build_volume_item(variant, region),
         max_rps_per_instance=scaling.max_rps_per_instance if scaling else None,
         safety_factor=scaling.safety_factor if scaling else None,
         serverless=serverless,

@@ -38,7 +38,7 @@ def fetch_hosting_prices(pricing: Any, names: Iterable[str], region: str) -> dic
         rows = build_price_rows(_list_products(pricing, region, "instanceName", name), as_of="")
         here = [row for row in rows if (row["instance"], row["region"]) == (name, region)]
         key = f'prices.instance_usd_per_hour."{name}"'
-        price = _require_single_price(
+        price = _find_single_price(
             {row["usd_per_hour"] for row in here}, f"{name}: AWS", "hosting", region, key
         )
         found |= {} if price is None else {name: price}
@@ -58,7 +58,7 @@ def fetch_data_price(pricing: Any, region: str) -> float | None:
         for usd in _iterate_prices(product, "gb")
     }
     key = "prices.usd_per_gb_processed"
-    return _require_single_price(prices, "data in and out: AWS", "data", region, key)
+    return _find_single_price(prices, "data in and out: AWS", "data", region, key)
 
 
 def _list_products(pricing: Any, region: str, field: str, value: str) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def _list_products(pricing: Any, region: str, field: str, value: str) -> list[di
     return [json.loads(text) for page in pages for text in page["PriceList"]]
 
 
-def _require_single_price(
+def _find_single_price(
     prices: set[float], who: str, what: str, region: str, key: str
 ) -> float | None:
     """Return the only price, or None if there is none. Raises `PriceListError` for several."""

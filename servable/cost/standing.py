@@ -75,7 +75,7 @@ def compute_standing_cost(environment: Environment) -> StandingCost:
     return StandingCost(items=tuple(_build_items(counts, environment.region)))
 
 
-def price_volume(variant: Variant, region: str) -> StandingItem | None:
+def build_volume_item(variant: Variant, region: str) -> StandingItem | None:
     """Return the volume of one instance, or None if there is no volume or no price."""
     types = [load_instances()[name] for name in variant.instance_types if name in load_instances()]
     if variant.serverless is not None or any(kind.local_nvme_gb for kind in types):

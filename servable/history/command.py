@@ -11,7 +11,7 @@ from infra.preflight.check import select_errors
 from model_packaging.refusal import PackagingError
 from servable.console.findings import print_lines
 from servable.history.deployments import Deployment, list_deployments
-from servable.history.restoring import RestoredFile, replace_file, restore_deployment
+from servable.history.restoring import RestoredFile, build_restored_file, replace_file
 from servable.project.account import open_account
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import Project, format_stage_command, pass_project
@@ -49,7 +49,7 @@ def history(
         if restore is None:
             _print_deployments(listed, as_json)
             return 0
-        back = restore_deployment(loaded, _find_deployment(listed, restore), account)
+        back = build_restored_file(loaded, _find_deployment(listed, restore), account)
     except PackagingError as wrong:
         click.echo(f"servable history: {wrong}", err=True)
         return 2

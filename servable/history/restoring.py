@@ -49,7 +49,9 @@ class RestoredFile:
     notes: list[str] = field(default_factory=list)
 
 
-def restore_deployment(loaded: ValidFile, deployment: Deployment, account: Account) -> RestoredFile:
+def build_restored_file(
+    loaded: ValidFile, deployment: Deployment, account: Account
+) -> RestoredFile:
     """Verify that archives and images exist, and return the file that restores a deployment.
 
     Raises `PackagingError` with the reason if it can't be restored.
@@ -82,7 +84,7 @@ def restore_deployment(loaded: ValidFile, deployment: Deployment, account: Accou
         used |= {*model.get("also_serves", []), *model.get("multi_model", [])}
     settings["models"] = {name: model for name, model in settings["models"].items() if name in used}
     notes += _write_derived_values(loaded, settings, [*record["variants"], *batches])
-    text, findings = _check_settings(loaded, settings, deployment)
+    text, findings = _render_checked_text(loaded, settings, deployment)
     return RestoredFile(text=text, findings=findings, notes=notes)
 
 
@@ -206,7 +208,7 @@ def _pin_archive(model: Any, url: str, variant: dict[str, Any], account: Account
     return {"artifact": artifact, **kept}
 
 
-def _check_settings(
+def _render_checked_text(
     loaded: ValidFile, settings: Any, deployment: Deployment
 ) -> tuple[str, list[Finding]]:
     """Return the file's text and its findings.

@@ -140,7 +140,7 @@ def init(
                 saved_model = copy_model(saved_model, root, removed_on_failure)
             names: Any = {"name": name, "account": account or ACCOUNT, "region": where}
             start = plan_start(root, files, saved_model, **names, request=request)
-            code = _write_first(start, root, files, account, as_json)
+            code = _write_first_environment(start, root, files, account, as_json)
         except PackagingError as wrong:
             click.echo(f"servable init: {wrong}", err=True)
         if code == 0:
@@ -148,7 +148,7 @@ def init(
     return code
 
 
-def _reject(problems: Iterable[str]) -> int:
+def _print_rejection(problems: Iterable[str]) -> int:
     click.echo("\n".join([*problems, "nothing was written"]), err=True)
     return 1
 
@@ -185,7 +185,9 @@ def _write_from_live(
     return write_live_environment(source, folder, as_json=as_json)
 
 
-def _write_first(first: Start, root: Path, files: Path, account: str | None, as_json: bool) -> int:
+def _write_first_environment(
+    first: Start, root: Path, files: Path, account: str | None, as_json: bool
+) -> int:
     """Write the first environment of a SavedModel, and return the exit code.
 
     `account`: that of the shell's credentials; None: there are none.
@@ -193,7 +195,7 @@ def _write_first(first: Start, root: Path, files: Path, account: str | None, as_
     findings = predict_findings(root, files, first.name, first.files)
     faults = select_lasting_errors(findings)
     if refused := [*find_conflicts(root, first.files), *map(str, faults)]:
-        return _reject(refused)
+        return _print_rejection(refused)
     enable_ctrl_c()
     first = add_first_response(first, root, files, lambda text: click.echo(text, err=True))
     findings = predict_findings(root, files, first.name, first.files)
@@ -223,7 +225,7 @@ def _write_missing_files(as_json: bool) -> int:
     root = find_project_folder()
     files = find_missing_files(root, derive_service_name(root))
     if problems := find_conflicts(root, files):
-        return _reject(problems)
+        return _print_rejection(problems)
     write_all(root, files)
     if as_json:
         click.echo(json.dumps({"files": list(files), "notes": list_notes(root)}, indent=2))
@@ -254,7 +256,7 @@ def _write_preview(source: str, name: str | None, days: int, folder: str, as_jso
     findings = predict_findings(root, files, name, {file: text})
     if faults := select_errors(findings):
         print_lines(faults)
-        return _reject([])
+        return _print_rejection([])
     write_all(root, {file: text})
     if as_json:
         output = {

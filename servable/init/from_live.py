@@ -126,7 +126,7 @@ def fetch_models(result: Expressed, account: Account, root: Path) -> Expressed:
     (root / MADE).mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetched-", dir=root / MADE) as temporary:
         fetch(result.sources, account, Path(temporary))
-        listed = tuple(locate_models(result.tables["models"], Path(temporary)))
+        listed = tuple(set_model_paths(result.tables["models"], Path(temporary)))
         for folder in result.sources:
             (root / folder).parent.mkdir(parents=True, exist_ok=True)
             Path(temporary, folder).rename(root / folder)
@@ -299,7 +299,7 @@ def _download(account: Account, uri: str, target: Path) -> None:
             )
 
 
-def locate_models(tables: dict[str, dict[str, Any]], root: Path) -> Iterator[NotCarried]:
+def set_model_paths(tables: dict[str, dict[str, Any]], root: Path) -> Iterator[NotCarried]:
     """Set the paths of model and code in each table, and yield what the tables can't express.
 
     The paths are those in the fetched folders. `tables`: [models.NAME], changed in place. `root`:

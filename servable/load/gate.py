@@ -110,7 +110,7 @@ def _evaluate_step(step: LoadStep, objective: Objective) -> tuple[Held, str]:
     slow = EventCount(
         step.latencies.select_above(objective.most_ms).count,
         step.latencies.count,
-        _group_slow(step, objective.most_ms),
+        _group_slow_requests(step, objective.most_ms),
         step.latencies.bins.get(find_bin(objective.most_ms), 0),
     )
     failed = EventCount(step.failure_count, step.request_count, Grouping.from_counts(step.failures))
@@ -190,7 +190,7 @@ def _join_pairs(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return joined
 
 
-def _group_slow(step: LoadStep, most_ms: float) -> Grouping:
+def _group_slow_requests(step: LoadStep, most_ms: float) -> Grouping:
     """Return how strongly the requests slower than `most_ms` cluster.
 
     On a busy instance, latencies depend on each other for seconds, and a run of minutes may not

@@ -54,7 +54,7 @@ class Schedule:
         if not steps:
             return self.first
         by_load = sorted(steps, key=lambda step: step.load)
-        if not self._is_top(by_load) and by_load[-1].load < self.most:
+        if not self._has_reached_top(by_load) and by_load[-1].load < self.most:
             return self._raise_load(by_load[-1])
         return self._choose_load_between(by_load)
 
@@ -75,7 +75,7 @@ class Schedule:
             return "failing"
         return "saturated" if by_load and self._is_flat(by_load) else "done"
 
-    def _is_top(self, by_load: Sequence[LoadStep]) -> bool:
+    def _has_reached_top(self, by_load: Sequence[LoadStep]) -> bool:
         last = by_load[-1]
         if last.rejection is not None or last.failed_share > _FAILING_SHARE:
             return True

@@ -203,7 +203,7 @@ class LoadWorker:
         self._running.set()
         gevent.spawn(self._watch_step, self._recorder)
         if self.is_open:
-            gevent.spawn(self._send_arrivals, self._recorder, msg.data)
+            gevent.spawn(self._schedule_arrivals, self._recorder, msg.data)
 
     def _watch_step(self, recorder: Recorder) -> None:
         """Send reports during the step, and record how late this process wakes up.
@@ -267,7 +267,7 @@ class LoadWorker:
             recorder.from_due &= not self.is_open or user.due is None
             user.recorder, user.idle_since = None, time.perf_counter()
 
-    def _send_arrivals(self, recorder: Recorder, step: dict[str, Any]) -> None:
+    def _schedule_arrivals(self, recorder: Recorder, step: dict[str, Any]) -> None:
         start = time.perf_counter()
         weights = [each.weight for each in self._classes]
         early = _EARLY_SECONDS if step["rate_rps"] <= _EARLY_RPS else 0.0

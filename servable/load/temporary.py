@@ -243,7 +243,7 @@ class TemporaryEndpoints:
             config["InstanceType"] = instance_type
         if variables is not None:
             model["PrimaryContainer"] = model["PrimaryContainer"] | {"Environment": dict(variables)}
-        price, seconds = self._compute_seconds(config["InstanceType"])
+        price, seconds = self._compute_paid_seconds(config["InstanceType"])
         name = f"{PREFIX}{secrets.token_hex(6)}"
         until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
         tags = [{"Key": key, "Value": value} for key, value in build_tags(until).items()]
@@ -273,7 +273,7 @@ class TemporaryEndpoints:
             self._wait_until_in_service(name)
             yield name
 
-    def _compute_seconds(self, instance_type: str) -> tuple[float, float]:
+    def _compute_paid_seconds(self, instance_type: str) -> tuple[float, float]:
         """Return (US dollars per hour, seconds that the budget pays for). Raises TemporaryError."""
         price, left_usd = self._usd_per_hour(instance_type), self._budget_usd - self.spent_usd
         if price is None:

@@ -25,7 +25,7 @@ from servable.plan.template_changes import (
 )
 from servable.project.account import AwsError, Clients
 from servable.project.environments import Project, format_stage_command
-from servable.project.revision import RevisionError, find_last_change, load_revision
+from servable.project.revision import RevisionError, find_revision_before_change, load_revision
 
 PLACES = ("service", "region", "account")
 
@@ -137,7 +137,7 @@ def add_old_stack(
         old = find_old_stack(loaded.name, before, loaded.environment)
         if old is None:
             continue
-        exists = _is_deployed(old, before, clients)
+        exists = _detect_deployment(old, before, clients)
         if exists is False:
             return now
         taken = find_endpoint_conflict(old, loaded.environment) or now.taken
@@ -148,7 +148,7 @@ def add_old_stack(
 def _find_former_environments(project: Project, name: str) -> Iterator[Environment]:
     """Yield the environment at the revisions to compare with; nothing without git."""
     try:
-        for revision in ("HEAD", *find_last_change(project, PLACES)):
+        for revision in ("HEAD", *find_revision_before_change(project, PLACES)):
             then = load_revision(project, revision).get(name)
             if isinstance(then, ValidFile):
                 yield then.environment
@@ -156,7 +156,7 @@ def _find_former_environments(project: Project, name: str) -> Iterator[Environme
         return
 
 
-def _is_deployed(
+def _detect_deployment(
     old: OldStack, before: Environment, clients: Callable[[Environment], Clients]
 ) -> bool | None:
     """Return whether the old stack is deployed, or None if these credentials can't read it."""
@@ -261,13 +261,13 @@ def build_plan(
         reasons=reasons,
         changes=changed,
         deploys=deploys,
-        new_fleet=updates and _needs_new_fleet(now, after),
+        new_fleet=updates and _predict_new_fleet(now, after),
         components=describe_component_changes(now.template, after) if now.template else [],
         instances=now.instances,
     )
 
 
-def _needs_new_fleet(now: LiveState, after: Mapping[str, Any]) -> bool | None:
+def _predict_new_fleet(now: LiveState, after: Mapping[str, Any]) -> bool | None:
     """Return whether an update replaces the fleet; None if that is inconclusive.
 
     No page of AWS says whether UpdateEndpoint replaces instances if the configuration stays and

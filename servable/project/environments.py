@@ -101,7 +101,7 @@ class Project:
         from infra.parameters.overrides import find_unknown_environments, from_options
 
         overrides = from_options(dict(_split_option(option, of=name) for option in self.sets))
-        loaded = load(self.root, self.files, overrides, "--set", read_kept(self.root))
+        loaded = load(self.root, self.files, overrides, "--set", read_kept_overrides(self.root))
         if name is None:  # otherwise each key is of `name`, and `load` rejects an unknown name
             names = [environment.name for environment in loaded]
             if lost := find_unknown_environments(overrides, names, "--set"):
@@ -159,12 +159,14 @@ def find_environment(loaded: "Iterable[Loaded]", name: str) -> "Loaded":
     return known[name]
 
 
-def read_kept(root: Path) -> "Overrides":
+def read_kept_overrides(root: Path) -> "Overrides":
     """Return the overrides in cdk.json's context, which `cdk` applies in every run; none without the file."""
     from infra.parameters import overrides
 
     file = root / "cdk.json"
-    return overrides.read_kept(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return (
+        overrides.parse_kept_overrides(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    )
 
 
 def require_endpoint(loaded: "ValidFile") -> None:

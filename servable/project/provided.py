@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         READY_SECONDS,
         AnswerError,
         RequestSender,
-        limits_of,
+        read_limits,
         transform,
     )
     from servable_local.container.compiled_packages import fetch_packages
@@ -42,7 +42,7 @@ __all__ = [
     "find_local_aws",
     "launch",
     "launch_image",
-    "limits_of",
+    "read_limits",
     "transform",
 ]
 _MODULES = {
@@ -53,7 +53,7 @@ _MODULES = {
         "READY_SECONDS",
         "AnswerError",
         "RequestSender",
-        "limits_of",
+        "read_limits",
         "transform",
     ),
     "container.compiled_packages": ("fetch_packages",),

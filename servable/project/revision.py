@@ -12,7 +12,7 @@ import click
 
 from infra.parameters.loading import Loaded, build_deployed_variants, load
 from model_packaging.beside import WHEELS
-from servable.project.environments import Project, read_kept
+from servable.project.environments import Project, read_kept_overrides
 
 
 class RevisionError(click.UsageError):
@@ -55,7 +55,7 @@ def load_revision(project: Project, revision: str) -> dict[str, Loaded]:
         return _load_copy(Path(copy), inside)
 
 
-def find_last_change(project: Project, keys: Iterable[str]) -> list[str]:
+def find_revision_before_change(project: Project, keys: Iterable[str]) -> list[str]:
     """Return the revision before the last commit that changed one of these keys in the project's files.
 
     The list is empty if no commit did. Raises RevisionError.
@@ -89,7 +89,7 @@ def check_out_revision(project: Project, revision: str) -> Iterator[dict[str, Lo
 
 
 def _load_copy(root: Path, inside: str) -> dict[str, Loaded]:
-    return {each.name: each for each in load(root, root / inside, kept=read_kept(root))}
+    return {each.name: each for each in load(root, root / inside, kept=read_kept_overrides(root))}
 
 
 def _find_relative_folder(project: Project, revision: str) -> str:

@@ -58,7 +58,7 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 KEPT_DAYS = 15
 
 
-def read_captured(
+def count_captured_requests(
     place: CapturePlace,
     name: str,
     skipped: SkippedLines,
@@ -185,17 +185,17 @@ def choose_day(
         raise click.UsageError("--local needs --day with a date or s3://BUCKET/PREFIX")
     try:
         if place is None:
-            return _read_stated(loaded)
+            return _read_traffic_day(loaded)
         if dated:
             return _read_cloudwatch(loaded, place, local=local)
         if Path(place).suffix.lower() == ".csv" and not place.startswith("s3://"):
             return read_traffic(Path(place))
-        return _read_captured(loaded, placed, place, local=local)
+        return _read_captured_day(loaded, placed, place, local=local)
     except (TrafficError, PlaceError, PackagingError, OSError) as wrong:
         raise click.ClickException(str(wrong)) from None
 
 
-def _read_stated(loaded: ValidFile) -> list[float]:
+def _read_traffic_day(loaded: ValidFile) -> list[float]:
     traffic = loaded.environment.traffic
     if traffic.day is not None and "traffic.profile" in loaded.overrides:
         if "traffic.day" in loaded.overrides:
@@ -210,7 +210,9 @@ def _read_stated(loaded: ValidFile) -> list[float]:
     return stated
 
 
-def _read_captured(loaded: ValidFile, placed: Placement, place: str, *, local: bool) -> list[float]:
+def _read_captured_day(
+    loaded: ValidFile, placed: Placement, place: str, *, local: bool
+) -> list[float]:
     environment = loaded.environment
 
     def connect_s3() -> Any:
@@ -221,7 +223,7 @@ def _read_captured(loaded: ValidFile, placed: Placement, place: str, *, local: b
     known, skipped = environment.capture, SkippedLines()
     # A shadow variant receives all requests; the share of a variant without a weight is unknown.
     share = (None if placed.variant.shadow else environment.compute_share(placed.name)) or 1.0
-    found = read_captured(
+    found = count_captured_requests(
         open_place(place, connect_s3),
         place,
         skipped,

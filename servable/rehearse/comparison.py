@@ -152,7 +152,7 @@ def list_policies(options: Sequence[str], placed: Placement) -> list[Policy]:
             f"--set {placed.build_key('sleep_after_minutes')}=MINUTES"
         )
     given = [_parse_values(option) for option in filter(None, options)]
-    chosen = dict(given or _list_usual(placed))
+    chosen = dict(given or _list_usual_values(placed))
     if len(given) > len(chosen):
         raise click.UsageError("--compare: give each name once, with all of its values")
     policies = {FILE: Policy(label=FILE, sets={})}
@@ -196,7 +196,7 @@ def _is_percent(value: str) -> bool:
         return False
 
 
-def _list_usual(placed: Placement) -> list[tuple[str, list[str]]]:
+def _list_usual_values(placed: Placement) -> list[tuple[str, list[str]]]:
     """Return up to four minimums and, for a variant that scales, targets."""
     variant = placed.variant
     least, most = variant.capacity if variant.is_scaled else (variant.min_instances, None)
@@ -255,15 +255,15 @@ def compare_policies(
 
     The first trial is the file's policy.
     """
-    compared = compute_days(trials, 0, progress)
+    compared = rehearse_policies(trials, 0, progress)
     file: PolicyResult | None = None
     best = advantage = None
     for result in choose_passing(compared)[:MOST_JUDGED]:
         if file is None:
-            (file,) = compute_days(trials[:1], 1, progress)
+            (file,) = rehearse_policies(trials[:1], 1, progress)
         again = file
         if result.trial is not trials[0]:
-            (again,) = compute_days([result.trial], 1, progress)
+            (again,) = rehearse_policies([result.trial], 1, progress)
         if again.is_passing:
             best = result
             advantage = None if again is file else compute_advantage(file, again)
@@ -302,7 +302,7 @@ def compute_interval(differences: Sequence[float]) -> tuple[float, float, float]
     return mean, mean - half, mean + half
 
 
-def compute_days(
+def rehearse_policies(
     trials: Sequence[PolicyTrial], turn: int, progress: Progress
 ) -> list[PolicyResult]:
     """Compute every policy over every day, on all cores.
@@ -315,7 +315,7 @@ def compute_days(
     pool = ProcessPoolExecutor(
         max_workers=min(os.cpu_count() or 1, whole),
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=_begin_process,
+        initializer=_prepare_process,
         initargs=(os.getpid(),),
     )
     try:
@@ -336,7 +336,7 @@ def compute_days(
     ]
 
 
-def _begin_process(parent_pid: int) -> None:
+def _prepare_process(parent_pid: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides when its processes end
     # The kernel ends this process when its parent has ended, however that ends.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -258,16 +258,16 @@ def show_comparison(comparison: PolicyComparison, proposal: PolicyProposal, *, w
 def list_comparison_conclusions(comparison: PolicyComparison) -> Iterator[str]:
     """Yield what was compared, what was left out, and the verdict, each in a sentence."""
     days = len(comparison.compared[0].days)
-    yield f"{_count_policies(len(comparison.compared))} on the same {days} random days"
+    yield f"{_format_policy_count(len(comparison.compared))} on the same {days} random days"
     if comparison.left_out:
         label, why = next(iter(comparison.left_out.items()))
         problem, *_ = why.split("; allowed: ")  # JSON has the whole sentence
-        count = _count_policies(len(comparison.left_out))
+        count = _format_policy_count(len(comparison.left_out))
         yield f"left out, because `servable check` rejects them: {count}, such as {label}: {problem}"
     yield state_comparison_verdict(comparison)
 
 
-def _count_policies(count: int) -> str:
+def _format_policy_count(count: int) -> str:
     return f"{count} policy" if count == 1 else f"{count} policies"
 
 

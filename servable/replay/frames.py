@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 _LENGTHS = struct.Struct(">II")
 
 
-def frame(message: dict[str, Any], *bodies: bytes) -> bytes:
+def build_frame(message: dict[str, Any], *bodies: bytes) -> bytes:
     """Return one message of a replay's process. `bodies` are joined; the message has the length of each."""
     head = json.dumps(message).encode()
     body = b"".join(bodies)

@@ -57,12 +57,12 @@ class CaptureIndex:
             for line, offset, content in iterate_captured_lines(place, file, self._skipped):
                 if line % _LINES_PER_REPORT == 0:
                     report(done + offset, total)
-                self._read_line(number, file, line, offset, content)
+                self._index_line(number, file, line, offset, content)
             done += file.size
             report(done, total)
         self._sort()
 
-    def _read_line(
+    def _index_line(
         self, number: int, file: CaptureFile, line: int, offset: int, content: bytes
     ) -> None:
         self.lines_read += 1

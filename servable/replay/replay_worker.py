@@ -37,7 +37,7 @@ from servable.load.users import (
     compose_request,
     describe_outcome,
 )
-from servable.replay.frames import frame, read_frame
+from servable.replay.frames import build_frame, read_frame
 
 # Maximum connections: below the usual limit of open files.
 MOST_UNDER_WAY = 4000
@@ -248,7 +248,7 @@ class ReplayWorker:
 
     def _write_message(self, message: dict[str, Any], *bodies: bytes) -> None:
         with self._writing:
-            self._answers.write(frame(message, *bodies))
+            self._answers.write(build_frame(message, *bodies))
             self._answers.flush()
 
 

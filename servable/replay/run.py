@@ -26,7 +26,7 @@ from servable.console.lines import REFRESH_SECONDS, format_duration, show_progre
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget
 from servable.replay.answers import AnswerLog, AnswerPair, ReplayResult, ReplaySummary, read_pairs
-from servable.replay.frames import frame, read_frame
+from servable.replay.frames import build_frame, read_frame
 from servable.replay.index import CaptureIndex, format_utc
 
 _END_SECONDS = 5.0
@@ -134,7 +134,7 @@ class ReplaySender:
 
     def _write_frame(self, message: dict[str, Any], body: bytes = b"") -> None:
         try:
-            self._input.write(frame(message, body))
+            self._input.write(build_frame(message, body))
             self._input.flush()
         except (OSError, ValueError):  # ended, or closed meanwhile
             raise self._build_end_error() from None

@@ -85,11 +85,11 @@ class Reloader:
         self._unapplied: set[Path] = set()
         """Changed files since the last successful reload."""
         self._numbers = itertools.count(2)
-        self._watch(project.load_endpoint(environment))
+        self._set_watched_paths(project.load_endpoint(environment))
         found = take_snapshot(self._watched).items()
         self._seen: Snapshot = {path: state for path, state in found if state[0] < since * 1e9}
 
-    def _watch(self, loaded: ValidFile) -> None:
+    def _set_watched_paths(self, loaded: ValidFile) -> None:
         environment = loaded.environment
         model = environment.models[environment.serving_variants[self._served.variant].model]
         self._code = model.code.path if model.code and self._archive is None else None
@@ -134,11 +134,11 @@ class Reloader:
         name, known = self._served.variant, loaded.environment.serving_variants
         if name not in known:
             raise click.ClickException(f"there is no variant {name!r}; allowed: {', '.join(known)}")
-        self._watch(loaded)
+        self._set_watched_paths(loaded)
         model = self._process.folder / f"model-{next(self._numbers)}"
         if all(self._is_code(path) for path in self._unapplied):
             self._write_code(loaded, model)
-            self._apply(None, self._served, model)
+            self._reload_process(None, self._served, model)
             self._served = replace(self._served, archive=None)  # it isn't packed
             return "reloaded the code"
         served = prepare_variant(loaded, variant=self._served.variant, archive=self._archive)
@@ -146,7 +146,7 @@ class Reloader:
             return "changes nothing that is served"
         if served.archive is None:
             raise click.ClickException("multi-model mode needs a new start of `servable serve`")
-        self._apply(served.archive, served, model)
+        self._reload_process(served.archive, served, model)
         self._served = served
         return "reloaded the model, the code, and the container's settings"
 
@@ -167,7 +167,7 @@ class Reloader:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(entry.path, target)
 
-    def _apply(self, archive: Path | None, served: PreparedVariant, model: Path) -> None:
+    def _reload_process(self, archive: Path | None, served: PreparedVariant, model: Path) -> None:
         seconds = served.startup_timeout_seconds or READY_TIMEOUT_SECONDS
         self._process.reload(
             archive,

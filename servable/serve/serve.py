@@ -230,7 +230,7 @@ def _prepare_model(
     environment = loaded.environment
     model = environment.models[served]
     if model.artifact is not None and archive is None:
-        archive = _find_s3_archive(loaded, served, model.artifact, download=download)
+        archive = _provide_s3_archive(loaded, served, model.artifact, download=download)
     packed = {} if archive else _pack_models(loaded, {served, *(model.multi_model or [])})
     switch = {MULTI_MODEL_SWITCH: "true"} if model.multi_model else {}
     return PreparedVariant(
@@ -245,7 +245,9 @@ def _prepare_model(
     )
 
 
-def _find_s3_archive(loaded: ValidFile, model: str, artifact: Artifact, *, download: bool) -> Path:
+def _provide_s3_archive(
+    loaded: ValidFile, model: str, artifact: Artifact, *, download: bool
+) -> Path:
     environment = loaded.environment
     if download:
         account = Account(region=environment.region, number=environment.account)

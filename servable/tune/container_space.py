@@ -11,7 +11,12 @@ from typing import Any
 from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, list_placements
-from infra.policy.container import Batching, ContainerSettings, find_worker_class, is_upstream
+from infra.policy.container import (
+    Batching,
+    ContainerSettings,
+    find_worker_class,
+    has_upstream_tensorflow,
+)
 from infra.policy.derived_settings import derive_settings
 from infra.policy.sizing import compute_memory
 from infra.preflight.check import check, check_all, select_errors
@@ -84,7 +89,7 @@ def build_grid(
     if placement.served.has_code is False:
         why = "the model has no code, so no Gunicorn runs"
         found |= dict.fromkeys(("gunicorn_workers", WORKER_CLASS, WORKER_THREADS), why)
-    if is_upstream(placement.tensorflow):
+    if has_upstream_tensorflow(placement.tensorflow):
         found["omp_threads"] = f"TensorFlow {placement.tensorflow} has no OpenMP"
     found |= _list_batching_values(loaded, placement)
     for name, values in found.items():

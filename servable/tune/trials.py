@@ -182,10 +182,10 @@ class Trials(ABC):
             at_knee = find_knee(curve, objective)
             if (late := explain_lateness(curve, at_knee)) is None:
                 measured = build_measurement(curve, at_knee, objective, str(name))
-                return self._add_value(measured, point, self.spent_usd - spent_usd)
+                return self._add_cost(measured, point, self.spent_usd - spent_usd)
         raise LoadError(f"repeatedly {late}; type the same command again on a quiet computer")
 
-    def _add_value(self, raw: Measurement, point: Point, spent_usd: float) -> Measurement:
+    def _add_cost(self, raw: Measurement, point: Point, spent_usd: float) -> Measurement:
         price, value = self.find_price(self.machines.find_instance_type(point)), raw.value
         about: dict[str, Any] = {**raw.about, "usd": spent_usd}
         if value > 0 and price is not None:

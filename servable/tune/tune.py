@@ -23,7 +23,7 @@ from servable.tune.search.recommended import (
     ChosenPoint,
     estimate_effects,
     estimate_shown_gain,
-    plan_pairs,
+    plan_pair_count,
 )
 from servable.tune.search.search import Search, SearchResult
 from servable.tune.search.space import NOISE, Budget, Trial
@@ -84,7 +84,7 @@ class TimePlan:
 
 def describe_precision(trials: int) -> str:
     """Describe what gain a number of trials can show."""
-    shown = estimate_shown_gain(NOISE, plan_pairs(NOISE, trials, least=CONFIRM))
+    shown = estimate_shown_gain(NOISE, plan_pair_count(NOISE, trials, least=CONFIRM))
     return f"if a trial varies by {NOISE:.0%}, they show a gain of {shown:.0%} in nine of ten runs"
 
 

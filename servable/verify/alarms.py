@@ -14,7 +14,7 @@ from servable.verify.difference import (
     GO_BACK,
     RESTORE,
     Difference,
-    build_missing,
+    build_missing_difference,
     find_changes,
     find_undeclared,
 )
@@ -49,7 +49,9 @@ def compare_alarms(stack: DeployedStack) -> Iterator[Difference]:
             yield from _compare_alarm(stack, resource, there[name])
         else:
             command = format_write_command(stack, resource)
-            yield build_missing("alarm", name, f"a deployment doesn't create it again; {command}")
+            yield build_missing_difference(
+                "alarm", name, f"a deployment doesn't create it again; {command}"
+            )
 
 
 def _find_name(resource: Resource) -> str:

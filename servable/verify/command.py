@@ -133,7 +133,7 @@ def compare_stacks(
             report.add(_compare_endpoint(live, loaded, account, report))
             compared = all(each.kind not in UNCOMPARED for each in report.differences)
             if compared and loaded.environment.variants:
-                report.patchable = check_patching(live, report.differences)
+                report.patchable = describe_patching(live, report.differences)
     return report
 
 
@@ -269,7 +269,7 @@ _NOT_SEEN = (
 )
 
 
-def check_patching(stack: DeployedStack, differences: Iterable[Difference]) -> str:
+def describe_patching(stack: DeployedStack, differences: Iterable[Difference]) -> str:
     """Return whether AWS can patch the endpoint by itself, as a sentence.
 
     It is "yes, …" followed by what wasn't checked, or "no, because …" with every reason.

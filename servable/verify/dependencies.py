@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from servable.project.account import fetch_or_none, is_not_found
 from servable.verify.deployed import UNKNOWN, DeployedStack, Resource
-from servable.verify.difference import RESTORE, Difference, build_missing, find_changes
+from servable.verify.difference import RESTORE, Difference, build_missing_difference, find_changes
 
 ROLE, POLICY, MANAGED_POLICY = "AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"
 TRUST, PERMISSIONS, BOUNDARY = "role trust", "role permissions", "role boundary"
@@ -31,7 +31,7 @@ def _compare_role(stack: DeployedStack, resource: Resource) -> Iterator[Differen
     name, wanted = resource.physical, resource.properties
     live = fetch_or_none(stack.account.client("iam").get_role, RoleName=name)
     if live is None:
-        yield build_missing("IAM Role", name)
+        yield build_missing_difference("IAM Role", name)
         return
     actual, key = live["Role"], "AssumeRolePolicyDocument"
     yield from compare_policies(TRUST, name, wanted[key], actual[key])
@@ -58,7 +58,7 @@ def _compare_role_policy(
     get = stack.account.client("iam").get_role_policy
     actual = fetch_or_none(get, RoleName=role, PolicyName=name)
     if actual is None:
-        yield build_missing("IAM Policy", f"{role}/{name}")
+        yield build_missing_difference("IAM Policy", f"{role}/{name}")
     else:
         yield from compare_policies(PERMISSIONS, f"{role}/{name}", wanted, actual["PolicyDocument"])
 
@@ -85,7 +85,7 @@ def _compare_attached_policies(stack: DeployedStack, resource: Resource) -> Iter
     )
     there = {policy["PolicyArn"] for policy in listed}
     for arn in sorted(stated - there - {UNKNOWN}):
-        yield build_missing("policy on role", f"{role}: {arn}")
+        yield build_missing_difference("policy on role", f"{role}: {arn}")
     further = there - own
     # One of them may be the policy whose ARN only CloudFormation knows.
     if UNKNOWN in stated and len(further) == 1:
@@ -115,7 +115,7 @@ def _compare_managed_policy(stack: DeployedStack, resource: Resource) -> Iterato
     iam, arn = stack.account.client("iam"), resource.physical
     live = fetch_or_none(iam.get_policy, PolicyArn=arn)
     if live is None:
-        yield build_missing("IAM ManagedPolicy", resource.name)
+        yield build_missing_difference("IAM ManagedPolicy", resource.name)
         return
     version = iam.get_policy_version(PolicyArn=arn, VersionId=live["Policy"]["DefaultVersionId"])
     actual = version["PolicyVersion"]["Document"]
@@ -126,7 +126,7 @@ def _compare_managed_policy(stack: DeployedStack, resource: Resource) -> Iterato
     names = {role["RoleName"] for role in there["PolicyRoles"]}
     missing = {role for role in resource.properties.get("Roles", []) if role is not UNKNOWN} - names
     for role in sorted(missing):
-        yield build_missing("policy on role", f"{role}: {arn}")
+        yield build_missing_difference("policy on role", f"{role}: {arn}")
 
 
 def compare_policies(kind: str, name: str, wanted: Any, actual: Any) -> Iterator[Difference]:
@@ -162,7 +162,7 @@ def compare_dependencies(stack: DeployedStack) -> Iterator[Difference]:
             except ClientError as error:
                 if not is_not_found(error):
                     raise
-                yield build_missing(
+                yield build_missing_difference(
                     resource.type.split("::", 1)[1].replace("::", " "), resource.name
                 )
 
@@ -174,7 +174,7 @@ def _compare_log_group(stack: DeployedStack, resource: Resource) -> Iterator[Dif
     )
     log_group = next((group for group in groups if group["logGroupName"] == name), None)
     if log_group is None:
-        yield build_missing("log group", name)
+        yield build_missing_difference("log group", name)
         return
     days = resource.properties.get("RetentionInDays")
     wanted = {"RetentionInDays": days}
@@ -193,7 +193,7 @@ def _compare_metric_filter(stack: DeployedStack, resource: Resource) -> Iterator
     )
     wanted = resource.properties["FilterPattern"]
     if wanted not in [metric_filter.get("filterPattern") for metric_filter in filters]:
-        yield build_missing("metric filter", f"{group}: {resource.logical}")
+        yield build_missing_difference("metric filter", f"{group}: {resource.logical}")
 
 
 def _compare_topic(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
@@ -211,7 +211,9 @@ def _compare_subscription(stack: DeployedStack, resource: Resource) -> Iterator[
         "sns", "list_subscriptions_by_topic", "Subscriptions", TopicArn=topic
     )
     if resource.properties["Endpoint"] not in [subscription["Endpoint"] for subscription in there]:
-        yield build_missing("subscription", f"{topic}: {resource.properties['Endpoint']}")
+        yield build_missing_difference(
+            "subscription", f"{topic}: {resource.properties['Endpoint']}"
+        )
 
 
 def _compare_rule(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
@@ -232,7 +234,9 @@ def _compare_rule(stack: DeployedStack, resource: Resource) -> Iterator[Differen
     wanted = {target["Arn"] for target in resource.properties.get("Targets", [])} - {UNKNOWN}
     missing = wanted - {target["Arn"] for target in targets}
     if missing:
-        yield build_missing("event target", f"{resource.physical}: {', '.join(sorted(missing))}")
+        yield build_missing_difference(
+            "event target", f"{resource.physical}: {', '.join(sorted(missing))}"
+        )
 
 
 def _compare_key(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:

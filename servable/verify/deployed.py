@@ -65,7 +65,7 @@ class DeployedEvaluator(Evaluator):
         # A text that contains an unknown one isn't known either.
         return UNKNOWN if isinstance(resolved, str) and UNKNOWN in resolved else resolved
 
-    def resolve_dynamic_reference(self, text: str) -> str:
+    def handle_dynamic_reference(self, text: str) -> str:
         return UNKNOWN
 
     def find_physical_id(self, name: str) -> str:

@@ -118,7 +118,7 @@ def _shorten_values(*values: object, most: int = 160) -> list[str]:
     ]
 
 
-def build_missing(what: str, name: str, remedy: str = RESTORE) -> Difference:
+def build_missing_difference(what: str, name: str, remedy: str = RESTORE) -> Difference:
     """Return the difference for a resource that was deleted outside CloudFormation."""
     remedy = f"it was deleted outside CloudFormation; {remedy}"
     return Difference(f"{what} missing", name, remedy, wanted="there", found="not there")

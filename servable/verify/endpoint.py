@@ -9,7 +9,7 @@ from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import (
     RESTORE,
     Difference,
-    build_missing,
+    build_missing_difference,
     find_changes,
     report_added_keys,
 )
@@ -34,7 +34,7 @@ def compare_endpoints(stack: DeployedStack) -> Iterator[Difference]:
         name = resource.properties["EndpointName"]
         live = fetch_or_none(sagemaker.describe_endpoint, EndpointName=name)
         if live is None:
-            yield build_missing("endpoint", name)
+            yield build_missing_difference("endpoint", name)
             continue
         if (status := live["EndpointStatus"]) != "InService":
             why = live.get("FailureReason", "describe_endpoint gives no reason")
@@ -66,7 +66,7 @@ def _compare_config(
         sagemaker.describe_endpoint_config, EndpointConfigName=live["EndpointConfigName"]
     )
     if config is None:
-        yield build_missing("endpoint configuration", live["EndpointConfigName"])
+        yield build_missing_difference("endpoint configuration", live["EndpointConfigName"])
         return
     (meant,) = stack.find_resources("AWS::SageMaker::EndpointConfig")
     if has_components(config) and not has_components(meant.properties):
@@ -101,7 +101,7 @@ def _compare_components(stack: DeployedStack) -> Iterator[Difference]:
         name, wanted = resource.properties["InferenceComponentName"], resource.properties
         live = fetch_or_none(sagemaker.describe_inference_component, InferenceComponentName=name)
         if live is None:
-            yield build_missing("inference component", name)
+            yield build_missing_difference("inference component", name)
             continue
         if live["InferenceComponentStatus"] == "Failed":
             remedy = f"the reason: {live.get('FailureReason', 'none is stated')}"
@@ -168,7 +168,7 @@ def _compare_models(
             continue  # the difference of the configuration reports the missing variant
         actual = fetch_or_none(sagemaker.describe_model, ModelName=name)
         if actual is None:
-            yield build_missing("model", name)
+            yield build_missing_difference("model", name)
             continue
         yield from compare_model(name, wanted.properties, actual)
 
@@ -190,7 +190,7 @@ def compare_batch_models(stack: DeployedStack) -> Iterator[Difference]:
             describe = stack.account.client("sagemaker").describe_model
             actual = fetch_or_none(describe, ModelName=resource.name)
             if actual is None:
-                yield build_missing("model", resource.name)
+                yield build_missing_difference("model", resource.name)
             else:
                 yield from compare_model(resource.name, resource.properties, actual)
 

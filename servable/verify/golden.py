@@ -60,7 +60,7 @@ def compare_responses(
                 target["TargetModel"] = f"{name}.tar.gz"
             for golden in environment.models[name].golden_requests.values():
                 any_request = True
-                answer = yield from _compare_request(account, environment, target, golden, report)
+                answer = yield from _compare_response(account, environment, target, golden, report)
                 done[variant] = max(done[variant], answer, key=_KNOWN.index)
         if not any_request:
             report.notes.append(
@@ -69,7 +69,7 @@ def compare_responses(
     report.answers = min(done.values(), key=_KNOWN.index)
 
 
-def _compare_request(
+def _compare_response(
     account: Account,
     environment: Environment,
     target: Mapping[str, str],

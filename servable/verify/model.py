@@ -14,7 +14,7 @@ from model_packaging.tree import compute_sha256
 from servable.package.package import Package, pack_models
 from servable.project.account import fetch_or_none
 from servable.verify.deployed import UNKNOWN, DeployedStack
-from servable.verify.difference import Difference, build_missing
+from servable.verify.difference import Difference, build_missing_difference
 
 CHUNK_BYTES = 8 * 1024 * 1024
 PINNED = "SERVABLE_ARTIFACT_SHA256"
@@ -61,7 +61,7 @@ def _compare_package(
     client = stack.account.client("sagemaker")
     package = fetch_or_none(client.describe_model_package, ModelPackageName=name)
     if package is None:
-        yield build_missing("model package", name)
+        yield build_missing_difference("model package", name)
         return
     status = package.get("ModelApprovalStatus")
     if status != APPROVED:
@@ -112,12 +112,12 @@ def _compare_objects(
         bucket, _, key = at.removeprefix("s3://").partition("/")
         listed = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
         if not listed.get("KeyCount"):
-            yield build_missing("artefact", at)
+            yield build_missing_difference("artefact", at)
     for url, sha256 in hashes.items():
         bucket, _, key = url.removeprefix("s3://").partition("/")
         actual = compute_digest(s3, bucket, key, whole=sha256 is not None)
         if actual is None:
-            yield build_missing("artefact", url)
+            yield build_missing_difference("artefact", url)
         elif sha256 is None:
             note(
                 f"{url}: is there; its bytes are not compared: the sources here pack to a different archive"

@@ -10,7 +10,7 @@ from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import (
     RESTORE,
     Difference,
-    build_missing,
+    build_missing_difference,
     find_changes,
     find_undeclared,
     report_added_keys,
@@ -49,7 +49,7 @@ def compare_scaling(stack: DeployedStack) -> Iterator[Difference]:
             ScalableDimension=wanted["ScalableDimension"],
         )["ScalableTargets"]
         if not registered:
-            yield build_missing("scaling target", name)
+            yield build_missing_difference("scaling target", name)
             continue
         bounds = {key: wanted[key] for key in ("MinCapacity", "MaxCapacity")}
         # A scheduled action sets the bounds, so that its bounds count as deployed.
@@ -86,7 +86,7 @@ def _compare_policies(stack: DeployedStack, targets: list[Resource]) -> Iterator
         # Ref of a scalable target is RESOURCE|DIMENSION|NAMESPACE.
         name = (str(wanted["ScalingTargetId"]).partition("|")[0], wanted["PolicyName"])
         if (actual := there.pop(name, None)) is None:
-            yield build_missing("scaling policy", name[1])
+            yield build_missing_difference("scaling policy", name[1])
             continue
         shape = {key: wanted[key] for key in _SHAPES if key in wanted}
         remedy = f"the policy was changed outside CloudFormation; {RESTORE}"
@@ -118,7 +118,7 @@ def _compare_schedule(stack: DeployedStack, wanted: Mapping[str, Any]) -> Iterat
     for action, expected in planned.items():
         if action not in there:
             if not _is_over(expected):
-                yield build_missing("scheduled action", f"{name}: {action}")
+                yield build_missing_difference("scheduled action", f"{name}: {action}")
             continue
         remedy = f"the action was changed outside CloudFormation; {RESTORE}"
         yield from find_changes(

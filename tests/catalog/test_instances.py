@@ -8,7 +8,7 @@ import botocore.session
 import pytest
 
 from infra.catalog.instances import (
-    can_run_cuda,
+    can_ami_run_cuda,
     find_ami,
     find_gpu_fact,
     load_instances,
@@ -96,7 +96,7 @@ def test_a_driver_carries_its_cuda_and_a_gpu_has_its_oldest() -> None:
         ("al2-ami-sagemaker-inference-gpu-2", "12.9", True),  # mounts the compatibility libraries
         ("al2-ami-sagemaker-inference-gpu-2-1", "12.9", False),
     ]:
-        assert can_run_cuda(ami, cuda) is yes
+        assert can_ami_run_cuda(ami, cuda) is yes
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ BLOCK = re.findall(r"```text\n(.*?)```", _PAGE, re.DOTALL)[0]
 STARTED = """
 import sys
 from pathlib import Path
-from servable_local.container.compiled_packages import find_compiled_packages
+from servable_local.container.compiled_packages import provide_compiled_packages
 from servable_local.container.gunicorn.user_code import CodeError, load_handler
 from servable_local.container.image_code import find_image_code
 code = Path("code").resolve()
-problems = find_compiled_packages(code).problems
+problems = provide_compiled_packages(code).problems
 sys.path[:0] = [str(code), str(code / "lib")]
 try:
     load_handler(code / "inference.py", find_image_code("2.20"), problems)

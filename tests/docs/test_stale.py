@@ -8,7 +8,7 @@ import pytest
 
 from scripts import generate
 from scripts.check import CHECKS
-from scripts.documentation.reference_pages import write_commands
+from scripts.documentation.reference_pages import render_commands
 from servable.main import COMMANDS
 from tests.checkouts import ROOT
 
@@ -69,7 +69,7 @@ def test_another_option_of_a_command_changes_the_page_of_commands() -> None:
     def page(*options: str) -> str:
         params = [click.Option([option]) for option in options]
         group.commands = {"check": click.Command("check", params=list(params))}
-        return write_commands(group)
+        return render_commands(group)
 
     assert page("--json") != page("--json", "--explain")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from model_packaging.archive import build_command, pack, publish
+from model_packaging.archive import build_command, pack, provide_archive
 from model_packaging.inputs import ArchiveInputs, compute_key
 from model_packaging.refusal import PackagingError
 
@@ -62,9 +62,9 @@ def test_an_archive_is_published_once_under_its_key(
     inputs: ArchiveInputs, tmp_path: Path, version: Path
 ) -> None:
     asked = request(inputs, tmp_path)
-    assert publish(asked).name == f"{asked['key']}.tar.gz"
-    first = publish(asked).stat().st_ino
-    assert publish(asked).stat().st_ino == first
+    assert provide_archive(asked).name == f"{asked['key']}.tar.gz"
+    first = provide_archive(asked).stat().st_ino
+    assert provide_archive(asked).stat().st_ino == first
     (version / "saved_model.pb").write_bytes(b"another")
     with pytest.raises(PackagingError, match="changed between synth and publishing; deploy again"):
-        publish(asked)
+        provide_archive(asked)

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from infra.policy.permissions import PERMISSIONS, PLACES, select_permissions
-from infra.preflight.reference import write_permissions
+from infra.preflight.reference import render_permissions
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "permissions.md"
 EVERY_PLACE = {place: ["arn"] for place in PLACES}
 
 
 def test_the_page_lists_every_permission() -> None:
-    assert write_permissions() == PAGE.read_text(encoding="utf-8")
+    assert render_permissions() == PAGE.read_text(encoding="utf-8")
 
 
 def test_a_deployment_has_the_permissions_of_its_resources() -> None:

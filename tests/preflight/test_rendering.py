@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from infra.parameters.finding import Finding, Severity
-from infra.preflight.reference import write_rules
+from infra.preflight.reference import render_rules
 from infra.preflight.rendering import (
     format_count,
     format_errors,
@@ -35,7 +35,7 @@ SKIPPED = finding(Severity.NOT_CHECKED)
 
 def test_the_page_lists_every_rule() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert write_rules() == text
+    assert render_rules() == text
     assert "Generated from" in text.splitlines()[2]
     assert len(text.split()) <= 6_000
 

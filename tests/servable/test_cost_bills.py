@@ -9,7 +9,12 @@ from infra.catalog.prices import find_standing_price
 from infra.parameters.environment import Prices
 from servable.cost.command import _find_outdated_price_date
 from servable.cost.cost import compute_cost
-from servable.cost.standing import StandingCost, StandingItem, compute_standing_cost, price_volume
+from servable.cost.standing import (
+    StandingCost,
+    StandingItem,
+    build_volume_item,
+    compute_standing_cost,
+)
 from tests.presets import environments, templates
 from tests.servable.test_cost import environment
 
@@ -121,7 +126,7 @@ def test_what_stands_and_volumes_are_in_the_sum() -> None:
     assert in_all == pytest.approx(month + 2 * 30 * 0.154 + (found.standing.usd_per_month or 0))
     assert 5 < (found.standing.usd_per_month or 0) < 9
     (variant,) = environment(instance_type="ml.g5.xlarge").variants.values()
-    assert price_volume(variant, "us-east-1") is None
+    assert build_volume_item(variant, "us-east-1") is None
 
 
 def test_in_china_no_price_of_another_currency_is_taken() -> None:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from servable.plan.live import LiveState, _read_endpoint_state
 from servable.plan.plan import _decide_verdict
-from servable.verify.command import check_patching
+from servable.verify.command import describe_patching
 from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import Difference
 from servable.verify.endpoint import compare_endpoints
@@ -89,9 +89,9 @@ def difference(kind: str, name: str) -> Difference:
 
 
 def test_what_keeps_aws_from_patching_is_named() -> None:
-    assert check_patching(deployed(MODEL, ROLE), []).startswith("yes")
+    assert describe_patching(deployed(MODEL, ROLE), []).startswith("yes")
     gone = [difference("artefact missing", "s3://b/k"), difference("role trust", "serving")]
-    assert check_patching(deployed(MODEL, ROLE), gone) == (
+    assert describe_patching(deployed(MODEL, ROLE), gone) == (
         "no, because of its model: artefact missing (s3://b/k); "
         "execution role: role trust (serving)"
     )
@@ -99,7 +99,7 @@ def test_what_keeps_aws_from_patching_is_named() -> None:
         other = Difference(
             kind=KIND, resource="ranker/primary", wanted=wanted, found="-0.087", remedy=""
         )
-        assert check_patching(deployed(MODEL, ROLE), [other]).startswith(begins)
-    assert check_patching(deployed(MODEL, ROLE), [difference("role trust", "sender")]).startswith(
-        "yes"
-    )
+        assert describe_patching(deployed(MODEL, ROLE), [other]).startswith(begins)
+    assert describe_patching(
+        deployed(MODEL, ROLE), [difference("role trust", "sender")]
+    ).startswith("yes")

@@ -23,11 +23,11 @@ forks = importlib.util.module_from_spec(spec)
 sys.modules["forks"] = forks
 spec.loader.exec_module(forks)
 class Owner:
-    def _start(self):
+    def _initialize_process_state(self):
         self.itself = self
 owners = [Owner(), Owner()]
 for owner in owners:
-    forks.start_in_each_process(owner)
+    forks.initialize_in_each_process(owner)
 """
 
 

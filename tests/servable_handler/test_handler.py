@@ -514,9 +514,9 @@ def test_after_a_fork_connections_are_made_anew(
     server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
-    before = handler._plans.find_plan(server.context(), None).model
+    before = handler._plans.provide_plan(server.context(), None).model
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert handler._plans.find_plan(server.context(), None).model is not before
+    assert handler._plans.provide_plan(server.context(), None).model is not before
 
 
 def test_a_model_of_its_own_servers_is_asked_there(server: FakeModelServer) -> None:
@@ -582,12 +582,12 @@ def test_plans_are_few_and_none_is_kept_for_long_or_refused_headers(
     assert statuses == [415, 200, 415]
 
     handler = Handler(Settings(), Hooks(), server.variables)
-    handler._plans.find_plan(server.context(accept_header="x" * 3000), None)
+    handler._plans.provide_plan(server.context(accept_header="x" * 3000), None)
     assert handler._plans._plans == {}
 
     handler = Handler(Settings(), Hooks(), server.variables)
     for number in range(1000):
-        handler._plans.find_plan(server.context(accept_header=f"text/csv, x/{number}"), None)
+        handler._plans.provide_plan(server.context(accept_header=f"text/csv, x/{number}"), None)
     assert len(handler._plans._plans) <= 256
 
 

@@ -186,7 +186,7 @@ def test_a_full_queue_keeps_grpcios_connection(
     those = servers(server)
     renewed: list[int] = []
     those.call_grpc("Regress", bytes(20_000), call())
-    monkeypatch.setattr(those._channels, "renew", renewed.append)
+    monkeypatch.setattr(those._channels, "reset_channel", renewed.append)
     said = "The batch scheduling queue is full"
     monkeypatch.setattr(
         server,

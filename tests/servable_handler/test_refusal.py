@@ -4,17 +4,19 @@ import falcon
 import falcon.testing
 import pytest
 
-from servable_handler.request import RequestError, as_falcon, build_falcon_response
+from servable_handler.request import RequestError, as_falcon_exception, build_falcon_exception
 
 
 class Raising:
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         kind = request.get_param("kind")
         if kind == "answer":
-            raise build_falcon_response(
+            raise build_falcon_exception(
                 200, b"\xff\0", "application/x-npy", {"Server-Timing": "read;dur=1"}
             )
-        raise as_falcon(RequestError(429, 'the "queue" is full', retry_after_seconds=1), {})
+        raise as_falcon_exception(
+            RequestError(429, 'the "queue" is full', retry_after_seconds=1), {}
+        )
 
 
 @pytest.fixture
@@ -39,4 +41,4 @@ def test_an_answer_keeps_its_bytes_and_a_refusal_its_sentence(
 ) -> None:
     answer = client.simulate_post("/", params={"kind": "answer"})
     assert (answer.content, answer.headers["server-timing"]) == (b"\xff\0", "read;dur=1")
-    assert str(as_falcon(RequestError(400, "no such tensor"), {})) == "no such tensor"
+    assert str(as_falcon_exception(RequestError(400, "no such tensor"), {})) == "no such tensor"

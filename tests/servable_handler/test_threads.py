@@ -32,7 +32,7 @@ def test_a_renewal_closes_no_socket_that_a_call_is_looking_at(
     open_while_renewed: list[bool] = []
 
     def look(sentinel: socket.socket, *, silent: bool) -> bool:
-        renewal = threading.Thread(target=those.renew, args=(server.grpc_port,))
+        renewal = threading.Thread(target=those.reset_channel, args=(server.grpc_port,))
         renewal.start()
         renewal.join(0.1)
         open_while_renewed.append(sentinel.fileno() >= 0)
@@ -54,7 +54,7 @@ def test_a_renewal_of_one_thread_fails_no_call_of_another(server: FakeModelServe
     def work() -> None:
         while (number := next(numbers)) < CALLS:
             if number % 5 == 0:
-                servers._channels.renew(server.grpc_port)
+                servers._channels.reset_channel(server.grpc_port)
             call = Call("m", None, None, "predict", False, time.monotonic() + 60)
             try:
                 servers.call_grpc("Regress", MORE_THAN_SMALL, call)

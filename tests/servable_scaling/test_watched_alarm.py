@@ -35,7 +35,7 @@ def test_a_watched_alarm_decides_as_one_that_asks_for_everything_anew(period: in
         found = rule.evaluate(numbers, at(minute), state)
         assert found is not None
         state = found.state
-        assert watched.check(numbers, at(minute))[1] == state
+        assert watched.update_state(numbers, at(minute))[1] == state
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,10 @@ def test_a_watched_alarm_keeps_its_state_where_few_samples_are_left_unjudged() -
     few = alarm("s", ExtendedStatistic="p99", EvaluateLowSampleCountPercentile="ignore")
     del few["Statistic"]
     watched = WatchedAlarm(few)
-    assert watched.check(Numbers(Use=[60]), at(3)) == ("INSUFFICIENT_DATA", "INSUFFICIENT_DATA")
+    assert watched.update_state(Numbers(Use=[60]), at(3)) == (
+        "INSUFFICIENT_DATA",
+        "INSUFFICIENT_DATA",
+    )
     assert watched.evaluation is None
 
 
@@ -161,23 +164,25 @@ class Counting(Numbers):
 def test_each_datapoint_is_asked_for_once_and_after_a_pause_anew() -> None:
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
     for minute in range(1, 20):
-        watched.check(numbers, at(minute))
+        watched.update_state(numbers, at(minute))
     assert len(numbers.minutes) == len(set(numbers.minutes))
 
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
-    watched.check(numbers, at(3))
-    watched.check(numbers, at(7))  # looks at five minutes, from the last one that is there on
+    watched.update_state(numbers, at(3))
+    watched.update_state(
+        numbers, at(7)
+    )  # looks at five minutes, from the last one that is there on
     assert len(numbers.minutes) == len(set(numbers.minutes))
 
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
-    watched.check(numbers, at(10))
+    watched.update_state(numbers, at(10))
     numbers.minutes.clear()
-    watched.check(numbers, at(60))
+    watched.update_state(numbers, at(60))
     assert numbers.minutes == [at(minute) for minute in range(55, 60)]
 
 
 def test_a_delayed_metric_is_looked_at_where_it_is_complete() -> None:
     watched = WatchedAlarm(alarm("s"), delay_seconds=120)
     numbers = Numbers(Use=[40, 40, 60])
-    states = [watched.check(numbers, at(minute))[1] for minute in (3, 4, 5)]
+    states = [watched.update_state(numbers, at(minute))[1] for minute in (3, 4, 5)]
     assert states == ["OK", "OK", "ALARM"]

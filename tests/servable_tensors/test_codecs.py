@@ -54,7 +54,7 @@ def test_what_is_handed_on_is_what_would_be_written(codec: Codec) -> None:
     response = wire.PredictResponse(model_spec=build_model_spec("m", 7, "s"))
     response.outputs["y"].CopyFrom(to_proto(output))
     handed = codec.relay_reply(response.SerializeToString())
-    written = codec.write_response(
+    written = codec.encode_response(
         {"y": output}, rows=False, model_spec=lambda: build_model_spec("m", 7, "s")
     )
     assert handed in (None, written)

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from servable_handler.request import convert_error
 from servable_tensors import TensorError, wire
-from servable_tensors.protobuf_walk import check_model_spec, check_predict_request
+from servable_tensors.protobuf_walk import check_predict_request, has_named_model
 from servable_tensors.tensor_walk import count_packed_varints
 from servable_tensors.tensors import to_proto
 from servable_tensors.wire import iterate_fields
@@ -243,7 +243,7 @@ def test_whether_a_model_is_named_is_found_as_protobuf_reads_it() -> None:
     body = wire.ClassificationRequest(
         model_spec={"name": "m"}, input={"example_list": {"examples": [b"\x0a\0"]}}
     ).SerializeToString()
-    assert check_model_spec(body) is True
+    assert has_named_model(body) is True
 
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)

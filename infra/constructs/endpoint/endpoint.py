@@ -120,7 +120,7 @@ class Endpoint(EndpointBase):
             # If a failed creation retained it too, the next attempt would fail with "already exists".
             self.resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         self.node.add_validation(AtSynthesis(self))
-        self._create_with(self)
+        self._schedule_creation(self)
 
     def add_variant(
         self,
@@ -178,7 +178,7 @@ class Endpoint(EndpointBase):
         )  # fmt: skip
         self._variants[name] = variant
         if model is not None and model.execution is not None:
-            self._create_with(model.execution)
+            self._schedule_creation(model.execution)
         return variant
 
     def roll_out(
@@ -208,7 +208,7 @@ class Endpoint(EndpointBase):
             alarms = self._thresholds or Alarms()
             EndpointRollout(place, BELOW, endpoint=self, rollout=rollout, alarms=alarms)
 
-        self._plan(0, "roll_out", construct_id, "Rollout", create)
+        self._add_content(0, "roll_out", construct_id, "Rollout", create)
         self._guarded, self._checked["rollout"] = True, rollout
 
     def add_scaling(self, part: ScaledPart, settings: Scaling, construct_id: str | None) -> None:
@@ -223,7 +223,7 @@ class Endpoint(EndpointBase):
             part.target = made.target
 
         if not settings.hold:
-            self._plan(1, "auto_scale", construct_id, f"Scaling-{part.key}", create)
+            self._add_content(1, "auto_scale", construct_id, f"Scaling-{part.key}", create)
 
     @property
     def variants(self) -> tuple[EndpointVariant, ...]:
@@ -351,12 +351,14 @@ class Endpoint(EndpointBase):
         if self._file is None:
             add_findings(self, described)
 
-    def _defer(self, order: int, place: Construct, create: Callable[[Construct], None]) -> None:
+    def _create_when_ready(
+        self, order: int, place: Construct, create: Callable[[Construct], None]
+    ) -> None:
         """Create the content of a construct with the endpoint's constructs, sorted by `order`."""
         self._later.append((order, place, create))
-        self._create_with(place)
+        self._schedule_creation(place)
 
-    def _create_with(self, construct: Construct) -> None:
+    def _schedule_creation(self, construct: Construct) -> None:
         """Ensure that the endpoint's constructs exist before a construct is synthesized."""
         if self._file is None:
             first = cdk.AspectPriority.MUTATING

@@ -161,7 +161,7 @@ class EndpointBase(cdk.Resource):
                 place, BELOW, endpoint=self, alarms=alarms, inform=notify, page=page
             )
 
-        self._plan(2, "add_alarms", construct_id, "Alarms", create)
+        self._add_content(2, "add_alarms", construct_id, "Alarms", create)
 
     def add_dashboard(self, *, below: Sequence[Row] = (), construct_id: str | None = None) -> None:
         """Add a dashboard with the alarms of `add_alarms`.
@@ -185,9 +185,9 @@ class EndpointBase(cdk.Resource):
                     below=below,
                 )
 
-        self._plan(3, "add_dashboard", construct_id, "Dashboard", create)
+        self._add_content(3, "add_dashboard", construct_id, "Dashboard", create)
 
-    def _plan(
+    def _add_content(
         self,
         order: int,
         call: str,
@@ -208,9 +208,11 @@ class EndpointBase(cdk.Resource):
                 f"{self.node.path}: {call}: {scope.node.path}/{construct_id} exists already; call {call} "
                 "once, or pass a different construct_id"
             )
-        self._defer(order, Construct(scope, construct_id), create)
+        self._create_when_ready(order, Construct(scope, construct_id), create)
 
-    def _defer(self, order: int, place: Construct, create: Callable[[Construct], None]) -> None:
+    def _create_when_ready(
+        self, order: int, place: Construct, create: Callable[[Construct], None]
+    ) -> None:
         """Create the content of a construct as soon as every variant is known."""
         create(place)
 

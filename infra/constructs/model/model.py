@@ -172,7 +172,9 @@ class Model(Construct):
             "tensorflow": _check_version(where, tensorflow),
         }
         folders = folder if isinstance(folder, Mapping) else {model_name: folder}
-        tables = {name: _read_packed(where, each, archive, given) for name, each in folders.items()}
+        tables = {
+            name: _build_packed_table(where, each, archive, given) for name, each in folders.items()
+        }
         if isinstance(folder, Mapping):
             if model_name in folder:
                 raise ValueError(f"{where}: model_name: a folder has it; pass a different one")
@@ -221,7 +223,7 @@ class Model(Construct):
             "size_gib": size_gib,
             "kms_key": kms_key.key_arn if kms_key else None,
         }
-        models = _read_artifact(where, artifact, tensorflow)
+        models = _build_artifact_table(where, artifact, tensorflow)
         return Model(
             scope, construct_id, name=MODEL_NAME, models=models, environment=environment,
             container=container, network=network, role=role, role_rules=role_rules,
@@ -250,7 +252,7 @@ class Model(Construct):
         """
         digest = hash_text(model_package_arn.encode()).hexdigest()
         artifact = {"model_package": model_package_arn, "uri": UNKNOWN, "sha256": digest}
-        models = _read_artifact(f"{scope.node.path}/{construct_id}", artifact, tensorflow)
+        models = _build_artifact_table(f"{scope.node.path}/{construct_id}", artifact, tensorflow)
         return Model(
             scope, construct_id, name=MODEL_NAME, models=models, environment=environment,
             container=container, network=network, role=role, role_rules=role_rules,
@@ -352,7 +354,7 @@ class Model(Construct):
         )  # fmt: skip
 
 
-def _read_artifact(
+def _build_artifact_table(
     where: str, artifact: Mapping[str, Any], tensorflow: str | None
 ) -> dict[str, ModelTable]:
     """Return the table of a model whose archive exists, by name. Raises ValueError."""
@@ -361,7 +363,7 @@ def _read_artifact(
     return {MODEL_NAME: read_arguments(where, ModelTable, given)}
 
 
-def _read_packed(
+def _build_packed_table(
     where: str, folder: Path | str, archive: ArchiveSettings, given: Mapping[str, Any]
 ) -> ModelTable:
     """Return the table of a model whose files are on this computer. Raises ValueError."""

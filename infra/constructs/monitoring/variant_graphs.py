@@ -169,7 +169,7 @@ class VariantGraphs:
         """Draw the number of instances; a minute without requests has no value."""
         variant, endpoint = self.variant, self.endpoint
         by_type = [
-            _convert(self._count_type(kind), endpoint.values_a_minute, kind, number)
+            _convert(self._build_count_metric(kind), endpoint.values_a_minute, kind, number)
             for number, kind in enumerate(variant.pools)
         ]
         shown = [endpoint.build_instance_count(variant.name), *by_type]
@@ -205,7 +205,7 @@ class VariantGraphs:
         else:
             terms = []
             for number, (kind, usd) in enumerate(zip(variant.pools, usd_per_hour, strict=True)):
-                using[f"n{number}"] = self._count_type(kind)
+                using[f"n{number}"] = self._build_count_metric(kind)
                 terms.append(f"FILL(n{number}, 0) * {usd / endpoint.values_a_minute:g}")
             expression = " + ".join(terms)
         # From all instances of the cheapest type to all of the most expensive one.
@@ -224,7 +224,7 @@ class VariantGraphs:
     ) -> cloudwatch.Metric:
         return self.endpoint.build_metric(name, self.variant.name, statistic, pool, label=label)
 
-    def _count_type(self, instance_type: str) -> cloudwatch.Metric:
+    def _build_count_metric(self, instance_type: str) -> cloudwatch.Metric:
         """Return the metric with `values_a_minute` samples for each instance of a type."""
         return self._build_metric("CPUUtilization", "SampleCount", instance_type)
 

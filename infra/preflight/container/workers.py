@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from infra.catalog.limits import find_documented_limit, find_maximum
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.policy.container import find_worker_class, is_upstream
+from infra.policy.container import find_worker_class, has_upstream_tensorflow
 from infra.policy.sizing import (
     DOWNLOAD,
     STARTUP,
@@ -203,7 +203,7 @@ class SettingInert(ContainerRule):
     def _list_reasons(self, placement: Placement) -> Iterator[tuple[str, str]]:
         """Yield each setting that has no effect here, given or not, and why."""
         container, tensorflow = placement.variant.container, placement.tensorflow
-        if is_upstream(tensorflow):
+        if has_upstream_tensorflow(tensorflow):
             yield "omp_threads", f"TensorFlow {tensorflow} has no OpenMP"
         default = find_default_wait(tensorflow, processes=placement.processes)
         wait = placement.settings.wait_time_seconds or default

@@ -143,7 +143,7 @@ class KeyWithoutPartner(Rule):
                 )
 
 
-def _list_orders(
+def _list_upper_limits(
     environment: Environment,
 ) -> Iterator[tuple[str, float | None, str, float | None, str]]:
     """Yield (key, its value, the limit's name, the limit, the effect of exceeding it)."""
@@ -219,7 +219,7 @@ class KeysCrossed(Rule):
     remedy = "correct one of them"
 
     def check_part(self) -> Findings:
-        for key, value, name, limit, why in _list_orders(self.environment):
+        for key, value, name, limit, why in _list_upper_limits(self.environment):
             if value is not None and limit is not None and value > limit:
                 shown = f"{round(limit, 2):,g}" if limit < MOST_PLAIN else f"{limit:,.0f}"
                 yield self.build_finding(

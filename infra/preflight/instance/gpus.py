@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from infra.catalog import images
 from infra.catalog.instances import (
-    can_run_cuda,
+    can_ami_run_cuda,
     find_driver_cuda,
-    has_failed_tests,
-    is_listed_for,
+    has_ami_failed_tests,
+    is_ami_listed_for,
+    list_ami_families,
     list_amis,
-    list_families,
 )
 from infra.parameters.finding import Severity, suggest_name
 from infra.parameters.placement import Placement
@@ -194,7 +194,7 @@ class AmiCuda(AmiRule):
         image, driver = f"the image of TensorFlow {tensorflow}", find_driver_cuda(ami)
         if images.parse_version(driver) < images.parse_version(cuda):
             problem = f"the driver of {ami} supports CUDA {driver}, but {image} needs {cuda}"
-        elif has_failed_tests(ami, cuda):
+        elif has_ami_failed_tests(ami, cuda):
             problem = (
                 f"{image} has CUDA {cuda}, and such images did not start on {ami} in AWS's tests"
             )
@@ -202,7 +202,9 @@ class AmiCuda(AmiRule):
             return
         # A driver that mounts the image's CUDA compatibility libraries may run it; AWS tests neither case.
         finding = self.build_finding(problem=problem)
-        yield replace(finding, severity=Severity.WARNING) if can_run_cuda(ami, cuda) else finding
+        yield (
+            replace(finding, severity=Severity.WARNING) if can_ami_run_cuda(ami, cuda) else finding
+        )
 
 
 class AmiFamily(AmiRule):
@@ -217,5 +219,5 @@ class AmiFamily(AmiRule):
 
     def check_part(self, placement: Placement, ami: str) -> Findings:
         instance = placement.instance
-        if ami in list_amis() and instance.gpus and not is_listed_for(ami, instance.family):
-            yield self.build_finding(allowed=f"ml.{', ml.'.join(list_families(ami))}")
+        if ami in list_amis() and instance.gpus and not is_ami_listed_for(ami, instance.family):
+            yield self.build_finding(allowed=f"ml.{', ml.'.join(list_ami_families(ami))}")

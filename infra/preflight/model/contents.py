@@ -12,7 +12,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
 from infra.parameters.sources import format_path
-from infra.policy.container import is_upstream
+from infra.policy.container import has_upstream_tensorflow
 from infra.preflight.rule import Findings, ModelRule, Parts, Rule, VariantRule
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.initialization import find_vocabulary_fault
@@ -264,7 +264,7 @@ class ModelChannelsFirst(GraphRule):
     severity = Severity.WARNING
 
     def check_part(self, name: str, placement: Placement) -> Findings:
-        if is_upstream(placement.tensorflow) and not placement.settings.onednn:
+        if has_upstream_tensorflow(placement.tensorflow) and not placement.settings.onednn:
             for finding in super().check_part(name, placement):
                 yield replace(finding, allowed=finding.allowed and "NHWC and NDHWC")
 

@@ -9,7 +9,7 @@ from servable_client.arrays import Outputs
 from servable_client.endpoint import Endpoint
 from servable_client.errors import BadInputError
 from servable_client.exchange import Answer, Job
-from servable_client.forks import start_in_each_process
+from servable_client.forks import initialize_in_each_process
 
 Result = TypeVar("Result")
 
@@ -33,9 +33,9 @@ class AsyncEndpoint:
             raise BadInputError(f"{', '.join(options)}: give these options to the Endpoint itself")
         self.endpoint = name if isinstance(name, Endpoint) else Endpoint(name, **options)
         self._closed = False
-        start_in_each_process(self)
+        initialize_in_each_process(self)
 
-    def _start(self) -> None:
+    def _initialize_process_state(self) -> None:
         endpoint = self.endpoint
         self._executor = ThreadPoolExecutor(endpoint.connections, f"servable {endpoint.name}")
 

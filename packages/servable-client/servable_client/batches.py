@@ -14,7 +14,7 @@ import numpy as np
 
 from servable_client.arrays import Array, Arrays, Outputs
 from servable_client.errors import BadAnswerError, PartFailedError, PredictionError
-from servable_client.forks import start_in_each_process
+from servable_client.forks import initialize_in_each_process
 from servable_client.split import Part, PartSizes, Split, count_rows, cut_into_parts
 
 _EXACT_IN_FLOAT64 = 2**53
@@ -131,9 +131,9 @@ class Batches:
     def __init__(self, name: str, connections: int) -> None:
         self._name = name
         self._connections = connections
-        start_in_each_process(self)
+        initialize_in_each_process(self)
 
-    def _start(self) -> None:
+    def _initialize_process_state(self) -> None:
         self._part_sizes = PartSizes(self._connections)
         self._executor = ThreadPoolExecutor(self._connections, f"servable {self._name}")
 

@@ -11,7 +11,7 @@ from servable_client.failures import (
     build_container_error,
     build_observed_pool,
 )
-from servable_client.forks import start_in_each_process
+from servable_client.forks import initialize_in_each_process
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 _POOLS = {
@@ -32,9 +32,9 @@ class ContainerHttp:
         self._url = url.rstrip("/").removesuffix("/invocations")
         self._address = self._url if self._url.endswith("/invoke") else f"{self._url}/invocations"
         self._connections = connections
-        start_in_each_process(self)
+        initialize_in_each_process(self)
 
-    def _start(self) -> None:
+    def _initialize_process_state(self) -> None:
         self._pool = urllib3.PoolManager(maxsize=self._connections, retries=False)
         self._pool.pool_classes_by_scheme = _POOLS
 

@@ -17,7 +17,7 @@ from servable_client.exchange import (
     Request,
     Transport,
 )
-from servable_client.forks import start_in_each_process
+from servable_client.forks import initialize_in_each_process
 from servable_client.formats import ANY_ANSWER, choose_format, decode, encode, find_content_type
 from servable_client.options import Options
 from servable_client.retries import ATTEMPTS, Retries
@@ -110,9 +110,9 @@ class Endpoint:
         self._largest_body_bytes = largest_body_bytes
         self._retries = Retries(attempts, sleep, wake_seconds, waiting)
         self._batches = Batches(name, connections)
-        start_in_each_process(self)
+        initialize_in_each_process(self)
 
-    def _start(self) -> None:
+    def _initialize_process_state(self) -> None:
         self._json_only = False
 
     @classmethod

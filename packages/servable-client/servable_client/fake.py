@@ -9,7 +9,7 @@ from servable_client.arrays import Array, as_arrays
 from servable_client.endpoint import Endpoint
 from servable_client.errors import BadInputError, PredictionError
 from servable_client.exchange import Answer, Job, Request
-from servable_client.forks import start_in_each_process
+from servable_client.forks import initialize_in_each_process
 from servable_client.formats import load_codecs
 from servable_tensors import UNNAMED
 
@@ -47,9 +47,9 @@ class _FakeTransport:
         self.calls: list[dict[str, Array]] = []
         self._model = model
         self._failures = iter(failures)
-        start_in_each_process(self)
+        initialize_in_each_process(self)
 
-    def _start(self) -> None:
+    def _initialize_process_state(self) -> None:
         self._lock = threading.Lock()
 
     def send(self, request: Request, *, seconds: float) -> Answer:
@@ -70,7 +70,7 @@ class _FakeTransport:
         outputs = self._model(inputs[UNNAMED]) if unnamed else self._model(**inputs)
         codec = load_codecs()["protobuf"]
         spec = partial(build_model_spec, "", None, None)
-        body = codec.write_response(as_arrays(outputs, {}), rows=False, model_spec=spec)
+        body = codec.encode_response(as_arrays(outputs, {}), rows=False, model_spec=spec)
         variant = request.selection.variant or "fake"
         return Answer(body=body, content_type=codec.content_type, variant=variant)
 

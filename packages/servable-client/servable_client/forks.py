@@ -24,9 +24,10 @@ _sockets: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
 _pools: "weakref.WeakSet[PoolQueue]" = weakref.WeakSet()
 
 
-def start_in_each_process(owner: Any) -> None:
-    """Call the owner's `_start` now, and again in every forked child while the owner lives."""
-    owner._start()
+def initialize_in_each_process(owner: Any) -> None:
+    """Call the owner's `_initialize_process_state` now, and again in every forked child while "
+    "the owner lives."""
+    owner._initialize_process_state()
     _owners.add(owner)
 
 
@@ -47,7 +48,7 @@ class PoolQueue(queue.LifoQueue):  # type: ignore[type-arg]
         _pools.add(self)
 
 
-def _start_in_child() -> None:
+def _prepare_child() -> None:
     for kept in list(_sockets):
         # Not close(): it waits for the file objects of a response that is being read. The
         # descriptor alone is closed, so TLS says no goodbye in the parent's name.
@@ -59,8 +60,8 @@ def _start_in_child() -> None:
     for pool in list(_pools):
         queue.LifoQueue.__init__(pool, pool.maxsize)
     for owner in list(_owners):
-        owner._start()
+        owner._initialize_process_state()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_start_in_child)
+    os.register_at_fork(after_in_child=_prepare_child)

@@ -72,7 +72,7 @@ def encode(form: str, arrays: Arrays, choice: "RequestedModel") -> bytes:
     """Return the encoded body. Raises `BadInputError` for values that the format cannot hold."""
     find_content_type(form)  # raises for an unknown format
     try:
-        return load_codecs()[form].write_request(arrays, choice)
+        return load_codecs()[form].encode_request(arrays, choice)
     except TensorError as bad:
         raise BadInputError(str(bad)) from None
 

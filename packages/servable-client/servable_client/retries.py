@@ -18,7 +18,7 @@ from servable_client.errors import (
     ThrottledError,
 )
 from servable_client.exchange import Deadline
-from servable_client.forks import start_in_each_process
+from servable_client.forks import initialize_in_each_process
 
 Result = TypeVar("Result")
 # Each rejection counts for the alarm that wakes the endpoint, evaluated once a minute.
@@ -52,9 +52,9 @@ class Retries:
     ) -> None:
         self._attempts, self._sleep = attempts, sleep
         self._wake_seconds, self._waiting = wake_seconds, waiting
-        start_in_each_process(self)
+        initialize_in_each_process(self)
 
-    def _start(self) -> None:
+    def _initialize_process_state(self) -> None:
         self._lock = threading.Lock()
         self._throttled_until = 0.0
 

@@ -32,7 +32,7 @@ from servable_client.failures import (
     build_observed_pool,
     build_sagemaker_error,
 )
-from servable_client.forks import start_in_each_process
+from servable_client.forks import initialize_in_each_process
 
 # Without the permission to list a bucket, what is not there yet is forbidden.
 _NOT_YET = ("NoSuchKey", "404", "AccessDenied", "403")
@@ -98,9 +98,9 @@ class SageMakerRuntime:
             # A tenth of a call's CPU; what we pass is ours and of the right types.
             parameter_validation=False,
         )
-        start_in_each_process(self)
+        initialize_in_each_process(self)
 
-    def _start(self) -> None:
+    def _initialize_process_state(self) -> None:
         self._lock = threading.Lock()
         self._clients: dict[str, Any] = {}
         self._observed = True

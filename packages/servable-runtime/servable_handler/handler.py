@@ -27,14 +27,14 @@ from servable_handler.prediction import (
 from servable_handler.request import (
     Call,
     RequestError,
-    as_falcon,
-    build_falcon_response,
+    as_falcon_exception,
+    build_falcon_exception,
     convert_error,
 )
 from servable_handler.settings import Settings
 from servable_tensors import TensorError
 from servable_tensors.codecs import JSON, Codec
-from servable_tensors.protobuf_walk import check_model_spec, check_predict_request
+from servable_tensors.protobuf_walk import check_predict_request, has_named_model
 from servable_tensors.tensors import Arrays
 from servable_tensors.text_bodies import add_signature
 from servable_tensors.trace_context import split_trace
@@ -104,7 +104,7 @@ class Handler:
         except (RequestError, TensorError) as error:
             refusal = convert_error(error)
             record.log_rejection(refusal.status, refusal.message)
-            raise as_falcon(refusal, self._build_timing_header(record)) from None
+            raise as_falcon_exception(refusal, self._build_timing_header(record)) from None
         except Exception as error:
             # A bug of the handler. Its message may quote the request, so it is not sent.
             places = (
@@ -114,17 +114,17 @@ class Handler:
             LOG.error("the handler failed: %s at %s", type(error).__name__, " > ".join(places))
             failure = RequestError(500, f"the handler failed ({type(error).__name__})")
             record.log_rejection(500, failure.message)
-            raise as_falcon(failure, {}) from None
+            raise as_falcon_exception(failure, {}) from None
         record.log_response(200, len(body), content_type)
         if self._settings.timing_header:
-            raise build_falcon_response(200, body, content_type, self._build_timing_header(record))
+            raise build_falcon_exception(200, body, content_type, self._build_timing_header(record))
         return body, content_type
 
     def _respond(self, data: Any, context: Any, record: Record) -> Answer:
         attributes = context.custom_attributes
         if attributes:
             attributes, record.facts = split_trace(attributes)
-        plan = self._plans.find_plan(context, attributes)
+        plan = self._plans.provide_plan(context, attributes)
         call = Call(*plan.call[:-1], time.monotonic() + plan.timeout_seconds)
         codec, model = plan.codec, plan.model
         body = read_body(data, context.content_length)
@@ -187,7 +187,7 @@ class Handler:
         if self._hooks.postprocess is not None:
             body, content_type = self._hooks.run_postprocess(outputs, context)
         else:
-            body = plan.answer.write_response(outputs, rows=rows, model_spec=call.build_model_spec)
+            body = plan.answer.encode_response(outputs, rows=rows, model_spec=call.build_model_spec)
             content_type = plan.answer.content_type
         record.end_stage("encode")
         return body, content_type
@@ -216,7 +216,7 @@ class Handler:
         if status == 200:
             return answer, JSON
         if status == 400 and call.method == "predict":
-            self._explain(body, codec, extract_message(answer), call, plan.model)
+            self._raise_clearer_error(body, codec, extract_message(answer), call, plan.model)
         raise RequestError(status, parse_error(answer) or f"the model server answered {status}")
 
     def _send_message(
@@ -228,7 +228,7 @@ class Handler:
             model.check_message_ranks(described, call)
             named = described.model_named
         else:
-            named = check_model_spec(body)
+            named = has_named_model(body)
         record.end_stage("decode")
         request = body + call.build_override(body_names_model=named)
         try:
@@ -237,15 +237,17 @@ class Handler:
             # A server's parser may respond with 500 to a body that isn't a message, for example with
             # a name that isn't UTF-8.
             if refusal.status in (400, 500) and predicts:
-                self._explain(body, codec, refusal.message, call, model)
+                self._raise_clearer_error(body, codec, refusal.message, call, model)
             raise
 
-    def _explain(
+    def _raise_clearer_error(
         self, body: bytes, codec: Codec, refusal: str, call: Call, model: ServedModels
     ) -> None:
         """Raise a `RequestError` that names the wrong tensor, if the signature shows which."""
         try:
-            codec.explain(body, model.find_signature(apply_body_names(body, codec, call)))
+            codec.check_rejected_body(
+                body, model.find_signature(apply_body_names(body, codec, call))
+            )
         except (RequestError, TensorError) as error:
             clearer = convert_error(error)
             if clearer.status == 400:

@@ -103,7 +103,7 @@ class ServedModels:
             self._signatures[key] = read_signatures(wire.GetModelMetadataResponse.FromString(reply))
         return self._signatures[key]
 
-    def find_relay(self, codec: Codec, call: Call) -> NpyRelay | None:
+    def provide_relay(self, codec: Codec, call: Call) -> NpyRelay | None:
         """Return the cached layouts of the codec's bodies for the call's signature, if it has a relay."""
         if codec.relay is None:
             return None
@@ -240,7 +240,7 @@ class Plans:
         self._plans: dict[PlanKey, Plan] = {}
         self._process = 0
 
-    def find_plan(self, context: Any, attributes: str | None) -> Plan:
+    def provide_plan(self, context: Any, attributes: str | None) -> Plan:
         """Return the plan for the context's headers, built on first use. Raises `RequestError`.
 
         `attributes` are its custom attributes without what differs from request to request.
@@ -280,15 +280,15 @@ class Plans:
         answer = CODECS[choose_content_type(context.accept_header, own)]
         if codec is CODECS[JSON_LINES] and answer.content_type in (JSON_LINES, CSV):
             codec = JSON_RECORDS
-        model = self._find_model(context)
+        model = self._provide_model(context)
         timeout = float(getattr(context, "timeout", None) or DEFAULT_TIMEOUT_SECONDS)
         relay = None
         if codec is not None and call.method == "predict" and self._settings.transport != "rest":
-            relay = model.find_relay(codec, call)
+            relay = model.provide_relay(codec, call)
         seconds = min(timeout, self._settings.timeout_seconds or timeout)
         return Plan(call, seconds, content_type, codec, answer, model, relay)
 
-    def _find_model(self, context: Any) -> ServedModels:
+    def _provide_model(self, context: Any) -> ServedModels:
         grpc_port = int(context.grpc_port)
         rest_port = int(context.rest_uri.split("/", 3)[2].rpartition(":")[2])
         # In multi-model mode a model has servers of its own, which only the context knows.

@@ -29,7 +29,7 @@ def convert_error(error: RequestError | TensorError) -> RequestError:
     return RequestError(413 if isinstance(error, TensorTooLargeError) else 400, str(error))
 
 
-def build_falcon_response(
+def build_falcon_exception(
     status: int, body: bytes, content_type: str, headers: Mapping[str, str], sentence: str = ""
 ) -> Exception:
     """Return an exception that Falcon turns into exactly this response.
@@ -40,11 +40,11 @@ def build_falcon_response(
     sends an HTTPStatus unchanged, and one that is raised while Falcon handles an error replaces
     that error (falcon/app.py, _handle_exception).
     """
-    return _create_response_class()(status, body, content_type, headers, sentence)
+    return _create_exception_class()(status, body, content_type, headers, sentence)
 
 
 @cache
-def _create_response_class() -> type[Exception]:
+def _create_exception_class() -> type[Exception]:
     """Return the exception class, created once. Creating a class takes longer than most error responses."""
     import falcon
 
@@ -76,13 +76,13 @@ def _create_response_class() -> type[Exception]:
     return Answer
 
 
-def as_falcon(refusal: RequestError, headers: Mapping[str, str]) -> Exception:
+def as_falcon_exception(refusal: RequestError, headers: Mapping[str, str]) -> Exception:
     """Return the exception to raise for an error, with `headers` in addition to its own."""
     seconds = refusal.retry_after_seconds
     own = {} if seconds is None else {"Retry-After": str(seconds)}
     # The model server and NGINX use this body as well.
     body = json.dumps({"error": refusal.message}).encode()
-    return build_falcon_response(refusal.status, body, JSON, own | dict(headers), refusal.message)
+    return build_falcon_exception(refusal.status, body, JSON, own | dict(headers), refusal.message)
 
 
 DEFAULT_SIGNATURE = "serving_default"

@@ -90,7 +90,7 @@ class Codec(ABC):
         """
 
     @abstractmethod
-    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def encode_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         """Return the response's body. Raises `TensorError`."""
 
     def to_json(self, body: bytes) -> bytes:
@@ -101,7 +101,7 @@ class Codec(ABC):
         """Return the response's body from a PredictResponse's bytes, or None if arrays are needed."""
         return None
 
-    def explain(self, body: bytes, signature: Signature) -> None:
+    def check_rejected_body(self, body: bytes, signature: Signature) -> None:
         """Raise a `TensorError` that names what in a body, which a model server rejected, does not fit.
 
         It raises nothing if all fits, and does not read text above 512 KiB.
@@ -109,7 +109,7 @@ class Codec(ABC):
         if len(body) <= MOST_EXPLAINED_BYTES:
             self.read_request(body, signature)
 
-    def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
+    def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         """Return the body of a client's request. Raises `TensorError` for what the format cannot hold."""
         raise TensorError(f"{self.content_type} is not sent by the client")
 
@@ -151,11 +151,11 @@ class JsonCodec(_Text):
 
     content_type, form = JSON, "json"
 
-    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def encode_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         return as_rows(outputs) if rows else as_columns(outputs)
 
-    def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
-        return untyped_json.write_request(arrays, choice.signature)
+    def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
+        return untyped_json.encode_request(arrays, choice.signature)
 
     def read_response(self, body: bytes) -> dict[str, Array]:
         return untyped_json.read_outputs(body)
@@ -169,7 +169,7 @@ class JsonLinesCodec(_Text):
 
     content_type, also = JSON_LINES, ("application/jsons",)
 
-    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def encode_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         return as_lines(outputs)
 
 
@@ -188,7 +188,7 @@ class CsvCodec(_Text):
     def to_json(self, body: bytes) -> bytes:
         return text_bodies.from_csv(body)
 
-    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def encode_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         return as_csv(outputs)
 
 
@@ -204,7 +204,7 @@ class NpyCodec(Codec):
         signature.check(arrays)
         return arrays, False
 
-    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def encode_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         if len(outputs) != 1:
             raise TensorError(
                 f"a .npy holds one tensor and the model gives {', '.join(outputs)}; accept {NPZ}"
@@ -214,7 +214,7 @@ class NpyCodec(Codec):
     def relay_reply(self, reply: bytes) -> bytes | None:
         return reply_to_npy(reply)
 
-    def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
+    def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if len(arrays) != 1:
             raise TensorError(
                 f'a .npy holds one array and {", ".join(arrays)} are given; leave format out, or "npz"'
@@ -239,10 +239,10 @@ class NpzCodec(Codec):
         signature.check(arrays)
         return arrays, False
 
-    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def encode_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         return to_npz(outputs)
 
-    def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
+    def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if UNNAMED in arrays:
             raise TensorError('a .npz holds arrays by name; name the input, or use format="npy"')
         return to_npz(arrays)
@@ -273,7 +273,7 @@ class ProtobufCodec(Codec):
         signature.check(arrays)
         return arrays, False
 
-    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def encode_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         response = wire.PredictResponse(model_spec=model_spec())
         for name, array in outputs.items():
             fill_proto(response.outputs[name], array)
@@ -282,11 +282,11 @@ class ProtobufCodec(Codec):
     def relay_reply(self, reply: bytes) -> bytes | None:
         return reply
 
-    def explain(self, body: bytes, signature: Signature) -> None:
+    def check_rejected_body(self, body: bytes, signature: Signature) -> None:
         """Check names, types and shapes without reading values."""
         signature.check(describe_inputs(body)[0])
 
-    def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
+    def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if UNNAMED in arrays:
             raise TensorError('a PredictRequest holds inputs by name; name it, or use format="npy"')
         # Nothing where nothing is chosen: the handler knows the default model's name.

@@ -81,7 +81,7 @@ def check_predict_request(body: bytes) -> DescribedRequest:
     return request.described
 
 
-def check_model_spec(body: bytes) -> bool:
+def has_named_model(body: bytes) -> bool:
     """Return whether a ClassificationRequest or RegressionRequest names a model. Raises `TensorError`."""
     named = False
     try:

@@ -174,7 +174,7 @@ def to_array(message: Any) -> Array:
             )
         values: Array = np.frombuffer(message.tensor_content, stored)
     else:
-        values = _pad_values(_read_values(message, number), count)
+        values = _fit_values(_read_values(message, number), count)
     if number == BFLOAT16:
         values = (values.astype("<u4") << 16).view("<f4")
     try:
@@ -207,7 +207,7 @@ def _read_values(message: Any, number: int) -> Array:
     return wide.astype("<u2").view(stored) if number in (BFLOAT16, HALF) else wide.astype(stored)
 
 
-def _pad_values(values: Array, count: int) -> Array:
+def _fit_values(values: Array, count: int) -> Array:
     if len(values) == count:
         return values
     if len(values) > count:

@@ -26,7 +26,7 @@ _LONG_NUMBER = re.compile(r"[eE]\+?0*[1-9][0-9]{2}|[0-9]{200}")
 _SHOWN = 60  # characters of a name that a server sent
 
 
-def write_request(arrays: Arrays, signature: str | None) -> bytes:
+def encode_request(arrays: Arrays, signature: str | None) -> bytes:
     """Return a request by columns. Raises `TensorError` for what JSON does not hold."""
     request: dict[str, Any] = {}
     if signature:

@@ -92,7 +92,7 @@ class WatchedAlarm:
     def name(self) -> str:
         return str(self.request["AlarmName"])
 
-    def check(self, values: MetricValues, at: datetime) -> tuple[State, State]:
+    def update_state(self, values: MetricValues, at: datetime) -> tuple[State, State]:
         """Evaluate the alarm and return (state before, state now). The last evaluation is kept."""
         before = self.state
         seen = at - timedelta(seconds=self.delay_seconds)
@@ -200,7 +200,7 @@ class Autoscaling:
         for alarm in self.alarms.values():
             if not is_due(alarm.rule, at):
                 continue
-            before, state = alarm.check(values, at)
+            before, state = alarm.update_state(values, at)
             if before != state:
                 kinds = {"ALARM": "AlarmActions", "OK": "OKActions"}
                 enabled = alarm.request.get("ActionsEnabled", True)

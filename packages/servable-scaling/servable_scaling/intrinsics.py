@@ -63,7 +63,7 @@ class Evaluator:
             raise TemplateError(f"Template error: {words}")
         return _FUNCTIONS[name](self, argument)
 
-    def resolve_dynamic_reference(self, text: str) -> Any:
+    def handle_dynamic_reference(self, text: str) -> Any:
         """Return a value of Parameter Store or Secrets Manager, in a subclass. Raises `TemplateError`."""
         raise TemplateError(f"Dynamic references are not emulated: {text}")
 
@@ -71,7 +71,7 @@ class Evaluator:
         if isinstance(value, list):
             return [item for item in map(self._evaluate, value) if item is not _NOTHING]
         if isinstance(value, str) and "{{resolve:" in value:
-            return self.resolve_dynamic_reference(value)
+            return self.handle_dynamic_reference(value)
         if not isinstance(value, dict):
             return value
         if len(value) == 1:

@@ -288,7 +288,7 @@ class ScalingActivity:
             f"fulfilled by {self.target.service}."
         )
 
-    def override(self, at: datetime) -> None:
+    def mark_overridden(self, at: datetime) -> None:
         """Mark the activity as overridden by a newer one."""
         self.status, self.ended = "Overridden", at
 

@@ -180,7 +180,7 @@ class TargetScaler:
         if resource.failure is not None:
             self.record_failure(running, at, resource.failure)
         elif resource.desired != running.desired:
-            running.override(at)
+            running.mark_overridden(at)
             self._running = None
         elif resource.current == resource.desired and not resource.updating:
             running.succeed(at)
@@ -342,7 +342,7 @@ class TargetScaler:
     ) -> None:
         at, before = decision.at, decision.resource.desired
         if self._running is not None:
-            self._running.override(at)
+            self._running.mark_overridden(at)
         change = f"{self.target.noun} to {desired}"
         activity = self._record_activity(
             decision,

@@ -26,8 +26,8 @@ from servable.init.adoption.live_snapshot import (
     STACK_TAG,
     Described,
     LiveSnapshot,
+    infer_detailed_default,
     is_capturing,
-    is_detailed_by_default,
     iterate_variants,
 )
 
@@ -264,7 +264,7 @@ class _Conversion:
     def _convert_metrics(self, tables: dict[str, Any], live: Described | None) -> None:
         table = {key: live[name] for key, name in _METRICS.items() if name in live} if live else {}
         if self._snapshot.config and "detailed_observability" not in table:
-            by_day = is_detailed_by_default(self._snapshot.config)
+            by_day = infer_detailed_default(self._snapshot.config)
             served = tables["variants"].values()
             if by_day and not any("serverless" in variant for variant in served):
                 table["detailed_observability"] = True

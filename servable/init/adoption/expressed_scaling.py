@@ -65,11 +65,11 @@ class ExpressedScaling:
             reason = "a target without a policy scales nothing; the number of instances is fixed"
             self.not_carried.append(NotCarried(self._where, self.bounds, reason, "none"))
 
-    def _select_fields(self, described: Described) -> LiveFields:
+    def _build_fields(self, described: Described) -> LiveFields:
         return LiveFields(self._where, described, self.not_carried, known=_IDENTITY)
 
     def _convert_target(self, target: Described) -> None:
-        fields = self._select_fields(target)
+        fields = self._build_fields(target)
         self.bounds = int(fields.take("MinCapacity")), int(fields.take("MaxCapacity"))
         role = fields.take("RoleARN")
         if role and not role.endswith(f"/{SCALING_ROLE}"):
@@ -155,7 +155,7 @@ class ExpressedScaling:
         fields.note_rest()
 
     def _convert_schedule(self, action: Described) -> None:
-        fields = self._select_fields(action)
+        fields = self._build_fields(action)
         entry: dict[str, Any] = {"at": fields.take("Schedule")}
         if zone := fields.take("Timezone"):
             entry["timezone"] = zone

@@ -144,7 +144,7 @@ class _Reader:
             other_tags={what: self._list_tags(described) for what, described in beneath.items()},
             stacks_of_roles=self._find_role_stacks(models),
             unread=self._unread,
-            **(self._read_around(name) if endpoint else {}),
+            **(self._read_endpoint_resources(name) if endpoint else {}),
         )
 
     def _describe(self, call: str, kind: str, name: str) -> Described:
@@ -171,7 +171,7 @@ class _Reader:
             self._unread[what] = str(wrong)
             return []
 
-    def _read_around(self, endpoint: str) -> dict[str, Any]:
+    def _read_endpoint_resources(self, endpoint: str) -> dict[str, Any]:
         """Return the scaling, the alarms, and the log group of an endpoint."""
         read: dict[str, Any] = {}
         resource = f"endpoint/{endpoint}/variant/".lower()
@@ -245,10 +245,10 @@ class _Reader:
                 verified = verify(file, python=modules.python, provided=modules.modules)
             except PackagingError as refusal:
                 raise PackagingError(Path(uri), refusal.problem, refusal.remedy) from None
-            return build_archive(verified, file.stat().st_size, hidden=str(file))
+            return build_live_archive(verified, file.stat().st_size, hidden=str(file))
 
 
-def build_archive(verified: Verified, size_bytes: int, *, hidden: str = "") -> LiveArchive:
+def build_live_archive(verified: Verified, size_bytes: int, *, hidden: str = "") -> LiveArchive:
     """Return the parts of a verified archive that an adoption needs.
 
     `hidden`: a path to leave out of sentences.
@@ -283,7 +283,7 @@ def is_capturing(config: Described) -> bool:
     return bool(capture and capture.get("EnableCapture", True))
 
 
-def is_detailed_by_default(config: Described) -> bool | None:
+def infer_detailed_default(config: Described) -> bool | None:
     """Return whether EnableDetailedObservability is on if a configuration doesn't state it.
 
     None: not known. Source:

@@ -26,8 +26,8 @@ from servable.init.adoption.live_snapshot import (
     find_data_uri,
     find_image_version,
     find_package_container,
+    infer_detailed_default,
     is_capturing,
-    is_detailed_by_default,
     iterate_variants,
 )
 
@@ -314,7 +314,7 @@ def _explain_harmless_variable(
 
 def _is_default_of_metrics(what: str, after: str | None, snapshot: LiveSnapshot) -> bool:
     """Return whether a property of MetricsConfig gets the value that it has if it's omitted."""
-    by_day = is_detailed_by_default(snapshot.config)
+    by_day = infer_detailed_default(snapshot.config)
     detailed = None if by_day is None else str(by_day).lower()
     defaults = {
         "MetricsConfig.MetricPublishFrequencyInSeconds": "60",

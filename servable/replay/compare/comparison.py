@@ -252,7 +252,7 @@ class Comparison:
         differing = np.zeros(expected.rows, bool)
         reasons, severity = [], 0.0
         for name, difference in differences.items():
-            output = self._find_output(name)
+            output = self._find_or_add_output(name)
             output.add(difference)
             differing |= difference.differing
             if not difference.is_equal:
@@ -277,7 +277,7 @@ class Comparison:
             if self._settings.added_outputs:
                 self.allowed[_limit_name(name, self.allowed)] += 1
                 continue
-            output = self._find_output(name)
+            output = self._find_or_add_output(name)
             output.added += 1
             yield f"{output.name}: added"
 
@@ -314,7 +314,7 @@ class Comparison:
                 bfloat16=name in expected.bfloat16 & answered.bfloat16,
                 scale=(self._scales or {}).get(name, 0.0),
             )
-            output = self._find_output(name)
+            output = self._find_or_add_output(name)
             output.tolerance = None if tolerance is None else tolerance.relative
             output.columns.add(array, tolerance, rows)
             tops = self._settings.top
@@ -333,7 +333,7 @@ class Comparison:
             arrays.pop(name, None)
         return dataclasses.replace(outputs, arrays=arrays)
 
-    def _find_output(self, name: str) -> OutputStatistics:
+    def _find_or_add_output(self, name: str) -> OutputStatistics:
         key = _limit_name(name, self.outputs)
         if key not in self.outputs:
             self.outputs[key] = OutputStatistics(name=key)

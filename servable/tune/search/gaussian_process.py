@@ -90,7 +90,7 @@ class GaussianProcess:
             self._fit()
 
     def predict(self, at: Array) -> Prediction:
-        to = self._relate(at, self._x)
+        to = self._compute_covariance(at, self._x)
         variance = np.exp(2 * self._likely[self._settings : -1]).sum() - (
             (to @ self._inverse) * to
         ).sum(axis=1)
@@ -100,12 +100,12 @@ class GaussianProcess:
     def predict_difference(self, one: Array, other: Array) -> tuple[float, float]:
         """Return mean and standard deviation of the logarithm by which `one` exceeds `other`."""
         both = np.stack([one, other])
-        to = self._relate(both, self._x)
-        rest = self._relate(both, both) - to @ self._inverse @ to.T
+        to = self._compute_covariance(both, self._x)
+        rest = self._compute_covariance(both, both) - to @ self._inverse @ to.T
         mean = float((to[0] - to[1]) @ self._inverse @ self._y)
         return mean, float(np.sqrt(max(rest[0, 0] + rest[1, 1] - 2 * rest[0, 1], 0.0)))
 
-    def _relate(self, one: Array, other: Array) -> Array:
+    def _compute_covariance(self, one: Array, other: Array) -> Array:
         """Return the covariance [n, m] of two sets of points, without noise."""
         reaches, sizes = self._likely[: self._settings], self._likely[self._settings : -1]
         return compute_covariance(one, other, reaches, sizes)

@@ -86,7 +86,7 @@ def compare_pairs(pairs: Sequence[tuple[float, float]]) -> Confirmation:
     return replace(found, needed=count_pairs_for(enough, deviation, more_than=len(logs)))
 
 
-def plan_pairs(noise: float, trials: int, *, least: int, gain: float = 0.0) -> int:
+def plan_pair_count(noise: float, trials: int, *, least: int, gain: float = 0.0) -> int:
     """Return the number of pairs, at least `least`, in at most half of the `trials`.
 
     `noise`: relative standard deviation of one measurement. `gain`: logarithm of the expected gain;

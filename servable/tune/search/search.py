@@ -19,7 +19,7 @@ import numpy as np
 
 from model_packaging.beside import create_private_folder, open_private
 from servable.tune.search.gaussian_process import Array, GaussianProcess, Prediction
-from servable.tune.search.recommended import ChosenPoint, choose_point, list_values, plan_pairs
+from servable.tune.search.recommended import ChosenPoint, choose_point, list_values, plan_pair_count
 from servable.tune.search.space import (
     AT_ONCE,
     BATCH_SIZE,
@@ -239,7 +239,7 @@ class Search:
         self._space, self._confirm, self._file = space, confirm, file
         count = STARTS if len(space) <= MANY else STARTS_OF_MANY
         self._starts = select_starts(space, wanted, count=count)
-        self._trials = [] if file is None else read_trials(file)
+        self._trials = [] if file is None else restore_trials(file)
 
     def list_trials(self) -> tuple[Trial, ...]:
         """Return the complete trials, in order."""
@@ -252,7 +252,7 @@ class Search:
         stopped, confirming = None, [each for each in self._trials if each.confirms]
         while stopped is None:
             done = self.list_trials()
-            pairs = self._plan_pairs(budget.count_fitting_trials(done))
+            pairs = self._plan_pair_count(budget.count_fitting_trials(done))
             kept = budget.reserve_trials(2 * pairs, done)
             stopped = kept.explain_end(done)
             if stopped is None and confirming:
@@ -280,7 +280,7 @@ class Search:
             self._measure(point, measure, told, confirms=confirms)
         return SearchResult(trials=self.list_trials(), stopped=stopped, choice=self.find_choice())
 
-    def _plan_pairs(self, trials: int) -> int:
+    def _plan_pair_count(self, trials: int) -> int:
         """Return the number of pairs that confirm the choice, from the noise and gain so far."""
         measured = [
             (number, value) for number, value in list_values(self._space, self._trials) if value
@@ -291,7 +291,9 @@ class Search:
         today = values[(numbers == self._starts[0]) & calm]
         # The best of many was lucky: by about two standard deviations.
         gain = math.log(values[calm].max() / today.mean()) - 2 * noise if len(today) else 0.0
-        return plan_pairs(noise, trials, least=self._confirm, gain=gain) if self._confirm else 0
+        return (
+            plan_pair_count(noise, trials, least=self._confirm, gain=gain) if self._confirm else 0
+        )
 
     def _measure(self, point: Point, measure: Measure, told: Told, *, confirms: int = 0) -> None:
         """Measure a point and save the trial."""
@@ -317,7 +319,7 @@ class Search:
         return choose_point(self._space, self._starts[0], self.list_trials())
 
 
-def read_trials(file: Path) -> list[Trial]:
+def restore_trials(file: Path) -> list[Trial]:
     """Read the trials of an earlier run, and remove a line that a kill left incomplete."""
     if not file.exists():
         return []

@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from model_packaging.refusal import PackagingError
-from servable.init.from_live import fetch, locate_models
+from servable.init.from_live import fetch, set_model_paths
 from tests.servable_local.aws.live_endpoints import archive
 
 Tables = dict[str, dict[str, Any]]
@@ -61,7 +61,7 @@ def located(root: Path, *files: str) -> tuple[Tables, list[str]]:
         (root / "models" / "ranker" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "models" / "ranker" / name).touch()
     tables: Tables = {"ranker": {"saved_model": "models/ranker"}, "several": {"multi_model": []}}
-    return tables, [row.reason for row in locate_models(tables, root)]
+    return tables, [row.reason for row in set_model_paths(tables, root)]
 
 
 @pytest.mark.parametrize(
@@ -107,5 +107,5 @@ def test_files_keep_their_folders_and_their_bytes(tmp_path: Path) -> None:
 def test_of_two_models_the_table_has_the_one_of_its_name_or_the_first(tmp_path: Path) -> None:
     tables, reasons = located(tmp_path, "b/1/saved_model.pb", "a/1/saved_model.pb")
     assert (tables["ranker"]["saved_model"], len(reasons)) == ("models/ranker/a", 1)
-    rows = list(locate_models({"b": {"saved_model": "models/ranker"}}, tmp_path))
+    rows = list(set_model_paths({"b": {"saved_model": "models/ranker"}}, tmp_path))
     assert [(row.where, row.value, row.effect) for row in rows] == [("models/ranker", "a", "lost")]

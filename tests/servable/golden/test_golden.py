@@ -143,7 +143,7 @@ def test_json_says_whether_one_can_be_golden(
 def test_numbers_of_golden_answers_are_compared_within_the_tolerance() -> None:
     for off, count in [(1e-6, 0), (1e-2, 1)]:
         before, after = (
-            CODECS[PROTOBUF].write_response(
+            CODECS[PROTOBUF].encode_response(
                 {"p": np.array([value], "<f4")}, rows=False, model_spec=wire.ModelSpec
             )
             for value in (0.5, 0.5 + off)

@@ -189,7 +189,7 @@ def test_every_day_is_computed_and_turns_differ(monkeypatch: pytest.MonkeyPatch)
     trial = result((1, 0)).trial
     busy = replace(trial, scenario=replace(trial.scenario, requests=[100.0] * 50))
     first, other = (
-        comparison.compute_days([busy], turn, lambda *_: None)[0].days for turn in (0, 1)
+        comparison.rehearse_policies([busy], turn, lambda *_: None)[0].days for turn in (0, 1)
     )
     assert (len(first), len({day.cost for day in other})) == (3, 1)
     shares = [{day.refused_share for day in days} for days in (first, other)]

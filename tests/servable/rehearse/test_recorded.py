@@ -12,7 +12,7 @@ import pytest
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
-from servable.rehearse.command import read_captured, read_invocations
+from servable.rehearse.command import count_captured_requests, read_invocations
 from servable.replay.places import LocalPlace, SkippedLines, open_place
 from servable_scaling.rehearsal.traffic import TrafficError
 
@@ -30,7 +30,7 @@ def lines(*times: str) -> str:
 def counted(place: Path, *, percent: float = 100.0) -> tuple[list[float], list[str]]:
     """(requests by the minute, what was skipped)"""
     skipped = SkippedLines()
-    found = read_captured(
+    found = count_captured_requests(
         LocalPlace(place), str(place), skipped, variant="primary", percent=percent
     )
     return found, [str(one) for one in skipped.counts]
@@ -93,7 +93,7 @@ def test_a_prefix_of_s3_is_counted() -> None:
         )
         place = open_place("s3://day/captured", lambda: s3)
         name = "s3://day/captured"
-        minutes = read_captured(place, name, SkippedLines(), variant="primary")
+        minutes = count_captured_requests(place, name, SkippedLines(), variant="primary")
         assert minutes == [0, 1]
 
 

@@ -155,7 +155,7 @@ def test_what_sleeps_can_be_woken_and_is_not_put_to_sleep_again_at_once() -> Non
     named = {"AlarmName": "sleep", "Namespace": "AWS/SageMaker", "MetricName": asleep.metric}
     alarm = WatchedAlarm({**named, "Statistic": "Sum", "Period": 60, **asleep.alarm})
     quiet = Numbers(InvocationsPerCopy=[0.0] * 15 + [None])
-    states = [alarm.check(quiet, at(minute))[1] for minute in range(1, 20)]
+    states = [alarm.update_state(quiet, at(minute))[1] for minute in range(1, 20)]
     assert (states[14], states[17:]) == ("ALARM", ["OK", "OK"])
 
 

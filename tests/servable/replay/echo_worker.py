@@ -9,13 +9,13 @@ import os
 import sys
 from typing import Any
 
-from servable.replay.frames import frame, read_frame
+from servable.replay.frames import build_frame, read_frame
 
 SEND_LAG_MS = 3.5
 
 
 def say(message: dict[str, Any], *bodies: bytes) -> None:
-    sys.stdout.buffer.write(frame(message, *bodies))
+    sys.stdout.buffer.write(build_frame(message, *bodies))
     sys.stdout.buffer.flush()
 
 

@@ -46,7 +46,7 @@ def inputs_of(number: int) -> Array:
 
 
 def written(answer: Answer, content_type: str = JSON) -> bytes:
-    return CODECS[content_type].write_response(answer, rows=True, model_spec=wire.ModelSpec)
+    return CODECS[content_type].encode_response(answer, rows=True, model_spec=wire.ModelSpec)
 
 
 def recorded(body: bytes, content_type: str = JSON, **more: object) -> RecordedAnswer:

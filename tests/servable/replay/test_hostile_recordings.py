@@ -16,7 +16,7 @@ from servable.captured.lines import (
     format_line,
     read_line,
 )
-from servable.rehearse.command import read_captured
+from servable.rehearse.command import count_captured_requests
 from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
 from servable.replay.index import CaptureIndex
 from servable.replay.places import LocalPlace, SkippedLines
@@ -167,7 +167,9 @@ def test_a_hostile_line_is_skipped_by_name_without_its_text(tmp_path: Path, name
 @each_hostile
 def test_a_rehearsal_skips_only_a_line_without_a_time(tmp_path: Path, name: str) -> None:
     skipped = SkippedLines()
-    counts = read_captured(place_with(tmp_path, name), "a.jsonl", skipped, variant="primary")
+    counts = count_captured_requests(
+        place_with(tmp_path, name), "a.jsonl", skipped, variant="primary"
+    )
     assert (sum(counts), len(skipped.counts)) == ((2, 1) if name in WITHOUT_TIME else (3, 0))
 
 

@@ -73,7 +73,7 @@ class FormulaTrials(Trials):
         rps = self.rps(point)
         about = {"rps": {"value": rps, "low": rps, "high": rps}, "p99_ms": 50.0, "p50_ms": 20.0}
         self._say("end", point)
-        return self._add_value(Measurement(value=rps, about=about), point, 0.0)
+        return self._add_cost(Measurement(value=rps, about=about), point, 0.0)
 
     def _say(self, what: str, point: Point) -> None:
         if self.log:

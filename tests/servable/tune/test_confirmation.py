@@ -13,7 +13,7 @@ from servable.tune.search.recommended import (
     choose_point,
     compare_pairs,
     estimate_shown_gain,
-    plan_pairs,
+    plan_pair_count,
 )
 from servable.tune.search.space import TRIALS, Measurement, Space, Trial
 from tests.verdicts.tune import search
@@ -110,11 +110,11 @@ def test_as_many_pairs_as_are_said_to_be_needed_would_tell(logs: list[float]) ->
 
 @given(noise=st.floats(0.01, 0.5), trials=st.integers(8, 200))
 def test_pairs_take_at_most_half_of_the_trials(noise: float, trials: int) -> None:
-    assert 2 <= plan_pairs(noise, trials, least=2) <= trials / 4
+    assert 2 <= plan_pair_count(noise, trials, least=2) <= trials / 4
 
 
 def test_more_noise_needs_more_pairs() -> None:
-    planned = [plan_pairs(noise, TRIALS, least=2) for noise in (0.02, 0.05, 0.2)]
+    planned = [plan_pair_count(noise, TRIALS, least=2) for noise in (0.02, 0.05, 0.2)]
     assert planned == sorted({*planned})
 
 
@@ -128,7 +128,7 @@ def test_a_gain_that_pairs_are_said_to_show_is_shown_in_about_nine_of_ten(pairs:
 
 
 def test_a_large_gain_needs_fewer_pairs_and_one_may_be_disturbed() -> None:
-    planned = [plan_pairs(0.06, TRIALS, least=2, gain=gain) for gain in (0.0, 0.1, 1.0)]
+    planned = [plan_pair_count(0.06, TRIALS, least=2, gain=gain) for gain in (0.0, 0.1, 1.0)]
     assert planned[0] == planned[1] > planned[2] == 4
 
 

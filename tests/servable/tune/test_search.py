@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from servable.tune.search.recommended import choose_point, estimate_effects
-from servable.tune.search.search import MANY, Search, SearchResult, propose, read_trials
+from servable.tune.search.search import MANY, Search, SearchResult, propose, restore_trials
 from servable.tune.search.space import Budget, Measurement, Point, Space, Trial, compute_logarithms
 from servable.tune.tune import TimePlan
 from tests.servable.tune.container_formula import container
@@ -191,7 +191,7 @@ def test_a_line_that_was_cut_off_costs_one_trial(
     search(study, None, 0.0, 9)
     study.write_bytes(study.read_bytes()[:-20])
     found = search(study, None, 0.0, TRIALS)
-    assert (_points(found), len(read_trials(study))) == (_points(uninterrupted), TRIALS)
+    assert (_points(found), len(restore_trials(study))) == (_points(uninterrupted), TRIALS)
 
 
 def test_killed_it_repeats_no_trial(tmp_path: Path, uninterrupted: SearchResult) -> None:

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile, load
 from servable.verify import alarms, golden, model
-from servable.verify.command import check_patching
+from servable.verify.command import describe_patching
 from servable.verify.difference import Difference, Report
 from tests.conftest import VALID, valid
 from tests.servable.verify.answering import Answer, AnsweringAccount, body, resource, stack
@@ -377,9 +377,9 @@ def test_what_keeps_aws_from_patching_is_named(kind: str, name: str, begins: str
         resource("IAM::Policy", "policy", Roles=["serving"]),
         resource("IAM::Policy", "else", Roles=["another"]),
     )
-    said = check_patching(deployed, [Difference(kind=kind, resource=name, remedy="")])
+    said = describe_patching(deployed, [Difference(kind=kind, resource=name, remedy="")])
     assert said.startswith(begins)
     assert said.startswith("yes") or f"{kind} ({name})" in said
-    assert "nor is" not in check_patching(deployed, [])
+    assert "nor is" not in describe_patching(deployed, [])
     alone = stack(AnsweringAccount(), *deployed.resources[:1])
-    assert check_patching(alone, []).endswith("; nor is serving, which is not the stack's")
+    assert describe_patching(alone, []).endswith("; nor is serving, which is not the stack's")

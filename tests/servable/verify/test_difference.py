@@ -9,7 +9,7 @@ from servable.verify.difference import (
     RESTORE,
     Difference,
     Report,
-    build_missing,
+    build_missing_difference,
     find_undeclared,
     find_unequal,
     is_same,
@@ -85,7 +85,9 @@ def test_what_nobody_deployed_is_a_difference_for_each_key() -> None:
 
 def test_a_report_writes_the_environments_name_into_its_commands() -> None:
     report = Report(environment="prod")
-    report.add([build_missing("alarm", "a"), build_missing("alarm", "b", "`aws`")])
+    report.add(
+        [build_missing_difference("alarm", "a"), build_missing_difference("alarm", "b", "`aws`")]
+    )
     assert [each.remedy for each in report.differences] == [
         "it was deleted outside CloudFormation; restore it: `cdk deploy 'prod/*' --revert-drift`",
         "it was deleted outside CloudFormation; `aws`",
@@ -110,7 +112,7 @@ def test_a_report_has_three_verdicts(
     count: int, answers: Any, invoke: bool, verdict: str, words: str
 ) -> None:
     report = Report(environment="prod", answers=answers, invoke=invoke)
-    report.add([build_missing("alarm", "a")] * count)
+    report.add([build_missing_difference("alarm", "a")] * count)
     assert (report.verdict, report.summary) == (verdict, words)
     told = report.as_json()
     assert (told["ok"], told["verdict"]) == (verdict == "holds", verdict)

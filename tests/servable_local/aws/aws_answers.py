@@ -127,7 +127,7 @@ class Asked:
                 yield f"{operation}: {refused}"
                 return
             if operation in _WAITED_FOR:
-                for stack in CloudFormationApi.regions.find_service(
+                for stack in CloudFormationApi.regions.provide_service(
                     self.account.number, REGION
                 ).list_stacks():
                     self.account.settled(stack.id)

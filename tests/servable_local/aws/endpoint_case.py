@@ -73,7 +73,7 @@ class Case:
         for variant in ("primary", "shadow"):
             start: Any = Container
             instances = VariantInstances([start()], 4, start)
-            instances.retain(4)
+            instances.set_initial_count(4)
             variants.append(HostedVariant(variant, 1.0, "image:1", instances))
         folder = self._folder / name
         folder.mkdir()

@@ -112,7 +112,7 @@ class Account:
 
     def settled(self, name: str = "stack") -> str:
         # Looked at from inside: asking all the time slows down what is waited for.
-        stack = CloudFormationApi.regions.find_service(self.number, REGION).require_stack(name)
+        stack = CloudFormationApi.regions.provide_service(self.number, REGION).require_stack(name)
         deadline = time.monotonic() + self.settled_within_seconds
         while stack.is_in_progress and time.monotonic() < deadline:
             time.sleep(0.005)

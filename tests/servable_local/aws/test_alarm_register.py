@@ -47,7 +47,7 @@ class Case:
         self.aws = cast(Any, Aws())
         self.clock = ManualClock()
         self.watch = CloudWatch(self.aws, self.clock)
-        self.clock.start(self.watch.tick)
+        self.clock.call_every_tick(self.watch.tick)
         self.alarms = self.watch.alarms
 
     def put(self, name: str, **more: Any) -> None:

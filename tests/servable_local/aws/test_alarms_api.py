@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.resources.storage import _convert_lifecycle_rule
-from servable_local.aws.sagemaker.endpoint_api import reject_change
+from servable_local.aws.sagemaker.endpoint_api import check_change
 from tests.servable_local.aws.deployed_templates import role
 from tests.servable_local.aws.local_account import Account
 
@@ -108,10 +108,10 @@ def test_an_update_that_sagemaker_refuses_is_refused_here(
 ) -> None:
     endpoint: Any = SimpleNamespace(name="ranker", config=old)
     if problem is None:
-        reject_change(endpoint, new, deployment)
+        check_change(endpoint, new, deployment)
     else:
         with pytest.raises(SageMakerError, match=problem):
-            reject_change(endpoint, new, deployment)
+            check_change(endpoint, new, deployment)
 
 
 @pytest.mark.parametrize(

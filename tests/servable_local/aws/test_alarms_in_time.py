@@ -32,7 +32,7 @@ class Weather:
 
     @property
     def _store(self) -> MetricStore:
-        return CloudWatchApi.cloudwatches.find_service(self._account, REGION).metrics
+        return CloudWatchApi.cloudwatches.provide_service(self._account, REGION).metrics
 
     def sample(self, alarm: Mapping[str, Any], *, bad: bool) -> None:
         """`alarm`: its properties in the template."""

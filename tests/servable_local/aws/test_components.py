@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
-from servable_local.aws.sagemaker.instances import NO_ROOM, InstanceFaults, find_room
+from servable_local.aws.sagemaker.instances import NO_ROOM, InstanceFaults, find_resources
 from servable_scaling.rehearsal.scenario import EMPTY_MINUTES
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import get, serving
@@ -144,7 +144,7 @@ def test_a_component_answers_who_names_it_and_sleeps_at_zero_copies(sleeper: Sle
     sleeper.minutes(1)
     assert (before, sleeper.instances) == (1, 0)
     sleeper.minutes(EMPTY_MINUTES + 1)
-    hosting = SageMakerApi.hostings.find_service(sleeper.account.number, "us-east-1")
+    hosting = SageMakerApi.hostings.provide_service(sleeper.account.number, "us-east-1")
     hosting.find_endpoint("sleeper").instance_faults = InstanceFaults(start_seconds=300)
     sleeper.sagemaker.update_inference_component_runtime_config(
         **NAME, DesiredRuntimeConfig={"CopyCount": 1}
@@ -294,7 +294,7 @@ def test_a_minimum_of_zero_is_refused_in_paris(embedded: LocalAws) -> None:
 
 
 def test_room_is_that_of_the_ec2_type() -> None:
-    assert find_room("ml.g5.xlarge") == (4, 16384, 1)
+    assert find_resources("ml.g5.xlarge") == (4, 16384, 1)
 
 
 def stack(archive: str, *, memory_mb: int = 1024, model: str = "Model") -> dict[str, Any]:

@@ -107,7 +107,7 @@ def test_a_long_line_is_in_pieces(tmp_path: Path, written: list[Any], launcher: 
         log.write_bytes(b"x" * 600_000 + b"\nshort\n" + b"y" * 1_200_000)
         return launcher(None, {})
 
-    process = logs.start(start, GROUP, "primary")
+    process = logs.start_process(start, GROUP, "primary")
     logs.forward()
     logs.forward()
     process.close()

@@ -201,12 +201,12 @@ def test_a_manual_clock_is_moved_by_hand() -> None:
     assert clock.now() == clock.now()
 
     clock, ticks = ManualClock(datetime(2026, 1, 1)), list[datetime]()
-    clock.start(ticks.append)
+    clock.call_every_tick(ticks.append)
     clock.advance(seconds=35)
     assert [tick.second for tick in ticks] == [10, 20, 30]
 
     clock, seen = ManualClock(), list[bool]()
-    clock.start(lambda due: seen.append(due == clock.now()))
+    clock.call_every_tick(lambda due: seen.append(due == clock.now()))
     clock.advance(minutes=1)
     assert seen == [True] * 6
 
@@ -237,7 +237,7 @@ def test_a_scaled_clock_leaves_no_tick_out() -> None:
         if len(ticks) == 5:
             enough.set()
 
-    clock.start(slow)
+    clock.call_every_tick(slow)
     enough.wait(10)
     clock.stop()
     gaps = {(after - before).total_seconds() for before, after in pairwise(ticks)}

@@ -257,7 +257,7 @@ def test_a_policy_is_put_again_deleted_and_goes_with_its_target(scaled: Scaled) 
 
 def test_a_target_is_moved_inside_its_bounds_or_has_failed(scaled: Scaled) -> None:
     scaled.registered.scaler.register(1, 2, scaled.registered.scaler.target.suspended)
-    scaled.scaling.move_inside(scaled.key)
+    scaled.scaling.enforce_bounds(scaled.key)
     assert scaled.scaling.activities[-1][1].describe("1")["Description"] == (
         "Setting desired instance count to 2."
     )

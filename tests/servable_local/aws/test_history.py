@@ -20,7 +20,7 @@ from infra.recording import OUTPUT
 from model_packaging.refusal import PackagingError
 from servable.history import command, restoring
 from servable.history.deployments import Deployment, list_deployments
-from servable.history.restoring import replace_file, restore_deployment
+from servable.history.restoring import build_restored_file, replace_file
 from servable.project import account as operations_account
 from tests.batches import build_batch_example
 from tests.conftest import VALID, valid
@@ -139,7 +139,7 @@ def test_a_record_with_the_old_name_of_environment_is_read(past: Past) -> None:
         past.deploy(one)
     newest, before, *_ = past.found()
     assert [change for change in newest.changes if "TABLE" in change] == []
-    text = restore_deployment(past.loaded(), before, past.asked).text
+    text = build_restored_file(past.loaded(), before, past.asked).text
     assert tomllib.loads(text)["variants"]["primary"]["environment"] == variables
 
 
@@ -165,7 +165,7 @@ def test_a_batch_alone_is_restored_from_its_archive_with_what_was_chosen(past: P
     del batch["variant"]
     settings = past.loaded().environment.model_dump(mode="json", exclude_unset=True)
     record = {**newest.record, "settings": settings, "variants": [], "batches": [batch]}
-    back = restore_deployment(past.loaded(), replace(newest, record=record), past.asked)
+    back = build_restored_file(past.loaded(), replace(newest, record=record), past.asked)
     tables = tomllib.loads(back.text)
     assert tables["models"]["ranker"]["artifact"]["uri"] == container["archive"]
     nightly = tables["batch"]["nightly"]
@@ -192,7 +192,7 @@ def test_after_a_destroy_records_have_numbers_and_can_be_restored(destroyed: Pas
         (1, "2026-11-01"),
     ]
     assert [one.state_known for one in destroyed.found()] == [False, False]
-    found = restore_deployment(
+    found = build_restored_file(
         destroyed.loaded(), command._find_deployment(destroyed.found(), "1"), destroyed.asked
     )
     assert "min_instances" not in tomllib.loads(found.text)["variants"]["primary"]
@@ -209,7 +209,7 @@ def test_what_a_deleted_stack_had_is_not_known_beside_what_the_new_one_has(destr
 
 
 def test_the_way_back_passes_the_checks_and_keeps_the_file_that_it_replaces(past: Past) -> None:
-    found = restore_deployment(past.loaded(), past.found()[1], past.asked)
+    found = build_restored_file(past.loaded(), past.found()[1], past.asked)
     assert [str(finding) for finding in found.findings if finding.severity is Severity.ERROR] == []
     folder = past.project / "environments"
     before = {file: file.read_bytes() for file in folder.glob("*.toml")}
@@ -240,7 +240,7 @@ def test_the_way_back_has_the_values_that_the_file_contained(past: Past) -> None
     packed = compute_packed_key(environment, "ranker", past.project)
     stated = tomllib.loads(past.file.read_text())
     past.deploy(past.record(name=packed, container={}))
-    found = restore_deployment(past.loaded(), past.found()[0], past.asked)
+    found = build_restored_file(past.loaded(), past.found()[0], past.asked)
     assert tomllib.loads(found.text) == stated
     assert found.notes == ["ranker: the sources here still pack to the same archive"]
 
@@ -248,7 +248,7 @@ def test_the_way_back_has_the_values_that_the_file_contained(past: Past) -> None
 def test_the_way_back_writes_what_would_be_derived_otherwise_now(past: Past) -> None:
     packed = compute_packed_key(past.loaded().environment, "ranker", past.project)
     past.deploy(past.record(name=packed, container={"gunicorn_workers": 7}))
-    found = restore_deployment(past.loaded(), past.found()[0], past.asked)
+    found = build_restored_file(past.loaded(), past.found()[0], past.asked)
     assert tomllib.loads(found.text)["variants"]["primary"]["container"] == {"gunicorn_workers": 7}
     assert [note for note in found.notes if "gunicorn_workers = 7 was derived then" in note]
 
@@ -256,7 +256,7 @@ def test_the_way_back_writes_what_would_be_derived_otherwise_now(past: Past) -> 
 def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> None:
     past.remove(ARCHIVE)
     with pytest.raises(PackagingError, match="the archive no longer exists; check out"):
-        restore_deployment(past.loaded(), past.found()[1], past.asked)
+        build_restored_file(past.loaded(), past.found()[1], past.asked)
 
     bucket = f"archives-{past.account.number}"
     s3 = past.account.client("s3")
@@ -264,7 +264,7 @@ def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> 
     past.account.put_archive(ARCHIVE, f"{hashlib.sha256(ARCHIVE).hexdigest()}.tar.gz")
     past.remove(ARCHIVE)
     with pytest.raises(PackagingError, match="the bucket still has its version"):
-        restore_deployment(past.loaded(), past.found()[1], past.asked)
+        build_restored_file(past.loaded(), past.found()[1], past.asked)
 
 
 def test_a_removed_archive_that_the_sources_here_still_pack_to_is_no_hindrance(past: Past) -> None:
@@ -273,7 +273,7 @@ def test_a_removed_archive_that_the_sources_here_still_pack_to_is_no_hindrance(p
     past.deploy(past.record(name=packed))
     bucket = f"archives-{past.account.number}"
     past.account.client("s3").delete_object(Bucket=bucket, Key=f"{packed}.tar.gz")
-    found = restore_deployment(past.loaded(), past.found()[0], past.asked)
+    found = build_restored_file(past.loaded(), past.found()[0], past.asked)
     # The CLI publishes what is not there: the next deploy packs it again.
     assert found.notes == ["ranker: the sources here still pack to the same archive"]
 
@@ -292,7 +292,7 @@ def test_sources_of_many_models_may_pack_to_the_same_prefix(past: Past) -> None:
     assert deployment.record is not None
     told = deployment.record["variants"][0]
     told["model"], told["archive"] = "cities", f"s3://archives-{past.account.number}/{prefix}/"
-    found = restore_deployment(past.loaded(), deployment, past.asked)
+    found = build_restored_file(past.loaded(), deployment, past.asked)
     assert found.notes[0] == "cities: the sources here still pack to the same archive"
 
 
@@ -316,7 +316,7 @@ def test_acceptances_of_nothing_are_dropped(past: Past, monkeypatch: pytest.Monk
         ]
 
     monkeypatch.setattr(restoring, "check", first_only)
-    found = restore_deployment(past.loaded(), past.found()[0], past.asked)
+    found = build_restored_file(past.loaded(), past.found()[0], past.asked)
     assert (tomllib.loads(found.text)["acknowledge"], found.findings) == ({}, [])
 
 
@@ -325,7 +325,7 @@ def test_an_image_that_nobody_knows_any_more_is_refused(past: Past) -> None:
     assert deployment.record is not None
     deployment.record["variants"][0]["tensorflow"] = "1.0"
     with pytest.raises(PackagingError, match="the image of TensorFlow 1.0 is no longer known"):
-        restore_deployment(past.loaded(), deployment, past.asked)
+        build_restored_file(past.loaded(), deployment, past.asked)
 
 
 class Foreign(operations_account.Account):

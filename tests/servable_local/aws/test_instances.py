@@ -35,7 +35,7 @@ def instances(serving: int, *types: str, **more: Any) -> VariantInstances:
     found = VariantInstances(
         containers=[], desired=0, start=started, types=types or (FIRST,), **more
     )
-    found.retain(serving)
+    found.set_initial_count(serving)
     return found
 
 
@@ -174,11 +174,11 @@ def test_retaining_keeps_the_count() -> None:
     shortage = Shortage()
     found = instances(1, shortage=shortage)
     shortage.set_types([FIRST])
-    found.retain(3)
+    found.set_initial_count(3)
     assert counts(found) == (3, 1, 1)
 
     found = instances(3, most_containers=3)
-    found.retain(1)
+    found.set_initial_count(1)
     assert counts(found) == (1, 1, 1)
 
 

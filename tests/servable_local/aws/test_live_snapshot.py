@@ -12,7 +12,7 @@ from model_packaging.refusal import PackagingError
 from model_packaging.verification import Verified, verify
 from servable.init.adoption.live_snapshot import (
     LiveSnapshot,
-    build_archive,
+    build_live_archive,
     find_container,
     find_data_uri,
     find_image_version,
@@ -205,7 +205,7 @@ def verified(file: Path) -> Verified:
 def test_an_adoption_needs_versions_and_size_of_an_archive(tmp_path: Path) -> None:
     file = tmp_path / "model.tar.gz"
     file.write_bytes(archive(files={"code/inference.py": CODE, "code/requirements.txt": b""}))
-    found = build_archive(verified(file), 12, hidden=str(file))
+    found = build_live_archive(verified(file), 12, hidden=str(file))
     assert (found.models, found.size_bytes, found.problems) == ({"model": [1]}, 12, [])
     unpacked = sum(member.bytes for member in verified(file).members)
     assert found.size_gib - 0.001 < unpacked / (1 << 30) <= found.size_gib

@@ -173,7 +173,7 @@ class Case:
 
     def refusal(self, target: str = "a.tar.gz") -> str:
         with pytest.raises(ValidationError) as caught:
-            self.models.find_path(target)
+            self.models.prepare_path(target)
         return str(caught.value.message)
 
 
@@ -198,34 +198,34 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 
 def test_a_target_is_fetched_from_its_prefix_and_loaded_once(case: Case) -> None:
-    paths = [case.models.find_path("/sub/a.tar.gz") for _ in range(2)]
+    paths = [case.models.prepare_path("/sub/a.tar.gz") for _ in range(2)]
     (request,) = case.container.loaded
     assert case.fetched == ["s3://b/models/sub/a.tar.gz"]
     assert paths == [f"/models/{request['model_name']}/invoke"] * 2
     assert Path(request["url"]).is_dir()
-    assert case.models.find_path("a.tar.gz") != case.models.find_path("b.tar.gz")
+    assert case.models.prepare_path("a.tar.gz") != case.models.prepare_path("b.tar.gz")
 
 
 def test_a_target_that_the_container_lost_is_loaded_again_and_not_fetched(case: Case) -> None:
     case.models.mark_unloaded("absent")
 
-    case.models.find_path("a.tar.gz")
+    case.models.prepare_path("a.tar.gz")
     case.models.mark_unloaded("a.tar.gz")
-    case.models.find_path("a.tar.gz")
+    case.models.prepare_path("a.tar.gz")
     assert (len(case.container.loaded), len(case.fetched)) == (2, 1)
 
 
 def test_a_container_at_another_address_has_nothing_loaded(case: Case) -> None:
-    case.models.find_path("a.tar.gz")
+    case.models.prepare_path("a.tar.gz")
     case.container.url = "http://127.0.0.1:2"
-    case.models.find_path("a.tar.gz")
+    case.models.prepare_path("a.tar.gz")
     assert len(case.container.loaded) == 2
 
 
 @pytest.mark.parametrize("status", [200, 299, 409])
 def test_a_target_that_is_loaded_now_or_was_already_is_asked(case: Case, status: int) -> None:
     case.container.status = status
-    assert case.models.find_path("a.tar.gz").startswith("/models/")
+    assert case.models.prepare_path("a.tar.gz").startswith("/models/")
 
 
 @pytest.mark.parametrize("status", [199, 300, 408, 410, 500])
@@ -244,7 +244,7 @@ def test_a_target_that_did_not_load_is_loaded_by_the_next_request(case: Case) ->
     case.container.status = 500
     case.refusal()
     case.container.status = 200
-    assert case.models.find_path("a.tar.gz").startswith("/models/")
+    assert case.models.prepare_path("a.tar.gz").startswith("/models/")
 
 
 def test_a_target_that_is_no_archive_is_named(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

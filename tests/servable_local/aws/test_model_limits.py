@@ -16,7 +16,7 @@ from servable_local.aws.loopback import load_service_model
 from servable_local.aws.moto_patches.every_service import has_no_effect
 from servable_local.aws.resources.resource_type import list_violations
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
-from servable_local.aws.sagemaker.endpoint_update import reject_deployment
+from servable_local.aws.sagemaker.endpoint_update import check_deployment
 from servable_local.aws.sagemaker.model_api import reject_mixed_kinds
 from servable_local.aws.sagemaker.runtime_api import list_violated_limits
 from servable_local.aws.scaling.api import ScalingApi
@@ -299,7 +299,7 @@ def _rolling(size: str, value: int) -> dict[str, Any]:
 )
 def test_a_batch_beyond_half_is_rejected(deployment: dict[str, Any], said: str) -> None:
     with pytest.raises(SageMakerError, match=said):
-        reject_deployment(deployment, instances=10)
+        check_deployment(deployment, instances=10)
 
 
 def test_a_batch_up_to_half_of_the_instances_is_accepted() -> None:
@@ -312,5 +312,5 @@ def test_a_batch_up_to_half_of_the_instances_is_accepted() -> None:
         _rolling("CAPACITY_PERCENT", 5),
     ]
     for deployment in cases:
-        reject_deployment(deployment, instances=10)
-    reject_deployment(_blue_green("CANARY", "CanarySize", "INSTANCE_COUNT", 1), instances=1)
+        check_deployment(deployment, instances=10)
+    check_deployment(_blue_green("CANARY", "CanarySize", "INSTANCE_COUNT", 1), instances=1)

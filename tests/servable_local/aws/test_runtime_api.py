@@ -54,7 +54,7 @@ class Models:
     def __init__(self) -> None:
         self.forgotten: list[str] = []
 
-    def find_path(self, target: str) -> str:
+    def prepare_path(self, target: str) -> str:
         return f"/models/{target}/invoke"
 
     def mark_unloaded(self, target: str) -> None:

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.local_aws import LocalAws
-from servable_local.aws.sagemaker.model_api import reject_frequency, reject_pools
+from servable_local.aws.sagemaker.model_api import check_frequency, check_pools
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import TARGET, serving
 from tests.servable_local.aws.local_account import Account
@@ -216,10 +216,10 @@ def test_a_model_needs_a_container_and_a_role_that_sagemaker_may_assume(served: 
 
 def test_a_frequency_is_one_that_sagemaker_lists() -> None:
     for seconds in [10, 30, 60, 120, 180, 240, 300]:
-        reject_frequency({"MetricsConfig": {"MetricPublishFrequencyInSeconds": seconds}})
+        check_frequency({"MetricsConfig": {"MetricPublishFrequencyInSeconds": seconds}})
     for seconds in [9, 11, 20, 59, 61, 301]:
         with pytest.raises(SageMakerError, match="valid values: 10, 30, 60, 120, 180, 240, 300"):
-            reject_frequency({"MetricsConfig": {"MetricPublishFrequencyInSeconds": seconds}})
+            check_frequency({"MetricsConfig": {"MetricPublishFrequencyInSeconds": seconds}})
 
 
 def pool(kind: str, priority: int) -> dict[str, Any]:
@@ -236,11 +236,11 @@ def pool(kind: str, priority: int) -> dict[str, Any]:
 )
 def test_contradicting_pools_are_refused(variant: dict[str, Any], problem: str) -> None:
     with pytest.raises(SageMakerError, match=problem):
-        reject_pools(variant)
+        check_pools(variant)
 
 
 @pytest.mark.parametrize(
     "variant", [{"InstanceType": "a"}, {"InstancePools": [pool("a", 1), pool("b", 2)]}]
 )
 def test_pools_that_differ_or_none_are_taken(variant: dict[str, Any]) -> None:
-    reject_pools(variant)
+    check_pools(variant)

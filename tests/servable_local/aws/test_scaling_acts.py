@@ -52,7 +52,7 @@ class Scaled:
         self, watched: Watched, server: Server, *policies: dict[str, Any], archive: bytes = b""
     ) -> None:
         self.watched, self.account = watched, watched.account
-        server.hostings.find_service(self.account.number, REGION).most_containers = 3
+        server.hostings.provide_service(self.account.number, REGION).most_containers = 3
         self.archive = archive or f"scaled {self.account.number}".encode()
         template = serving(self.account.put_archive(self.archive))
         template["Resources"]["Target"] = {

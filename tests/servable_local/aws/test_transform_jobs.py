@@ -349,5 +349,5 @@ def test_closing_the_local_aws_ends_a_job(case: TransformCase, server: Server) -
     case.model("slow", TAKES_SECONDS="5")
     case.put("in/a", b"1")
     case.create(ModelName="slow")
-    server.hostings.find_service(case.account.number, "us-east-1").jobs["job"].close()
+    server.hostings.provide_service(case.account.number, "us-east-1").jobs["job"].close()
     assert case.describe()["TransformJobStatus"] == "Stopped"

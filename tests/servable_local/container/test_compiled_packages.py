@@ -9,7 +9,7 @@ import pytest
 
 from model_packaging.dependencies.wheels import unpack
 from servable.serve.serve import prepare_variant
-from servable_local.container.compiled_packages import find_compiled_packages
+from servable_local.container.compiled_packages import provide_compiled_packages
 from servable_tensors.archive import CompiledPackages
 from tests.conftest import VALID, Environment
 from tests.packaging.wheelhouse import installed_wheel, wheel
@@ -62,21 +62,21 @@ def tag(packages: CompiledPackages) -> list[str]:
 def test_a_compiled_package_is_the_same_version_for_this_python(code: Path, house: Path) -> None:
     for version in ("1.4", "1.5", "1.6"):
         wheel(house, "fast", version, f"{OURS}-none-any", files={"v.txt": version})
-    (folder,) = find_compiled_packages(code).paths
+    (folder,) = provide_compiled_packages(code).paths
     assert (folder / "v.txt").read_text() == "1.5"
 
 
 def test_what_was_fetched_once_needs_no_index(code: Path, house: Path) -> None:
     file = wheel(house, "fast", "1.5", f"{OURS}-none-any")
-    find_compiled_packages(code)
+    provide_compiled_packages(code)
     file.unlink()
-    assert tag(find_compiled_packages(code)) == [f"TAG = '{OURS}-none-any'\n"]
+    assert tag(provide_compiled_packages(code)) == [f"TAG = '{OURS}-none-any'\n"]
 
 
 def test_without_the_same_version_the_nearest_one_is_imported(code: Path, house: Path) -> None:
     for version in ("1.3", "1.6", "1.4"):
         wheel(house, "fast", version, f"{OURS}-none-any")
-    found = find_compiled_packages(code)
+    found = provide_compiled_packages(code)
     (problem,) = found.problems
     assert [path.name for path in found.paths] == ["fast-1.4"]
     assert tag(found) == [f"TAG = '{OURS}-none-any'\n"]
@@ -90,7 +90,7 @@ def test_without_the_same_version_the_nearest_one_is_imported(code: Path, house:
 def test_what_could_not_be_fetched_is_named_and_leaves_nothing(
     code: Path, house: Path, tmp_path: Path
 ) -> None:
-    found = find_compiled_packages(code)
+    found = provide_compiled_packages(code)
     (problem,) = found.problems
     assert found.paths == ()
     assert problem.startswith(f"code/lib/{COMPILED}: fast 1.5 is compiled for Python 3.99; ")
@@ -102,7 +102,7 @@ def test_what_could_not_be_fetched_is_named_and_leaves_nothing(
 def test_a_compiled_module_of_no_package_is_named(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "own.cpython-399-x86_64-linux-gnu.so").touch()
-    (problem,) = find_compiled_packages(tmp_path / "code").problems
+    (problem,) = provide_compiled_packages(tmp_path / "code").problems
     assert problem.startswith(
         "code/own.cpython-399-x86_64-linux-gnu.so: is compiled for Python 3.99 and belongs to no"
     )
@@ -112,22 +112,22 @@ def test_a_compiled_module_of_no_package_is_named(tmp_path: Path) -> None:
 def test_a_name_that_is_none_is_not_asked_for(name: str, code: Path, house: Path) -> None:
     metadata = code / "lib" / "fast-1.5.dist-info" / "METADATA"
     metadata.write_text(metadata.read_text().replace("Name: fast", f"Name: {name}"))
-    (problem,) = find_compiled_packages(code).problems
+    (problem,) = provide_compiled_packages(code).problems
     assert "(pip: " not in problem
 
 
 @pytest.mark.parametrize("tag", ["nonsense", "a-b", "", "a-b-c-d", "cp399-none"])
 def test_a_tag_that_is_none_is_passed_over(tag: str, code: Path, house: Path) -> None:
     (code / "lib" / "fast-1.5.dist-info" / "WHEEL").write_text(f"Tag: {tag}\n")
-    assert find_compiled_packages(code).paths == ()
+    assert provide_compiled_packages(code).paths == ()
 
 
 USED = """
 import importlib, sys
 from pathlib import Path
-from servable_local.container.compiled_packages import find_compiled_packages
+from servable_local.container.compiled_packages import provide_compiled_packages
 from servable_local.container.gunicorn.user_code import restrict_imports
-packages = find_compiled_packages(Path("code"))
+packages = provide_compiled_packages(Path("code"))
 restrict_imports([*packages.paths, Path("code/lib")])
 print(importlib.import_module(sys.argv[1]).__file__)
 """

@@ -47,7 +47,7 @@ class ScaledClock:
         """Sleep for `seconds` of real time."""
         time.sleep(seconds)
 
-    def start(self, on_tick: OnTick) -> None:
+    def call_every_tick(self, on_tick: OnTick) -> None:
         """Start a thread that calls `on_tick` at every tick from now on, without skipping any."""
 
         def run_ticks() -> None:
@@ -94,7 +94,7 @@ class ManualClock:
                 due += timedelta(seconds=TICK_SECONDS)
             self._now = until
 
-    def start(self, on_tick: OnTick) -> None:
+    def call_every_tick(self, on_tick: OnTick) -> None:
         self._on_tick = on_tick
 
     def stop(self) -> None:

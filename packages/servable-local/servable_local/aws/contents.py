@@ -163,7 +163,7 @@ class ObjectContent:
         os.link(files[0].path, target)
 
 
-def is_object(request: ReceivedRequest) -> bool:
+def is_object_upload(request: ReceivedRequest) -> bool:
     """Return whether the request's body may be an S3 object or a part of one."""
     return request.method == "PUT" and request.claimed_service == "s3"
 

@@ -159,7 +159,7 @@ class Regions(Generic[_Service]):
         self._all: dict[tuple[str, str], _Service] = {}
         self._lock = threading.Lock()
 
-    def find_service(self, account: str, region: str) -> _Service:
+    def provide_service(self, account: str, region: str) -> _Service:
         with self._lock:
             key = (account, region)
             if key not in self._all:

@@ -22,7 +22,7 @@ from servable_local.aws.contents import (
     ENVIRON,
     IN_MEMORY_BYTES,
     ObjectContent,
-    is_object,
+    is_object_upload,
     receive_object,
 )
 from servable_local.aws.errors import (
@@ -251,7 +251,7 @@ class RequestRouter:
     ) -> bytes | ObjectContent:
         """Read the whole body, to disk for a long object, allowed if the head is valid."""
         length = _read_length(environ, limit)
-        if limit is None and length > IN_MEMORY_BYTES and is_object(request):
+        if limit is None and length > IN_MEMORY_BYTES and is_object_upload(request):
             try:
                 return receive_object(self.objects, request, environ["wsgi.input"], length)
             except OSError as error:
@@ -305,8 +305,8 @@ def _pass_verified(environ: _Environ, request: ReceivedRequest, verified: Verifi
 def _remove_cors(start_response: _Start) -> _Start:
     """Remove moto's CORS headers, which let every page, or S3's allowed ones, read responses."""
 
-    def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+    def start_response_without_cors(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
         kept = [header for header in headers if not header[0].lower().startswith("access-control-")]
         return start_response(status, kept, *more)
 
-    return start
+    return start_response_without_cors

@@ -27,7 +27,7 @@ from servable_local.container.child_process import (
     call_at_end,
     log,
 )
-from servable_local.container.compiled_packages import find_compiled_packages
+from servable_local.container.compiled_packages import provide_compiled_packages
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.faults import RELOAD, FaultFile
 from servable_local.container.image_code import find_image_code
@@ -206,7 +206,7 @@ def _prepare_code(model: Path) -> ArchiveCode | None:
     code = find_code(model)
     if code is None:
         return None
-    code = replace(code, packages=find_compiled_packages(code.folder))
+    code = replace(code, packages=provide_compiled_packages(code.folder))
     for path in code.packages.paths:
         log(f"{path} is imported instead of what code/lib has for another Python")
     for problem in code.packages.problems:

@@ -30,7 +30,7 @@ _HERE = f"this computer runs Python {platform.python_version()}"
 _REMEDY = "or run servable with that Python: `servable doctor` lists one that is installed"
 
 
-def find_compiled_packages(code: Path) -> CompiledPackages:
+def provide_compiled_packages(code: Path) -> CompiledPackages:
     """Return replacements, fetched if needed, for packages of `code`/lib for a different Python."""
     paths: list[Path] = []
     problems: list[str] = []

@@ -73,12 +73,12 @@ class Channels:
         """
         # grpcio's UNAVAILABLE does not say whether a server had the request. So this first checks
         # whether a server listens, and whether it is the one of the last call.
-        self._find_server(port, deadline)
+        self._connect_to_server(port, deadline)
         stub = self._stubs.get((port, method)) or self._create_stub(port, method)
         reply: bytes = stub(request, timeout=compute_seconds_left(deadline))
         return reply
 
-    def _find_server(self, port: int, deadline: float) -> None:
+    def _connect_to_server(self, port: int, deadline: float) -> None:
         # Under the lock, or another call might close the socket, and its number might be that of
         # another connection by the time that it is read.
         with _lock:
@@ -91,7 +91,7 @@ class Channels:
             if self._sentinels.setdefault(port, opened) is not opened:
                 opened.close()  # another call was faster
 
-    def renew(self, port: int) -> None:
+    def reset_channel(self, port: int) -> None:
         """Make the next call open a new connection."""
         with _lock:
             self._forget(port)

@@ -185,7 +185,7 @@ class ModelServers:
             except grpc.RpcError as error:
                 failure = _build_failure(error.code().name, error.details() or "")
                 if isinstance(failure, BrokenOffError):
-                    self._channels.renew(port)
+                    self._channels.reset_channel(port)
                 raise failure from None
 
         return self._send_with_retry(send_to_port, self._grpc_ports, call)
@@ -256,7 +256,7 @@ class ModelServers:
                 break
             except (NotTakenError, BrokenOffError, DeadlineError):
                 time.sleep(max(0.0, began + CHECK_SECONDS - time.monotonic()))
-        self._channels.renew(self._grpc_ports[server])
+        self._channels.reset_channel(self._grpc_ports[server])
         self._choice.bring_back(server)
 
 

@@ -54,7 +54,7 @@ class CloudFormationApi(BaseResponse):
 
     @property
     def service(self) -> CloudFormation:
-        return self.regions.find_service(self.current_account, self.region)
+        return self.regions.provide_service(self.current_account, self.region)
 
     def _read_template_text(self, previous: str | None = None) -> str:
         if self._get_param("UsePreviousTemplate") and previous is not None:

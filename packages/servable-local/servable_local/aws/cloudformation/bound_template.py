@@ -196,7 +196,7 @@ class BoundTemplate(Evaluator):
             )
         return resource.attributes[attribute]
 
-    def resolve_dynamic_reference(self, text: str) -> str:
+    def handle_dynamic_reference(self, text: str) -> str:
         # Resolved later, with the whole text: a function may join it with more.
         return text
 
@@ -268,19 +268,19 @@ class BoundTemplate(Evaluator):
         }
         stated = {name for each in self.declared.values() for name in find_dependencies(each)}
         named |= stated - {*self.template["Resources"]}
-        if unknown := self._list_unknown(named):
+        if unknown := self._join_unknown_names(named):
             raise ValidationError(
                 f"Template format error: Unresolved resource dependencies [{unknown}] "
                 "in the Resources block of the template"
             )
         outputs = [o for o in (self.template.get("Outputs") or {}).values() if self._is_active(o)]
         values = self._select_branches([output["Value"] for output in outputs])
-        if unknown := self._list_unknown({*find_references(values)}):
+        if unknown := self._join_unknown_names({*find_references(values)}):
             raise ValidationError(
                 f"Unresolved resource dependencies [{unknown}] in the Outputs block of the template"
             )
 
-    def _list_unknown(self, named: set[str]) -> str:
+    def _join_unknown_names(self, named: set[str]) -> str:
         """Return the names that are neither an active resource nor a parameter, joined by commas."""
         named = named - {*self.declared, *self.parameters, *self.pseudo, "AWS::NoValue"}
         unknown = (name for name in named if not name.startswith("AWS::NotificationARNs"))

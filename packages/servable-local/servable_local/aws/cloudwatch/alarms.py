@@ -204,7 +204,7 @@ def _publish_to_topic(
     else:
         message |= {
             "AlarmRule": alarm.request["AlarmRule"],
-            "TriggeringChildren": _list_children(alarm),
+            "TriggeringChildren": _list_triggering_alarms(alarm),
         }
     try:
         aws.client("sns").publish(
@@ -215,7 +215,7 @@ def _publish_to_topic(
     return None
 
 
-def _list_children(composite: Alarm) -> list[dict[str, Any]]:
+def _list_triggering_alarms(composite: Alarm) -> list[dict[str, Any]]:
     """Return the alarms that changed a composite alarm, in the format of its message."""
     try:
         triggering = json.loads(composite.reason_data)["triggeringAlarms"]

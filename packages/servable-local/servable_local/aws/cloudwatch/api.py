@@ -113,7 +113,7 @@ class CloudWatchApi(CloudWatchResponse):
 
     @property
     def cloudwatch(self) -> CloudWatch:
-        return self.cloudwatches.find_service(self.current_account, self.region)
+        return self.cloudwatches.provide_service(self.current_account, self.region)
 
     def put_metric_data(self) -> ActionResult:
         namespace = self._get_param("Namespace")

@@ -23,11 +23,11 @@ class MetricStore:
         self, metric: Metric, value: float, *, unit: str, at: datetime, times: float = 1.0
     ) -> None:
         with self._lock:
-            self._find_interval(metric, unit, at).add(value, times)
+            self._prepare_interval(metric, unit, at).add(value, times)
 
     def add_samples(self, metric: Metric, samples: Samples, *, unit: str, at: datetime) -> None:
         with self._lock:
-            self._find_interval(metric, unit, at).merge(samples)
+            self._prepare_interval(metric, unit, at).merge(samples)
 
     def collect_samples(
         self, metric: Metric, start: datetime, end: datetime, unit: str | None = None
@@ -67,7 +67,7 @@ class MetricStore:
                 if not any(units.values()):
                     del self._stretches[metric]
 
-    def _find_interval(self, metric: Metric, unit: str, at: datetime) -> Samples:
+    def _prepare_interval(self, metric: Metric, unit: str, at: datetime) -> Samples:
         stretches = self._stretches.setdefault(metric, {}).setdefault(unit, {})
         return stretches.setdefault(round_down(at, _RESOLUTION_SECONDS), Samples())
 

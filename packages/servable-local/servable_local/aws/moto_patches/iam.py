@@ -39,7 +39,7 @@ def install() -> None:
         setattr(KmsBackend, name, _accept_arn(method))
     for operation in ("simulate_custom_policy", "simulate_principal_policy"):
         setattr(IamResponse, operation, _deny)
-    setattr(AccessKey, "__init__", _create_key)  # noqa: B010 (mypy)
+    setattr(AccessKey, "__init__", _initialize_key)  # noqa: B010 (mypy)
     urls.url_paths.update({"{0}/$": StsApi.dispatch})
 
 
@@ -55,7 +55,7 @@ def _deny(api: Any) -> None:
     )
 
 
-def _create_key(key: AccessKey, *arguments: Any, **more: Any) -> None:
+def _initialize_key(key: AccessKey, *arguments: Any, **more: Any) -> None:
     _MAKE(key, *arguments, **more)
     key.secret_access_key = generate_secret()
 

@@ -127,10 +127,10 @@ class LogsApi(LogsResponse):
     def put_log_events(self) -> str:
         answer = str(super().put_log_events())
         group, lines = self._get_param("logGroupName"), self._get_param("logEvents")
-        cloudwatch = self.cloudwatches.find_service(self.current_account, self.region)
+        cloudwatch = self.cloudwatches.provide_service(self.current_account, self.region)
         for line in lines:
             at = datetime.fromtimestamp(line["timestamp"] / 1000, UTC).replace(tzinfo=None)
-            _count_lines(self.logs_backend, cloudwatch, group, [line["message"]], at)
+            _apply_metric_filters(self.logs_backend, cloudwatch, group, [line["message"]], at)
         return answer
 
 
@@ -158,10 +158,12 @@ def write_output(
     kept.put_log_events([{"timestamp": now, "message": line} for line in lines])
     kept.events = kept.events[-_KEPT_LINES:]
     # Lines found at the end of a minute belong to it.
-    _count_lines(backend, cloudwatch, group, lines, cloudwatch.clock.now() - timedelta(seconds=1))
+    _apply_metric_filters(
+        backend, cloudwatch, group, lines, cloudwatch.clock.now() - timedelta(seconds=1)
+    )
 
 
-def _count_lines(
+def _apply_metric_filters(
     backend: Any, cloudwatch: CloudWatch, group: str, lines: Sequence[str], at: datetime
 ) -> None:
     """Count lines in each filter's metric: its value for a match, else its default, if any."""

@@ -89,7 +89,7 @@ class SqsQueue(ResourceType):
         }
         url = str(logical.call("sqs", "CreateQueue", queue)["QueueUrl"])
         logical.exists(url)
-        return _build_queue(url, logical)
+        return _build_physical(url, logical)
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         changed: dict[str, Any] = {
@@ -102,10 +102,10 @@ class SqsQueue(ResourceType):
             logical.call("sqs", "SetQueueAttributes", queue)
         operations = ("TagQueue", "UntagQueue")
         update_tags(logical, "sqs", {"QueueUrl": physical}, old, new, operations, shaped=map_tags)
-        return _build_queue(physical, logical)
+        return _build_physical(physical, logical)
 
 
-def _build_queue(url: str, logical: Logical) -> Physical:
+def _build_physical(url: str, logical: Logical) -> Physical:
     name = url.rsplit("/", 1)[-1]
     return Physical(
         url, {"Arn": logical.build_arn("sqs", name), "QueueName": name, "QueueUrl": url}
@@ -176,17 +176,17 @@ class SnsTopic(ResourceType):
             Tags=properties.get("Tags", []),
         )["TopicArn"]
         logical.exists(arn)
-        return _update_subscriptions(arn, {}, properties, logical)
+        return _add_subscriptions(arn, {}, properties, logical)
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         sns = logical.client("sns")
         for change in _list_changes(_TOPIC_ATTRIBUTES, old, new):
             sns.set_topic_attributes(TopicArn=physical, **change)
         update_tags(logical, "sns", {"ResourceArn": physical}, old, new)
-        return _update_subscriptions(physical, old, new, logical)
+        return _add_subscriptions(physical, old, new, logical)
 
 
-def _update_subscriptions(arn: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+def _add_subscriptions(arn: str, old: Properties, new: Properties, logical: Logical) -> Physical:
     for subscription in new.get("Subscription", []):
         if subscription not in old.get("Subscription", []):
             to = {key: subscription[key] for key in ("Protocol", "Endpoint")}

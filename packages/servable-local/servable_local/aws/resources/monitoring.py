@@ -32,14 +32,14 @@ class LogGroup(ResourceType):
         logical.call("logs", "CreateLogGroup", lower_first_letters(group | {"LogGroupName": name}))
         logical.exists(name)
         _apply_retention(name, properties, logical)
-        return _build_log_group(name, logical)
+        return _build_physical(name, logical)
 
     def import_existing(self, identifier: Mapping[str, str], logical: Logical) -> Physical:
         name = identifier["LogGroupName"]
         groups = logical.client("logs").describe_log_groups(logGroupNamePrefix=name)["logGroups"]
         if name not in [group["logGroupName"] for group in groups]:
             raise ResourceError(f"Log group {name} does not exist")
-        return _build_log_group(name, logical)
+        return _build_physical(name, logical)
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         logs, group = logical.client("logs"), {"logGroupName": physical}
@@ -51,7 +51,7 @@ class LogGroup(ResourceType):
                 logs.disassociate_kms_key(**group)
         operations, arguments = ("TagLogGroup", "UntagLogGroup"), ("tags", "tags")
         update_tags(logical, "logs", group, old, new, operations, arguments, map_tags)
-        return _build_log_group(physical, logical)
+        return _build_physical(physical, logical)
 
 
 def _apply_retention(name: str, properties: Properties, logical: Logical) -> None:
@@ -63,7 +63,7 @@ def _apply_retention(name: str, properties: Properties, logical: Logical) -> Non
         logs.delete_retention_policy(logGroupName=name)
 
 
-def _build_log_group(name: str, logical: Logical) -> Physical:
+def _build_physical(name: str, logical: Logical) -> Physical:
     return Physical(name, {"Arn": logical.build_arn("logs", f"log-group:{name}:*")})
 
 

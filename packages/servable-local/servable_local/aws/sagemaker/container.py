@@ -221,7 +221,7 @@ class ContainerLogs:
         self._outputs: list[_Output] = []
         self._lock = threading.Lock()
 
-    def start(self, start: Callable[[Path], Process], group: str, variant: str) -> Process:
+    def start_process(self, start: Callable[[Path], Process], group: str, variant: str) -> Process:
         """Return the process that `start` starts with a log file, forwarded to a separate stream."""
         instance = f"i-{secrets.token_hex(9)[1:]}"
         name = f"{group.rpartition('/')[2]}-{variant}-{instance}.log"

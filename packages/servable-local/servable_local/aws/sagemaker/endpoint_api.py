@@ -13,7 +13,7 @@ from servable_local.aws.sagemaker.described import (
     resolve_image,
 )
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, list_specified_variants
-from servable_local.aws.sagemaker.endpoint_update import reject_deployment
+from servable_local.aws.sagemaker.endpoint_update import check_deployment
 from servable_local.aws.sagemaker.instances import list_instance_types
 from servable_local.aws.sagemaker.model_api import ModelApi
 
@@ -52,7 +52,7 @@ def describe_component(component: HostedComponent) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value is not None}
 
 
-def reject_change(
+def check_change(
     endpoint: HostedEndpoint, config: Mapping[str, Any], deployment: Mapping[str, Any] | None
 ) -> None:
     """Raise `SageMakerError` for a change that no update may make.
@@ -194,7 +194,7 @@ class SageMakerApi(ModelApi):
         arn = here.build_arn("endpoint", name)
         if name.lower() in here.endpoints:
             raise SageMakerError(f'Cannot create already existing endpoint "{arn}".')
-        reject_deployment(request.get("DeploymentConfig"), _count_instances(config.request))
+        check_deployment(request.get("DeploymentConfig"), _count_instances(config.request))
         self._store_tags(arn, request)
         endpoint = HostedEndpoint(name, arn, config.request, here.build_endpoint_dependencies(name))
         endpoint.deployment_config = request.get("DeploymentConfig")
@@ -208,9 +208,9 @@ class SageMakerApi(ModelApi):
         config = here.configs.find_definition(request["EndpointConfigName"]).request
         if endpoint.is_in_progress:
             raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
-        reject_change(endpoint, config, request.get("DeploymentConfig"))
+        check_change(endpoint, config, request.get("DeploymentConfig"))
         running = endpoint.fleet.instance_count if endpoint.fleet else 0
-        reject_deployment(request.get("DeploymentConfig"), max(running, _count_instances(config)))
+        check_deployment(request.get("DeploymentConfig"), max(running, _count_instances(config)))
         self._reject_scaled(endpoint, config)
         self._reject_orphaned(endpoint, config)
         exclusions = request.get("ExcludeRetainedVariantProperties", [])

@@ -41,7 +41,7 @@ class Stage:
         )
 
 
-def reject_deployment(deployment_config: Mapping[str, Any] | None, instances: int) -> None:
+def check_deployment(deployment_config: Mapping[str, Any] | None, instances: int) -> None:
     """Raise `SageMakerError` for a policy that SageMaker rejects for this number of instances.
 
     Source: API_TrafficRoutingConfig.html and API_RollingUpdatePolicy.html of SageMaker's

@@ -169,7 +169,7 @@ class Fleet:
             if (variant := by_name.get(before.name)) is None:
                 continue
             if "DesiredInstanceCount" in kinds:
-                variant.instances.retain(before.instances.desired)
+                variant.instances.set_initial_count(before.instances.desired)
             if "DesiredWeight" in kinds:
                 variant.weight = before.weight
 
@@ -264,7 +264,7 @@ class FleetLauncher:
             least_outstanding=routing == "LEAST_OUTSTANDING_REQUESTS",
         )
         try:
-            instances.retain(instances.desired)
+            instances.set_initial_count(instances.desired)
         except Exception:
             instances.close()
             raise
@@ -322,7 +322,7 @@ class FleetLauncher:
                 archive, variables, ready_timeout_seconds=ready_timeout_seconds, log=log
             )
 
-        return Container(lambda: self.logs.start(launch, self.log_group, variant))
+        return Container(lambda: self.logs.start_process(launch, self.log_group, variant))
 
 
 def _create_component_variant(
@@ -331,7 +331,7 @@ def _create_component_variant(
     """Create a variant for inference components: counted instances with room for copies."""
     start = partial(Container, NoProcess)
     instances = VariantInstances([], 0, start, types, shortage, most_containers=0)
-    instances.retain(int(specification.get("InitialInstanceCount", 1)))
+    instances.set_initial_count(int(specification.get("InitialInstanceCount", 1)))
     return HostedVariant(
         name=specification["VariantName"],
         weight=float(specification.get("InitialVariantWeight", 1.0)),

@@ -154,7 +154,7 @@ class VariantInstances:
                 self._remove_one()
         self._end_surplus()
 
-    def retain(self, desired: int) -> None:
+    def set_initial_count(self, desired: int) -> None:
         """Set the initial count, as an update takes it over, and wait for the containers.
 
         If no type is available, no instance is added.
@@ -255,7 +255,7 @@ def _load_ec2_types() -> Mapping[str, Any]:
     return types
 
 
-def find_room(instance_type: str) -> Resources:
+def find_resources(instance_type: str) -> Resources:
     """Return the resources of one instance; unlimited for a type that EC2 doesn't have."""
     kind = _load_ec2_types().get(instance_type.removeprefix("ml."))
     if kind is None:
@@ -293,7 +293,7 @@ class CopyPlacement:
     def __init__(self, instances: VariantInstances, scaling: Mapping[str, Any]) -> None:
         """Initialize without copies. `scaling`: the variant's ManagedInstanceScaling."""
         self._instances = instances
-        self._room = find_room(instances.types[0]) if instances.types else _UNKNOWN
+        self._room = find_resources(instances.types[0]) if instances.types else _UNKNOWN
         self._managed = scaling.get("Status") == "ENABLED"
         self._least = int(scaling.get("MinInstanceCount", 1))
         self._most = int(scaling.get("MaxInstanceCount", 1))

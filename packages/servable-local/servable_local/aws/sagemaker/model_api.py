@@ -27,7 +27,7 @@ _SERVERLESS_MEMORY_STEP_MB = 1024
 _PUBLISH_SECONDS = (10, 30, 60, 120, 180, 240, 300)
 
 
-def reject_job_limits(request: dict[str, Any]) -> None:
+def check_job_limits(request: dict[str, Any]) -> None:
     """Raise `SageMakerError` for what API_CreateTransformJob.html excludes; the wording is ours.
 
     Raises NotImplementedError, whose response is 501, for settings without effect here.
@@ -78,7 +78,7 @@ def reject_mixed_kinds(request: Mapping[str, Any]) -> None:
                 raise SageMakerError(f"{name} is not supported with ServerlessConfig.")
         if {"InstanceType", "InstancePools", "InitialInstanceCount"} & set(variants[0]):
             raise SageMakerError("Give ServerlessConfig or an instance type, and not both.")
-        _reject_serverless_size(variants[0]["ServerlessConfig"])
+        _check_serverless_size(variants[0]["ServerlessConfig"])
     if shadows and (len(variants), len(shadows)) != (1, 1):
         raise SageMakerError(
             "With ShadowProductionVariants there is exactly one variant in each of both lists."
@@ -87,7 +87,7 @@ def reject_mixed_kinds(request: Mapping[str, Any]) -> None:
         raise SageMakerError("AsyncInferenceConfig is not supported with shadow variants.")
 
 
-def _reject_serverless_size(config: Mapping[str, Any]) -> None:
+def _check_serverless_size(config: Mapping[str, Any]) -> None:
     """Raise `SageMakerError` for sizes that API_ProductionVariantServerlessConfig.html excludes."""
     memory = config["MemorySizeInMB"]
     if memory % _SERVERLESS_MEMORY_STEP_MB:
@@ -102,7 +102,7 @@ def _reject_serverless_size(config: Mapping[str, Any]) -> None:
         )
 
 
-def reject_components(request: Mapping[str, Any], region: str) -> None:
+def check_components(request: Mapping[str, Any], region: str) -> None:
     """Raise `SageMakerError` for invalid variants without a model, or managed scaling.
 
     Sources: https://github.com/hashicorp/terraform-provider-aws/pull/45926 (2025, a model and
@@ -144,7 +144,7 @@ def _has_model(variant: Mapping[str, Any]) -> bool:
     return "ModelName" in variant or any("ModelNameOverride" in pool for pool in pools)
 
 
-def reject_pools(variant: Mapping[str, Any]) -> None:
+def check_pools(variant: Mapping[str, Any]) -> None:
     """Raise `SageMakerError` for pools that SageMaker rejects; the wording is ours.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html
@@ -159,7 +159,7 @@ def reject_pools(variant: Mapping[str, Any]) -> None:
             raise SageMakerError(f"{key} must differ between InstancePools; given: {values}.")
 
 
-def reject_frequency(request: Mapping[str, Any]) -> None:
+def check_frequency(request: Mapping[str, Any]) -> None:
     """Raise `SageMakerError` for an interval that API_MetricsConfig.html doesn't list."""
     seconds = request.get("MetricsConfig", {}).get("MetricPublishFrequencyInSeconds", 60)
     if seconds not in _PUBLISH_SECONDS:
@@ -197,7 +197,7 @@ class ModelApi(SageMakerResponse):
 
     @property
     def hosting(self) -> RegionalHosting:
-        return self.hostings.find_service(self.current_account, self.region)
+        return self.hostings.provide_service(self.current_account, self.region)
 
     def _read_request(self) -> dict[str, Any]:
         """Return the parameters of the request."""
@@ -278,15 +278,15 @@ class ModelApi(SageMakerResponse):
         if len(set(names)) < len(names):
             raise SageMakerError(f"Variant names must differ; given: {', '.join(names)}.")
         for variant in request["ProductionVariants"] + request.get("ShadowProductionVariants", []):
-            reject_pools(variant)
+            check_pools(variant)
             for definition in (variant, *variant.get("InstancePools", [])):
                 if model := definition.get("ModelName") or definition.get("ModelNameOverride"):
                     here.models.find_definition(model)
         reject_mixed_kinds(request)
-        reject_components(request, here.aws.region)
+        check_components(request, here.aws.region)
         if "ExecutionRoleArn" in request:
             self._check_role(request["ExecutionRoleArn"])
-        reject_frequency(request)
+        check_frequency(request)
         arn = self._add_definition(here.configs, name, request)
         return ActionResult({"EndpointConfigArn": arn})
 
@@ -304,7 +304,7 @@ class ModelApi(SageMakerResponse):
 
     def create_transform_job(self) -> ActionResult:
         request, here = self._read_request(), self.hosting
-        reject_job_limits(request)
+        check_job_limits(request)
         name = request["TransformJobName"]
         arn = here.build_arn("transform-job", name)
         if name.lower() in here.jobs:

@@ -38,7 +38,7 @@ class TargetModels:
         self._loaded: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def find_path(self, target: str) -> str:
+    def prepare_path(self, target: str) -> str:
         """Return a target model's path, and load it if needed. Raises `ValidationError`."""
         name = _hash_name(target)
         with self._lock:

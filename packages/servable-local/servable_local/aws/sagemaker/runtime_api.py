@@ -122,7 +122,7 @@ class RuntimeApi(BaseResponse):
 
     @property
     def hosting(self) -> RegionalHosting:
-        return self.hostings.find_service(self.current_account, self.region)
+        return self.hostings.provide_service(self.current_account, self.region)
 
     def invoke_endpoint(self) -> TYPE_RESPONSE:
         here = self.hosting
@@ -149,7 +149,7 @@ class RuntimeApi(BaseResponse):
             _run_in_background(lambda: ask_shadow(body, passed), f"copy to {route.shadow.name}")
         if endpoint.overhead_seconds:
             here.clock.pause(endpoint.overhead_seconds)
-        path = self._find_path(endpoint, route)
+        path = self._prepare_path(endpoint, route)
         status, headers, answer = _invoke_container(
             here, endpoint, route, body, passed, path=path, received=received, component=component
         )
@@ -292,7 +292,7 @@ class RuntimeApi(BaseResponse):
             )
         return component
 
-    def _find_path(self, endpoint: HostedEndpoint, route: Route) -> str:
+    def _prepare_path(self, endpoint: HostedEndpoint, route: Route) -> str:
         """Return the request's path in the container, after loading a target model."""
         target, models = self.headers.get("X-Amzn-SageMaker-Target-Model"), route.variant.models
         if target and models is None:
@@ -305,7 +305,7 @@ class RuntimeApi(BaseResponse):
             raise ValidationError(
                 f"Endpoint {endpoint.name} is a multi-model endpoint: name a TargetModel."
             )
-        return models.find_path(target)
+        return models.prepare_path(target)
 
 
 def _run_in_background(work: Callable[[], object], name: str) -> None:

@@ -39,7 +39,7 @@ from servable_local.aws.sagemaker.transform_requests import (
     Limits,
     RequestSender,
     StoppedError,
-    limits_of,
+    read_limits,
     transform,
 )
 from servable_local.container.image_code import parse_image_version
@@ -160,7 +160,7 @@ class TransformJob:
         count = self.request["TransformResources"]["InstanceCount"]
         self._start_containers(folder, min(count, self._host.most_containers, len(objects)))
         self.started = self._host.clock.now()
-        limits = limits_of(self.request, self._containers[0])
+        limits = read_limits(self.request, self._containers[0])
         strategy = "SINGLE_RECORD" if limits.single else "MULTI_RECORD"
         self._write_log(
             f"MaxConcurrentTransforms={limits.concurrent}, MaxPayloadInMB={limits.payload_mb}, "

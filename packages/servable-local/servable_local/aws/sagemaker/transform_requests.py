@@ -56,7 +56,7 @@ class Limits:
     single: bool
 
 
-def limits_of(request: Mapping[str, Any], container: Container) -> Limits:
+def read_limits(request: Mapping[str, Any], container: Container) -> Limits:
     """Return the limits of a CreateTransformJob request's requests to this container."""
     try:
         status, _, answer = container.get("/execution-parameters", timeout_seconds=10)

@@ -56,7 +56,7 @@ class ScalingApi(BaseResponse):
 
     @property
     def scaling(self) -> RegionalScaling:
-        return self.scalings.find_service(self.current_account, self.region)
+        return self.scalings.provide_service(self.current_account, self.region)
 
     def _read_request(self) -> dict[str, Any]:
         return dict(json.loads(self.body or "{}"))
@@ -105,11 +105,11 @@ class ScalingApi(BaseResponse):
             registered.role = request.get("RoleARN", registered.role)
             suspended = SuspendedState.from_properties(registered.suspended)
             registered.scaler.register(low, high, suspended)
-            here.move_inside(key)
+            here.enforce_bounds(key)
         return ActionResult({"ScalableTargetARN": registered.arn})
 
     def _check_resource(self, key: Key) -> None:
-        here = self.hostings.find_service(self.current_account, self.region)
+        here = self.hostings.provide_service(self.current_account, self.region)
         parts = key[1].split("/")
         if key[2] == COPIES:
             try:

@@ -94,7 +94,7 @@ class RegionalScaling:
         self._targets[key] = RegisteredTarget(arn, at, role, {}, scaler)
         return self._targets[key]
 
-    def move_inside(self, key: Key) -> None:
+    def enforce_bounds(self, key: Key) -> None:
         """Move the capacity inside the target's bounds at once, as RegisterScalableTarget does."""
         registered, resource = self._targets[key], self._build_resource(key)
         if resource is not None:

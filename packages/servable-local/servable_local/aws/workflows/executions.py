@@ -249,17 +249,17 @@ class StateMachinesApi(StepFunctionResponse):
         machine = backend.describe_state_machine(self._get_param("stateMachineArn"))
         answer = super().start_execution()
         started: Any = answer.result
-        here = self.executions.find_service(self.current_account, self.region)
+        here = self.executions.provide_service(self.current_account, self.region)
         here.start(backend.describe_execution(started["executionArn"]), machine.definition)
         return answer
 
     def stop_execution(self) -> ActionResult:
         arn = self._get_param("executionArn")
         kept = self.stepfunction_backend.describe_execution(arn)
-        self.executions.find_service(self.current_account, self.region).stop(arn)
+        self.executions.provide_service(self.current_account, self.region).stop(arn)
         return ActionResult({"stopDate": kept.stop_date})
 
     def delete_state_machine(self) -> ActionResult:
-        here = self.executions.find_service(self.current_account, self.region)
+        here = self.executions.provide_service(self.current_account, self.region)
         here.close(self._get_param("stateMachineArn"))
         return super().delete_state_machine()

@@ -72,7 +72,7 @@ def fire_schedules(access: Access, cloudwatches: Regions[CloudWatch], minute: da
             for group in list(backend.schedule_groups.values()):
                 for schedule in list(group.schedules.values()):
                     if schedule.state == "ENABLED" and _is_due(schedule, minute):
-                        metrics = cloudwatches.find_service(account, region).metrics
+                        metrics = cloudwatches.provide_service(account, region).metrics
                         of_group = {"ScheduleGroup": group.name}
                         for name in _call_target(aws, schedule, minute):
                             metric = Metric.from_dimensions("AWS/Scheduler", name, of_group)

@@ -15,7 +15,7 @@ from typing import Any
 import falcon
 import requests
 
-from servable_local.container.compiled_packages import find_compiled_packages
+from servable_local.container.compiled_packages import provide_compiled_packages
 from servable_local.container.gunicorn.user_code import (
     Context,
     ContextUpTo219,
@@ -256,7 +256,7 @@ class Models:
     def _import_code(self, model: str, code: Path) -> None:
         """Import the model's own code, if any, otherwise the container's. Raises `CodeError`."""
         inference, lib = code / "inference.py", code / "lib"
-        packages = find_compiled_packages(code)
+        packages = provide_compiled_packages(code)
         if lib.is_dir():
             sys.path += [str(path) for path in (*packages.paths, lib)]
         if inference.is_file():

@@ -37,7 +37,7 @@ def restrict_imports(import_paths: Sequence[Path]) -> None:
     os.environ.setdefault(VERSION, version)
     table = _load_table()
     finder = ImageFinder(version, table["versions"][version], table["of_the_container"])
-    finder.reject_hiding(import_paths)
+    finder.check_hidden_modules(import_paths)
     for name in list(sys.modules):
         if not finder.is_in_image(name):
             del sys.modules[name]
@@ -63,7 +63,7 @@ class ImageFinder(MetaPathFinder):
         self._finders = list(sys.meta_path)
         self._own_path = frozenset(sys.path)
 
-    def reject_hiding(self, import_paths: Sequence[Path]) -> None:
+    def check_hidden_modules(self, import_paths: Sequence[Path]) -> None:
         """Raise `CodeError` for a file that the container would import instead of a module.
 
         The image searches code/ and code/lib/ before the standard library. This process has

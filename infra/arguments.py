@@ -101,8 +101,8 @@ def read_arguments(
     for key, value in chosen.items():
         if isinstance(value, float) and value < _TOKENS:
             raise ValueError(
-                f"{where}: {key}: only CloudFormation knows its value, and alarms, scaling, and checks "
-                "are computed from it; give a number"
+                f"{where}: {key}: its value is known only to CloudFormation, but alarms, scaling, and checks "
+                "are computed from it; pass a number"
             )
     if base is not None and not hasattr(base, "model_fields_set"):
         name = _NAMES.get(kind.__name__, kind.__name__)

@@ -104,7 +104,7 @@ def run(request: Mapping[str, Any]) -> None:
         print(write_record(request))
     except OSError as wrong:
         folder = Path(request["file"]).parent
-        problem = f"the record of the deployment cannot be written: {wrong.strerror or wrong}"
+        problem = f"cannot write the deployment's record: {wrong.strerror or wrong}"
         sys.exit(
             f"{request['file']}: {problem}; {suggest_write_fix(wrong, folder)}, then deploy again"
         )

@@ -230,7 +230,9 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
     except OSError as error:
         remedy = "choose a folder that this user can write"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "make room for the archive, at most about the size of the model, and try again"
+            remedy = (
+                "free disk space for the archive (at most about the model's size), and try again"
+            )
         elif error.errno == errno.EFBIG:
             remedy = f"{suggest_write_fix(error, target.parent)}, and try again"
         raise PackagingError(target, f"cannot be written: {error.strerror}", remedy) from None

@@ -106,8 +106,8 @@ def find_function_faults(
     called = {"preprocess", "postprocess"} & names if hooks else {"handler"} & names
     if not hooks and names >= _PAIR:
         if called:
-            problem = "defines handler, and so input_handler and output_handler are never called"
-            yield CodeFinding(file, 1, problem, "keep handler, or the two others", "warning")
+            problem = "defines handler, so input_handler and output_handler are never called"
+            yield CodeFinding(file, 1, problem, "keep either handler or the other two", "warning")
         called = called or set(_PAIR)
     if not called and "*" not in names:
         yield _describe_missing_function(file, names, find_main_only_names(tree), hooks=hooks)
@@ -118,8 +118,8 @@ def find_function_faults(
             yield CodeFinding(file, *fault)
         for node in _walk_own_nodes(function.body):
             if isinstance(node, ast.Call) and _parse_sleep_seconds(node) >= seconds:
-                problem = f"{ast.unparse(node)}: SageMaker waits {seconds} s for the answer"
-                yield CodeFinding(file, node.lineno, problem, "answer sooner")
+                problem = f"{ast.unparse(node)}: SageMaker waits only {seconds} s for the response"
+                yield CodeFinding(file, node.lineno, problem, "respond sooner")
 
 
 def _describe_missing_function(
@@ -135,7 +135,7 @@ def _describe_missing_function(
     half, others = names & _PAIR, sorted(names & _OF_OTHER_CONTAINERS)
     problem = f"defines only {half.pop()}" if half else "defines no handler"
     if others:
-        problem += f"; {', '.join(others)} are what other SageMaker containers call"
+        problem += f"; {', '.join(others)} are called only by other SageMaker containers"
     remedy = "define handler(data, context), or both input_handler and output_handler"
     return CodeFinding(file, 1, problem, remedy)
 
@@ -215,7 +215,7 @@ def _find_argument_misuse(
         if isinstance(of, ast.Attribute) and of.attr in _METHODS and _needs_value(node):
             method = ast.unparse(of)
             if method == f"{arguments[0].arg}.{of.attr}" and arguments[0].arg in certain:
-                yield node.lineno, f"{method} is a method, which is not called", f"write {method}()"
+                yield node.lineno, f"{method} is a method, but isn't called", f"write {method}()"
         if not isinstance(of, ast.Name) or of.id not in certain:
             continue
         first = of.id == arguments[0].arg
@@ -232,11 +232,15 @@ def _find_argument_misuse(
                 yield node.lineno, problem, "read it first" if first else "write context.NAME"
         elif first and node.attr in called.lacks:
             problem = f"{of.id}.{node.attr}: {of.id} is {called.is_a}"
-            yield node.lineno, problem, "use what it has"
+            yield node.lineno, problem, "use an attribute that it has"
         elif not first and node.attr not in _CONTEXT and not node.attr.startswith("_"):
             problem = f"{of.id}.{node.attr}: the container's context has no {node.attr}"
             close = difflib.get_close_matches(node.attr, _CONTEXT, n=1)
-            yield node.lineno, problem, f"write {close[0]}" if close else "take it from where it is"
+            yield (
+                node.lineno,
+                problem,
+                f"write {close[0]}" if close else "use an attribute that it has",
+            )
 
 
 def _parse_sleep_seconds(call: ast.Call) -> float:
@@ -265,7 +269,7 @@ def _find_return_faults(
     if yields:
         # Two values can be unpacked from a generator, too; requests sends one in pieces.
         if called.returns == _BODY and len(yields) == 1 and isinstance(yields[0], ast.Yield):
-            problem = f"{name} yields, and so it is a generator and not a pair"
+            problem = f"{name} yields, so it returns a generator instead of a pair"
             yield yields[0].lineno, problem, f"return {called.returns}"
         return
     returns = [node for node in inside if isinstance(node, ast.Return)]

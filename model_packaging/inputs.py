@@ -64,7 +64,7 @@ def build_handler_tree(code: Path | None) -> Tree:
     """List our handler's files. Raises `PackagingError` if a file of the code would hide one of them."""
     for name in (_LOADED, *(taken for package in PACKAGES for taken in (package, f"{package}.py"))):
         if code is not None and (code / name).exists():
-            problem = "exists, and Servable's own handler needs the same name"
+            problem = "exists, but Servable's handler also uses the same name"
             raise PackagingError(code / name, problem, "rename it, or remove handler from the file")
     entries = [
         entry
@@ -120,12 +120,12 @@ class Servable:
         for folder in list_versions(self.folder):
             number = int(folder.name)
             if number in folders:
-                problem = f"is a second version {number}: leading zeros are dropped"
+                problem = f"is a second version {number}, because leading zeros are ignored"
                 raise PackagingError(folder, problem, "remove one of them")
             if folder.is_symlink():
                 raise PackagingError(folder, "is a link to a folder", "replace it with a copy")
             if number > _HIGHEST:
-                problem = f"is above {_HIGHEST}, the highest version that the model server counts"
+                problem = f"is above {_HIGHEST}, the highest version that the model server supports"
                 raise PackagingError(folder, problem, "give it a lower number")
             folders[number] = folder
         return folders
@@ -135,7 +135,9 @@ class Servable:
         top = ""
         if not self.at_root:
             if self.name in ("", ".", "..", "code") or "/" in self.name or "\0" in self.name:
-                problem = f"the model's name {self.name!r} cannot be a folder next to code/"
+                problem = (
+                    f"the model's name {self.name!r} cannot be the name of a folder next to code/"
+                )
                 remedy = "name it with letters, digits and dashes"
                 raise PackagingError(self.folder, problem, remedy)
             top = f"{self.name}/"
@@ -157,7 +159,7 @@ class Servable:
             return saved_model
         there = folder / WARM_UP
         if there.exists():
-            problem = "exists, and warm_up needs the same file"
+            problem = "exists, but warm_up writes the same file"
             raise PackagingError(there, problem, "remove one of them")
         written = list_tree(self.warm_up / name.rpartition("/")[2], name=f"{name}/{WARM_UP.parent}")
         return merge_trees([saved_model, written])
@@ -167,8 +169,10 @@ class Servable:
             return self.folder
         if not self.folder.is_dir():
             list_versions(self.folder)  # raises an error that names what it is
-        problem = f"has no saved_model.pb that could become version {self.version}"
-        raise PackagingError(self.folder, problem, "remove version, or name the SavedModel itself")
+        problem = f"has no saved_model.pb to use as version {self.version}"
+        raise PackagingError(
+            self.folder, problem, "remove version, or set the path of the SavedModel itself"
+        )
 
 
 # Replaced by code/lib/; the container ignores requirements.txt next to lib/.
@@ -225,7 +229,7 @@ class ArchiveInputs:
         if self.lib is None:
             return code
         if (folder / "lib").exists():
-            problem = "exists, and requirements.txt next to it needs the same folder"
+            problem = "exists, but requirements.txt next to it needs the same folder"
             raise PackagingError(folder / "lib", problem, "remove one of them")
         kept = tuple(entry for entry in code.entries if entry.name not in RESOLVED)
         return merge_trees([Tree(kept, code.left_out), list_tree(self.lib, name="code/lib")])

@@ -50,17 +50,17 @@ _IMPORTED_AS = {
 }
 # The CPU images contain no TensorFlow (2.1, 2.7, 2.19, 2.20); the GPU ones weren't checked.
 _WITHOUT_TENSORFLOW = {
-    "tensorflow": "TensorFlow is not in the serving image: its model server is a program of its own",
-    "tensorflow_serving": "it is in the image, but it imports tensorflow, which is not",
+    "tensorflow": "TensorFlow is not in the serving image: the model server is a separate program",
+    "tensorflow_serving": "it is in the image, but imports tensorflow, which isn't",
     "keras": "Keras is not in the serving image, and would need TensorFlow there",
 }
 _RESOLVE = (
-    'run `servable package ENV` (its lock shows it), or write [acknowledge] code = "a reason"'
+    'run `servable package ENV` (its lock lists it), or write [acknowledge] code = "a reason"'
 )
 _CALL_SERVER = "send the request to context.rest_uri, or build tensors with numpy and protobuf"
 # Neither inference.py nor the modules next to it are part of a package in the container.
-_RELATIVE = ("imports relatively, outside a package", "import it by its name alone")
-_ADD_IT = "add it, or take the import out"
+_RELATIVE = ("uses a relative import outside a package", "import it by its name alone")
+_ADD_IT = "add it, or remove the import"
 
 
 def check_code(
@@ -82,7 +82,7 @@ def check_code(
     hooks = needs_our_handler(folder)
     entry = folder / (HOOKS if hooks else "inference.py")
     if not entry.is_file():
-        return [CodeFinding(entry, 0, "does not exist", "write it, or remove `code`")]
+        return [CodeFinding(entry, 0, "does not exist", "create it, or remove `code`")]
     known = IMAGE_MODULES.union(list_standard_library(python or PYTHON), PACKAGES if hooks else ())
     there = None if provided is None else known.union(provided)
     findings: list[CodeFinding] = []
@@ -274,7 +274,7 @@ def _find_missing_module(
         return
     top = imported.module.split(".")[0]
     if "." in imported.module and _is_plain_module(top) and imported.module != "os.path":
-        problem = f"{statement}, but Python's own {top} is a module and has none inside it"
+        problem = f"{statement}, but Python's own {top} is a module without submodules"
         yield CodeFinding(file, imported.line, problem, "import it by its name in the code folder")
         return
     if top in (there or list_standard_library(python or PYTHON)) or code.has_vendored_module(top):
@@ -290,16 +290,18 @@ def _find_missing_module(
         if not code.has_requirements or code.locked_names is not None:
             yield CodeFinding(file, imported.line, f"{statement}; {why}", _CALL_SERVER)
             return
-        problem = f"{statement}; {why}, unless a package of requirements.txt provides it"
+        problem = f"{statement}; {why}, unless a package in requirements.txt provides it"
         yield CodeFinding(file, imported.line, problem, _RESOLVE, "warning")
     elif code.has_requirements:
         if not code.has_requirement_for(top):
-            problem = f"{statement}, which no line of requirements.txt names"
+            problem = f"{statement}, which requirements.txt doesn't list"
             remedy = "check that one of its packages provides it"
             yield CodeFinding(file, imported.line, problem, remedy, "warning")
     else:
-        problem = f"{statement}, which neither the image, code/lib nor the code provides"
+        problem = f"{statement}, which isn't in the image, code/lib, or the code"
         if top in list_standard_library("3.7") and python:
-            problem = f"{statement}, which left Python's standard library before {python}"
-        remedy = "name its package in code/requirements.txt, or import it in try/except ImportError"
+            problem = (
+                f"{statement}, which was removed from Python's standard library before {python}"
+            )
+        remedy = "add its package to code/requirements.txt, or import it in try/except ImportError"
         yield CodeFinding(file, imported.line, problem, remedy)

@@ -26,21 +26,21 @@ _SECRET_ACCESS_KEY = re.compile(
 _SLACK = rb"(hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{43,56})"
 _TOKENS = (
     ("an AWS access key id", b"AKIA", rb"(?<![A-Za-z0-9/+])(AKIA[A-Z0-9]{16})(?![A-Za-z0-9/+=])"),
-    ("a token of GitHub", b"gh", rb"\b(gh[pousr]_[0-9A-Za-z]{36})\b"),
-    ("a token of GitHub", b"github_pat_", rb"\b(github_pat_\w{82})\b"),
-    ("a token of GitLab", b"gl", rb"\b(gl(?:pat|dt|rt)-[\w-]{20,})"),
-    ("a token of Slack", b"xox", rb"\b(xox[abeoprs]-[0-9A-Za-z-]{10,})"),
-    ("a webhook of Slack", b"slack.", _SLACK),
-    ("a token of Hugging Face", b"hf_", rb"\b(hf_[A-Za-z0-9]{34})\b"),
-    ("a key of Stripe", b"k_", rb"\b([rs]k_(?:live|test|prod)_[0-9A-Za-z]{10,99})\b"),
-    ("a key of OpenAI", b"T3BlbkFJ", rb"\b(sk-[\w-]{20,90}T3BlbkFJ[\w-]{20,74})"),
-    ("a key of Anthropic", b"sk-ant-", rb"\b(sk-ant-(?:api|admin)\d\d-[\w-]{80,})"),
-    ("a key of Google", b"AIza", rb"\b(AIza[\w-]{35})(?![\w-])"),
-    ("a token of PyPI", b"pypi-A", rb"\b(pypi-AgEIcHlwaS5vcmc[\w-]{50,})"),
-    ("a token of npm", b"npm_", rb"\b(npm_[0-9A-Za-z]{36})\b"),
-    ("a token of Databricks", b"dapi", rb"\b(dapi[0-9a-f]{32}(?:-\d)?)\b"),
-    ("a key of SendGrid", b"SG.", rb"\b(SG\.[\w-]{16,32}\.[\w-]{16,64})"),
-    ("a key of Azure", b"Key=", rb"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{42,}={0,2})"),
+    ("a GitHub token", b"gh", rb"\b(gh[pousr]_[0-9A-Za-z]{36})\b"),
+    ("a GitHub token", b"github_pat_", rb"\b(github_pat_\w{82})\b"),
+    ("a GitLab token", b"gl", rb"\b(gl(?:pat|dt|rt)-[\w-]{20,})"),
+    ("a Slack token", b"xox", rb"\b(xox[abeoprs]-[0-9A-Za-z-]{10,})"),
+    ("a Slack webhook", b"slack.", _SLACK),
+    ("a Hugging Face token", b"hf_", rb"\b(hf_[A-Za-z0-9]{34})\b"),
+    ("a Stripe key", b"k_", rb"\b([rs]k_(?:live|test|prod)_[0-9A-Za-z]{10,99})\b"),
+    ("an OpenAI key", b"T3BlbkFJ", rb"\b(sk-[\w-]{20,90}T3BlbkFJ[\w-]{20,74})"),
+    ("an Anthropic key", b"sk-ant-", rb"\b(sk-ant-(?:api|admin)\d\d-[\w-]{80,})"),
+    ("a Google key", b"AIza", rb"\b(AIza[\w-]{35})(?![\w-])"),
+    ("a PyPI token", b"pypi-A", rb"\b(pypi-AgEIcHlwaS5vcmc[\w-]{50,})"),
+    ("an npm token", b"npm_", rb"\b(npm_[0-9A-Za-z]{36})\b"),
+    ("a Databricks token", b"dapi", rb"\b(dapi[0-9a-f]{32}(?:-\d)?)\b"),
+    ("a SendGrid key", b"SG.", rb"\b(SG\.[\w-]{16,32}\.[\w-]{16,64})"),
+    ("an Azure key", b"Key=", rb"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{42,}={0,2})"),
     ("a signed token (JWT)", b".eyJ", rb"\b(eyJ[\w-]{15,}\.eyJ[\w-]{15,}\.[\w-]{20,})"),
 )
 # User and password of a URL; a character of a placeholder or of a pattern ends the match.
@@ -113,12 +113,12 @@ secrets.y*ml
 """
 _TERRAFORM = ("*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*")
 _NAMES = {
-    "a file of environment variables": (".env", ".env.*", "*.env", ".envrc"),
-    "a private key of SSH": ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_*_sk", "*.ppk"),
+    "an environment variable file": (".env", ".env.*", "*.env", ".envrc"),
+    "an SSH private key": ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_*_sk", "*.ppk"),
     "a private key": ("*.key", "*.pem", "*.p8", "*.pk8"),
     "a key store": ("*.p12", "*.pfx", "*.pkcs12", "*.jks", "*.keystore", "*.kdbx"),
     "credentials": _CREDENTIALS.split(),
-    "settings of Terraform, which hold its secrets": _TERRAFORM,
+    "Terraform settings that contain secrets": _TERRAFORM,
 }
 # Endings of names that are harmless: templates without values, and public keys.
 _HARMLESS = (".example", ".sample", ".template", ".dist", ".pub")

@@ -34,7 +34,7 @@ LOOKED_AT = (
     "and the code's syntax, imports, and secrets"
 )
 NOT_LOOKED_AT = (
-    "memory, batching and requests, which `servable check` looks at; whether the model computes and "
+    "memory, batching and requests, which `servable check` covers; whether the model runs and "
     "what the code does, which `servable serve --archive` shows"
 )
 
@@ -77,7 +77,7 @@ def verify(
         folder = Path(name)
         members, sha256 = unpack_checked_files(archive, folder)
         found.problems += [
-            f"{each.display_name}: is a {each.kind}; pack files and folders only, inside the archive"
+            f"{each.display_name}: is a {each.kind}; pack only files and folders, inside the archive"
             for each in members
             if each.kind not in ("file", "folder")
         ]
@@ -99,7 +99,7 @@ def verify(
                 found.problems.append(f"{path}: {refusal.problem}; {refusal.remedy}")
         if not folders:
             found.problems.append(
-                f"{archive}: has no <version>/saved_model.pb with a version of digits only; "
+                f"{archive}: has no <version>/saved_model.pb with a numeric version; "
                 "pack 1/saved_model.pb or MODEL/1/saved_model.pb"
             )
         found.problems += _find_misplaced_code(folder)
@@ -183,12 +183,12 @@ def _find_versions(folder: Path, problems: list[str]) -> Iterator[tuple[str, int
             if version != folder:
                 renamed = shown.parent.with_name(suggest_version(version.name))
                 remedy = f"rename {shown.parent} to {renamed}"
-            problems.append(f"{shown}: is in no folder named with digits only; {remedy}")
+            problems.append(f"{shown}: not in a folder named with digits only; {remedy}")
             continue
         model = "" if version.parent == folder else version.parent.name
         number = int(version.name)
         if (model, number) in by_version:
-            problems.append(f"{shown}: is version {number} of {model!r} again; remove one")
+            problems.append(f"{shown}: is a second version {number} of {model!r}; remove one")
             continue
         by_version[model, number] = version
     for (model, number), version in sorted(by_version.items()):
@@ -207,8 +207,8 @@ def _check_code(
             kinds.get(fault.severity, found.not_looked_at).append(text)
     elif switches:
         found.problems.append(
-            f"{switches[0]}: exists without code/inference.py, so that the container no longer "
-            "converts CSV and bare lists itself and answers them 400; add inference.py, or remove it"
+            f"{switches[0]}: exists without code/inference.py, so the container no longer "
+            "converts CSV and bare lists, and rejects them with 400; add inference.py, or remove it"
         )
     elif code.is_dir() and any(file.is_file() for file in code.rglob("*")):
         found.problems.append(
@@ -218,7 +218,7 @@ def _check_code(
     if code.is_dir():
         for path, looks_like in find_secret_files(list_tree(code, name="code")):
             found.problems.append(
-                f"{path.relative_to(folder)}: looks like {looks_like}, which anyone who may read the "
+                f"{path.relative_to(folder)}: looks like {looks_like}, which anyone with access to the "
                 "archive can read; remove it, and read it from AWS Secrets Manager"
             )
     if switches == ["code/requirements.txt"]:

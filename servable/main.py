@@ -27,25 +27,25 @@ from servable.console.terminal import escape_output
 from servable.project.folder import find_project_folder
 
 COMMANDS = {
-    "check": "Check environments against every rule, before anything is deployed.",
-    "package": "Pack the models of an environment, and list what the archive holds.",
-    "plan": "Show what the next deploy of an environment changes, and in how many deploys.",
-    "permissions": "Write the IAM policies of CloudFormation's execution role for environments.",
+    "check": "Check environments against every rule before you deploy them.",
+    "package": "Pack an environment's models, and list the archive's content.",
+    "plan": "Show what the next deploy of an environment changes, and how many deploys it needs.",
+    "permissions": "Write the IAM policies that CloudFormation's execution role needs for environments.",
     "pin": "Write the hash and size of an environment's artifacts in S3 into its file.",
-    "replay": "Send captured requests again, and keep the answers.",
+    "replay": "Send captured requests again, and keep the responses.",
     "rehearse": "Rehearse a day of traffic against the scaling policies of an environment.",
-    "cost": "Show what an environment costs, and what a change to it costs.",
+    "cost": "Show what an environment costs, and what a change to it would cost.",
     "init": "Write a first environment file for a SavedModel.",
     "new": "Create a project for a service: a folder with environments and workflows, without Python.",
     "doctor": "Check whether this computer and the AWS account are ready.",
     "golden": "Choose golden requests from captured ones.",
     "history": "List all deployments, or restore an earlier one.",
-    "verify": "Compare the live resources with the last deployment.",
+    "verify": "Compare the deployed resources with the last deployment.",
     "invoke": "Send one request to an environment's endpoint, in AWS or on this computer.",
-    "openapi": "Print an OpenAPI description of the JSON that an endpoint takes and returns.",
-    "batch": "Run a table through an environment's model, by a transform job or on this computer.",
+    "openapi": "Print an OpenAPI description of the JSON that an endpoint accepts and returns.",
+    "batch": "Run a table through an environment's model, in a transform job or on this computer.",
     "serve": "Serve an environment's endpoint on this computer.",
-    "tune": "Search the best container settings of an environment.",
+    "tune": "Search for an environment's best container settings.",
     "report": "Write the report page of a load or tune run, or of two runs side by side.",
     "load": "Measure how much load an environment sustains, step by step.",
     "local": "Start, show and stop the local AWS on this computer.",
@@ -97,9 +97,11 @@ def build_redirect_command(verb: str) -> click.Command:
                 commands.append(f"aws logs tail {group} --follow --region {loaded.draft.region}")
         what = f"{verb!r} is not a command of servable"
         if not commands:
-            raise click.UsageError(f"{what}, and no environment here has anything for it")
+            raise click.UsageError(f"{what}, and no environment here has an endpoint to run it for")
         lines = "".join(f"\n    {each}" for each in commands)
-        raise _RedirectedError(f"{what}; run{' one of these' if commands[1:] else ''}:{lines}")
+        raise _RedirectedError(
+            f"{what}; instead, run{' one of these' if commands[1:] else ''}:{lines}"
+        )
 
     return command
 

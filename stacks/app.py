@@ -51,7 +51,9 @@ def synthesise(
     )
     folder = root / (app.node.try_get_context("environments") or "environments")
     if not folder.is_dir():
-        sys.exit(f"{folder}: there is no such folder; give one with -c environments=FOLDER")
+        sys.exit(
+            f"{folder}: this folder doesn't exist; pass an existing one with -c environments=FOLDER"
+        )
     overrides = from_options(app.node.get_all_context())
     environments = load(root, folder, overrides)
     lost = find_unknown_environments(overrides, [loaded.name for loaded in environments], "-c")
@@ -81,7 +83,9 @@ def _write_assembly(app: "cdk.App") -> None:
     """Write the assembly, and pack it with `pack=synth`. Exit for any other value."""
     packing = app.node.try_get_context("pack")
     if packing not in (None, "synth"):
-        sys.exit(f"-c pack={packing}: allowed: synth, or leave it out to pack when it is published")
+        sys.exit(
+            f"-c pack={packing}: allowed: synth; omit it to pack when the archive is published"
+        )
     # The CLI would take an old report for this run's, and refuse what has been corrected since.
     Path(app.outdir, "validation-report.json").unlink(missing_ok=True)
     app.synth()

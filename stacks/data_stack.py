@@ -32,7 +32,7 @@ class DataStack(cdk.Stack):
             construct_id,
             stack_name=stack_name,
             env=env,
-            description=f"What is kept of the SageMaker endpoint {endpoint_name}",
+            description=f"Retained data of the SageMaker endpoint {endpoint_name}",
             tags=tags,
         )
         self.captured = (

@@ -108,7 +108,9 @@ class EndpointStack(cdk.Stack):
     def endpoint(self) -> Endpoint:
         """Return the endpoint. Raise ValueError for an environment that only has batches."""
         if self._endpoint is None:
-            raise ValueError(f"{self.node.path} has no endpoint: its file has no [variants.NAME]")
+            raise ValueError(
+                f"{self.node.path} has no endpoint, because its file has no [variants.NAME]"
+            )
         return self._endpoint
 
     def _add_endpoint(

@@ -66,7 +66,7 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
                 file=loaded.file,
                 key="",
                 problem=f"cannot be synthesised: {first[0]}",
-                remedy="this should have been found by a rule: please report it with the file",
+                remedy="a rule should have found this; please report it and attach the file",
             )
             wrong = [unforeseen]
     add_rejected_stacks(scope, loaded, wrong)
@@ -75,7 +75,7 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
 def add_rejected_stacks(scope: Construct, loaded: Loaded, wrong: Sequence[Finding]) -> None:
     """Add the empty stacks of an environment that isn't deployed, and print its errors."""
     # The CLI shows a stack's errors when the stack is selected; `cdk list` selects none.
-    print(f"{loaded.file} is refused, {format_errors(wrong)}", file=sys.stderr)
+    print(f"{loaded.file} is rejected, {format_errors(wrong)}", file=sys.stderr)
     name = loaded.name
     if re.fullmatch(NAME, name):
         RefusedStack(cdk.Stage(scope, name), "endpoint", errors=wrong)
@@ -202,7 +202,7 @@ class EnvironmentStacks(Construct):
         findings = check(loaded)
         wrong = select_errors(findings)
         if not isinstance(loaded, ValidFile) or wrong:
-            raise EnvironmentFileError(f"{loaded.file} is refused, {format_errors(wrong)}")
+            raise EnvironmentFileError(f"{loaded.file} is rejected, {format_errors(wrong)}")
         environment = loaded.environment
         self.endpoint_stack, self.data_stack = add_stacks(
             self,

@@ -27,7 +27,7 @@ def pack(assembly: Path) -> Iterator[str]:
                 continue
             ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
             if ran.returncode:
-                sys.exit(f"{asset.get('displayName', name)}: not packed, see above")
+                sys.exit(f"{asset.get('displayName', name)}: wasn't packed; see the error above")
             target = manifest.parent / "packed" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             # A copy, because the files of a model can change after this.

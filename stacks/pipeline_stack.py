@@ -50,7 +50,7 @@ class PipelineStack(cdk.Stack):
             # It has the service's prefix, because another service may have a pipeline-ENV too.
             stack_name=f"{environment.service}-{construct_id}" if environment.service else None,
             env=cdk.Environment(account=environment.account, region=environment.region),
-            description=f"What the pipelines of {repository} may do for {name}",
+            description=f"Permissions of the pipelines of {repository} for {name}",
         )
         if provider_arn is None:
             provider_arn = iam.CfnOIDCProvider(

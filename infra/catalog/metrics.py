@@ -49,7 +49,9 @@ def check_metric(
     ):
         raise UnpublishedMetricError(f"{name} has no {statistic}; it has {metric['statistics']}")
     if sorted(dimensions) not in metric.get("dimensions", of_namespace["dimensions"]):
-        raise UnpublishedMetricError(f"{name} is not published with {sorted(dimensions)}")
+        raise UnpublishedMetricError(
+            f"{name} is not published with the dimensions {sorted(dimensions)}"
+        )
 
 
 def compute_minimum_samples(percentile: str) -> int:

@@ -64,7 +64,7 @@ def send(event: dict[str, Any], sagemaker: Any, runtime: Any, sleep: Any) -> dic
     if config and of_fleet > 1 and not baking and find_update(name, sagemaker) == (config, False):
         REPAIRS.add(config)
     if unsent:
-        raise UnsentError(f"{len(unsent)} of {sent} requests judge nothing: {unsent[0]}")
+        raise UnsentError(f"{len(unsent)} of {sent} golden requests gave no result: {unsent[0]}")
     return {"sent": sent, "failed": failed}
 
 
@@ -87,7 +87,7 @@ def find_update(endpoint: str, sagemaker: Any) -> tuple[str | None, bool]:
     except (BotoCoreError, ClientError) as error:
         if "Could not find endpoint" in str(error):
             return None, False
-        raise UnsentError(f"cannot see whether {endpoint} is being updated: {error}") from error
+        raise UnsentError(f"cannot check whether {endpoint} is being updated: {error}") from error
     if found["EndpointStatus"] != "Updating":
         return None, False
     new = found.get("PendingDeploymentSummary", {})

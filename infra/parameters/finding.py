@@ -102,7 +102,7 @@ def find_nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | 
 def suggest_name(name: str, names: Iterable[str]) -> str:
     """Return the remedy for an unknown name, as the last part of a message."""
     close = find_nearest(name, names)
-    return f"did you mean {close}?" if close else "use one of those"
+    return f"did you mean {close}?" if close else "use one of these"
 
 
 def suggest_path(written: str, root: Path) -> str | None:

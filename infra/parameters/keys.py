@@ -195,7 +195,7 @@ def _explain_error(error: ErrorDetails, key: tuple[str, ...], name: str) -> tupl
         return f"{key[-1]!r} is not a valid name", form, "rename it"
     if kind == "missing":
         is_artifact = key[0] == "models" and key[2:-1] == ("artifact",)
-        pin = f", or `servable pin {name}` writes it" if is_artifact else ""
+        pin = f", or run `servable pin {name}`" if is_artifact else ""
         return "missing", _summarize_key(key), f"add {_describe_line(key)}{pin}"
     if kind == "extra_forbidden":
         if now := find_new_name(key):
@@ -205,7 +205,7 @@ def _explain_error(error: ErrorDetails, key: tuple[str, ...], name: str) -> tupl
         remedy = f"did you mean {close}?" if close else "remove it"
         return f"unknown key {key[-1]!r}", ", ".join(keys), remedy
     if key[-2:] == ("container", "batching") and isinstance(given, str):
-        return f"{shown} is not true or false", "true, false", "use one of those"
+        return f"{shown} is not true or false", "true, false", "use one of these"
     if kind in _TYPES:
         allowed = ", ".join(part for part in (_TYPES[kind], _describe_bounds(key)) if part)
         return f"{shown} is not {_TYPES[kind]}", allowed, _suggest_spelling(kind, given)
@@ -220,7 +220,7 @@ def _explain_error(error: ErrorDetails, key: tuple[str, ...], name: str) -> tupl
         return f"{shown} is not known", ", ".join(known), suggest_name(str(given), known)
     if kind == "string_pattern_mismatch":
         allowed = describe_pattern(error["ctx"]["pattern"]) or _summarize_key(key)
-        return f"{shown} does not have the required form", allowed, "write it in that form"
+        return f"{shown} does not have the required format", allowed, "write it in that format"
     return error["msg"], _summarize_key(key), "change it"
 
 

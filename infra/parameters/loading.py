@@ -160,7 +160,7 @@ def load_environment(
     findings = [*source.findings, *source.spelling]
     if not re.fullmatch(NAME, name):
         problem = f"{name!r} is not a valid name for an environment"
-        allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
+        allowed = "a letter followed by letters, digits, and hyphens, at most 40 characters"
         error = build_file_error(shown, "", problem, "rename the file", given=name, allowed=allowed)
         findings.insert(0, error)
     if kept:
@@ -203,8 +203,8 @@ def _validate_values(
     """Return the environment, if enough of the file is valid, and the findings about the rest."""
     partial = bool(source.findings)  # the file or its base could not be read: nothing is missing
     if source.values and not partial and not source.values.keys() & Environment.model_fields.keys():
-        problem = "it has no key of an environment file"
-        remedy = "name the project's folder: `servable --project FOLDER COMMAND`"
+        problem = "it contains none of an environment file's keys"
+        remedy = "pass the project's folder: `servable --project FOLDER COMMAND`"
         return None, [build_file_error(file, "", problem, remedy)]
     try:
         return Environment.model_validate(source.values, context={"project": root}), []

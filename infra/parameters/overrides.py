@@ -178,7 +178,7 @@ def _read_all(
         try:
             key, given, old = _read_override(split_key(dotted), text, origin)
         except ValueError as wrong:
-            remedy = 'quote only what has a dot, as in tags."a.b"; a key cannot have a ='
+            remedy = 'quote only names with a dot, as in tags."a.b"; a key cannot contain ='
             problems.append(build_file_error(origin, "", f"cannot read the key: {wrong}", remedy))
             continue
         problems += old
@@ -239,7 +239,7 @@ def _find_nothing_to_remove(source: Source, key: KeyPath, origin: str) -> Findin
     if isinstance(table, dict) and key[-1] in table:
         return None
     entries = sorted(table) if isinstance(table, dict) else []
-    return _build_finding(origin, key, f"there is no {'.'.join(key)} to take out", entries, key[-1])
+    return _build_finding(origin, key, f"there is no {'.'.join(key)} to remove", entries, key[-1])
 
 
 def _build_finding(

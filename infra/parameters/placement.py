@@ -120,7 +120,7 @@ class Placement:
                 self.served, processes=self.processes
             ),
         }
-        enough = "SageMaker's own is enough for this model"
+        enough = "SageMaker's default is enough for this model"
         return {
             name: choose_setting(
                 name,
@@ -136,9 +136,9 @@ class Placement:
         """Return the routing strategy. The choice's value is None for SageMaker's own."""
         chosen: Routing | None = None
         if self.kind.queued:
-            reason = "SageMaker's own: instances take requests from the queue"
+            reason = "SageMaker's default: instances read requests from the queue"
         elif self.model.multi_model is not None:
-            reason = "SageMaker's own: to an instance that has loaded the model"
+            reason = "SageMaker's default: routes to an instance that has loaded the model"
         else:
             chosen = "least_outstanding_requests"
             reason = "no request waits behind a slow one while another instance is free"
@@ -171,7 +171,7 @@ class Placement:
         """Return the GPUs that a copy reserves for itself."""
         component, gpus = self.variant.component, self.whole_instance.gpus
         stated = component.gpus if component else None
-        reason = f"{gpus} in an instance, in equal parts for components: {self.parts}"
+        reason = f"{gpus} in an instance, divided equally among components: {self.parts}"
         return choose_setting("gpus", stated, gpus // self.parts, reason)
 
     @property
@@ -214,12 +214,12 @@ def choose_copy_cpus(whole: Instance, component: Component | None, parts: int) -
     then also applies to a copy, which may use all of it.
     """
     cpus = whole.vcpus / 2 + 0.25
-    reason = f"above half of {whole.vcpus}: each has an instance to itself"
+    reason = f"above half of {whole.vcpus}: each copy gets its own instance"
     if parts > 1:
         # In quarters, SageMaker's minimum, and not more than what the system leaves.
         cpus = max(1, math.floor(4 * (1 - SYSTEM_SHARE) * whole.vcpus / parts)) / 4
         reason = (
-            f"an equal part for {parts} components, without a tenth of {whole.vcpus} for the system"
+            f"an equal share for {parts} components, after a tenth of {whole.vcpus} for the system"
         )
     return choose_setting("cpus", component.cpus if component else None, cpus, reason)
 

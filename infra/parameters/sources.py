@@ -175,7 +175,7 @@ def read_source(root: Path, folder: Path, name: str, seen: tuple[str, ...] = ())
         if base in seen:
             problem = f"{base!r} extends itself: {' -> '.join((*seen, base))}"
             remedy = "remove the circular reference"
-        allowed = ", ".join(others) or "nothing: there is no other file"
+        allowed = ", ".join(others) or "none: there is no other file"
         error = build_file_error(shown, "extends", problem, remedy, given=base, allowed=allowed)
         source = Source(findings=[error])
     source.spelling += spelling

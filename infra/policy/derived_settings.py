@@ -89,7 +89,7 @@ def derive_settings(
     chosen: Chosen = {
         "tfs_processes": (None, "multi-model mode starts one for each loaded model"),
         "gunicorn_workers": (None, "no effect: without code there is no Gunicorn"),
-        "onednn": (None, "left to TensorFlow, which knows its kernels; measure both"),
+        "onednn": (None, "TensorFlow decides, because it knows its kernels; measure both"),
     }
     processes = workers = 1
     if not served.multi_model:
@@ -107,10 +107,10 @@ def derive_settings(
     chosen["wait_time_seconds"] = _choose_wait_time(served, processes, tensorflow)
     if instance.gpus and not served.multi_model:
         margin = compute_margin(instance, processes)
-        why = "not read with one process: it may use the whole GPU"
+        why = "no effect with one process, which may use the whole GPU"
         if margin is not None:
             share = compute_gpu_share(processes, margin)
-            why = f"the image divides by all {processes} processes: each then gets {share:.0%} of its GPU"
+            why = f"the image divides it by all {processes} processes: each gets {share:.0%} of its GPU"
         chosen["gpu_memory_margin"] = (margin, why)
     return merge_settings(written, chosen)
 
@@ -126,7 +126,7 @@ def _choose_processes(instance: Instance, served: ModelSizes) -> tuple[int, str]
     by_memory = max(1, int(SERVERS_SHARE * instance.memory_gib / served.server_gib))
     if by_memory < by_cpu:
         return by_memory, (
-            f"{served.server_gib:.1f} GiB each: more would take over half of {instance.memory_gib:g} GiB"
+            f"{served.server_gib:.1f} GiB each: more would need over half of {instance.memory_gib:g} GiB"
         )
     return by_cpu, f"one for each {VCPUS_PER_PROCESS} vCPUs, of which there are {instance.vcpus}"
 
@@ -136,13 +136,13 @@ def _choose_workers(instance: Instance, served: ModelSizes, processes: int) -> t
     by_memory = max(1, int(room / served.worker_gib))
     if by_memory < instance.vcpus:
         return by_memory, f"{served.worker_gib:.2g} GiB each: more do not fit next to the models"
-    return instance.vcpus, f"one for each of {instance.vcpus} vCPUs, because a handler computes"
+    return instance.vcpus, f"one for each of {instance.vcpus} vCPUs, because a handler uses the CPU"
 
 
 def _choose_threads(instance: Instance, served: ModelSizes, processes: int) -> Chosen:
     if instance.gpus or processes == 1:
-        why = "the GPU computes" if instance.gpus else "one process has every vCPU to itself"
-        left_to_tensorflow = (None, f"left to TensorFlow: {why}")
+        why = "the GPU computes" if instance.gpus else "the only process may use every vCPU"
+        left_to_tensorflow = (None, f"TensorFlow decides: {why}")
         return {"inter_op_threads": left_to_tensorflow, "intra_op_threads": left_to_tensorflow}
     each = 1 if served.has_code is not False else max(1, instance.vcpus // processes)
     why = "the workers need the rest" if each == 1 else "nothing else runs"
@@ -163,8 +163,8 @@ def _choose_batching(
         "max_enqueued_batches": written.max_enqueued_batches or queue,
     }
     return written.model_copy(update=omitted), (
-        f"{threads} batch threads: each process's part of {instance.vcpus} vCPUs; a queue of "
-        f"{queue}: a full one is an error to its caller"
+        f"{threads} batch threads: each process's share of {instance.vcpus} vCPUs; a queue of "
+        f"{queue}: if it is full, the caller gets an error"
     )
 
 
@@ -175,10 +175,10 @@ def _choose_wait_time(
     default = find_default_wait(tensorflow, processes=processes)
     real = find_real_wait(default, tensorflow)
     if load is None or LOAD_SAFETY * load <= real:
-        return None, f"the image's default {default} s, of which it really waits {real:.0f}"
+        return None, f"the image's default {default} s, of which it actually waits {real:.0f}"
     wait = find_wait_setting(LOAD_SAFETY * load, tensorflow)
     real = find_real_wait(wait, tensorflow)
-    return wait, f"loading takes about {load:.0f} s; of this the image really waits {real:.0f}"
+    return wait, f"loading takes about {load:.0f} s; the image actually waits {real:.0f}"
 
 
 # Application Auto Scaling's default cooldown for SageMaker (2026-11-21).
@@ -218,13 +218,13 @@ def compute_cooldowns(
     back, back_why = in_seconds, "from the file"
     if out is None and start_seconds is None:
         out = DEFAULT_COOLDOWN_SECONDS
-        why = "Application Auto Scaling's default, because the time of a start is not known"
+        why = "Application Auto Scaling's default, because the start time is unknown"
     elif out is None:
         out = ROUNDED_TO_SECONDS * math.ceil((start_seconds or 0) / ROUNDED_TO_SECONDS)
-        why = f"a new instance answers after about {start_seconds:.0f} s, and relieves others only then"
+        why = f"a new instance responds after about {start_seconds:.0f} s and relieves others only then"
     if back is None:
         back = 2 * out
-        back_why = "twice the scale-out cooldown, because an instance too few costs requests"
+        back_why = "twice the scale-out cooldown, because one instance too few fails requests"
     return Cooldowns(out_seconds=out, in_seconds=back, out_reason=why, in_reason=back_why)
 
 

@@ -272,7 +272,7 @@ def build_policies(deployed: Sequence[DeployedNames]) -> list[dict[str, Any]]:
         else:
             document = {"Version": "2012-10-17", "Statement": [statement]}
             if count_characters(document) > MOST_CHARACTERS:
-                raise ValueError(f"the statement {statement['Sid']} is longer than a policy may be")
+                raise ValueError(f"the statement {statement['Sid']} is too long for an IAM policy")
             documents.append(document)
     return documents
 

@@ -27,7 +27,7 @@ PLACES = {
     "core_dump_key": "core_dumps.kms_key",
     "requests": "the objects requests/* of the queue's bucket in ENV/data",
     "answers": "the objects answers/* and failures/* of that bucket",
-    "queue_key": "the key of requests and answers",
+    "queue_key": "the key of requests and responses",
     "topics": "the success and the error topic",
     "topic_key": "the key of the notifications",
     "batch_log_group": "/aws/sagemaker/TransformJobs, which all transform jobs of the account share",
@@ -99,7 +99,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(
         "log in to the image's registry",
         ("ecr:GetAuthorizationToken",),
-        wildcard="ecr:GetAuthorizationToken takes no resource",
+        wildcard="ecr:GetAuthorizationToken doesn't support resource-level permissions",
     ),
     Permission(
         "write logs",
@@ -111,7 +111,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         "publish metrics",
         ("cloudwatch:PutMetricData",),
         condition={"StringLike": {"cloudwatch:namespace": "AWS/SageMaker,/aws/sagemaker/*"}},
-        wildcard="cloudwatch:PutMetricData takes no resource for a metric; narrowed by namespace",
+        wildcard="cloudwatch:PutMetricData doesn't support metrics as resources; narrowed by namespace",
     ),
     Permission(
         "roll back an update ([rollout])",
@@ -123,7 +123,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         "capture samples ([capture])",
         ("s3:PutObject",),
         ("captured",),
-        wildcard="SageMaker names each sample by its hour and a number of its own",
+        wildcard="SageMaker names each sample by its hour and a unique ID",
     ),
     Permission(
         "encrypt samples ([capture])",
@@ -152,10 +152,10 @@ PERMISSIONS: tuple[Permission, ...] = (
         "write answers ([asynchronous])",
         ("s3:AbortMultipartUpload", "s3:PutObject"),
         ("answers",),
-        wildcard="SageMaker names each answer by a number of its own",
+        wildcard="SageMaker names each response by a unique ID",
     ),
     Permission(
-        "encrypt requests and answers ([asynchronous])",
+        "encrypt requests and responses ([asynchronous])",
         ("kms:Decrypt", "kms:GenerateDataKey"),
         ("queue_key",),
         condition=_THROUGH_S3,
@@ -168,7 +168,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         condition={"StringEquals": {VIA: "sns.{region}.amazonaws.com"}},
     ),
     Permission(
-        "make the log group of transform jobs ([batch])",
+        "create the log group of transform jobs ([batch])",
         ("logs:CreateLogGroup",),
         ("batch_log_group",),
     ),
@@ -197,13 +197,13 @@ PERMISSIONS: tuple[Permission, ...] = (
         wildcard="a result is named after its object of the input",
     ),
     Permission(
-        "list the copy of first rows of `servable batch --limit` ([batch])",
+        "list the first rows that `servable batch --limit` copies ([batch])",
         ("s3:ListBucket",),
         ("batch_output_bucket",),
         condition={"StringLike": {"s3:prefix": "{trial}*"}},
     ),
     Permission(
-        "read the copy of first rows of `servable batch --limit` ([batch])",
+        "read the first rows that `servable batch --limit` copies ([batch])",
         ("s3:GetObject",),
         ("batch_trial",),
         wildcard="a copy is named after its job and its object of the input",
@@ -219,13 +219,13 @@ PERMISSIONS: tuple[Permission, ...] = (
         ("kms:CreateGrant",),
         ("volume_key",),
         condition={"Bool": {"kms:GrantIsForAWSResource": "true"}},
-        wildcard="only for an alias: the key behind it may change; narrowed to that alias",
+        wildcard="only for an alias, because its target key may change; narrowed to that alias",
     ),
     Permission(
         "join the VPC ([network])",
         ("ec2:CreateNetworkInterface",),
         ("subnets", "security_groups", "interfaces"),
-        wildcard="an interface has no name before it is made; its subnet and groups are named by id, and "
+        wildcard="an interface has no ID before it exists; its subnet and groups are named by id, and "
         "if another account shares them (AWS RAM) their ARNs name that account",
     ),
     Permission(
@@ -237,7 +237,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         ),
         ("interfaces",),
         needs=("subnets",),
-        wildcard="the interfaces are made by SageMaker, one for an instance, and named by EC2",
+        wildcard="SageMaker creates the interfaces, one per instance, and EC2 names them",
     ),
     Permission(
         "describe the VPC ([network])",
@@ -249,7 +249,7 @@ PERMISSIONS: tuple[Permission, ...] = (
             "ec2:DescribeVpcs",
         ),
         needs=("subnets",),
-        wildcard="EC2's Describe actions take no resource",
+        wildcard="EC2's Describe actions don't support resource-level permissions",
     ),
 )
 
@@ -263,7 +263,7 @@ def select_permissions(places: Mapping[str, Sequence[str]]) -> list[Permission]:
     ]
 
 
-ENOUGH = "none; a key policy that lets the account's own policies decide is enough"
+ENOUGH = "none; a key policy that delegates to the account's IAM policies is enough"
 
 # Actions that are needed to publish to a topic that is encrypted with the key.
 PUBLISHING = ("kms:Decrypt", "kms:GenerateDataKey*")
@@ -306,7 +306,7 @@ KEY_PERMISSIONS = (
         "alarms.topic_kms_key",
         "events.amazonaws.com",
         PUBLISHING,
-        "none: EventBridge sends no source to an encrypted topic",
+        "none: EventBridge doesn't send a source to an encrypted topic",
     ),
     KeyPermission(
         "endpoint.log_kms_key",

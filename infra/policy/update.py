@@ -160,7 +160,7 @@ _NEXT_TO_IT = (
 def _find_async_removal(old: EndpointState, new: EndpointState) -> dict[str, str]:
     if not old.queued or new.queued:
         return {}
-    return {"": "SageMaker does not remove asynchronous inference from an endpoint"}
+    return {"": "SageMaker cannot remove asynchronous inference from an endpoint"}
 
 
 def _find_serverless_changes(old: EndpointState, new: EndpointState) -> dict[str, str]:
@@ -168,7 +168,7 @@ def _find_serverless_changes(old: EndpointState, new: EndpointState) -> dict[str
     if not serverless or all(variant.instance_type is None for variant in old.variants.values()):
         return {}
     return {
-        name: f"SageMaker does not make variant {name} serverless: the endpoint runs on instances"
+        name: f"SageMaker cannot make variant {name} serverless: the endpoint runs on instances"
         for name in serverless
     }
 
@@ -183,12 +183,12 @@ def _find_renamed_variants(old: EndpointState, new: EndpointState) -> dict[str, 
         return {}
     what = [f"{name} is removed" for name in sorted(before - after)]
     what += [f"{name} is new" for name in sorted(after - before)]
-    return {"": f"with [rollout] variants keep their names: {', '.join(what)}"}
+    return {"": f"[rollout] doesn't allow adding or removing variants: {', '.join(what)}"}
 
 
 def _find_scaled_type_changes(old: EndpointState, new: EndpointState) -> dict[str, str]:
     return {
-        name: f"variant {name} is scaled: SageMaker does not change {was.type_summary} to "
+        name: f"variant {name} is scaled: SageMaker cannot change {was.type_summary} to "
         f"{new.variants[name].type_summary} in one update"
         for name, was in old.variants.items()
         if was.scales
@@ -200,7 +200,7 @@ def _find_scaled_type_changes(old: EndpointState, new: EndpointState) -> dict[st
 
 def _find_scaled_removals(old: EndpointState, new: EndpointState) -> dict[str, str]:
     return {
-        name: f"variant {name} is scaled: SageMaker does not remove it in one update"
+        name: f"variant {name} is scaled: SageMaker cannot remove it in one update"
         for name, was in old.variants.items()
         if was.scales and name not in new.variants
     }
@@ -218,13 +218,13 @@ REFUSED_UPDATES = (
     RefusedUpdate(
         "change-type-while-scaled",
         _find_scaled_type_changes,
-        "first scaling.hold = true with the deployed type, then the new type",
+        "first deploy scaling.hold = true with the deployed type, then the new type",
         two_deploys=True,
     ),
     RefusedUpdate(
         "change-variant-removed-while-scaled",
         _find_scaled_removals,
-        "first scaling.hold = true, then remove the variant",
+        "first deploy scaling.hold = true, then remove the variant",
         two_deploys=True,
     ),
 )

@@ -109,7 +109,7 @@ def _build_fault(
 ) -> GraphFault:
     """Return a fault that the images of `takers` don't have; `remedy` is used if there are none."""
     if not takers:
-        return GraphFault(rule, given, problem, "no image takes it", remedy)
+        return GraphFault(rule, given, problem, "no image supports it", remedy)
     versions = [table.version for table in takers]
     allowed = f"the images of TensorFlow {', '.join(versions)}"
     return GraphFault(rule, given, problem, allowed, f'set tensorflow = "{versions[-1]}"')
@@ -122,7 +122,7 @@ def _explain_version(graph: GraphOperations, table: OpTable) -> str | None:
             f"(min_consumer), and {table.version} reads up to {table.graph_def}"
         )
     if table.graph_def in graph.bad_consumers:
-        return f"the graph names {table.version} as one that may not read it (bad_consumers)"
+        return f"the graph names {table.version} in bad_consumers, which must not read it"
     if graph.producer < table.min_producer:
         return (
             f"the graph has version {graph.producer} of GraphDef, and {table.version} reads versions from "
@@ -168,7 +168,7 @@ def _explain_bad_attribute(subject: _Subject, table: OpTable) -> str | None:
     for name, attribute in definition.attributes.items() if definition else ():
         if name not in given:
             if attribute.default == REQUIRED:
-                return f"states no {name}, which has no default; {fails}"
+                return f"lacks the attribute {name}, which has no default; {fails}"
         elif (wrong := _explain_wrong_value(given[name], attribute)) is not None:
             return f"{name} is {wrong} in TensorFlow {table.version}; {fails}"
     return None
@@ -248,7 +248,7 @@ def _explain_stablehlo(subject: _Subject, table: OpTable) -> str | None:
         and f"vhlo.{name}" not in table
     ]
     if newer:
-        return f"its StableHLO {stablehlo} has {', '.join(newer)}, and {reader} has not; {_FAILS}"
+        return f"its StableHLO {stablehlo} has {', '.join(newer)}, which {reader} lacks; {_FAILS}"
     # TensorFlow itself does not compare the versions: a newer module of known operations runs.
     major, supported = stablehlo.partition(".")[0], (table.stablehlo or "1").partition(".")[0]
     if int(major) <= int(supported):
@@ -363,7 +363,7 @@ _FINDERS: Mapping[str, tuple[_Problem, str]] = {
     ),
     "model-op-attribute-ignored": (
         _explain_ignored_attribute,
-        "compare an answer of the container with one of the process that exported the model; "
+        "compare a response of the container with a result of the exporting process; "
         "or export it with the TensorFlow of the image",
     ),
     "model-stablehlo-version": (
@@ -378,7 +378,7 @@ _FINDERS: Mapping[str, tuple[_Problem, str]] = {
     ),
     "model-needs-python": (
         _explain_python,
-        "write it with TensorFlow's operations in place of tf.py_function and tf.numpy_function, or do "
+        "write it with TensorFlow's operations instead of tf.py_function and tf.numpy_function, or do "
         "it in transforms.py or inference.py of the code folder",
     ),
     "model-op-without-kernel": (

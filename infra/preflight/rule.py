@@ -332,7 +332,7 @@ class VariantRule(Rule):
         if placement.model.artifact is not None:
             yield self.build_unchecked(f"{key}.artifact", f"{key}.artifact.size_gib", question)
         elif placement.model.multi_model is not None:
-            needs = "a load test: which of the models are loaded together is not known"
+            needs = "the results of a load test; it is unknown which models are loaded together"
             yield self.build_unchecked(f"{key}.multi_model", needs, question)
 
 

@@ -120,7 +120,7 @@ def _build_missing_finding(
     remedy = (
         f"did you mean {close[0]}?" if close else "define it there, or import it from elsewhere"
     )
-    problem = f"takes {name} from {own.name}, which does not define it"
+    problem = f"imports {name} from {own.name}, which does not define it"
     return CodeFinding(file, line, problem, remedy)
 
 
@@ -224,8 +224,8 @@ def find_foreign_extensions(
     for module, (file, reason) in foreign.items():
         if module not in reached and _find_package(lib, module) in failing:
             continue  # one finding is enough for a package
-        problem = f"is built for {reason}, and the image has Python {python} on Linux, x86-64"
-        remedy = "name its package in requirements.txt, and run `servable package ENV`"
+        problem = f"is built for {reason}, but the image has Python {python} on Linux, x86-64"
+        remedy = "add its package to requirements.txt, and run `servable package ENV`"
         yield CodeFinding(file, 0, problem, remedy, "error" if module in reached else "warning")
 
 
@@ -331,11 +331,13 @@ def find_undefined_names(file: Path, source: bytes, python: str | None) -> list[
             text, remedy = f"uses {name}, which is not defined", "define or import it"
             if isinstance(problem, messages.UndefinedLocal):
                 text = f"uses {name} before its function assigns it"
-                remedy = f"write `global {name}` into the function, or give the local another name"
+                remedy = f"write `global {name}` into the function, or rename the local variable"
             findings.setdefault(text, CodeFinding(file, problem.lineno, text, remedy))
         elif isinstance(problem, formats):
             text = f"fails: {problem.message % problem.message_args}"
-            findings.setdefault(text, CodeFinding(file, problem.lineno, text, "give it its values"))
+            findings.setdefault(
+                text, CodeFinding(file, problem.lineno, text, "match values to the format")
+            )
     return list(findings.values())
 
 

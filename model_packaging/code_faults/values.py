@@ -119,7 +119,7 @@ class _Values:
             own_path = f"Path(__file__).with_name({posixpath.basename(normal)!r})"
             if _OF_ANOTHER_COMPUTER.match(path):
                 remedy = f"put the file next to the code and open {own_path}"
-                yield line, f"opens {path!r}, a path of another computer", remedy
+                yield line, f"opens {path!r}, a path on a different computer", remedy
             elif not path.startswith("/"):
                 problem = f"opens {path!r}, which is relative to {WORKING_FOLDER} in the container"
                 yield line, problem, f"open {own_path}, next to the code"
@@ -137,7 +137,9 @@ class _Values:
             field = "rest_uri" if match and match[2] == "8501" else "channel"
             # Code that uses the field has the address for use outside of SageMaker.
             if match and not any(attribute.attr == field for attribute in self._attributes):
-                problem = f"calls {match[0]}, but in SageMaker the model server has another port"
+                problem = (
+                    f"calls {match[0]}, but in SageMaker the model server has a different port"
+                )
                 yield node.lineno, problem, f"use context.{field}"
 
     def find_installs(self) -> Iterator[_Fault]:
@@ -149,10 +151,12 @@ class _Values:
             words = node.args[0].elts if isinstance(node.args[0], ast.List) else node.args[:1]
             match = _INSTALLS.search(" ".join(self._evaluate_text(word) or "?" for word in words))
             if match is not None:
-                problem = f"runs {match[1]} in every container: it needs the internet"
+                problem = f"runs {match[1]} in every container, which needs internet access"
                 if match[1] in ("apt", "apt-get"):
-                    problem += ", and the image of 2.20 has no apt"
-                remedy = "name packages in code/requirements.txt; for others use your own image"
+                    problem += ", and the 2.20 image has no apt"
+                remedy = (
+                    "list Python packages in code/requirements.txt; for others, use your own image"
+                )
                 yield node.lineno, problem, remedy
 
     def find_unset_variables(self, given: set[str]) -> Iterator[_Fault]:

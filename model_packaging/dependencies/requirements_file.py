@@ -83,13 +83,13 @@ def find_start_faults(code: Path) -> Iterator[tuple[Path, int, str, str]]:
         if _CREDENTIALS.search(line):
             shown = _CREDENTIALS.sub(r"\1***@", line)
             problem = (
-                f"{shown!r} contains credentials, which anyone who may read the archive can read"
+                f"{shown!r} contains credentials, which anyone with access to the archive can read"
             )
-            remedy = 'set install = "vendored", and give the URL to pip in its own configuration'
+            remedy = 'set install = "vendored", and set the URL in the configuration of pip'
             yield file, number, problem, remedy
         elif not line.startswith("-c") and not _OPTION.match(line) and _is_local(where):
             problem = f"names the local path {where}, which pip doesn't find in a container"
-            remedy = 'set install = "vendored", or name a package of an index'
+            remedy = 'set install = "vendored", or use a package from an index'
             yield file, number, problem, remedy
 
 
@@ -129,8 +129,14 @@ def find_contradictions(code: Path) -> Iterator[tuple[Path, int, str, str, Sever
         ]
         if excluded:
             file, number, pin, other = excluded[-1]
-            problem = f"pins {name}=={pin}, and a different line asks for {name}{other.specifier}"
-            yield file, number, problem, "keep one of them: pip finds no version for both", "error"
+            problem = f"pins {name}=={pin}, but a different line requires {name}{other.specifier}"
+            yield (
+                file,
+                number,
+                problem,
+                "keep one of them, because no version satisfies both",
+                "error",
+            )
 
 
 def _find_pin(wanted: Requirement) -> str | None:
@@ -150,16 +156,20 @@ def _check_line(file: Path, line: str) -> tuple[str, str, Severity] | None:
         path = file.parent / wanted.partition("[")[0].partition(";")[0].strip()
         if any(each.is_file() for each in (path, path / "pyproject.toml", path / "setup.py")):
             return None
-        problem = f"asks for {wanted}, where there is nothing to install"
+        problem = f"asks for {wanted}, which has nothing to install"
         return problem, "name a package, or add it", "error"
     try:
         name = canonicalize_name(Requirement(wanted).name)
     except InvalidRequirement:
-        return f"{line[:60]!r} is not a requirement, and pip ends", "write NAME==VERSION", "error"
+        return (
+            f"{line[:60]!r} isn't a valid requirement, so pip fails",
+            "write NAME==VERSION",
+            "error",
+        )
     if name not in _NEEDS:
         return None
     needed, remedy = _NEEDS[name]
-    return f"asks for {name}, which needs {needed}: the image does not have it", remedy, "warning"
+    return f"requires {name}, which needs {needed}, but the image lacks it", remedy, "warning"
 
 
 def has_requirements(code: Path) -> bool:

@@ -89,7 +89,7 @@ def _parse_wheel(file: Path, number: int, line: str) -> Wheel:
     except InvalidWheelFilename:
         digest = ""
     if not re.fullmatch("[0-9a-f]{64}", digest):
-        problem = f"line {number} is not a wheel and its hash: {line!a:.60}"
+        problem = f"line {number} is not a wheel name with its hash: {line!a:.60}"
         raise PackagingError(file, problem, REMEDY)
     return Wheel(name, digest)
 
@@ -109,7 +109,7 @@ def explain_disk_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         path = Path(error.filename2 or error.filename or path)
         problem = f"cannot be read or written: {error.strerror}"
-        remedy = "let this user read and write it, and check that there is room"
+        remedy = "give this user read and write access, and check the free disk space"
         raise PackagingError(path, problem, remedy) from None
 
 
@@ -244,7 +244,7 @@ def _require_programs() -> None:
     """Raise ModuleNotFoundError if uv, which resolves, or pip, which downloads, is missing."""
     for name in ("uv", "pip"):
         if find_spec(name) is None:
-            problem = f"{WANTED} asks for packages, and {name}, which gets them, is not installed"
+            problem = f"{WANTED} lists packages, but {name}, which fetches them, is not installed"
             raise ModuleNotFoundError(f"{problem}: {build_install_command('vendor')}", name=name)
 
 
@@ -257,7 +257,7 @@ def _run_command(code: Path, command: list[str]) -> None:
     if ran.returncode:
         text = " ".join((ran.stderr or ran.stdout).split())
         problem = f"is not available as wheels for the image: {text}"
-        remedy = "change that requirement, or put it into code/lib/"
+        remedy = "change that requirement, or put the package into code/lib/"
         raise PackagingError(code / WANTED, problem, remedy)
 
 
@@ -296,7 +296,7 @@ def _unpack(wheel: Path, target: Path) -> None:
         problem = f"cannot be unpacked: {error}"
         raise PackagingError(wheel, problem, "do not use this wheel") from None
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-        problem = f"has a file where it, or another wheel, has a folder: {error.filename}"
+        problem = f"has a file where this or a different wheel has a folder: {error.filename}"
         raise PackagingError(wheel, problem, "use one of the two packages") from None
 
 

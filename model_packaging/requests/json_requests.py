@@ -50,7 +50,7 @@ def build_predict_request(
     if rest and "inputs" in request:
         columns = {key: value for key, value in columns.items() if key in specs}
     if set(columns) != set(specs):
-        raise RequestValueError(f"gives {given}; the signature takes {format_names(specs)}")
+        raise RequestValueError(f"gives {given}; the signature expects {format_names(specs)}")
     message = wire.PredictRequest()
     message.model_spec.name = model
     message.model_spec.signature_name = name
@@ -66,7 +66,7 @@ def find_signature(name: Any, info: SavedModelInfo) -> SignatureInfo:
     """Return the signature that a request names. Raises `RequestValueError` if there is none."""
     if not isinstance(name, str) or name not in info.signatures:
         known = format_names(info.signatures)
-        raise RequestValueError(f"asks for the signature {name!r}; there are {known}")
+        raise RequestValueError(f"names the signature {name!r}; the model has {known}")
     return info.signatures[name]
 
 
@@ -91,7 +91,7 @@ def _is_named(value: Any) -> bool:
 
 def name_only_input(specs: Mapping[str, TensorInfo], value: Any) -> dict[str, Any]:
     if len(specs) != 1:
-        raise RequestValueError(f"names no inputs; the signature takes {format_names(specs)}")
+        raise RequestValueError(f"names no inputs; the signature expects {format_names(specs)}")
     return dict.fromkeys(specs, value)
 
 
@@ -121,7 +121,9 @@ def check_shape(shape: Sequence[int], spec: TensorInfo) -> None:
     """Raise `RequestValueError` if the signature doesn't accept the shape."""
     if not is_shape_allowed(shape, spec.shape):
         expected = format_shape(spec.shape or ())
-        raise RequestValueError(f"has shape {format_shape(shape)}; the signature takes {expected}")
+        raise RequestValueError(
+            f"has shape {format_shape(shape)}; the signature expects {expected}"
+        )
 
 
 def flatten_lists(value: Any) -> tuple[list[int], list[Any]]:
@@ -159,7 +161,7 @@ def _flatten(value: Any, shape: list[int], into: list[Any]) -> None:
 def _find_type_number(dtype: str) -> int:
     if dtype in {*ELEMENT_CODES, "string", "bfloat16"}:
         return next(each for each in wire.DataType.values() if wire.find_dtype_name(each) == dtype)
-    raise RequestValueError(f"is {dtype}, which JSON requests cannot carry")
+    raise RequestValueError(f"is {dtype}, which JSON can't represent")
 
 
 def _pack_content(flat: list[Any], dtype: str) -> bytes:
@@ -167,7 +169,7 @@ def _pack_content(flat: list[Any], dtype: str) -> bytes:
     for item in flat:
         # A bool is an int to Python, but not to TensorFlow Serving.
         if not isinstance(item, allowed) or (isinstance(item, bool) and dtype != "bool"):
-            raise RequestValueError(f"holds {item!r:.40}; the signature takes {dtype}")
+            raise RequestValueError(f"holds {item!r:.40}; the signature expects {dtype}")
     try:
         if dtype == "bfloat16":
             return b"".join(_pack_bfloat16(item) for item in flat)
@@ -190,7 +192,7 @@ def _encode_string(item: Any) -> bytes:
         try:
             return item.encode()
         except UnicodeEncodeError:
-            problem = f"holds {item!a:.40}, half of a character; strings are UTF-8"
+            problem = f"holds {item!a:.40}, an unpaired surrogate; strings must be UTF-8"
             raise RequestValueError(problem) from None
     if isinstance(item, dict) and set(item) == {"b64"} and isinstance(item["b64"], str):
         try:
@@ -199,8 +201,8 @@ def _encode_string(item: Any) -> bytes:
             text = written.rstrip("=")
             padding, whole = len(written) - len(text), -len(text) % 4
             if padding not in (0, whole):
-                raise ValueError(f"it ends with {padding} of {whole} = signs")
+                raise ValueError(f"it has {padding} of {whole} padding characters")
             return base64.b64decode(text + "=" * whole, validate=True)
         except ValueError as error:  # binascii.Error, and what is not ASCII
             raise RequestValueError(f'contains invalid base64 in "b64" ({error})') from None
-    raise RequestValueError(f"holds {item!r:.40}; the signature takes string")
+    raise RequestValueError(f"holds {item!r:.40}; the signature expects string")

@@ -99,7 +99,7 @@ def read_request(
         return None
     if kind not in TYPES_READ[reader]:
         taken = ", ".join(TYPES_READ[reader])
-        raise RequestValueError(f"is sent as {kind}; {reader.value} takes {taken}")
+        raise RequestValueError(f"is sent as {kind}; {reader.value} accepts {taken}")
     if kind == NPY:
         return _read_npy(body, info)
     if kind == NPZ:
@@ -159,7 +159,7 @@ def _read_npy(body: bytes, info: SavedModelInfo) -> KnownRequest:
     (name,) = name_only_input(signature.inputs, None)
     spec, given = signature.inputs[name], _NPY_TYPES.get(code)
     if given is not None and spec.dtype in {*ELEMENT_CODES, "string"} and given != spec.dtype:
-        raise RequestValueError(f"is {given}; {name} takes {spec.dtype}")
+        raise RequestValueError(f"is {given}; {name} expects {spec.dtype}")
     check_shape(shape, spec)
     return KnownRequest(signature, {name: shape})
 
@@ -173,10 +173,10 @@ def check_inputs(request: Any, info: SavedModelInfo) -> Shapes:
     expected = signature.inputs
     if not set(expected) - set(signature.defaults) <= given <= set(expected):
         inputs = ", ".join(sorted(given)) or "no input"
-        raise RequestValueError(f"gives {inputs}; the signature takes {', '.join(expected)}")
+        raise RequestValueError(f"gives {inputs}; the signature expects {', '.join(expected)}")
     if unknown := set(request.output_filter) - set(signature.outputs):
         outputs = format_names(signature.outputs)
-        raise RequestValueError(f"asks for {min(unknown)}; the signature gives {outputs}")
+        raise RequestValueError(f"asks for {min(unknown)}; the signature returns {outputs}")
     for key in sorted(given):
         try:
             _check_tensor(request.inputs[key], expected[key])
@@ -187,7 +187,7 @@ def check_inputs(request: Any, info: SavedModelInfo) -> Shapes:
 
 def _check_tensor(tensor: Any, spec: TensorInfo) -> None:
     if (given := wire.find_dtype_name(tensor.dtype)) != spec.dtype:
-        raise RequestValueError(f"as {given}; the signature takes {spec.dtype}")
+        raise RequestValueError(f"as {given}; the signature expects {spec.dtype}")
     shape = [dim.size for dim in tensor.tensor_shape.dim]
     if tensor.tensor_shape.unknown_rank or min(shape, default=0) < 0:
         raise RequestValueError("without its shape")
@@ -198,7 +198,7 @@ def _check_tensor(tensor: Any, spec: TensorInfo) -> None:
     content, code = len(tensor.tensor_content), ELEMENT_CODES.get(spec.dtype)
     if content and code and content != (size := math.prod(shape) * struct.calcsize(code)):
         given = f"of shape {format_shape(shape)} with {content} bytes of content"
-        raise RequestValueError(f"{given}; {spec.dtype} takes {size}")
+        raise RequestValueError(f"{given}; {spec.dtype} needs {size}")
 
 
 def extract_shapes(request: Any) -> Shapes:
@@ -215,7 +215,7 @@ def check_examples(request: Any, info: SavedModelInfo, method: str) -> Shapes:
     signature = _find_signature(info, request)
     if signature.method != f"tensorflow/serving/{method}" or set(signature.inputs) != {"inputs"}:
         raise RequestValueError(
-            f"asks to {method} by a signature that does not; name one that does"
+            f"requests {method} from a signature that doesn't support it; use one that does"
         )
     if request.input.WhichOneof("kind") is None:
         return {}  # examples with a context are not counted here
@@ -232,9 +232,11 @@ def check_batch(shapes: Shapes, max_batch_size: int | None) -> None:
     rows = {name: shape[0] for name, shape in shapes.items() if shape}
     if len(rows) < len(shapes) or len(set(rows.values())) > 1:
         each = ", ".join(f"{name} {format_shape(shape)}" for name, shape in shapes.items())
-        raise RequestValueError(f"gives {each}; batching takes inputs with an equal number of rows")
+        raise RequestValueError(
+            f"gives {each}; batching requires inputs with the same number of rows"
+        )
     if (most := max(rows.values(), default=0)) > max_batch_size:
-        why = f"which batching refuses: max_batch_size is {max_batch_size}"
+        why = f"which batching rejects: max_batch_size is {max_batch_size}"
         raise RequestValueError(f"has {most} rows, {why}")
 
 
@@ -244,7 +246,7 @@ def explain_unbatchable(signature: SignatureInfo) -> str | None:
         for name, spec in specs.items():
             if spec.shape is not None and (not spec.shape or spec.shape[0] is not None):
                 return f"its {way} {name} has shape {format_shape(spec.shape)}"
-    return None if signature.inputs else "it takes no input"
+    return None if signature.inputs else "it has no inputs"
 
 
 def check_response(body: bytes, request: KnownRequest) -> None:
@@ -258,7 +260,7 @@ def check_response(body: bytes, request: KnownRequest) -> None:
     answer = parse_json(body)
     if not isinstance(answer, dict) or key not in answer:
         form = "instances" if key == "predictions" else "inputs"
-        raise RequestValueError(f'has no "{key}", which has the response to "{form}"')
+        raise RequestValueError(f'has no "{key}", the key of the response to "{form}"')
     value = answer[key]
     if key == "predictions":
         rows = max((shape[0] for shape in request.shapes.values() if shape), default=0)
@@ -273,7 +275,7 @@ def check_response(body: bytes, request: KnownRequest) -> None:
         shape, values = flatten_lists(columns[name])
         if not is_shape_allowed(shape, spec.shape):
             given, expected = format_shape(shape), format_shape(spec.shape or ())
-            problem = f"gives {name} of shape {given}; the signature gives {expected}"
+            problem = f"gives {name} of shape {given}; the signature returns {expected}"
             raise RequestValueError(problem)
         if wrong := [item for item in values if not _is_value_of(item, spec.dtype)]:
             raise RequestValueError(f"gives {wrong[0]!r:.40} in {name}, which is {spec.dtype}")
@@ -282,7 +284,7 @@ def check_response(body: bytes, request: KnownRequest) -> None:
 def _check_names(columns: Any, specs: Mapping[str, TensorInfo]) -> dict[str, Any]:
     if not isinstance(columns, dict) or set(columns) != set(specs):
         given = format_names(columns) if isinstance(columns, dict) else "no names"
-        raise RequestValueError(f"gives {given}; the signature gives {format_names(specs)}")
+        raise RequestValueError(f"gives {given}; the signature returns {format_names(specs)}")
     return columns
 
 
@@ -311,8 +313,10 @@ def build_warm_up(
     `requests`: JSON, by rows or by columns, by golden request file. Raises `PackagingError`.
     """
     if len(requests) > MOST_RECORDS:
-        problem = f"would hold {len(requests)} warm-up requests; at most {MOST_RECORDS} are allowed"
-        raise PackagingError(info.folder, problem, "leave some out: a few of each size are enough")
+        problem = (
+            f"would contain {len(requests)} warm-up requests; at most {MOST_RECORDS} are allowed"
+        )
+        raise PackagingError(info.folder, problem, "remove some; a few of each size are enough")
     records = []
     for file, request in requests.items():
         log = wire.PredictionLog()
@@ -352,9 +356,9 @@ def read_golden_request(file: Path) -> Any:
         return parse_json(file.read_bytes())
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
-        raise PackagingError(file, problem, "name a golden request") from None
+        raise PackagingError(file, problem, "check the golden request's path") from None
     except RequestValueError as bad:
-        raise PackagingError(file, str(bad), "write one request body") from None
+        raise PackagingError(file, str(bad), "write a file with one request body") from None
 
 
 def check_warm_up(file: Path, info: SavedModelInfo, *, max_batch_size: int | None = None) -> int:
@@ -367,8 +371,8 @@ def check_warm_up(file: Path, info: SavedModelInfo, *, max_batch_size: int | Non
         with file.open("rb") as opened:
             for count, record in enumerate(tfrecord.read_records(opened), start=1):
                 if count > MOST_RECORDS:
-                    problem = f"holds more than {MOST_RECORDS} records"
-                    raise PackagingError(file, problem, "leave some out: the model would not load")
+                    problem = f"contains more than {MOST_RECORDS} records"
+                    raise PackagingError(file, problem, "remove some, or the model doesn't load")
                 log = wire.PredictionLog.FromString(record)
                 check_batch(_check_record(log, info), max_batch_size)
     except tfrecord.RecordError as bad:

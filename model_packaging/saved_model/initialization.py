@@ -69,7 +69,7 @@ def find_vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
     if not lines:
         return "is empty"
     if table.lines > len(lines):
-        return f"has {len(lines)} lines, and the graph reads {table.lines}"
+        return f"has {len(lines)} lines, but the graph reads {table.lines}"
     values: dict[bytes | int, bytes | int] = {}
     for number, line in enumerate(lines[: table.lines] if table.lines > 0 else lines):
         if not line:
@@ -79,14 +79,14 @@ def find_vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
         for column in (table.key_column, table.value_column):
             if column >= len(columns):
                 problem = f"line {number + 1} has {len(columns)} columns"
-                return f"{problem}, and the graph reads column {column + 1}"
+                return f"{problem}, but the graph reads column {column + 1}"
             whole = number if column == -1 else line
             pair.append(whole if column < 0 else columns[column])
         for given, dtype in zip(pair, table.types, strict=True):
             is_text = isinstance(given, bytes) and not _NUMBER.fullmatch(given)
             if is_text and dtype.startswith("int"):
                 problem = f"{_format_key(given)!r} is not a number"
-                return f"line {number + 1}: {problem}, and the table contains {dtype}"
+                return f"line {number + 1}: {problem}, but the table contains {dtype}"
         if values.setdefault(pair[0], pair[1]) != pair[1]:
             problem = f"the key {_format_key(pair[0])!r} occurs twice, with different values"
             return f"line {number + 1}: {problem}"

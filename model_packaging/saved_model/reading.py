@@ -66,16 +66,16 @@ METHODS = frozenset(f"tensorflow/serving/{name}" for name in ("predict", "classi
 WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 _MOST_SHOWN = 5  # of the tags in a message
 # Files that people provide instead of a SavedModel, and how to convert them.
-_KERAS = ("a file of Keras", "keras.models.load_model(it).export")
+_KERAS = ("a Keras file", "keras.models.load_model(it).export")
 _SAVE_1 = "tf.compat.v1.saved_model.simple_save"
 _OTHER_FORMS = {
     **dict.fromkeys((".h5", ".hdf5", ".keras"), _KERAS),
     ".index": ("a checkpoint", "restore it into its model, and tf.saved_model.save"),
-    ".meta": ("a checkpoint of TensorFlow 1", f"restore it, and {_SAVE_1}"),
-    ".pbtxt": ("a graph as text", "tf.saved_model.load it, and tf.saved_model.save"),
+    ".meta": ("a TensorFlow 1 checkpoint", f"restore it, and {_SAVE_1}"),
+    ".pbtxt": ("a graph in text format", "tf.saved_model.load it, and tf.saved_model.save"),
     ".pb": ("a graph without signatures", f"import it, and {_SAVE_1}"),
-    ".tflite": ("a model of TensorFlow Lite", "take the model before its conversion, and export"),
-    ".onnx": ("a model of ONNX", "convert it, with onnx2tf for example,"),
+    ".tflite": ("a TensorFlow Lite model", "take the model before its conversion, and export"),
+    ".onnx": ("an ONNX model", "convert it, with onnx2tf for example,"),
     ".gz": ("an archive", "tar -xzf"),
 }
 
@@ -87,11 +87,11 @@ def list_versions(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         problem = f"the SavedModel folder {'is a file' if folder.exists() else 'does not exist'}"
-        raise PackagingError(folder, problem, "write the folder of its versions")
+        raise PackagingError(folder, problem, "use a folder that contains version folders")
     inside = sorted(path for path in folder.iterdir() if path.is_dir())
     numbered = [path for path in inside if path.name.isascii() and path.name.isdigit()]
     if not numbered:
-        problem = "has no version folder, named with digits only"
+        problem = "has no version folder named with digits only"
         raise PackagingError(folder, problem, _suggest_export(folder))
     numbered.sort(key=lambda path: int(path.name))
     for version in numbered:
@@ -147,7 +147,7 @@ def select_served_graph(file: Path, graphs: list[MetaGraph]) -> MetaGraph:
         names = sorted({f"{'+'.join(sorted(some)) or 'nothing':.100}" for some in tags})
         more = f" and {len(names) - _MOST_SHOWN:,} more" if len(names) > _MOST_SHOWN else ""
         given = ", ".join(names[:_MOST_SHOWN]) + more
-        problem = f"has no graph tagged with serve alone; its graphs are tagged {given}"
+        problem = f"has no graph whose only tag is serve; its graphs are tagged {given}"
         raise PackagingError(file, problem, "export it for serving, with the tag serve")
     return graphs[tags.index(SERVE)]
 
@@ -190,14 +190,14 @@ def _suggest_export(folder: Path) -> str:
         return f"move its content to {folder.name}/1/, or set version = 1 next to saved_model"
     if (folder / "checkpoint").is_file():
         return (
-            "it is a checkpoint of TensorFlow 1: restore it into a session, and write a SavedModel with "
+            "it is a TensorFlow 1 checkpoint: restore it into a session, and write a SavedModel with "
             f"{_SAVE_1}(session, '{folder.name}/1', inputs, outputs)"
         )
     for archive in sorted(folder.glob("*.tar.gz")):
         return f"unpack {archive.name}, which may contain the version folder, and remove it"
     named = sorted(path.parent for path in folder.glob("*/saved_model.pb"))
     if len(named) > 1:
-        return f"rename {', '.join(path.name for path in named)}: each to a number, such as 1"
+        return f"rename {', '.join(path.name for path in named)} to numbers, such as 1"
     if named:
         renamed = f"{folder.name}/{suggest_version(named[0].name)}"
         return f"rename {folder.name}/{named[0].name} to {renamed}"

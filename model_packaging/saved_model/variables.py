@@ -150,7 +150,7 @@ def compute_variable_bytes(version: Path, *, needed: bool) -> int:
         reject_pointer(shard)
         size = shard.stat().st_size
         if size < least:
-            problem = f"is truncated: {size:,} bytes where {index.name} refers to {least:,}"
+            problem = f"is truncated: {size:,} bytes, but {index.name} refers to {least:,}"
             raise PackagingError(shard, problem, _AGAIN)
         total += size
     return total
@@ -167,7 +167,7 @@ def _read_index(index: Path) -> tuple[dict[str, StoredVariable], list[Path]]:
                 raise DamagedTableError("it does not begin with a header")
             count = wire.BundleHeaderProto.FromString(value).num_shards
             if not 1 <= count <= 99_999:
-                raise DamagedTableError(f"it counts {count} data files")
+                raise DamagedTableError(f"it lists {count} data files")
             names = (f"variables.data-{number:05d}-of-{count:05d}" for number in range(count))
             shards = list(map(index.with_name, names))
             for key, value in table:
@@ -197,11 +197,11 @@ def find_differences(
         if there is None:
             yield f"variables.index has no {variable.key!r}, which the graph restores"
         elif there.dtype != variable.dtype:
-            yield f"{variable.key!r} is {there.dtype}, and the graph restores {variable.dtype}"
+            yield f"{variable.key!r} is {there.dtype}, but the graph restores {variable.dtype}"
         elif not is_shape_allowed(there.shape, variable.shape):
             assert variable.shape is not None  # None allows any shape
             shape = [size or "?" for size in variable.shape]
-            yield f"{variable.key!r} has the shape {list(there.shape)}, and the graph's {shape}"
+            yield f"{variable.key!r} has the shape {list(there.shape)}, but the graph's is {shape}"
 
 
 def is_shape_allowed(shape: Sequence[int], expected: tuple[int | None, ...] | None) -> bool:

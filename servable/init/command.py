@@ -1,7 +1,7 @@
 """`servable init SAVED_MODEL`: write an environment file, a golden request, and project files.
 
 `servable init --from ENV --name NEW`: write a preview of an existing environment.
-`servable init --from-endpoint NAME`: write the file of a deployed endpoint, whatever created it.
+`servable init --from-endpoint NAME`: write the file of a deployed endpoint, no matter what created it.
 """
 
 import json
@@ -111,21 +111,21 @@ def init(
     if any(live.values()):
         if saved_model or source or copy or expires_in_days is not None:
             raise click.UsageError(
-                "--from-endpoint, --from-config and --from-model exclude SAVED_MODEL, --from, and --copy"
+                "omit SAVED_MODEL, --from, and --copy with --from-endpoint, --from-config, and --from-model"
             )
         live |= {"request": request, "environment": name}
         return _write_from_live(live, account, region, folder, as_json=as_json)
     if source is not None:
         if saved_model or account or region or copy or request:
             raise click.UsageError(
-                "--from takes the model, account, and region from its environment"
+                "--from can't be combined with SAVED_MODEL, --account, --region, --copy, or --request"
             )
         return _write_preview(source, name, expires_in_days or PREVIEW_DAYS, folder, as_json)
     if expires_in_days is not None:
-        raise click.UsageError("--expires-in-days applies to a preview: give --from ENV")
+        raise click.UsageError("--expires-in-days applies only to a preview; pass --from ENV")
     if saved_model is None:
         if name or account or region or copy or request:
-            raise click.UsageError("give the folder of a SavedModel, or --from ENV --name NEW")
+            raise click.UsageError("pass the folder of a SavedModel, or --from ENV --name NEW")
         return _write_missing_files(as_json)
     # The folder need not be a project yet.
     root = find_project_folder()
@@ -358,7 +358,7 @@ def _print_start(first: Start, account: str | None) -> None:
         click.echo("  npm ci && export PATH=$PWD/node_modules/.bin:$PATH    # the CDK CLI")
     program = "cdk" if PINS in first.project else find_cdk_command()
     if account is None:
-        note = "no credentials found: the file has the local AWS's account"
+        note = "no credentials found; the file contains the local AWS's account"
         click.echo(f'  eval "$(servable local up {name})"    # {note}')
     else:
         click.echo(f"  {program} bootstrap aws://{account}/{first.region}    # once")

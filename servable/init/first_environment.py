@@ -162,22 +162,22 @@ def plan_start(
 def _list_notes(signatures: Collection[str], saved_model: str, code: str | None) -> Iterator[str]:
     if DEFAULT_SIGNATURE not in signatures:
         allowed = ", ".join(signatures)
-        yield f"the model has no {DEFAULT_SIGNATURE}; requests must name a signature: {allowed}"
+        yield f"the model has no {DEFAULT_SIGNATURE}; each request must name a signature: {allowed}"
     if Path(saved_model).is_absolute():
         yield (
-            f"{saved_model} is outside the project: other people and pipelines do not have it; "
+            f"{saved_model} is outside the project, so other people and pipelines don't have it; "
             "`servable init --copy` copies it into models/"
         )
     if code is not None:
-        yield f"{code} is packed as the model's code: check the golden request"
+        yield f"{code} is packed as the model's code; check that the golden request suits it"
 
 
 def _read_request(request: Path) -> str:
     """Read the caller's request. Raises `PackagingError` if it can't be sent unchanged."""
     try:
         if request.suffix not in (".json", ".csv", ".jsonl"):
-            problem = f"its name ends in {request.suffix!r}"
-            raise PackagingError(request, problem, "give a file of .json, .jsonl, or .csv")
+            problem = f"unsupported file name extension {request.suffix!r}"
+            raise PackagingError(request, problem, "pass a .json, .jsonl, or .csv file")
         return request.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise PackagingError(request, "is not UTF-8", "save it as UTF-8") from None
@@ -190,11 +190,13 @@ def choose_environment_file(folder: Path, name: str) -> Path:
     """
     file = folder / f"{name}.toml"
     if not re.fullmatch(NAME, name) or is_base(name):
-        allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
+        allowed = "a letter followed by letters, digits, and hyphens, at most 40 characters"
         problem = f"{name!r} is not a valid environment name"
         raise PackagingError(file, problem, f"give --name: {allowed}, and not base")
     if file.exists() or file.is_symlink():
-        raise PackagingError(file, "exists already", "give another --name, or delete it")
+        raise PackagingError(
+            file, "exists already", "choose a different --name, or delete the file"
+        )
     return file
 
 
@@ -284,8 +286,8 @@ def _choose_cheapest_instance(size_gib: float, region: str) -> tuple[Instance, s
             )
             fitting.append((row.usd_per_hour, instance.vcpus, instance.name, why))
     if not fitting:
-        problem = f"no CPU instance of the catalog in {region} has memory for {size_gib:.1f} GiB"
-        remedy = "serve it on GPUs, or split it into several models"
+        problem = f"no CPU instance type in the catalog of {region} has enough memory for {size_gib:.1f} GiB"
+        remedy = "serve the model on GPUs, or split it into several models"
         raise PackagingError(Path("init"), problem, remedy)
     _, _, name, why = min(fitting)
     return load_instances()[name], why
@@ -308,7 +310,7 @@ def _render_environment(start: Start) -> str:
     lines = [
         "#:schema ./schema.json",
         f"# Written by `servable init` for {shown}, {format_size(start.size_gib)}.",
-        "# schema.json has every key; `servable check --explain` shows what is chosen for the rest.",
+        "# schema.json has every key; `servable check --explain` shows the defaults of the rest.",
         *(['extends = "base"'] if start.extends else []),
         f"account = {_quote(start.account)}",
         f"region  = {_quote(start.region)}",
@@ -348,19 +350,19 @@ def _render_golden_request(start: Start) -> list[str]:
     ]
     if start.body is None:
         comments = [
-            f"# Write a request that the model answers into {request}, and remove the first # of the last",
-            "# lines. To record its answer, run",
+            f"# Write a request that the model accepts to {request}, and uncomment the last three",
+            "# lines. To record the response, run",
             *recording,
         ]
     elif start.answer is None:
-        comments = ["# The model was not invoked here. To record its answer, run", *recording]
+        comments = ["# The model was not invoked here. To record the response, run", *recording]
     else:
         values = (
-            "Invented values: replace them with a real request"
+            "The request's values are invented: replace them with real ones"
             if start.invented
             else "Your request"
         )
-        comments = [f"# {values}. The answer is the model's own, on this computer."]
+        comments = [f"# {values}. The response was recorded from the model on this computer."]
     return [
         *comments,
         f"{mark}[models.{start.model}.golden]",

@@ -70,7 +70,7 @@ def add_first_response(
         where, was, now = unlike
         start.notes.append(
             f"two responses to the golden request differ ({where}: {was!r:.100}, then {now!r:.100}): no "
-            "answer was recorded; export the model without randomness, such as dropout"
+            "response was recorded; export the model without randomness, such as dropout"
         )
         return replace(start, warms_up=trial.warms_up)
     return replace(trial, answer=first.decode())
@@ -83,9 +83,9 @@ def _leave_out_request(start: Start, problem: str, *, rejected: bool) -> Start:
         start.notes.append(f"{sentence}: the golden request has no recorded answer")
         return start
     kind = "an invented" if start.invented else "your"
-    failed = f"The model does not answer {kind} request" if rejected else "No request was sent"
+    failed = f"The model rejected {kind} request" if rejected else "No request was sent"
     start.notes.append(
-        f"{sentence}. {failed}: neither a golden request nor a warm-up request was written; "
-        f"{start.file} shows where to put one that the model answers"
+        f"{sentence}. {failed}: no golden request or warm-up request was written; "
+        f"{start.file} shows where to put one that the model accepts"
     )
     return replace(start, body=None)

@@ -144,8 +144,8 @@ def _record_golden_request(
     body, ending = source.request.read_bytes(), source.request.suffix
     if ending not in CONTENT_TYPES:
         allowed = ", ".join(CONTENT_TYPES)
-        problem = f"its ending {ending!r} has no known content type"
-        raise PackagingError(source.request, problem, f"name it with one of {allowed}")
+        problem = f"the content type of the extension {ending!r} is unknown"
+        raise PackagingError(source.request, problem, f"rename the file to end in one of {allowed}")
     served = next(iter(result.tables["variants"].values()))["model"]
     table, target = result.tables["models"][served], {}
     if members := table.get("multi_model"):  # each request names its model
@@ -156,7 +156,9 @@ def _record_golden_request(
         )
     except AwsError as wrong:
         problem = f"{source.name} does not answer it: {wrong}"
-        raise PackagingError(source.request, problem, "give a request that it answers") from None
+        raise PackagingError(
+            source.request, problem, "pass a request that the endpoint accepts"
+        ) from None
     files = {f"golden/{name}/request{ending}": body}
     files[f"golden/{name}/answer.json"] = answer["Body"].read()
     request, expected = files
@@ -186,7 +188,7 @@ def list_next_steps(
         steps.append("npm ci && export PATH=$PWD/node_modules/.bin:$PATH    # the CDK CLI")
     return [
         *steps,
-        f"cdk bootstrap aws://{snapshot.account}/{snapshot.region}    # once for an account and region",
+        f"cdk bootstrap aws://{snapshot.account}/{snapshot.region}    # once per account and region",
         f"cdk deploy '{name}/*'",
         f"servable verify {name}{local}",
     ]
@@ -211,8 +213,8 @@ def _print_result(
 
 EFFECTS = {
     "lost": "Not carried over",
-    "changed": "Different from live",
-    "none": "Alike in effect, or kept outside the file",
+    "changed": "Different from the deployed endpoint",
+    "none": "Equivalent, or configured outside the file",
 }
 
 
@@ -230,8 +232,8 @@ def render_environment(expressed: Expressed, *, source: str) -> str:
     """
     lines = [
         "#:schema ./schema.json",
-        f"# Written by `servable init` from {escape_name(source)}. What it does not cover is listed last.",
-        "# schema.json has every key; `servable check --explain` shows what is chosen for the rest.",
+        f"# Written by `servable init` from {escape_name(source)}. Settings not covered are listed last.",
+        "# schema.json has every key; `servable check --explain` shows the defaults of the rest.",
         tomlkit.dumps(_order_values(expressed.tables)).rstrip(),
         "",
     ]
@@ -272,7 +274,7 @@ def fetch(sources: Mapping[str, str], account: Account, target: Path) -> None:
             remedy = "check your credentials (s3:ListBucket, s3:GetObject, kms:Decrypt of its key)"
             raise PackagingError(Path(uri), f"cannot be read: {wrong}", remedy) from None
         except (ArchiveError, OSError) as wrong:
-            remedy = "make room, or pack it again"
+            remedy = "free disk space, or pack the archive again"
             raise PackagingError(Path(uri), f"cannot be fetched: {wrong}", remedy) from None
 
 
@@ -318,7 +320,9 @@ def set_model_paths(tables: dict[str, dict[str, Any]], root: Path) -> Iterator[N
         place = next(iter(found[served].values())).parent
         table["saved_model"] = place.relative_to(root).as_posix()
         if others := [each for each in found if each != served]:
-            reason = "the container finds them too; add a table for each and name it in also_serves"
+            reason = (
+                "the container also loads these; add a table for each and list it in also_serves"
+            )
             yield NotCarried(where=folder, value=", ".join(others), reason=reason, effect="lost")
         if (code := find_code(root / folder)) is not None:
             table["code"] = f"{folder}/code"

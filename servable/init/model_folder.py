@@ -22,8 +22,8 @@ from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SignatureInfo
 from servable_tensors import MOST_DIMENSIONS
 
 REQUIREMENTS = (
-    "requirements.txt and conda.yaml of the MLflow folder are for MLflow's own server: the image of the "
-    "endpoint does not install them"
+    "the endpoint's image doesn't install requirements.txt and conda.yaml of the MLflow folder, "
+    "which are for MLflow's own server"
 )
 
 
@@ -40,12 +40,12 @@ def find_saved_model(folder: Path) -> Path | None:
     if found:
         names = ", ".join(each.relative_to(folder).as_posix() for each in found)
         problem = f"contains several SavedModels: {names}"
-        raise PackagingError(folder, problem, "give the folder of one")
+        raise PackagingError(folder, problem, "pass the folder of one of them")
     keras = min(folder.rglob("*.keras"), default=None)
-    remedy = "log a tf.Module, or a Keras model that was exported"
+    remedy = "log a tf.Module, or an exported Keras model"
     if keras is not None:
-        remedy = f"{_format_export(keras.as_posix())}, and give that"
-    raise PackagingError(folder, "is an MLflow folder without a SavedModel", remedy)
+        remedy = f"{_format_export(keras.as_posix())}, and pass the exported folder"
+    raise PackagingError(folder, "this MLflow folder contains no SavedModel", remedy)
 
 
 def _format_export(file: str) -> str:
@@ -77,11 +77,11 @@ def find_version(saved_model: Path) -> tuple[Path, int | None]:
     """
     if saved_model.is_file():
         remedy = (
-            "give the folder that contains it"
+            "pass the folder that contains it"
             if saved_model.name == "saved_model.pb"
             else _format_export(saved_model.name)
         )
-        raise PackagingError(saved_model, "is a file; a SavedModel is a folder", remedy)
+        raise PackagingError(saved_model, "this is a file, but a SavedModel is a folder", remedy)
     if (saved_model / "saved_model.pb").is_file():
         return saved_model, 1
     return list_versions(saved_model)[-1], None
@@ -101,7 +101,7 @@ def copy_model(saved_model: Path, root: Path, removed_on_failure: ExitStack) -> 
     """
     target = root / "models" / derive_model_name(saved_model)
     if target.exists():
-        raise PackagingError(target, "exists already", "delete it, or leave out --copy")
+        raise PackagingError(target, "exists already", "delete it, or omit --copy")
     if not target.parent.exists():
         target.parent.mkdir()
         removed_on_failure.callback(target.parent.rmdir)
@@ -148,14 +148,14 @@ def build_golden_request(name: str, signature: SignatureInfo, notes: list[str]) 
     body: dict[str, Any] = {} if name == DEFAULT_SIGNATURE else {"signature_name": name}
     if not signature.method.endswith("/predict"):
         notes.append(
-            f"signature {name} is called by {signature.method.rpartition('/')[2]}, with tf.Example: no "
+            f"signature {name} serves {signature.method.rpartition('/')[2]} with tf.Example, so no "
             "golden request was written"
         )
         return None
     tensors = signature.inputs.items()
     if any(tensor.dtype in ("resource", "variant") for _, tensor in tensors):
         notes.append(
-            f"signature {name} takes a type that JSON cannot express: no golden request was written"
+            f"signature {name} has an input type that JSON can't represent, so no golden request was written"
         )
         return None
     sizes = {key: _choose_sizes(spec) for key, spec in tensors}
@@ -169,7 +169,7 @@ def build_golden_request(name: str, signature: SignatureInfo, notes: list[str]) 
     if not 0 < len(text) <= LARGEST_REQUEST_BYTES:
         notes.append(
             f"one row takes more than {LARGEST_REQUEST_BYTES:,} bytes as JSON, or more than "
-            f"{MOST_DIMENSIONS} dimensions: no golden request was written; send .npy instead"
+            f"{MOST_DIMENSIONS} dimensions, so no golden request was written; send .npy instead"
         )
         return None
     return text

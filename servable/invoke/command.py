@@ -96,13 +96,13 @@ class InvokeOptions:
     "--accept",
     default="application/json",
     show_default=True,
-    help="Content type of the answer to a body.",
+    help="Content type of the response to a body.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice([*load_codecs()]),
-    help="Format in which arrays are sent (default: chosen by size and types).",
+    help="Format for sending arrays (default: chosen by size and types).",
 )
 @click.option(
     "--split", type=click.IntRange(1), metavar="ROWS", help="Send arrays in parts of ROWS rows."
@@ -116,25 +116,28 @@ class InvokeOptions:
 @click.option("--model", help="Model name, for an archive with several models.")
 @click.option("--version", type=click.IntRange(0), help="Model version (default: latest).")
 @click.option("--signature", help="Signature of the model (default: the model's default).")
-@click.option("--timeout-seconds", type=float, help="Timeout of the whole call, in seconds.")
+@click.option("--timeout-seconds", type=float, help="Total timeout of the call, in seconds.")
 @click.option(
     "--retry-unsafe", is_flag=True, help="Also retry a request that may have been executed."
 )
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the answer to this file.",
+    help="Write the response to this file.",
 )
 @click.option(
-    "--json", "as_object", is_flag=True, help="Print JSON: the answer, its variant and duration."
+    "--json",
+    "as_object",
+    is_flag=True,
+    help="Print JSON: the response, its variant, and its duration.",
 )
 def invoke(project: Project, environment: str, **values: Any) -> int:
     """Send one request to ENV's endpoint in AWS; with --local or --url, on this computer."""
     options = InvokeOptions(**values)
     if options.local and options.url:
-        raise click.UsageError("give --local or --url, not both")
+        raise click.UsageError("use either --local or --url, not both")
     if options.inputs and (options.body or options.content_type):
-        raise click.UsageError("give -i or --body, not both; -i sends JSON")
+        raise click.UsageError("use either -i or --body, not both; -i sends JSON")
     loaded = _load_environment(project, environment)
     if options.body is None and not options.inputs:
         options = _apply_golden_request(loaded, options)
@@ -142,13 +145,13 @@ def invoke(project: Project, environment: str, **values: Any) -> int:
     arrays = body is not None and body.suffix in ARRAY_FILES and options.content_type is None
     if not arrays and (options.split or options.form):
         raise click.UsageError(
-            "--split and --format apply to arrays only: give a .npy or .npz file"
+            "--split and --format apply only to arrays; pass a .npy or .npz file"
         )
     plain = _find_model_without_handler(loaded, options.variant)
     if options.signature and body is not None and not arrays and plain:
         raise click.UsageError(
             f"--signature {options.signature}: models.{plain} has no handler, and the container ignores "
-            'the name and answers with its default; write it into a JSON body as "signature_name", or '
+            'the signature name and uses the default; write it into a JSON body as "signature_name", or '
             f'set models.{plain}.handler = "servable"'
         )
     try:
@@ -214,12 +217,12 @@ def _apply_golden_request(environment: Environment, options: InvokeOptions) -> I
     for golden in environment.models[name].golden_requests.values():
         file = golden.request.path
         if not file.is_file():
-            problem = f"{golden.request}: this golden request does not exist"
-            raise click.UsageError(f"{problem}; give --body FILE")
+            problem = f"{golden.request}: this golden request file doesn't exist"
+            raise click.UsageError(f"{problem}; pass --body FILE")
         kind = None if file.suffix in ARRAY_FILES else golden.request_content_type
         return replace(options, body=file, content_type=options.content_type or kind)
     raise click.UsageError(
-        f"models.{name} has no golden request; give --body FILE or -i NAME=VALUE, or set "
+        f"models.{name} has no golden request; pass --body FILE or -i NAME=VALUE, or set "
         f"models.{name}.golden.request"
     )
 
@@ -228,12 +231,16 @@ def _load_environment(project: Project, name: str) -> Environment:
     every = project.load_all(name)
     if "://" in name:
         own = every[0].name if every else "ENV"  # its file says what the model takes
-        raise click.UsageError(f"{name} is an address: servable invoke {own} --url {name} --body …")
+        raise click.UsageError(
+            f"{name} is a URL; run `servable invoke {own} --url {name} --body …`"
+        )
     loaded = find_environment(every, name)
     if not isinstance(loaded, ValidFile):
         sets = (f"--set={pair}" for pair in project.sets)
         command = shlex.join(["servable", "check", name, *sets])
-        raise click.ClickException(f"{loaded.file}: is rejected; `{command}` shows why")
+        raise click.ClickException(
+            f"{loaded.file}: the environment is rejected; `{command}` shows why"
+        )
     require_endpoint(loaded)
     return loaded.environment
 
@@ -257,7 +264,7 @@ def _send_body(endpoint: Endpoint, file: Path, options: InvokeOptions) -> Answer
     if content_type is None:
         bodies = [extension for extension in CONTENT_TYPES if extension not in ARRAY_FILES]
         endings = ", ".join((*bodies, *ARRAY_FILES))
-        raise click.UsageError(f"{file}: give --content-type, or a file that ends in {endings}")
+        raise click.UsageError(f"{file}: pass --content-type, or a file that ends in {endings}")
     body = file.read_bytes() if file != STDIN else sys.stdin.buffer.read()
     return endpoint.invoke(body, content_type=content_type, accept=options.accept)
 
@@ -291,6 +298,8 @@ def _print_response(answer: Answer | Outputs, options: InvokeOptions, seconds: f
         click.echo(json.dumps(about))
     elif shown is None:
         kind = about["content_type"]
-        raise click.UsageError(f"the answer is {kind}; give --output FILE, or another --accept")
+        raise click.UsageError(
+            f"the response is {kind}, not text; pass --output FILE or another --accept"
+        )
     else:
         click.echo(shown.rstrip("\n"))

@@ -139,7 +139,7 @@ def read_signature(environment: Environment, model: str, name: str | None) -> Si
     signatures = read(versions[max(versions)]).signatures
     if (chosen := name or DEFAULT_SIGNATURE) not in signatures:
         raise click.UsageError(
-            f"models.{model} has no signature {chosen}; give --signature with one of: {', '.join(signatures)}"
+            f"models.{model} has no signature {chosen}; pass --signature with one of: {', '.join(signatures)}"
         )
     return signatures[chosen]
 
@@ -159,7 +159,7 @@ def build_body(pairs: Sequence[str], signature: SignatureInfo | None, name: str 
         # A JSON request can't leave out inputs that have defaults.
         if missing := signature.inputs.keys() - given.keys():
             raise click.UsageError(
-                f"the signature also takes: give -i {' -i '.join(f'{one}=…' for one in sorted(missing))}"
+                f"required inputs are missing; pass -i {' -i '.join(f'{one}=…' for one in sorted(missing))}"
             )
     specs = {} if signature is None else signature.inputs
     inputs = {key: _parse_value(key, text, specs.get(key)) for key, text in given.items()}
@@ -200,7 +200,9 @@ def _read_file(file: Path) -> Any:
         return json.loads(file.read_text()) if file.suffix == ".json" else file.read_bytes()
     except (OSError, ValueError, EOFError) as error:
         problem = f"cannot be read: {error}"
-        raise PackagingError(file, problem, "give .npy, JSON, or bytes") from None
+        raise PackagingError(
+            file, problem, "pass a .npy file, a JSON file, or a file of bytes"
+        ) from None
 
 
 def _convert_array(name: str, value: Any, spec: TensorInfo) -> np.ndarray[Any, Any]:
@@ -221,7 +223,7 @@ def _convert_array(name: str, value: Any, spec: TensorInfo) -> np.ndarray[Any, A
     if spec.shape is not None and found.ndim == len(spec.shape) - 1:
         found = found[np.newaxis]
     if not is_shape_allowed(found.shape, spec.shape):
-        raise click.UsageError(f"-i {name}: has the shape {list(found.shape)}; {expected}")
+        raise click.UsageError(f"-i {name}: the shape {list(found.shape)} doesn't fit; {expected}")
     return found
 
 

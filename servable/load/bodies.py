@@ -62,7 +62,7 @@ def _parse_weight(option: str) -> tuple[Path, float]:
 
 def _list_model_requests(loaded: ValidFile | None, variant: str | None) -> list[str]:
     if loaded is None:
-        raise BodyError("no request to send; give --body FILE")
+        raise BodyError("no request to send; pass --body FILE")
     environment = loaded.environment
     served = environment.serving_variants
     first = served.get(variant or "", next(iter(served.values())))
@@ -71,8 +71,8 @@ def _list_model_requests(loaded: ValidFile | None, variant: str | None) -> list[
     if not files and model.golden:
         files = [str(model.golden.request.path)]
     if not files:
-        problem = f"models.{first.model} has no request to send: neither warm_up nor golden"
-        remedy = f"give --body FILE, or write models.{first.model}.golden"
+        problem = f"models.{first.model} has no request to send: it has neither warm_up nor golden"
+        remedy = f"pass --body FILE, or set models.{first.model}.golden"
         raise PackagingError(Path(loaded.file), problem, remedy)
     return files
 
@@ -91,14 +91,16 @@ def load_body_file(
     if content_type is None and _CAPTURED in content[:65536]:
         captured = list(_read_captured_bodies(file, content))
         if not captured:
-            raise BodyError(f"{file}: no captured input; capture Input, not only Output")
+            raise BodyError(
+                f"{file}: the records contain no captured input; capture Input, not only Output"
+            )
         return [dataclasses.replace(body, weight=weight / len(captured)) for body in captured]
     kind = content_type or _CONTENT_TYPES.get(".json" if file == STDIN else file.suffix)
     if kind is None:
         known = ", ".join(_CONTENT_TYPES)
-        raise BodyError(f"{file}: give --content-type, or a file that ends in {known}")
+        raise BodyError(f"{file}: pass --content-type, or a file that ends in {known}")
     if not content:
-        raise BodyError(f"{file}: the file is empty; give a request that the model answers")
+        raise BodyError(f"{file}: the file is empty; pass a request that the model accepts")
     return [Body(content=content, content_type=kind, weight=weight)]
 
 

@@ -23,7 +23,7 @@ def load(what: str | None, folder: str, **values: Any) -> int:
     options = LoadOptions(**values)
     if options.joined and what:
         raise click.UsageError(
-            "--join takes ENV and all options but --locustfile from the other computer"
+            "--join works only with --locustfile; the other computer sends ENV and all other options"
         )
     if options.joined:
         from servable.load.load_generator import join_load_test
@@ -31,7 +31,7 @@ def load(what: str | None, folder: str, **values: Any) -> int:
         join_load_test(*options.joined, options.locustfile)
         return 0
     if not what:
-        raise click.UsageError("give an environment or an address, as `servable load prod`")
+        raise click.UsageError("pass an environment or a URL, such as `servable load prod`")
     check_combinations(what, options)
     enable_ctrl_c()
     from servable.load.run import run_load_test

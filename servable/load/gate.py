@@ -105,7 +105,7 @@ def _evaluate_step(step: LoadStep, objective: Objective) -> tuple[Held, str]:
     planned = step.load * step.seconds
     # The number of random arrivals hardly ever deviates by four standard deviations.
     if step.request_count < planned - 4 * math.sqrt(planned):
-        why = f"only {step.request_count} of {planned:.0f} requests were sent: raise --processes"
+        why = f"only {step.request_count} of {planned:.0f} requests were sent; raise --processes"
         return "cannot be told", why
     slow = EventCount(
         step.latencies.select_above(objective.most_ms).count,
@@ -121,7 +121,7 @@ def _evaluate_step(step: LoadStep, objective: Objective) -> tuple[Held, str]:
         return failing, "too many requests failed"
     behind = is_overloaded(step)
     if behind or slowness == "NOT met":
-        why = "responses fall behind the requests" if behind else "too slow"
+        why = "responses can't keep up with the requests" if behind else "too slow"
         if step.rejection is None:
             return "NOT met", why
         # The generator's lateness may be the cause.
@@ -272,10 +272,10 @@ def _explain_uncertainty(events: EventCount, allowed: float, what: str, step: Lo
     """Describe the events, and how long a run would decide if their share stays the same."""
     seen = f"{events.count:,} of {events.number:,} requests {what}"
     if events.unsure:
-        seen += f", {events.unsure:,} within 1 % of the objective"
+        seen += f", {events.unsure:,} are within 1 % of the objective"
     if (together := events.grouping.compute_upper_bound()) > 1:
         independent = max(1, math.floor(events.number / together))
-        seen += f"; they cluster, and are worth {independent:,} independent requests"
+        seen += f"; they cluster, so they count as only {independent:,} independent requests"
     # At the limit, no number of requests decides.
     tells = events.count + events.unsure < allowed * events.number
     longer = 1.0
@@ -284,5 +284,5 @@ def _explain_uncertainty(events: EventCount, allowed: float, what: str, step: Lo
         if events.evaluate(allowed, longer) == "met":
             seconds = math.ceil(step.seconds * longer)
             minutes = f"{math.ceil(seconds / 60):,} minutes"
-            return f"{seen}; at that share {minutes} would suffice: --step-seconds {seconds}"
-    return f"{seen}, about as many as are allowed"
+            return f"{seen}; at that share {minutes} would suffice; pass --step-seconds {seconds}"
+    return f"{seen}, too close to the limit to decide"

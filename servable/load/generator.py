@@ -170,7 +170,7 @@ class Coordinator:
             raise GeneratorError(f"the locustfile can't be used: {problem}")
         self._wait(
             lambda: len(self._here) >= self._workers,
-            f"fewer than {self._workers} generator processes have joined",
+            f"fewer than {self._workers} generator processes joined",
         )
         if any(digest != self._digest for digest in self._here.values()):
             raise GeneratorError("a process joined with a different locustfile; use the same file")
@@ -186,7 +186,7 @@ class Coordinator:
         self._runner.start(users, spawn_rate=max(users, self._runner.user_count))
         self._wait(
             lambda: self._runner.user_count == users and self._runner.state == "running",
-            f"{users} users have not started",
+            f"{users} users didn't start",
         )
         self._tally = tally = Tally(self._workers)
         each_rps = rate_rps and rate_rps / self._workers
@@ -194,7 +194,7 @@ class Coordinator:
         self._wait_for_step(options, tally)
         wait_seconds = options["timeout_seconds"] + 1.0
         self._runner.send_message(load_worker.END, wait_seconds)
-        problem = "the results of a step have not arrived"
+        problem = "the results of a step didn't arrive"
         self._wait(lambda: tally.is_complete, problem, wait_seconds + 10.0)
         return tally.build_step(options)
 
@@ -210,7 +210,7 @@ class Coordinator:
                 measured, moved_at = tally.seconds, time.monotonic()
             if time.monotonic() - moved_at > _LOST_SECONDS:
                 raise GeneratorError(
-                    f"a generator process has not reported for {_LOST_SECONDS:g} s: it has ended, or "
+                    f"a generator process has not reported for {_LOST_SECONDS:g} s; it has ended, or "
                     "its computer cannot be reached; start the load test again"
                 )
             # Twice, because one of many checks can succeed by chance.

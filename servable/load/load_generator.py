@@ -171,7 +171,7 @@ def _build_command(role: str, host: str, port: int, processes: int, file: Path |
 
 
 def join_load_test(host: str, port: int, locustfile: Path | None = None) -> None:
-    """Run a sending process for a test on another computer.
+    """Send requests for a load test that runs on another computer.
 
     Returns when the process ends. Raises KeyboardInterrupt.
     """

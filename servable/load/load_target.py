@@ -38,7 +38,7 @@ class LoadTarget:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(
-                f"{self.url}: give a whole address, such as http://127.0.0.1:8080/invocations"
+                f"{self.url}: pass a complete URL, such as http://127.0.0.1:8080/invocations"
             )
 
     @property

@@ -281,7 +281,9 @@ class LoadWorker:
             if recorder.end != float("inf"):
                 return
             if recorder.under_way + len(self._waiting) >= MOST_UNDER_WAY:
-                recorder.record_failure(due, f"not sent: {MOST_UNDER_WAY} were under way")
+                recorder.record_failure(
+                    due, f"not sent: {MOST_UNDER_WAY} requests were already in flight"
+                )
                 continue
             self._waiting.append(due)
             if self._idle:

@@ -117,7 +117,7 @@ class LoadStep:
             return None
         return (
             f"requests were sent {lag:.1f} ms late at p99, at most {most:.1f} ms is allowed; the "
-            "generator cannot keep up: lower the load, give it more processes, or end other work on its "
+            "generator can't keep up; lower the load, raise --processes, or stop other programs on its "
             "computer"
         )
 

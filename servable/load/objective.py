@@ -53,7 +53,7 @@ class Objective:
 
 
 def is_overloaded(step: LoadStep) -> bool:
-    """Return whether this is an open loop whose responses fall behind the requests."""
+    """Return whether this is an open loop whose responses can't keep up with the requests."""
     if step.rate_rps is None:
         return False
     # Compare with what was sent, because random arrivals differ from their mean rate.
@@ -64,7 +64,7 @@ Goal = Literal["throughput", "cost"]
 
 
 def compute_usd_per_million(rps: float, usd_per_hour: float) -> float:
-    """Return US dollars per million requests on an instance that is always this busy."""
+    """Return US dollars per million requests if an instance is always at this load."""
     return usd_per_hour / (rps * 3600) * 1_000_000
 
 

@@ -22,7 +22,7 @@ def numbers(text: str) -> tuple[float, ...]:
     except ValueError:
         loads = ()
     if not loads or not all(0 < load < float("inf") for load in loads):
-        problem = f"{text!r}: write numbers above 0 with commas between, as 1,2,4"
+        problem = f"{text!r}: write numbers above 0, separated by commas, such as 1,2,4"
         raise click.BadParameter(problem)
     return loads
 
@@ -31,7 +31,7 @@ def split_address(text: str) -> tuple[str, int]:
     """Return (host, port) of an address HOST:PORT. Raises click.BadParameter."""
     match = re.fullmatch(r"(.+):(\d{1,5})", text)
     if not match or int(match[2]) > 65535:
-        raise click.BadParameter(f"{text!r}: write HOST:PORT, as 10.0.0.5:5557")
+        raise click.BadParameter(f"{text!r}: write HOST:PORT, such as 10.0.0.5:5557")
     return match[1], int(match[2])
 
 
@@ -73,20 +73,20 @@ OPTIONS = (
     click.option(
         "--locustfile",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="File with Locust's user classes, which send instead of --body.",
+        help="File with Locust user classes that send the requests, instead of --body.",
     ),
     click.option("--timeout-seconds", type=ABOVE_0, default=60.0, help="Timeout of one request."),
     click.option(
         "--users",
         type=numbers,
-        help="Closed loop with these numbers of users (default: more users until throughput is flat).",
+        help="Closed-loop test with these user counts (default: add users until throughput stops growing).",
     ),
-    click.option("--rates", type=numbers, help="Open loop with these rates, in requests/s."),
+    click.option("--rates", type=numbers, help="Open-loop test with these rates, in requests/s."),
     click.option(
         "--open",
         "opened",
         is_flag=True,
-        help="Open loop with rising rates until responses fall behind.",
+        help="Open-loop test with rising rates until responses can't keep up.",
     ),
     click.option("--most", type=click.FloatRange(1), default=4096.0, help="Maximum users or rate."),
     click.option(
@@ -98,7 +98,7 @@ OPTIONS = (
     click.option(
         "--p99-ms",
         type=ABOVE_0,
-        help="p99 objective of the knee, the highest load within it (default: ENV's alarm).",
+        help="p99 objective; the knee is the highest load that meets it (default: ENV's alarm).",
     ),
     click.option(
         "--warm-up-seconds", type=click.FloatRange(0), default=2.0, help="Warm-up of each step."
@@ -108,7 +108,7 @@ OPTIONS = (
         "--step-seconds",
         type=SECONDS,
         default=30.0,
-        help="Maximum duration of a step, which ends when throughput is known within 5 %.",
+        help="Maximum duration of a step; a step ends earlier once throughput is known within 5 %.",
     ),
     click.option(
         "--arrivals",
@@ -128,7 +128,7 @@ OPTIONS = (
         "joined",
         type=split_address,
         metavar="HOST:PORT",
-        help="Run a sending process for a test on another computer.",
+        help="Send requests for a load test that runs on another computer.",
     ),
     click.option("--output", type=FOLDER, help="Folder of the run (default: .servable/load/…)."),
     AS_JSON,
@@ -187,25 +187,31 @@ def check_combinations(what: str, options: LoadOptions) -> None:
     users, opened = options.users, options.opened or bool(options.rates)
     is_copy = options.target == "sagemaker"
     problems: tuple[tuple[object, str], ...] = (
-        (users and opened, "--users is a closed loop, --rates and --open are open loops: give one"),
-        (options.gate and (users or options.opened), "--gate takes --rates, not --users or --open"),
-        (options.gate and is_url(what), "--gate applies to an environment, not to an address"),
-        (users and any(count % 1 for count in users), "--users takes whole numbers"),
+        (
+            users and opened,
+            "--users (closed loop) can't be combined with --rates or --open (open loop)",
+        ),
+        (
+            options.gate and (users or options.opened),
+            "use --rates with --gate, not --users or --open",
+        ),
+        (options.gate and is_url(what), "--gate applies to an environment, not to a URL"),
+        (users and any(count % 1 for count in users), "--users must be whole numbers"),
         (
             options.local and options.target == "local",
-            "--local applies to --target deployed or sagemaker",
+            "--local applies only to --target deployed or sagemaker",
         ),
         (
             is_copy != (options.dollars is not None),
-            "--target sagemaker costs money: give it together with --dollars",
+            "--target sagemaker costs money; pass it together with --dollars",
         ),
         (
             options.locustfile and (options.files or options.content_type),
-            "--locustfile sends its own requests: leave out --body and --content-type",
+            "--locustfile sends its own requests; omit --body and --content-type",
         ),
         (
             is_url(what) and (options.variant or options.sets or options.target != "local"),
-            "--variant, --set, and --target apply to an environment, not to an address",
+            "--variant, --set, and --target apply to an environment, not to a URL",
         ),
     )
     for applies, problem in problems:

@@ -39,7 +39,7 @@ FROM_SENDING = (
     "latency starts at sending, because not every class of the locustfile is an EndpointUser: it excludes "
     "the time that a request waits before it is sent"
 )
-NO_STEP = "No step counts: every request failed or was sent late. See the table of steps."
+NO_STEP = "No step is valid: every request failed or was sent late. See the table of steps."
 
 
 def draw_throughput(contents: Sequence[LoadContent]) -> bytes:
@@ -69,7 +69,7 @@ def draw_throughput(contents: Sequence[LoadContent]) -> bytes:
         below.axhline(objective.most_ms, **look)
     document.set_logarithmic(below, "y")
     if contents[0].curve.asked.is_relative:
-        title += ": relative, measured on one computer"
+        title += ": relative, because it was measured on one computer"
     document.format_axes(above, title=title, y="requests per second", zero="y")
     load = f"load, {contents[0].curve.unit}"
     document.format_axes(below, title="Latency against load", x=load, y="latency, ms (log)")
@@ -181,7 +181,7 @@ def _describe_result(content: LoadContent) -> str:
     if knee is not None:
         return f"{knee.objective}: {describe_knee(content.curve, knee)}."
     if not steps:
-        return "no step counts, because the requests of every step were sent late."
+        return "no step is valid, because every step's requests were sent late."
     most = max((step.throughput_rps for step in steps), key=lambda rps: rps.value)
     return f"at most {most} responses/s, without a knee."
 

@@ -216,9 +216,9 @@ def _run_copy(
     with translate_aws_errors(live):
         endpoints.sweep()
         with endpoints.run_copy(source, instance_type=kind) as copy:
-            report(f"{copy} is in service on {kind}")
+            report(f"{copy} is InService on {kind}")
             yield prepare_endpoint(
                 account, copy, bodies, name=loaded.name, variant=variant, instance_type=kind
             )
-    over = "; the budget ended it" if endpoints.ended_by_budget else ""
-    report(f"{copy} is deleted; {endpoints.spent_usd:.2f} $ at most{over}")
+    over = "; the budget was used up" if endpoints.ended_by_budget else ""
+    report(f"{copy} is deleted; it cost at most {endpoints.spent_usd:.2f} ${over}")

@@ -135,7 +135,7 @@ def _describe_plan(schedule: Schedule, pace: Pace) -> str:
         return f"steps: {count}, {each}: at most {count * most / 60:.1f} minutes"
     return (
         f"steps: usually 8 to 14, {each}: rising loads until throughput no longer grows, then loads "
-        "around the knee; Ctrl-C keeps the complete steps"
+        "around the knee; Ctrl-C ends the test and keeps the complete steps"
     )
 
 
@@ -251,7 +251,7 @@ def _format_result_lines(
         least = "" if saturation.bounded else "at least "
         why = "" if saturation.bounded else "; the load wasn't raised further"
         lines.append(
-            f"most: {least}{saturation.rps} requests/s, from {saturation.load} {unit}{why}"
+            f"maximum: {least}{saturation.rps} requests/s, from {saturation.load} {unit}{why}"
         )
     if objective and curve.valid_steps:
         found = describe_knee(curve, knee) if knee else "exceeded even at the lowest load"
@@ -264,7 +264,9 @@ def _format_result_lines(
         lines.append(f"failed: {count} x {kind}")
         if kind in responses:
             # One line; curve.json contains the rest.
-            lines.append(f"  such as: {textwrap.shorten(responses[kind], 400, placeholder=' …')}")
+            lines.append(
+                f"  for example: {textwrap.shorten(responses[kind], 400, placeholder=' …')}"
+            )
     lines += [
         f"excluded, {step.load:g} {unit}: {step.rejection}"
         for step in curve.steps
@@ -274,7 +276,7 @@ def _format_result_lines(
         lines.append(FROM_SENDING)
     if curve.asked.is_relative and curve.valid_steps:
         lines.append(
-            "measured on this computer: comparable between settings, not with an AWS instance"
+            "measured on this computer: compare settings with these numbers, not AWS instances"
         )
     if curve.ended == "interrupted":
         lines.append("interrupted; the complete steps are kept")

@@ -112,7 +112,7 @@ def read_live_variant(client: Any, live: str, variant: str | None = None) -> Liv
         chosen = variants.get(variant or next(iter(variants)))
         if chosen is None:
             allowed = ", ".join(variants)
-            raise TemporaryError(f"{live}: has no variant {variant!r}; allowed: {allowed}")
+            raise TemporaryError(f"{live}: there is no variant {variant!r}; allowed: {allowed}")
         has_model = "ModelName" in chosen
         model = client.describe_model(ModelName=chosen["ModelName"]) if has_model else {}
     except (BotoCoreError, ClientError) as error:
@@ -122,8 +122,8 @@ def read_live_variant(client: Any, live: str, variant: str | None = None) -> Liv
         ) from None
     if "PrimaryContainer" not in model or "InstanceType" not in chosen or "InstancePools" in chosen:
         raise TemporaryError(
-            f"{live}: only one container on one instance type can be copied; measure a model of an "
-            "inference component, or a type of instance_pools, in a separate environment"
+            f"{live}: can copy only one container on one instance type; measure a model of an "
+            "inference component or a type of instance_pools in a separate environment"
         )
     return LiveVariant(
         model={key: model[key] for key in _MODEL_KEYS if key in model},
@@ -278,14 +278,14 @@ class TemporaryEndpoints:
         price, left_usd = self._usd_per_hour(instance_type), self._budget_usd - self.spent_usd
         if price is None:
             raise TemporaryError(
-                f"{instance_type}: the price is unknown, so the budget can't be kept; write it into "
+                f"{instance_type}: the price is unknown, so --dollars can't be enforced; set it in "
                 "prices.instance_usd_per_hour"
             )
         seconds = left_usd / price * 3600
         if seconds < _LEAST_SECONDS:
             raise BudgetSpentError(
-                f"{left_usd:.2f} $ of {self._budget_usd:.2f} $ are left, {instance_type} needs "
-                f"{price * _LEAST_SECONDS / 3600:.2f} $ at least; raise --dollars"
+                f"{left_usd:.2f} $ of {self._budget_usd:.2f} $ are left, but {instance_type} needs "
+                f"{price * _LEAST_SECONDS / 3600:.2f} $ or more; raise --dollars"
             )
         return price, seconds
 

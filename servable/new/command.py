@@ -30,15 +30,17 @@ def new(directory: Path, name: str | None, as_json: bool) -> int:
     """
     if name is not None and not re.fullmatch(SERVICE, name):
         raise click.UsageError(
-            f"--name {name}: not a service name; allowed: a lower-case letter, then lower-case "
-            "letters, digits and hyphens, at most 63 in all"
+            f"--name {name}: invalid service name; allowed: a lower-case letter, then lower-case "
+            "letters, digits, and hyphens, at most 63 characters"
         )
     if ".." in directory.parts:  # of a folder that may not exist yet
         directory = directory.resolve()
     service = name or derive_service_name(directory)
     files = build_project_files(service)
     if problems := find_conflicts(directory, files):
-        kept = "nothing was written; run `servable init` there to keep these files and add the missing ones"
+        kept = (
+            "no file was written; run `servable init` there to add the missing files and keep these"
+        )
         click.echo("\n".join([*problems, kept]), err=True)
         return 1
     write_all(directory, files)
@@ -48,7 +50,7 @@ def new(directory: Path, name: str | None, as_json: bool) -> int:
     for file in files:
         click.echo(f"{directory / file}: written")
     click.echo(
-        f"next: cd {shlex.quote(str(directory))}, then `servable init SAVED_MODEL`; README.md there says "
+        f"next: cd {shlex.quote(str(directory))}, then `servable init SAVED_MODEL`; its README.md explains "
         "how to install it"
     )
     return 0

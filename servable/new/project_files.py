@@ -75,12 +75,12 @@ def find_conflicts(root: Path, names: Iterable[str]) -> list[str]:
         file = root / name
         above = next(parent for parent in file.parents if os.path.lexists(parent))
         if os.path.lexists(file):
-            problems.append(f"{file}: exists already; move it away, or choose another folder")
+            problems.append(f"{file}: exists already; move it away, or choose a different folder")
         elif not above.is_dir():
-            problem = f"{above}: not a folder, and {name} would be written into it"
+            problem = f"{above}: isn't a folder, so {name} can't be written into it"
             problems.append(f"{problem}; move it away")
         elif not os.access(above, os.W_OK | os.X_OK):
-            problems.append(f"{above}: not writable by this user; choose another folder")
+            problems.append(f"{above}: you can't write to this folder; choose a different one")
     return list(dict.fromkeys(problems))
 
 
@@ -135,7 +135,7 @@ def list_notes(root: Path) -> list[str]:
     runs = str(_read_json(root / "cdk.json").get("app", ""))
     if "servable-app" not in runs and "stacks" not in _read_text(root / "app.py"):
         deploy = f"{find_cdk_command()} deploy --app servable-app"
-        notes.append(f"cdk.json runs {runs!r}; for these environments: `{deploy}`")
+        notes.append(f"cdk.json runs {runs!r}; to deploy these environments, run `{deploy}`")
     if find_pinned_cli(root) is None:
         notes.append(f"{PINS} pins no CDK CLI: {_format_cli_step()}")
     return notes

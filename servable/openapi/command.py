@@ -51,7 +51,7 @@ def build_document(environment: Environment, name: str) -> Schema:
     stated = environment.models[model]
     if stated.saved_model is None:
         raise click.ClickException(
-            f"models.{model} is an archive in S3, whose signature isn't known here; set "
+            f"models.{model} is an archive in S3, so its signature is unknown here; set "
             f"models.{model}.saved_model to the folder that it was packed from, and remove artifact"
         )
     versions = build_servable(model, stated).find_versions()
@@ -61,7 +61,7 @@ def build_document(environment: Environment, name: str) -> Schema:
     example = _read_golden_request(environment, model)
     rows = "instances" in (example or {})
     request = _build_request_schema(chosen, signatures[chosen], rows=rows)
-    code = "Code in the archive may take and return other bodies. " if stated.code else ""
+    code = "Code in the archive may accept and return other bodies. " if stated.code else ""
     about = f"{code}Written by servable {__version__}, signature {chosen}."
     title = environment.endpoint.name
     return {
@@ -93,7 +93,7 @@ def _build_operation(example: Schema | None) -> Schema:
         return {"content": {"application/json": {"schema": reference, **more}}}
 
     shown = {} if example is None else {"example": example}
-    failed = {"description": "The request was refused, or the model failed"}
+    failed = {"description": "The request was rejected, or the model failed"}
     return {
         "operationId": "predict",
         "requestBody": {"required": True, **build_content("PredictRequest", **shown)},

@@ -70,7 +70,9 @@ def package(
     With --list or --verify, inspect an existing archive.
     """
     if listed and verified:
-        raise click.UsageError("give --list or --verify, not both: --verify also lists the content")
+        raise click.UsageError(
+            "use either --list or --verify, not both; --verify also lists the content"
+        )
     try:
         if listed:
             return _list_archive(listed, as_json)
@@ -79,7 +81,7 @@ def package(
             valid = loaded if isinstance(loaded, ValidFile) else None
             return _verify_archive(verified, valid, as_json)
         if loaded is None:
-            raise click.UsageError("give an environment, or an archive with --list or --verify")
+            raise click.UsageError("pass an environment, or an archive with --list or --verify")
         return _pack_environment(loaded, Path(find_links) if find_links else None, as_json)
     except PackagingError as refusal:
         return _print_problems([refusal], as_json)
@@ -102,7 +104,7 @@ def _pack_environment(loaded: Loaded, find_links: Path | None, as_json: bool) ->
         for packed in packages:
             _print_package(packed, loaded.root)
         if not packages:
-            click.echo(f"{loaded.name}: every model is in S3 already; nothing to pack")
+            click.echo(f"{loaded.name}: every model is already in S3, so there is nothing to pack")
     return 0
 
 
@@ -158,7 +160,7 @@ def _verify_archive(archive: Path, loaded: ValidFile | None, as_json: bool) -> i
             click.echo(problem, err=True)
         if not verified.problems:
             version = find_tensorflow_version(loaded)
-            checked = f"for the image of TensorFlow {version} in what was checked"
+            checked = f"for the image of TensorFlow {version} in the parts that were checked"
             click.echo(f"  no problem found {checked}")
         click.echo(f"  checked: {LOOKED_AT}\n  not checked: {'; '.join(verified.not_looked_at)}")
     return 1 if verified.problems else 0
@@ -181,7 +183,7 @@ def _print_package(package: Package, root: Path) -> None:
     out = _create_console()
     before = package.tree.input_bytes
     if package.path is None:
-        out.print(f"{package.model}: uploaded as it is, under {package.key}/", style="bold")
+        out.print(f"{package.model}: uploaded unpacked, under {package.key}/", style="bold")
         out.print(f"  {len(package.tree.files)} files, {before:,} bytes, nothing packed")
     else:
         after = package.path.stat().st_size

@@ -118,7 +118,7 @@ def _fetch_wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | N
     versions += [job.placement.tensorflow for job in jobs]
     python = images.find_python(versions[0])
     if python is None:
-        problem = "the Python of the model's image is not documented"
+        problem = "the Python version of the model's image isn't documented"
         remedy = 'set a different tensorflow, or set install = "at start"'
         raise PackagingError(code, problem, remedy)
     wheels = loaded.root / WHEELS
@@ -178,13 +178,13 @@ def add_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
             sentences[severities[fault.rule]].append(sentence)
     if not images.has_feature("rewritten_code", version):
         sentences[Severity.ERROR] += [
-            f"{model or '.'}/0: the image of TensorFlow {version} does not start with version 0; "
+            f"{model or '.'}/0: the image of TensorFlow {version} doesn't start if a model has version 0; "
             "rename the folder to 1"
             for model, number, _ in verified.versions
             if number == 0
         ]
     if table is None:
-        unknown = f"operations of the graph, which are not known for TensorFlow {version}"
+        unknown = f"the graph's operations, because those of TensorFlow {version}"
         verified = replace(verified, not_looked_at=(unknown, *verified.not_looked_at))
     return replace(
         verified,

@@ -40,13 +40,13 @@ def permissions(project: Project, environments: tuple[str, ...], out: Path) -> i
     if len(places) > 1:
         shown = ", ".join(f"{account}/{region}" for account, region in places)
         raise click.UsageError(
-            f"these are in {shown}: name those of one account and region at a time"
+            f"the environments are in {shown}; pass only those of one account and region"
         )
     (account, region) = places[0]
     try:
         documents = build_policies([collect_policy_inputs(one) for one in loaded])
     except ValueError as wrong:
-        raise click.ClickException(f"{wrong}: name fewer environments") from None
+        raise click.ClickException(f"{wrong}; pass fewer environments") from None
     out.mkdir(parents=True, exist_ok=True)
     names = [f"servable-execution-{region}-{number}" for number in range(1, len(documents) + 1)]
     for name, document in zip(names, documents, strict=True):
@@ -54,7 +54,7 @@ def permissions(project: Project, environments: tuple[str, ...], out: Path) -> i
         used = f"{count_characters(document):,} of {MOST_CHARACTERS:,} characters"
         click.echo(f"{out / name}.json: {used}")
     arns = ",".join(f"arn:{find_partition(region)}:iam::{account}:policy/{name}" for name in names)
-    click.echo(f"\nin account {account}, with credentials that may change IAM:")
+    click.echo(f"\nin account {account}, with credentials that are allowed to change IAM, run:")
     for name in names:
         file = f"file://{out / name}.json"
         click.echo(f"    aws iam create-policy --policy-name {name} --policy-document {file}")

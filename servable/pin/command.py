@@ -26,7 +26,7 @@ CHUNK_BYTES = 8 * 1024 * 1024
 @ENVIRONMENT
 @ENVIRONMENTS
 @click.option(
-    "--newest", is_flag=True, help="First take the newest approved version of each model package."
+    "--newest", is_flag=True, help="First update each model package to its newest approved version."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def pin(environment: str, folder: str, newest: bool, as_json: bool) -> int:
@@ -72,7 +72,7 @@ def pin(environment: str, folder: str, newest: bool, as_json: bool) -> int:
         what = f"{row['file']}: models.{row['model']}.artifact"
         click.echo(f"{what}: {row['sha256']}, {row['size_bytes']} bytes; {word}")
     if not rows:
-        click.echo(f"{environment}: no model with an artifact; nothing to pin")
+        click.echo(f"{environment}: no model has an artifact, so there is nothing to pin")
     return 0
 
 
@@ -119,7 +119,7 @@ def find_newest_approved(sagemaker: Any, name: str) -> str:
             "(sagemaker:ListModelPackages)"
         ) from None
     if not rows:
-        raise PinError(f"{group}: no version is approved; have one approved in the registry")
+        raise PinError(f"{group}: no version is approved; approve one in the model registry")
     return f"{group}/{max(int(row['ModelPackageVersion']) for row in rows)}"
 
 
@@ -139,14 +139,14 @@ def read_approved_package(sagemaker: Any, arn: str) -> tuple[str, str]:
     status = package.get("ModelApprovalStatus")
     if status != "Approved":
         raise PinError(
-            f"{arn}: its ModelApprovalStatus is {status}; allowed: Approved; have it approved in the "
-            "registry, or name another version"
+            f"{arn}: its ModelApprovalStatus is {status}; allowed: Approved; approve it in the model "
+            "registry, or choose a different version"
         )
     containers = package.get("InferenceSpecification", {}).get("Containers", [])
     if len(containers) != 1 or not str(containers[0].get("ModelDataUrl", "")).endswith(".tar.gz"):
         raise PinError(
-            f"{arn}: it has {len(containers)} containers, or no ModelDataUrl of a .tar.gz; allowed: one "
-            "container with one archive; register the model as such"
+            f"{arn}: it has {len(containers)} containers, or its ModelDataUrl isn't a .tar.gz; allowed: one "
+            "container with one archive; register the model that way"
         )
     return str(containers[0]["ModelDataUrl"]), str(containers[0]["Image"])
 
@@ -190,8 +190,8 @@ def write_pin(
     document: Any = tomlkit.parse(file.read_text(encoding="utf-8"))
     table = document.get("models", {}).get(model, {})
     if "artifact" not in table:
-        problem = f"{file}: models.{model}.artifact is not in this file"
-        raise PinError(f"{problem}; pin the file that contains it")
+        problem = f"{file}: models.{model}.artifact isn't set in this file"
+        raise PinError(f"{problem}; run `servable pin` for the file that sets it")
     stated = dict(table["artifact"])
     every = {"model_package": package, **vars(pinned)}
     values = {key: value for key, value in every.items() if value is not None}

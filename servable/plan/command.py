@@ -35,13 +35,13 @@ from servable.project.revision import check_out_revision
 LIVE = "what is live"
 WORDS = {
     "nothing": "nothing changes",
-    "create": "creates the endpoint: one deploy",
+    "create": "creates the endpoint in one deploy",
     "update": "one deploy",
-    "second endpoint": "creates a second endpoint, and the first one stays",
-    "two deploys": "two deploys: SageMaker rejects a single one",
+    "second endpoint": "creates a second endpoint and keeps the first one",
+    "two deploys": "two deploys, because SageMaker rejects a single one",
     "replace": "replaces the endpoint",
     "delete": "deletes the endpoint",
-    "keep": "keeps the endpoint, outside the stack",
+    "keep": "keeps the endpoint outside the stack",
     "refused": "refused",
 }
 
@@ -55,7 +55,7 @@ WORDS = {
     help="Compare with this git revision instead of the live stack.",
 )
 @click.option(
-    "--adopt", metavar="NAME", help="Compare with this live endpoint, whatever created it."
+    "--adopt", metavar="NAME", help="Compare with this live endpoint, no matter what created it."
 )
 @click.option("--local", is_flag=True, help="Compare with the stack in the local AWS.")
 @pass_project
@@ -74,9 +74,9 @@ def plan(
     endpoint, deletes the endpoint, or is refused. With --adopt, 1: the file changes something in effect.
     """
     if against and local:
-        raise click.UsageError("give --against or --local, not both")
+        raise click.UsageError("use either --against or --local, not both")
     if against and adopt:
-        raise click.UsageError("give --against or --adopt, not both")
+        raise click.UsageError("use either --against or --adopt, not both")
     loaded = project.load(environment)
     findings = check(loaded)
     if select_errors(findings) or not isinstance(loaded, ValidFile):
@@ -131,7 +131,7 @@ def _plan_against(loaded: ValidFile, project: Project, revision: str) -> DeployP
             refusals = select_errors(check(before))
             if refusals or not isinstance(before, ValidFile):
                 problem = f"could not be deployed: {refusals[0]}"
-                raise PackagingError(Path(revision), problem, "give another revision")
+                raise PackagingError(Path(revision), problem, "pass a different revision")
             old = find_old_stack(loaded.name, before.environment, loaded.environment)
             if old is None:
                 now = LiveState.from_file(before, synthesise_templates(before))
@@ -172,7 +172,7 @@ def _print_plan(deploy_plan: DeployPlan, lines: dict[str, list[Said]], *, endpoi
     if not endpoint:
         words = words.replace("creates the endpoint", "creates the batches")
         words = words.replace(
-            "a second endpoint, and the first one", "second batches, and the first"
+            "a second endpoint and keeps the first one", "second batches and keeps the first"
         )
     click.echo(f"{deploy_plan.environment}, against {deploy_plan.against}: {words}")
     for line in (*deploy_plan.changes, *deploy_plan.components):
@@ -185,13 +185,13 @@ def _print_plan(deploy_plan: DeployPlan, lines: dict[str, list[Said]], *, endpoi
         for name, value, _, reason in settings:
             click.echo(f"  {name:{widths[0]}}  {value:{widths[1]}}  {reason}")
     if deploy_plan.changes and not lines and deploy_plan.verdict == "update":
-        stays = "the fleet stays: no instance is replaced"
+        stays = "the fleet stays, and no instance is replaced"
         if deploy_plan.new_fleet is None:
             stays = (
                 "whether instances are replaced is unknown: no AWS document says what an update of the "
                 "deployment settings alone does"
             )
-        alone = "deploy when no run is active: it would lose its model"
+        alone = "deploy when no run is active, because a run would lose its model"
         click.echo(f"\n{stays if endpoint else alone}")
     for at, deploy in enumerate(deploy_plan.deploys, start=1):
         number = f"{at}. " if len(deploy_plan.deploys) > 1 else ""
@@ -239,11 +239,11 @@ def _print_adoption(
     groups: tuple[tuple[str, list[str]], ...] = (
         ("changes", [str(c) for c, why in effects if why is None and not _is_added(c)]),
         ("adds", [str(c) for c, why in effects if why is None and _is_added(c)]),
-        ("alike in effect", [f"{c}: {why}" for c, why in effects if why is not None]),
+        ("equivalent", [f"{c}: {why}" for c, why in effects if why is not None]),
         ("could not be read", [f"{what}: {why}" for what, why in snapshot.unread.items()]),
     )
     changed = len(groups[0][1])
-    words = f"{changed} change{'s' * (changed > 1)}" if changed else "alike in effect"
+    words = f"{changed} change{'s' * (changed > 1)}" if changed else "equivalent"
     click.echo(f"{loaded.name}, against the live endpoint {name}: {words}")
     for heading, rows in groups:
         if rows:

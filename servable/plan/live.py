@@ -40,8 +40,8 @@ def find_taken_names(
     if new and fetch_or_none(describe, EndpointName=name) is not None:
         yield TakenName(
             "endpoint",
-            f"an endpoint {name} exists already outside this stack",
-            "choose a different endpoint.name, or, if nobody calls it, delete that endpoint: "
+            f"an endpoint {name} already exists outside this stack",
+            "choose a different endpoint.name, or, if nothing invokes that endpoint, delete it: "
             f"`aws sagemaker delete-endpoint --endpoint-name {name} --region {region}`",
         )
     # SageMaker creates it with an endpoint's first line and keeps it when the endpoint is deleted.
@@ -58,9 +58,9 @@ def find_taken_names(
         if any(there["logGroupName"] == group for page in pages for there in page["logGroups"]):
             yield TakenName(
                 "log group",
-                f"a log group {group} exists already outside this stack, as an earlier endpoint of "
-                "that name leaves it",
-                "choose a different endpoint.name, or, if nobody needs its lines, delete that log group: "
+                f"a log group {group} already exists outside this stack; an earlier endpoint of "
+                "that name may have left it",
+                "choose a different endpoint.name, or, if you don't need the log group, delete it: "
                 f"`aws logs delete-log-group --log-group-name {group} --region {region}`",
             )
 
@@ -142,7 +142,7 @@ def read_live_state(loaded: ValidFile, client: Clients) -> LiveState:
     try:
         who = client("sts").get_caller_identity()["Account"]
         if who != environment.account:
-            problem = f"account is {environment.account}, the credentials belong to {who}"
+            problem = f"account is {environment.account}, but the credentials belong to {who}"
             remedy = "use a profile of that account (AWS_PROFILE)"
             raise PackagingError(Path(loaded.file), problem, remedy)
         name = build_stack_name(loaded.name, environment, "endpoint")
@@ -153,7 +153,7 @@ def read_live_state(loaded: ValidFile, client: Clients) -> LiveState:
         _, template = read_deployed_stack(data, client("cloudformation"))
         return replace(state, data_template=template)
     except AwsError as wrong:
-        otherwise = "check credentials and network, or give --local or --against REF"
+        otherwise = "check your credentials and network, or pass --local or --against REF"
         problem = f"cannot read the deployed resources: {wrong}"
         remedy = choose_remedy(wrong, otherwise)
         raise PackagingError(Path(loaded.file), problem, remedy) from None

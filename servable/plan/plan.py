@@ -47,7 +47,7 @@ def find_old_stack(name: str, before: Environment, after: Environment) -> OldSta
         endpoint=before.endpoint.name if before.variants else None,
         protected=before.endpoint.protect,
         moves=" and ".join(
-            f"{key} {getattr(before, key) or '(none)'} becomes {getattr(after, key) or '(none)'}"
+            f"{key} {getattr(before, key) or '(none)'} changes to {getattr(after, key) or '(none)'}"
             for key in changed
         ),
         keys=" and ".join(_describe_undo(key, getattr(before, key)) for key in changed),
@@ -76,8 +76,8 @@ def find_endpoint_conflict(old: OldStack, after: Environment) -> tuple[TakenName
     taken = TakenName(
         "endpoint",
         f"{old.moves}: this is a different stack, and {old.name} has the endpoint {old.endpoint}, "
-        "so that the deployment fails",
-        f"{old.keys}, or choose a different endpoint.name, which makes a second endpoint",
+        "so the deployment would fail",
+        f"{old.keys}, or choose a different endpoint.name, which creates a second endpoint",
     )
     return (taken,)
 
@@ -93,7 +93,7 @@ def explain_second_endpoint(old: OldStack, after: Environment) -> str:
     stays = f"{stack} stays, {has}, and is billed"
     if not old.seen:
         stays = f"if {stack} still exists, which these credentials cannot read, that stays, {has}"
-    data = f" (and {old.data} after you have saved what it keeps)" if old.data else ""
+    data = f" (and {old.data} after you have saved its data)" if old.data else ""
     return (
         f"{old.moves}: this is a different stack. CloudFormation creates {made} and {stays}. To change the "
         f"first one instead, {old.keys}. To move, deploy, let callers use the new one, then delete the old "
@@ -292,14 +292,14 @@ def _decide_verdict(
     if now.components and now.old is None and "AWS::SageMaker::InferenceComponent" not in own:
         return "refused", [
             f"{now.endpoint_name} hosts inference components, which this stack did not create: its variants "
-            "name no model, so an update from this file is not planned; choose a different endpoint.name, "
+            "name no model, so this file can't update it; choose a different endpoint.name, "
             "or delete the components and that endpoint first"
         ]
     blocked = []
     if now.unlocking:
         blocked.append(
-            f"the creation of the stack failed ({now.stack_status}), and endpoint.protect keeps it from "
-            "being deleted, as `cdk deploy` does before it tries again: unlock it, then deploy, which "
+            f"the stack couldn't be created ({now.stack_status}), and endpoint.protect keeps it from "
+            "being deleted, which `cdk deploy` does before it retries. Unlock it, then deploy, which "
             "protects it again"
         )
     blocked += [f"{taken.problem}: {taken.remedy}" for taken in now.taken]
@@ -309,30 +309,32 @@ def _decide_verdict(
         return ("refused" if blocked else "create"), blocked
     if now.stack_status is not None and now.stack_status not in CALM:
         state = f"the stack is in {now.stack_status}"
-        return "refused", [f"{state}: `aws cloudformation continue-update-rollback`, or delete it"]
+        return "refused", [
+            f"{state}: run `aws cloudformation continue-update-rollback`, or delete it"
+        ]
     before = find_endpoint_name(now.template)
     if before is not None and find_endpoint_name(after) is None:
-        gone = "the file has no [variants.NAME] any more: CloudFormation"
+        gone = "the file no longer has a [variants.NAME], so CloudFormation"
         if is_endpoint_retained(now.template):
             return "keep", [
                 f"{gone} keeps the endpoint {before}, which is protected: it stays up, billed, outside the "
                 "stack, without its model and role: move callers, then "
                 f"`aws sagemaker delete-endpoint --endpoint-name {before}`"
             ]
-        reason = f"{gone} deletes the endpoint {before}, and its callers fail from then on"
+        reason = f"{gone} deletes the endpoint {before}, and its callers will fail"
         return "delete", [reason]
     if before is not None and before != find_endpoint_name(after):
         if is_endpoint_retained(now.template) and is_endpoint_retained(after):
             return "replace", [
                 f"endpoint.name {before} becomes {name}: CloudFormation creates {name} and keeps {before}, "
                 f"which is protected: it stays up, billed, outside the stack, and still "
-                f"responds. Its model, configuration and role stay the stack's, so that the next change of "
-                f"those takes them from it: move callers soon, then "
+                f"responds. Its model, configuration, and role stay in the stack, so the next change of "
+                f"those deletes the ones it needs: move callers soon, then "
                 f"`aws sagemaker delete-endpoint --endpoint-name {before}`"
             ]
         return "replace", [
             f"endpoint.name {before} becomes {name}: CloudFormation deletes {before} and recreates it "
-            f"as {name}; callers of {before} fail from then on. To move callers first, deploy "
+            f"as {name}; callers of {before} will fail. To move callers first, deploy "
             f"a second environment next to it: `servable init --from {loaded.name} --name {loaded.name}-next`"
         ]
     return ("update" if anything else "nothing"), []

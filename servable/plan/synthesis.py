@@ -63,7 +63,7 @@ def synthesise_stacks(loaded: ValidFile) -> list[SynthesisedStack]:
             raise PackagingError(
                 Path("cdk.json"),
                 f"CDK rejects the stacks of {loaded.name} with these feature flags: {wrong}",
-                "add the flags that `servable doctor` lists to its context",
+                "add the flags that `servable doctor` lists to the context in cdk.json",
             ) from None
         assembly = app.synth().get_nested_assembly(f"assembly-{loaded.name}")
         stacks = []

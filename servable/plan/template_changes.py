@@ -118,11 +118,11 @@ def describe_component_changes(before: Template, after: Template) -> list[str]:
     old, new = _find_components(before), _find_components(after)
     sentences = []
     for name in sorted({*old, *new}):
-        said = "is updated in place: new copies start next to the old ones, which need room"
+        said = "is updated in place: new copies start next to the old ones, so both need to fit"
         if name not in new:
-            said = "is deleted; requests that name it are refused"
+            said = "is deleted; requests that name it will be rejected"
         elif name not in old:
-            said = "is new; requests may name it when the deployment has succeeded"
+            said = "is new; requests can name it after the deployment succeeds"
         if old.get(name) != new.get(name):
             sentences.append(f"component {name} {said}")
     return sentences

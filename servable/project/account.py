@@ -100,12 +100,12 @@ class Account:
         except AwsError as wrong:
             problem = f"could not be reached: {wrong}"
             checks = "`servable doctor` with the environment's name checks them"
-            remedy = choose_remedy(wrong, f"give valid credentials; {checks}")
+            remedy = choose_remedy(wrong, f"use valid credentials; {checks}")
             raise PackagingError(Path("AWS"), problem, remedy) from None
         if account != self.number:
-            given = f"these credentials are of account {account}"
-            problem = f"{given}; the environment is {self.number}"
-            raise PackagingError(Path("AWS"), problem, f"use credentials of {self.number}")
+            given = f"these credentials belong to account {account}"
+            problem = f"{given}, but the environment is {self.number}"
+            raise PackagingError(Path("AWS"), problem, f"use credentials of account {self.number}")
 
     def iterate_items(
         self, service: str, operation: str, key: str, **parameters: Any
@@ -144,7 +144,7 @@ def choose_remedy(error: Exception, otherwise: str) -> str:
     if not (isinstance(error, EndpointConnectionError) and urlsplit(url).hostname in LOOPBACK):
         return otherwise
     return (
-        "nothing responds at this address, the shell's AWS_ENDPOINT_URL: start the "
+        "nothing responds at this address, which AWS_ENDPOINT_URL sets in this shell; start the "
         'local AWS with `eval "$(servable local up)"` and deploy again, or use a new shell for AWS itself'
     )
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Packing vendors the code, and a model is packed before it is served on this computer.
 FIXED_BY_PACKING = "code-not-vendored"
 
-FIRST = "`servable init SAVED_MODEL` writes a first one"
+FIRST = "`servable init SAVED_MODEL` creates one"
 ENVIRONMENTS = click.option(
     "--environments", "folder", default=FOLDER, help="Folder of the environment files."
 )
@@ -37,7 +37,7 @@ SET = click.option(
     multiple=True,
     metavar="[ENV.]KEY=VALUE",
     shell_complete=complete_keys,
-    help="Set one key for this run; ENV may be left out where one environment is named.",
+    help="Set one key for this run. You can omit ENV if the command names one environment.",
 )
 
 
@@ -76,14 +76,14 @@ class Project:
             if not (root / FOLDER).is_dir():
                 raise click.UsageError(
                     f"{root}: neither this folder nor one above it contains environments/; create a project "
-                    "with `servable new DIRECTORY`, or name a project: `servable --project FOLDER COMMAND`"
+                    "with `servable new DIRECTORY`, or pass one: `servable --project FOLDER COMMAND`"
                 )
             return root, root / FOLDER
         candidates = (Path.cwd() / self.folder, root / self.folder)
         files = next((path.resolve() for path in candidates if path.is_dir()), None)
         if files is None:
-            problem = f"{self.folder}: no such folder here or in {root}"
-            raise click.UsageError(f"{problem}; give --environments FOLDER")
+            problem = f"{self.folder}: there is no such folder here or in {root}"
+            raise click.UsageError(f"{problem}; pass --environments FOLDER")
         if files.is_relative_to(root):
             return root, files
         above = (
@@ -120,7 +120,7 @@ class Project:
         loaded = self.load(name)
         if not isinstance(loaded, ValidFile):
             findings = format_findings(loaded.findings)
-            raise click.ClickException(f"{loaded.file}: does not load:\n{findings}")
+            raise click.ClickException(f"{loaded.file}: can't be loaded:\n{findings}")
         return loaded
 
     def load_endpoint(self, name: str) -> "ValidFile":
@@ -145,7 +145,9 @@ def pass_project(command: Callable[..., Any]) -> Callable[..., Any]:
 def build_unknown_error(name: str, known: Collection[str]) -> click.UsageError:
     """Return the error for an environment that doesn't exist; it lists the known environments."""
     if not known:
-        return click.UsageError(f"there is no environment {name!r}, nor any other; {FIRST}")
+        return click.UsageError(
+            f"there is no environment {name!r}, and the folder has no others; {FIRST}"
+        )
     return click.UsageError(
         f"there is no environment {name!r}; allowed: {', '.join(known)}; {suggest_name(name, known)}"
     )
@@ -173,7 +175,7 @@ def require_endpoint(loaded: "ValidFile") -> None:
     """Raise click.UsageError for an environment that has only batch jobs and no endpoint."""
     if not loaded.environment.variants:
         raise click.UsageError(
-            f"{loaded.file}: it has no [variants.NAME], and so no endpoint; `servable batch {loaded.name}` "
+            f"{loaded.file}: it has no [variants.NAME], so no endpoint; `servable batch {loaded.name}` "
             f"runs its batches ({', '.join(loaded.environment.batch)})"
         )
 

@@ -96,7 +96,7 @@ def _find_relative_folder(project: Project, revision: str) -> str:
     try:
         return project.files.relative_to(project.root).as_posix()
     except ValueError:
-        problem = f"{project.files}: not in the project {project.root}"
+        problem = f"{project.files}: isn't in the project {project.root}"
         raise RevisionError(revision, problem) from None
 
 
@@ -105,9 +105,11 @@ def _run_git(root: Path, revision: str, *arguments: str) -> str:
         command = ["git", "-C", str(root), *arguments]
         ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     except FileNotFoundError:
-        raise RevisionError(revision, "git is not installed; --against reads its history") from None
+        raise RevisionError(
+            revision, "git is not installed, and --against needs it; install git"
+        ) from None
     if ran.returncode:
         lines = ran.stderr.strip().splitlines() or ["git failed"]
         said = lines[0].removeprefix("fatal: ")
-        raise RevisionError(revision, f"{said}; give a commit, branch or tag that git log shows")
+        raise RevisionError(revision, f"{said}; pass a commit, branch, or tag that git log shows")
     return ran.stdout

@@ -84,13 +84,13 @@ def count_captured_requests(
     if not times and others:
         names = ", ".join(sorted(others))
         raise TrafficError(
-            f"{name}: no request of variant {variant}; it has those of {names}; allowed: --variant {names}, "
-            f"or the path of {variant}'s"
+            f"{name}: no request of variant {variant}, only of {names}; allowed: --variant {names}, "
+            f"or the path of {variant}'s requests"
         )
     if not times:
         first = "".join(f"; {one}" for one in skipped.counts[:1])
         raise TrafficError(
-            f"{name}: no record of data capture{first}; allowed: a .jsonl file, a folder of them, or "
+            f"{name}: no data capture record{first}; allowed: a .jsonl file, a folder of them, or "
             "s3://BUCKET/PREFIX"
         )
     midnight = min(times).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -100,7 +100,7 @@ def count_captured_requests(
         counts[minute] = counts.get(minute, 0.0) + (1 / share if own else 1)
     if max(counts) >= MOST_MINUTES:
         raise TrafficError(
-            f"{name}: the records are of {max(times) - min(times)}; allowed: at most 7 days, in a folder of "
+            f"{name}: the records span {max(times) - min(times)}; allowed: at most 7 days, in a folder of "
             "their own"
         )
     return fill_minutes({minute: count * 100 / percent for minute, count in counts.items()})
@@ -163,8 +163,8 @@ def read_invocations(
                 counts[minute] = counts.get(minute, 0.0) + value
     if not counts:
         raise TrafficError(
-            f"endpoint {endpoint}: CloudWatch has no requests of {midnight:%Y-%m-%d} (UTC); give a day with "
-            "traffic, or the account and region of the endpoint"
+            f"endpoint {endpoint}: CloudWatch has no requests on {midnight:%Y-%m-%d} (UTC); pass a day with "
+            "traffic, or set the endpoint's account and region"
         )
     return fill_minutes(counts)
 
@@ -199,12 +199,14 @@ def _read_traffic_day(loaded: ValidFile) -> list[float]:
     traffic = loaded.environment.traffic
     if traffic.day is not None and "traffic.profile" in loaded.overrides:
         if "traffic.day" in loaded.overrides:
-            raise click.UsageError("--set traffic.profile and --set traffic.day: give one of them")
+            raise click.UsageError(
+                "use either --set traffic.profile or --set traffic.day, not both"
+            )
         traffic = traffic.model_copy(update={"day": None})  # the profile is for this run
     stated = read_stated_day(traffic)
     if stated is None:
         raise click.UsageError(
-            f"[traffic] of {loaded.file} states no day; write profile and peak_rps into it, or give "
+            f"[traffic] of {loaded.file} describes no day; set profile and peak_rps in it, or pass "
             "--set traffic.profile=daily --set traffic.peak_rps=100, or --day PLACE"
         )
     return stated
@@ -258,7 +260,7 @@ def _read_cloudwatch(loaded: ValidFile, date: str, *, local: bool) -> list[float
             now=datetime.now(UTC),
         )
     except AwsError as wrong:
-        remedy = choose_remedy(wrong, "allow cloudwatch:GetMetricData to these credentials")
+        remedy = choose_remedy(wrong, "grant these credentials cloudwatch:GetMetricData")
         raise click.ClickException(f"CloudWatch: {wrong}; {remedy}") from None
 
 
@@ -277,7 +279,7 @@ OPTIONS = (
         "--per-instance",
         metavar="RPS[,P50,P99]",
         callback=lambda _context, _option, text: None if text is None else _parse_instance(text),
-        help="Requests/s that one instance answers, and its p50 and p99 latency in ms under little load "
+        help="Requests/s that one instance sustains, and its p50 and p99 latency in ms under low load "
         "(default: the newest `servable load`).",
     ),
     click.option(
@@ -329,7 +331,7 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
     """
     options = RehearseOptions(**values)
     if options.write and (sets or not options.compared):
-        raise click.UsageError("--write requires --compare, and excludes --set")
+        raise click.UsageError("--write requires --compare and can't be combined with --set")
     loaded, files = (project := Project(folder, sets)).load_endpoint(environment), project.files
     placed = find_variant(loaded, options.variant)
     requests = choose_day(loaded, placed, options.day, local=options.local)

@@ -148,13 +148,13 @@ def list_policies(options: Sequence[str], placed: Placement) -> list[Policy]:
     """Return the file's policy, followed by every combination of the values. Raises UsageError."""
     if placed.variant.can_sleep:
         raise click.UsageError(
-            f"--compare: {placed.name} scales to zero, so that it has no minimum; try other minutes with "
+            f"--compare: {placed.name} scales to zero, so it has no minimum; try other minutes with "
             f"--set {placed.build_key('sleep_after_minutes')}=MINUTES"
         )
     given = [_parse_values(option) for option in filter(None, options)]
     chosen = dict(given or _list_usual_values(placed))
     if len(given) > len(chosen):
-        raise click.UsageError("--compare: give each name once, with all of its values")
+        raise click.UsageError("--compare: pass each name only once, with all its values")
     policies = {FILE: Policy(label=FILE, sets={})}
     for values in itertools.product(*chosen.values()):
         words, sets = [], {}

@@ -78,17 +78,17 @@ def list_conclusions(result: Rehearsal) -> Iterator[str]:
         f"an instance: {instance.rate_rps:g} requests/s, p50 {instance.p50_ms:g} ms, "
         f"p99 {instance.p99_ms:g} ms ({instance.source}); it queues {scenario.model.queue:,.0f} requests"
     )
-    yield "requests: at random moments of each minute; bursts within a minute aren't rehearsed"
+    yield "requests arrive at random times in each minute; bursts within a minute aren't simulated"
     for paced in result.paced:
         pace, sent = paced.pace, sum(minute.requests for minute in paced.day.minutes)
         yield (
-            f"a start of {pace.start_minutes} min, metrics seen after {pace.metric_delay_seconds} s: "
+            f"a start of {pace.start_minutes} min, metrics delayed by {pace.metric_delay_seconds} s: "
             f"{len(paced.day.broken):,} minutes outside, "
             f"{paced.day.refused_requests / sent if sent else 0:.2%} refused{_format_waits(paced)}"
         )
     yield from _list_sleep(result)
     if len(result.paced) > 1:
-        yield "the table is of the last of them, the slowest"
+        yield "the table shows the last of these, the slowest"
     if result.deployment_minutes is not None:
         yield (
             f"the deployment, with {day.deployed_with} instances, takes about "
@@ -148,14 +148,15 @@ def _list_sleep(result: Rehearsal) -> Iterator[str]:
     hours = sum(last + 1 - first for first, last in spans) / 60
     times = "once" if len(spans) == 1 else f"{len(spans):,} times"
     yield (
-        f"no copy answers for {hours:,.1f} h, {times} in the day; callers wait for endpoint.wake_seconds; "
-        "requests are whole, and drawn where the day has fractions"
+        f"no copy runs for {hours:,.1f} h, {times} in the day; callers wait for endpoint.wake_seconds; "
+        "fractions of requests are rounded at random to whole requests"
     )
     saved = result.awake_hours - result.day.instance_hours
     usd = result.usd_per_hour
     price = "" if usd is None else f", ${saved * usd:,.2f}"
     yield (
-        f"sleep saves {saved:,.1f} of {result.awake_hours:,.1f} instance hours a day{price}; an instance "
+        f"scaling to zero saves {saved:,.1f} of {result.awake_hours:,.1f} "
+        f"instance hours a day{price}; an instance "
         f"stays for {sleep.empty_minutes} min without a copy"
     )
 
@@ -165,7 +166,7 @@ def state_verdict(result: Rehearsal) -> str:
     day, most = result.day, result.scenario.p99_ms
     objective = "no refused requests" if most is None else f"p99 at most {most:g} ms"
     similar = (
-        f"{result.similar_broken_minutes:,.1f} minutes a day outside on {SIMILAR_DAYS} days like it, up to "
+        f"{result.similar_broken_minutes:,.1f} minutes a day outside on {SIMILAR_DAYS} similar days, up to "
         f"{LARGEST:.0%} larger and {SHIFT_MINUTES} min earlier or later"
     )
     if result.verdict == "holds":
@@ -189,17 +190,20 @@ def _explain_doubt(result: Rehearsal, objective: str, similar: str) -> str:
     if any(broken):
         keys = " and ".join(result.unstated)
         return (
-            f"{objective} is missed in {min(broken):,} to {max(broken):,} minutes, by how fast instances "
-            f"start; state {keys} as you measured them"
+            f"{objective} is missed in {min(broken):,} to {max(broken):,} minutes, "
+            "depending on how fast instances "
+            f"start; set {keys} to your measurements"
         )
     if max(paced.day.expected_broken_minutes for paced in result.paced) > MOST_BROKEN_MINUTES:
         return (
             f"the day is within {LATENCY_MARGIN:.0%} of {objective} and 1 % refused, or its minutes have so "
-            "few requests that one of them decides; measure the instance with `servable load`, or leave "
-            "more room"
+            "few requests that a single one decides; measure the instance with `servable load`, or leave "
+            "more capacity"
         )
     compared = "" if result.scenario.sleep else ", see --compare"
-    return f"the day itself meets the objective ({objective}), but {similar}; leave more room{compared}"
+    return (
+        f"the day itself meets the objective ({objective}), but {similar}; add capacity{compared}"
+    )
 
 
 SILENT_SECONDS = 3.0
@@ -284,7 +288,7 @@ def state_comparison_verdict(comparison: PolicyComparison) -> str:
     label, advantage = comparison.best.trial.policy.label, comparison.advantage
     if advantage is None:
         return (
-            "the file's policy is the best and stays: it meets the objective on these days and on "
+            "the file's policy is the best, so keep it: it meets the objective on these days and on "
             f"{days} others"
         )
     unit, form = ("$", ",.2f") if comparison.priced else ("hours", ",.1f")
@@ -296,7 +300,7 @@ def state_comparison_verdict(comparison: PolicyComparison) -> str:
     )
     if advantage.holds:
         return f"better than the file's policy: {label}: {gain}"
-    return f"nothing is shown to be better than the file's policy; the best was {label}: {gain}"
+    return f"no policy was shown to be better than the file's; the best was {label}: {gain}"
 
 
 def find_comparison_verdict(comparison: PolicyComparison) -> Verdict:

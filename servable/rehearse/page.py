@@ -41,7 +41,9 @@ def write_page(
 ) -> Path:
     """Write report.html and pictures/*.png into `folder`, and return the page's path."""
     title = f"{result.environment}, {result.variant}: a day rehearsed"
-    where = f"instance: {result.measured.source}; nothing ran, and nothing was paid"
+    where = (
+        f"instance: {result.measured.source}; simulated, without running or paying for instances"
+    )
     # The page shows the verdict's word before the sentence.
     sentence = state_verdict(result).removeprefix(f"{result.verdict}: ")
     abouts = [About(f"The file's day: {sentence}", where, result.verdict)]
@@ -113,7 +115,7 @@ def _find_relevant_minutes(result: Rehearsal) -> tuple[int, int, str]:
         first = last = max(
             range(len(minutes)), key=lambda at: (minutes[at].breaks, minutes[at].use)
         )
-        why = "The minute with the least room"
+        why = "The minute with the least spare capacity"
     return max(0, first - AROUND_MINUTES), min(len(minutes), last + 1 + AROUND_MINUTES), why
 
 

@@ -126,7 +126,7 @@ def choose_instance(
         rate,
         "rate_rps",
         (stated, "max_rps_per_instance in the file"),
-        (EXAMPLE_RPS, "an example: measure with `servable load`"),
+        (EXAMPLE_RPS, "an example; measure yours with `servable load`"),
     )
     p50_ms, of_p50 = choose(p50, "p50_ms", (EXAMPLE_P50_MS, "an example"))
     p99_ms, of_p99 = choose(p99, "p99_ms", (EXAMPLE_P99_MS, "an example"))

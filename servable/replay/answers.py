@@ -220,7 +220,7 @@ class ReplayResult:
     def format_lines(self) -> list[str]:
         """Return the summary as lines for display."""
         summary, latencies, lags = self.summary, self.summary.latencies, self.summary.send_lags
-        lines = [f"{summary.answered:,} of {len(self.index):,} requests answered"]
+        lines = [f"{summary.answered:,} of {len(self.index):,} requests got a response"]
         for kind, count in summary.failures.most_common():
             lines.append(f"{count:,} failed: {kind}")
         if latencies.count:
@@ -228,7 +228,7 @@ class ReplayResult:
                 f"latency p50 {latencies.p50_ms:.1f} ms, p99 {latencies.p99_ms:.1f} ms; sent late p50 "
                 f"{lags.p50_ms:.1f} ms, p99 {lags.p99_ms:.1f} ms"
             )
-        return [*lines, f"{self.folder}: requests and answers, readable by you alone"]
+        return [*lines, f"{self.folder}: requests and responses, readable only by you"]
 
 
 def _compute_percentiles(latencies: Latencies) -> dict[str, float] | None:

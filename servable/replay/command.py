@@ -79,7 +79,7 @@ def prepare_other_target(
                 before = then.get(loaded.name)
                 if not isinstance(before, ValidFile):
                     raise click.UsageError(
-                        f"--against {against}: environment {loaded.name} did not exist, or did not load"
+                        f"--against {against}: environment {loaded.name} didn't exist or couldn't be loaded"
                     )
                 what, other = loaded.name, before
                 options = dataclasses.replace(options, target="local")
@@ -117,14 +117,14 @@ OPTIONS = (
         "--against",
         metavar="ENV|REF|URL",
         shell_complete=complete_targets,
-        help="Invoke this target in turns and compare with its responses instead of the captured ones: "
+        help="Also invoke this target, alternately, and compare with its responses, not the captured ones: "
         "another environment, ENV at a git revision, or an address.",
     ),
     # --- how
     click.option(
         "--as-fast",
         is_flag=True,
-        help="Send as fast as p99 stays within ENV's alarms.p99_latency_ms, instead of at the captured pace.",
+        help="Send as fast as p99 stays within ENV's alarms.p99_latency_ms, instead of at the captured rate.",
     ),
     click.option(
         "--gate",
@@ -135,7 +135,7 @@ OPTIONS = (
     click.option(
         "--redact",
         is_flag=True,
-        help="Keep neither custom attributes nor inference IDs of the callers.",
+        help="Don't keep the callers' custom attributes and inference IDs.",
     ),
     AS_JSON,
 )
@@ -158,7 +158,7 @@ class ReplayOptions(TargetOptions):
 @click.argument("what", metavar="ENV|URL", shell_complete=complete_environments)
 @add_options(OPTIONS)
 def replay(what: str, folder: str, **values: Any) -> int:
-    """Send captured requests again, at the captured pace, and compare the responses.
+    """Send captured requests again, at the captured rate, and compare the responses.
 
     After Ctrl-C or a kill, the same command continues the run. Exits with code 1 if a request failed; with
     --gate, with code 1 if a limit is exceeded, and with code 3 if too little was compared for a verdict.
@@ -216,7 +216,9 @@ def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: Repla
         for line in [*result.format_lines(), *format_lines(comparison)]:
             click.echo(line)
     if result.interrupted:
-        click.echo("interrupted; the same command continues with the remaining requests", err=True)
+        click.echo(
+            "interrupted; run the same command again to send the remaining requests", err=True
+        )
         return 130
     if gate is not None and not options.as_json:
         for line in (gate.outcome, *gate.lines):
@@ -224,7 +226,7 @@ def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: Repla
     from servable.replay.compare.page import write_page  # a second of imports
 
     worst = write_worst([worst.pair.request for worst in comparison.worst_requests], result.folder)
-    title = f"{what} against {options.against or 'captured answers'}"
+    title = f"{what} against {options.against or 'captured responses'}"
     where = f"captured: {options.place}"
     page = write_page(result.folder, comparison, title=title, where=where, gate=gate)
     if worst is not None:

@@ -171,7 +171,7 @@ def list_capture_notes(index: CaptureIndex, shadows: Collection[str]) -> Iterato
         began = format_utc(float(index.times[at]))
         yield (
             f"nothing was captured in the {longest / 60:,.0f} minutes from {began}: no requests came, or the "
-            "instance's disk was too full to capture (look at DiskUtilization, which should stay below 75 %)"
+            "instance's disk was too full to capture (check DiskUtilization, which should stay below 75 %)"
         )
 
 

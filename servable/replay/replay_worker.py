@@ -200,7 +200,7 @@ class ReplayWorker:
                 gevent.sleep(max(0.0, due - time.perf_counter()))
                 if self._under_way >= MOST_UNDER_WAY:
                     missing = _describe_missing_response(
-                        f"not sent: {MOST_UNDER_WAY} requests were under way"
+                        f"not sent: {MOST_UNDER_WAY} requests were already in flight"
                     )
                     self._write_responses(request["number"], 0.0, [missing] * len(self._targets))
                     continue

@@ -152,7 +152,7 @@ class ReplaySender:
             return LoadError("the replay has ended")
         self._words.seek(0)
         lines = self._words.read().decode(errors="replace").splitlines()[-10:]
-        return LoadError("\n".join(["the sending process of the replay has ended.", *lines]))
+        return LoadError("\n".join(["the replay's sending process has ended.", *lines]))
 
     def close(self) -> None:
         """End the sending process. Further calls have no effect."""
@@ -259,7 +259,7 @@ def replay(
         log = AnswerLog(folder, summary.add)
     except BlockingIOError:
         raise ReplayError(
-            f"{folder}: another replay is running here; wait for it, or stop it"
+            f"{folder}: another replay is running here; wait for it to finish, or stop it"
         ) from None
     interrupted = False
     with log:
@@ -350,7 +350,7 @@ class _Ticker:
             left = float(self._index.times[-1]) - self._moment
             left = max(0.0, left - (now - self._at))
         return (
-            f"{self._done:,} of {total:,} answered, {self._failed:,} failed; {rate:,.0f} requests/s; "
+            f"{self._done:,} of {total:,} done, {self._failed:,} failed; {rate:,.0f} requests/s; "
             f"about {format_duration(left)} left"
         )
 
@@ -359,9 +359,9 @@ def describe_plan(index: CaptureIndex, pace: ReplayPace) -> str:
     """Describe the requests to be sent, and how long that takes."""
     first, last = float(index.times[0]), float(index.times[-1])
     what = f"{len(index):,} requests from {format_utc(first)} to {format_utc(last)}"
-    how = f"at the captured pace: {format_duration(last - first)}"
+    how = f"at the captured rate: {format_duration(last - first)}"
     if pace.as_fast:
         objective = pace.objective_ms
         limit = f"while p99 is within {objective:g} ms" if objective else "32 at once"
-        how = f"as fast as they are answered, {limit}"
+        how = f"as fast as responses arrive, {limit}"
     return f"{what}, {how}; Ctrl-C keeps the responses so far"

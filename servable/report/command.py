@@ -30,7 +30,9 @@ def report(runs: tuple[Path, ...], p99_ms: float | None, output: Path | None) ->
     With OTHER, every chart shows both runs.
     """
     if len(runs) > 2:
-        raise click.UsageError(f"{len(runs)} runs: a report shows one, or compares two")
+        raise click.UsageError(
+            f"{len(runs)} runs are too many: pass one run to report, or two to compare"
+        )
     objective = Objective(most_ms=p99_ms) if p99_ms else None
     try:
         contents = add_start_labels([read_content(folder, objective) for folder in runs])
@@ -53,11 +55,13 @@ def read_content(folder: Path, objective: Objective | None = None) -> Content:
         curve = LoadCurve.read(folder / CURVE)
     except FileNotFoundError:
         raise ReportError(
-            f"{folder}: has neither {RUN} nor {CURVE}; give the folder of a run, as "
+            f"{folder}: has neither {RUN} nor {CURVE}; pass the folder of a run, as "
             "`servable load` and `servable tune` print it"
         ) from None
     except ValueError:
-        raise ReportError(f"{folder}: contains no readable run; measure again") from None
+        raise ReportError(
+            f"{folder}: contains no readable run; run the measurement again"
+        ) from None
     at = find_knee(curve, objective) if objective else None
     return Content(label=folder.name, curve=curve, knee=at)
 

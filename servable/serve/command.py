@@ -143,9 +143,9 @@ class Reloader:
             return "reloaded the code"
         served = prepare_variant(loaded, variant=self._served.variant, archive=self._archive)
         if served == self._served and self._archive not in self._unapplied:
-            return "changes nothing that is served"
+            return "doesn't change what is served"
         if served.archive is None:
-            raise click.ClickException("multi-model mode needs a new start of `servable serve`")
+            raise click.ClickException("to apply multi-model mode, restart `servable serve`")
         self._reload_process(served.archive, served, model)
         self._served = served
         return "reloaded the model, the code, and the container's settings"
@@ -217,9 +217,9 @@ class ServeOptions:
     default=8080,
     show_default=True,
     type=click.IntRange(0, 65535),
-    help="Port; 0 for any free one.",
+    help="Port; 0 chooses a free one.",
 )
-@click.option("--docker", is_flag=True, help="Run the AWS image, which needs Docker and the image.")
+@click.option("--docker", is_flag=True, help="Run the AWS image; requires Docker and the image.")
 @click.option(
     "--log", type=click.Path(path_type=Path), help="File for the container's log (default: stderr)."
 )
@@ -229,7 +229,7 @@ class ServeOptions:
 @click.option(
     "--fail-status",
     default=0,
-    help="Fault injection: answer every prediction with this HTTP status.",
+    help="Fault injection: respond to every prediction with this HTTP status.",
 )
 @click.option("--full-queue", is_flag=True, help="Fault injection: keep the batching queue full.")
 @click.option(
@@ -244,25 +244,27 @@ class ServeOptions:
     help="Fault injection: kill the model servers every S seconds.",
 )
 @click.option(
-    "--memory-limit-mib", type=int, help="Memory limit; above it the largest process is killed."
+    "--memory-limit-mib",
+    type=int,
+    help="Memory limit; if it is exceeded, the largest process is killed.",
 )
 @click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Append requests and answers to FILE, as SageMaker's data capture does; for `servable replay`.",
+    help="Append requests and responses to FILE, as SageMaker's data capture does; for `servable replay`.",
 )
 @click.option(
     "--record-megabytes",
     type=click.FloatRange(0, min_open=True),
     default=100.0,
     show_default=True,
-    help="Size at which the recording ends.",
+    help="Maximum size of the recording.",
 )
 @click.option(
     "--reload",
     is_flag=True,
-    help="Apply each edit of the code, the model, or the environment file.",
+    help="Apply changes to the code, the model, or the environment file as you save them.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def serve(project: Project, environment: str, **values: Any) -> int:
@@ -277,10 +279,10 @@ def serve(project: Project, environment: str, **values: Any) -> int:
     try:
         served = prepare_variant(loaded, variant=options.variant, archive=options.archive)
         if options.docker and options.record:
-            raise click.UsageError("--record records the local container: leave out --docker")
+            raise click.UsageError("--record works only with the local container; omit --docker")
         if options.reload and (options.docker or served.members):
             which = "--docker" if options.docker else "multi-model mode"
-            raise click.UsageError(f"--reload doesn't work with {which}; leave out --reload")
+            raise click.UsageError(f"--reload doesn't work with {which}; omit --reload")
         if options.docker:
             with serve_image(served, port=options.port) as container:
                 _print_address(served, container.url, options.as_json)
@@ -347,4 +349,4 @@ def _wait_for_end(process: EndpointProcess, faults: Faults, reloader: Reloader |
         if every and time.monotonic() - began > every:
             process.faults.kill("model server")
             began = time.monotonic()
-    raise LaunchError("the endpoint's supervisor has ended, and all its processes; see the log")
+    raise LaunchError("the endpoint's supervisor and all its processes have ended; see the log")

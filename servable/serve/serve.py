@@ -80,7 +80,7 @@ def download_archive(artifact: Artifact, account: Account) -> Path:
         problem = f"cannot be downloaded: {wrong}"
         remedy = (
             "check your credentials (s3:GetObject, and kms:Decrypt of its key) and the uri; the next "
-            "call continues this download"
+            "call resumes the download"
         )
         raise PackagingError(Path(artifact.uri), problem, remedy) from None
 
@@ -103,7 +103,7 @@ def fetch(artifact: Artifact, s3: Any, target: Path, report: Report) -> Path:
         if digest != artifact.sha256:
             part.unlink()
             why = "the object was replaced since it was pinned"
-            problem = f"its SHA-256 is {digest} and not {artifact.sha256}: {why}"
+            problem = f"its SHA-256 is {digest}, not {artifact.sha256}: {why}"
             remedy = "if this is intended, `servable pin` with the environment's name writes the new hash"
             raise PackagingError(Path(artifact.uri), problem, remedy)
         file.flush()
@@ -253,8 +253,10 @@ def _provide_s3_archive(
         account = Account(region=environment.region, number=environment.account)
         return download_archive(artifact, account)
     if not (there := find_cached_path(artifact)).exists():
-        problem = f"models.{model} is an archive in S3, {artifact.uri}, that was not downloaded yet"
-        fix = f"`servable serve {loaded.name}` downloads it once for this computer"
+        problem = (
+            f"models.{model} is an archive in S3, {artifact.uri}, that hasn't been downloaded yet"
+        )
+        fix = f"`servable serve {loaded.name}` downloads it once to this computer"
         raise PackagingError(Path(loaded.file), problem, fix)
     return there
 
@@ -369,4 +371,6 @@ def _load_model(process: EndpointProcess, name: str, archive: Path, folder: Path
             pass
     except urllib.error.HTTPError as error:
         answer = error.read().decode()
-        raise LaunchError(f"model {name} is not loaded; the log has the reason: {answer}") from None
+        raise LaunchError(
+            f"model {name} isn't loaded; see the log for the reason: {answer}"
+        ) from None

@@ -93,11 +93,9 @@ def print_result(tuned: TuneResult, *, write: bool, as_json: bool) -> None:
     kept = "The chosen settings" if advice.choice.is_better else "Today's settings"
     click.echo(f"{kept} sustain {advice.rps} requests/s within the objective.")
     if (cost := tuned.content.usd_per_million) is not None:
-        click.echo(
-            f"  {cost:.3g} $ per million predictions, on an instance that is always this busy"
-        )
+        click.echo(f"  {cost:.3g} $ per million predictions, if an instance is always at this load")
     if advice.relative:
-        click.echo("relative: measured on this computer, so no scaling target and no alarm is set")
+        click.echo("measured on this computer, so relative: no scaling target or alarm is set")
     if tuned.diff:
         click.echo(f"\n{tuned.diff}")
         click.echo("written" if write else "not written; --write applies it")
@@ -161,7 +159,7 @@ OPTIONS = (
         type=click.Choice(("throughput", "cost")),
         default="throughput",
         show_default=True,
-        help="Most requests per second, or fewest dollars per million, within the limit.",
+        help="Maximize requests per second, or minimize dollars per million, within the limit.",
     ),
     click.option(
         "--p99-ms", "most_ms", type=ABOVE_0, help="Latency limit (default: that of ENV's alarm)."
@@ -182,18 +180,18 @@ OPTIONS = (
         default=40,
         show_default=True,
         type=click.IntRange(1),
-        help="Most trials; up to half of them compare the choice with today's settings.",
+        help="Maximum number of trials; up to half of them compare the choice with today's settings.",
     ),
     click.option(
         "--minutes",
         type=ABOVE_0,
-        help=f"Most minutes for everything, about (default: {LOCAL_MINUTES:g} for the local container).",
+        help=f"Approximate maximum total minutes (default: {LOCAL_MINUTES:g} for the local container).",
     ),
     click.option(
-        "--dollars", type=ABOVE_0, help="Most dollars for temporary endpoints, in all runs."
+        "--dollars", type=ABOVE_0, help="Maximum dollars for temporary endpoints, in all runs."
     ),
     # --- what happens with the result
-    click.option("--new", "anew", is_flag=True, help="Start over, its count of dollars included."),
+    click.option("--new", "anew", is_flag=True, help="Start over, and reset the count of dollars."),
     click.option("--write", is_flag=True, help="Apply the diff to the environment's file."),
     click.option(
         "--force-local-numbers",
@@ -256,7 +254,7 @@ def tune(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except KeyboardInterrupt:
-        click.echo("interrupted; type the same command again to go on", err=True)
+        click.echo("interrupted; run the same command again to continue", err=True)
         return 130
     if write and tuned.diff:
         environment_edit.write(tuned.file, tuned.after)
@@ -268,9 +266,9 @@ def _reject_combinations(
     here: bool, *, local: bool, dollars: float | None, types: tuple[str, ...]
 ) -> None:
     if here and local:
-        raise click.UsageError("--local applies to --target sagemaker")
+        raise click.UsageError("--local applies only to --target sagemaker")
     if here != (dollars is None):
-        raise click.UsageError("--target sagemaker costs money: pass it together with --dollars")
+        raise click.UsageError("--target sagemaker costs money; pass it together with --dollars")
     if here and types:
         raise click.UsageError(
             "--instance-types needs --target sagemaker: this computer can't become another instance type"

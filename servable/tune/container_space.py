@@ -98,7 +98,7 @@ def build_grid(
             found[name] = _sort_values(*values, today.get(name, values[0]))
     found |= _list_transport_values(loaded, placement, bodies)
     others = (name for name in ContainerSettings.model_fields if name not in (*found, "batching"))
-    found |= dict.fromkeys(others, "it sets a time limit, a log, or memory, and no throughput")
+    found |= dict.fromkeys(others, "it affects a time limit, a log, or memory, but not throughput")
     return SettingsGrid(
         values={name: tried for name, tried in found.items() if not isinstance(tried, str)},
         left_out={name: why for name, why in found.items() if isinstance(why, str)},
@@ -117,7 +117,7 @@ def _list_batching_values(
     rows = loaded.environment.traffic.rows_per_request or 0
     least = max(rows, written.max_batch_size if written else 0)
     at_once = _estimate_concurrency(loaded, placement)
-    few = f"at most {at_once:.2g} requests are at one instance at once, by traffic.peak_rps and the alarm"
+    few = f"at most {at_once:.2g} requests are at one instance at once, given traffic.peak_rps and the alarm"
     why = None
     if not least:
         why = "traffic.rows_per_request isn't stated, and a request larger than a batch fails"
@@ -159,18 +159,18 @@ def _list_transport_values(
     """Return values of the handler's transport or of its size limit, or reasons to try none."""
     model, written = placement.model, placement.variant.container
     if model.handler is None and not (model.code and needs_our_handler(model.code.path)):
-        why = f'models.{placement.variant.model} has no handler = "servable" to read it'
+        why = f'models.{placement.variant.model} has no handler = "servable", which reads it'
         return {TRANSPORT: why, FROM_BYTES: why}
     text = {one.content_type.partition(";")[0].strip() in RELAYED for one in bodies}
     if len(text) != 1:
-        why = "some requests are JSON or CSV and some are tensors, and auto serves both"
+        why = "some requests are JSON or CSV and some are tensors, and only auto suits both"
         why = why if bodies else "the content type of the requests is not known"
         return {TRANSPORT: why, FROM_BYTES: why}
     other = "grpc" if text == {True} else "rest"
     ways = tuple(dict.fromkeys(["auto", other, written.transport or "auto"]))
     sizes = sorted(len(one.content) for one in bodies)
     if text == {False}:
-        why = "it concerns JSON and CSV, and the requests are tensors"
+        why = "it applies only to JSON and CSV, and the requests are tensors"
     elif sizes[-1] < SIZES_APART * sizes[0]:
         why = "all requests have about the same size, so transport decides for all of them"
     elif written.transport not in (None, "auto"):
@@ -384,7 +384,7 @@ def build_machines(
     left_out = {}
     for name in known.values:
         if name not in spaces[today].names:
-            left_out[name] = "it isn't among --setting"
+            left_out[name] = "--setting excludes it"
         elif len({key[spaces[today].names.index(name)] for key in spaces[today].keys}) < 2:
             left_out[name] = "no other value fits into memory, has an effect, and passes `check`"
     together = _join_spaces(spaces, kinds) if instance_types else spaces[today]
@@ -399,11 +399,11 @@ def _build_machine(
     wrong = [finding for finding in select_errors(check(other)) if finding.rule not in allowed]
     placed = [place for place in list_placements(other.environment) if place.name == name]
     if wrong or not placed:
-        why = "; ".join(map(str, wrong)) or "isn't a known instance type of SageMaker"
+        why = "; ".join(map(str, wrong)) or "isn't a known SageMaker instance type"
         raise ValueError(f"{kind}: {why}")
     if placed[0].instance.device != today.device:
         raise ValueError(
-            f"{kind}: is of another kind ({placed[0].instance.device}) than {today.name} "
+            f"{kind}: has a different kind of device ({placed[0].instance.device}) than {today.name} "
             f"({today.device}), whose image is copied; deploy the model on {kind} first, then tune it there"
         )
     return Machine(loaded=other, placement=placed[0])

@@ -82,7 +82,9 @@ def draw_trials(contents: Sequence[Content]) -> bytes:
 def write(folder: Path, contents: Sequence[Content], *, diff: str = "") -> Path:
     """Write report.html and pictures/*.png for one run or two runs. Return the page's path."""
     if len(contents) not in (1, 2):
-        raise ValueError(f"{len(contents)} runs: a report shows one, or compares two")
+        raise ValueError(
+            f"{len(contents)} runs are too many: pass one run to report, or two to compare"
+        )
     return write_page(folder, contents, build_tabs(contents, diff))
 
 

@@ -84,7 +84,7 @@ def describe_result(choice: ChosenPoint, goal: Goal) -> str:
         times = format_number(math.ceil(10 * shown.needed / shown.pairs) / 10)
         found += (
             f" {shown.pairs} pairs of trials don't show whether others are better: as these vary, "
-            f"{shown.needed - shown.pairs:,} more would tell; end other programs, or give --new and {times} "
+            f"{shown.needed - shown.pairs:,} more are needed; stop other programs, or pass --new and {times} "
             "times the trials and minutes."
         )
     return found
@@ -100,7 +100,7 @@ def _list_setting_changes(
         # On a different instance type, a different value would be derived for what the file leaves out.
         if value is None or (value == today and not moved):
             continue
-        reason = "part of the choice; its own effect isn't known"
+        reason = "part of the choice; its separate effect is unknown"
         if back := effects.get(name):
             interval = f"{back.value - 1:+.0%} ({back.low - 1:+.0%} to {back.high - 1:+.0%})"
             unsure = "" if back.high < 1 else "; not shown by itself"
@@ -128,7 +128,7 @@ def _list_measured_changes(
         KeyChange(
             key=(*table, "scaling", "safety_factor"),
             value=safety,
-            reason=f"target {format_number(60 * most * safety)} invocations a minute and instance",
+            reason=f"target {format_number(60 * most * safety)} invocations per minute and instance",
         ),
     ]
     changes += _list_instance_changes(environment, variant, most, safety)
@@ -139,7 +139,7 @@ def _list_measured_changes(
                 KeyChange(
                     key=("alarms", f"{name}_latency_ms"),
                     value=_round_up(milliseconds),
-                    reason=f"{name} at the highest load that one instance should sustain",
+                    reason=f"{name} at the highest load planned for one instance",
                 )
             )
     if environment.rollout is not None:

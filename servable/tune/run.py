@@ -96,7 +96,7 @@ class Run:
         )
         if len(found.space) < 2:
             reasons = "; ".join(f"{name}: {why}" for name, why in found.left_out.items())
-            raise TuneError(f"there are no other settings to try ({reasons}); name others")
+            raise TuneError(f"there are no other settings to try ({reasons}); pass different ones")
         return found
 
     @cached_property
@@ -138,6 +138,6 @@ def lock_folder(folder: Path) -> Iterator[None]:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise TuneError(
-                f"another run of the same search is at work ({lock}); wait for it, or stop it"
+                f"another run of the same search is in progress ({lock}); wait for it to finish, or stop it"
             ) from None
         yield

@@ -113,14 +113,14 @@ class Trials(ABC):
         if busy > BUSY_SHARE:
             self._run.progress.stage(
                 f"other programs use {busy:.0%} of this computer's CPU cores, so trials will vary more; "
-                "end them for a result that you can rely on"
+                "stop them for a reliable result"
             )
         if kept.exists():
             return _OBJECTIVE.validate_json(kept.read_bytes())
         if most_ms is not None:
             objective = Objective(most_ms=most_ms)
         else:
-            self._run.progress.stage("one caller alone, at today's settings")
+            self._run.progress.stage("one caller alone, with today's settings")
             objective = self._choose_objective(self._run.environment.alarms.p99_latency_ms, busy)
         write_atomically(kept, _OBJECTIVE.dump_json(objective))
         return objective
@@ -155,7 +155,7 @@ class Trials(ABC):
             curve = self.measure_full_curve(point, objective, "today")
         if late := _find_lateness(curve, objective):
             raise LoadError(
-                f"today's settings: {late}; type the same command again on a quiet computer"
+                f"today's settings: {late}; run the same command again on an idle computer"
             )
         return curve
 
@@ -183,7 +183,7 @@ class Trials(ABC):
             if (late := explain_lateness(curve, at_knee)) is None:
                 measured = build_measurement(curve, at_knee, objective, str(name))
                 return self._add_cost(measured, point, self.spent_usd - spent_usd)
-        raise LoadError(f"repeatedly {late}; type the same command again on a quiet computer")
+        raise LoadError(f"repeatedly {late}; run the same command again on an idle computer")
 
     def _add_cost(self, raw: Measurement, point: Point, spent_usd: float) -> Measurement:
         price, value = self.find_price(self.machines.find_instance_type(point)), raw.value
@@ -236,9 +236,9 @@ def choose_limit(
         kinds = alone.errors | ({"timeouts": alone.timeouts} if alone.timeouts else {})
         errors = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         raise LoadError(
-            f"today's settings answered none of {alone.request_count} requests "
+            f"with today's settings, none of {alone.request_count} requests succeeded "
             f"({errors or 'nothing was sent'}), so "
-            "no limit can be set; try the request with servable serve and servable invoke first"
+            "no limit can be set; test the request with `servable serve` and `servable invoke` first"
         )
     alone_ms = alone.latencies.compute_percentile_ms(Objective.percent)
     if stated_ms is not None and alone_ms <= NEAR * stated_ms:
@@ -246,7 +246,7 @@ def choose_limit(
     if busy > BUSY_SHARE:
         raise LoadError(
             f"other programs use {busy:.0%} of this computer's CPU cores, so a latency limit can't be "
-            "measured; end them, or pass --p99-ms"
+            "measured; stop them, or pass --p99-ms"
         )
     return Objective(most_ms=float(f"{SLOWER_THAN_ALONE * alone_ms:.2g}"))
 
@@ -409,5 +409,5 @@ class TemporaryTrials(Trials):
     def _check_budget(self) -> None:
         if self._endpoints.ended_by_budget:
             raise BudgetSpentError(
-                f"the budget of {self._run.options.dollars:g} $ ended a measurement"
+                f"the budget of {self._run.options.dollars:g} $ was used up during a measurement"
             ) from None

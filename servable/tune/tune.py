@@ -67,7 +67,7 @@ class TimePlan:
         return (
             f"{self.minutes:g} minutes are too short for a comparison: two load curves take about "
             f"{self.curve_seconds:.0f} s each, and {least} trials ({2 * CONFIRM} of them to confirm "
-            f"the choice) about {self.trial_seconds:.0f} s each; give --minutes {needed} or more"
+            f"the choice) about {self.trial_seconds:.0f} s each; pass --minutes {needed} or more"
         )
 
     def __str__(self) -> str:
@@ -85,7 +85,9 @@ class TimePlan:
 def describe_precision(trials: int) -> str:
     """Describe what gain a number of trials can show."""
     shown = estimate_shown_gain(NOISE, plan_pair_count(NOISE, trials, least=CONFIRM))
-    return f"if a trial varies by {NOISE:.0%}, they show a gain of {shown:.0%} in nine of ten runs"
+    return (
+        f"if a trial varies by {NOISE:.0%}, they detect a gain of {shown:.0%} in nine of ten runs"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +139,7 @@ def _create_trials(run: Run) -> Trials:
     unknown = [kind for kind in run.machines.kinds if trials.find_price(kind) is None]
     if unknown and (run.options.account is not None or run.options.goal == "cost"):
         raise TuneError(
-            f"{', '.join(unknown)}: no source states the price; write it into "
-            "prices.instance_usd_per_hour"
+            f"{', '.join(unknown)}: the price is unknown; set it in prices.instance_usd_per_hour"
         )
     return trials
 
@@ -163,7 +164,7 @@ def _announce_plan(
         trials=count,
     )
     if plan.rejection is not None and len(done) < 2:
-        raise TuneError(plan.rejection + "; then type the same command again" * bool(done))
+        raise TuneError(plan.rejection + "; then run the same command again" * bool(done))
     run.progress.stage(str(plan))
     return plan
 
@@ -176,8 +177,8 @@ def _run_search(run: Run, trials: Trials, objective: Objective) -> SearchResult:
     kept = search.list_trials()
     if options.trials <= 2 * CONFIRM and not kept:
         raise TuneError(
-            f"--trials {options.trials} leaves none to search with: {2 * CONFIRM} are kept to confirm "
-            f"the choice; give --trials {2 * CONFIRM + 1} or more"
+            f"--trials {options.trials} leaves no trials for the search: {2 * CONFIRM} are kept to confirm "
+            f"the choice; pass --trials {2 * CONFIRM + 1} or more"
         )
     run.progress.began(run.folder, machines, len(kept), objective)
     today = trials.measure_today(objective)
@@ -213,10 +214,10 @@ def _require_choice(found: SearchResult, objective: Objective) -> ChosenPoint:
     if found.choice is not None:
         return found.choice
     if not found.trials:
-        raise TuneError(f"no trial was measured: {found.stopped}; give more")
+        raise TuneError(f"no trial was measured: {found.stopped}; raise that limit")
     raise TuneError(
         f"no setting met p{objective.percent:g} at most {objective.most_ms:g} ms; "
-        "give a higher --p99-ms, or a smaller body"
+        "pass a higher --p99-ms or a smaller body"
     )
 
 
@@ -235,7 +236,7 @@ def _measure_choice(
         curve = trials.measure_full_curve(choice.point, objective, "choice")
     except NotServedError as error:
         raise TuneError(
-            f"the choice did not start again: {error}; type the same command again"
+            f"the chosen settings failed to start: {error}; run the same command again"
         ) from None
     sustained, before = find_knee(curve, objective), find_knee(today, objective)
     worse = sustained is None or (before is not None and sustained.rps.high < before.rps.low)
@@ -267,7 +268,9 @@ def _build_result(
     )
     at, step = content.knee, content.knee_step
     if at is None or step is None:
-        raise TuneError("today's settings no longer meet the objective; run it on a quiet computer")
+        raise TuneError(
+            "today's settings no longer meet the objective; try again on an idle computer"
+        )
     advice = recommend(
         run.environment,
         run.placement.name,

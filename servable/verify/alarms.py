@@ -50,7 +50,7 @@ def compare_alarms(stack: DeployedStack) -> Iterator[Difference]:
         else:
             command = format_write_command(stack, resource)
             yield build_missing_difference(
-                "alarm", name, f"a deployment doesn't create it again; {command}"
+                "alarm", name, f"a deployment won't recreate it; {command}"
             )
 
 
@@ -65,7 +65,7 @@ def format_write_command(stack: DeployedStack, resource: Resource) -> str:
     if json.dumps(UNKNOWN)[1:-1] in text:
         return RESTORE
     return (
-        f"write it: `aws cloudwatch {_WRITERS[resource.type]} --region {stack.account.region} "
+        f"create it: `aws cloudwatch {_WRITERS[resource.type]} --region {stack.account.region} "
         f"--cli-input-json {shlex.quote(text)}`"
     )
 
@@ -101,7 +101,7 @@ def _compare_alarm(
         expected, has = set(wanted.get(key, [])), set(actual.get(key, []))
         if expected != has:
             kind = "alarm actions" if has else "alarm without actions"
-            remedy = f"the alarm does not notify as deployed; {again}"
+            remedy = f"the alarm's notifications aren't as deployed; {again}"
             yield Difference(kind, name, remedy, key, sorted(expected), sorted(has))
 
 
@@ -156,12 +156,14 @@ def compare_latency(
         needed = environment.alarms.window_minutes
         runs = groupby(latency_ms > limit for _, latency_ms in by_minute)
         if max(len([*run]) for slow, run in runs if slow) < needed:
-            note(f"{variant}: above the alarm's {limit:g} ms, for less than its {needed} minutes")
+            note(
+                f"{variant}: above the alarm's {limit:g} ms, but for less than its {needed} minutes"
+            )
         else:
             yield Difference(
-                "slow since the update",
+                "slower since the update",
                 f"{name}/{variant}",
-                f"go back: {GO_BACK}; or see the runbook's section p99-latency",
+                f"roll back: {GO_BACK}; or see p99-latency in the runbook",
                 key="p99_latency_ms",
                 wanted=f"at most {limit:g}",
                 found=f"{worst:.1f} in the worst of {len(points)} minutes",

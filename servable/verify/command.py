@@ -68,7 +68,7 @@ def _print_report(report: Report) -> None:
             "no alarm" if measured["alarm_ms"] is None else f"alarm at {measured['alarm_ms']:g} ms"
         )
         minutes = measured["minutes"]
-        span = "the first minute" if minutes == 1 else f"the worst of the first {minutes} minutes"
+        span = "the first minute" if minutes == 1 else f"the slowest of the first {minutes} minutes"
         click.echo(f"  {variant}: p99 {measured['p99_latency_ms']:g} ms in {span}; {limit}")
     if report.patchable is not None:
         click.echo(f"  AWS can patch this endpoint: {report.patchable}")
@@ -119,7 +119,7 @@ def compare_stacks(
     answers = bool(loaded.environment.variants)
     report = Report(environment=loaded.name, invoke=invoke and answers)
     if not answers:
-        report.notes.append("there is no endpoint, so that no golden request is sent")
+        report.notes.append("there is no endpoint, so no golden request was sent")
     for synthesised_stack in stacks:
         live = read_stack(account, synthesised_stack.name)
         if live is None:
@@ -165,7 +165,7 @@ def _load_with_overrides(
     again = next(environment for environment in environments if environment.name == loaded.name)
     wrong = select_errors(check(again))
     if wrong or not isinstance(again, ValidFile):
-        problem = f"has errors with the overrides in force: {'; '.join(map(str, wrong))}"
+        problem = f"has errors with the deployed overrides: {'; '.join(map(str, wrong))}"
         raise PackagingError(Path(loaded.file), problem, "correct the file")
     return again
 
@@ -181,7 +181,7 @@ def check_status(deployed: DeployedStack) -> Iterator[Difference]:
     remedy = (
         "wait until it has finished"
         if moving
-        else f"the reason: {deployed.find_rollback_reason()}; correct that and deploy, or keep what "
+        else f"the reason: {deployed.find_rollback_reason()}; fix it and deploy, or keep what "
         f"runs: {KEEP}"
     )
     yield Difference(
@@ -196,8 +196,8 @@ def compare_overrides(deployed: DeployedStack, meant: Mapping[str, str]) -> Iter
         if there == wanted:
             continue
         if wanted is None:
-            intended = "`--set` states that it is intended"
-            remedy = f"deploy without it: {DEPLOY}, or write it into the file; {intended}"
+            intended = "if it is intended, pass `--set`"
+            remedy = f"deploy without it: {DEPLOY}, or add it to the file; {intended}"
         else:
             option = shlex.quote(f"{{environment}}.{key}={wanted}")
             remedy = f"deploy with it: `cdk deploy '{{environment}}/*' -c {option}`"
@@ -265,7 +265,7 @@ _UNPATCHABLE = {
 }
 # Neither is known before a container starts.
 _NOT_SEEN = (
-    "that the image is still in its registry, and that a new container starts, is not checked"
+    "whether the image is still in its registry and whether a new container starts isn't checked"
 )
 
 
@@ -295,5 +295,5 @@ def describe_patching(stack: DeployedStack, differences: Iterable[Difference]) -
     if reasons:
         return f"no, because of its {'; '.join(dict.fromkeys(reasons))}"
     own = {role.physical for role in stack.find_resources(ROLE)}
-    unseen = [f"nor is {role}, which is not the stack's" for role in sorted(roles - own)]
-    return "; ".join(["yes, as far as is visible from outside", _NOT_SEEN, *unseen])
+    unseen = [f"nor is {role}, which isn't in this stack" for role in sorted(roles - own)]
+    return "; ".join(["yes, as far as can be seen from outside", _NOT_SEEN, *unseen])

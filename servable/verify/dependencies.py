@@ -38,7 +38,9 @@ def _compare_role(stack: DeployedStack, resource: Resource) -> Iterator[Differen
     if boundary := wanted.get("PermissionsBoundary"):
         there = actual.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
         expected, has = {"PermissionsBoundary": boundary}, {"PermissionsBoundary": there}
-        yield from find_changes(BOUNDARY, name, expected, has, f"somebody changed it; {RESTORE}")
+        yield from find_changes(
+            BOUNDARY, name, expected, has, f"it was changed outside the stack; {RESTORE}"
+        )
     for policy in wanted.get("Policies", []):
         yield from _compare_role_policy(stack, name, policy["PolicyName"], policy["PolicyDocument"])
     yield from _find_extra_inline_policies(stack, resource)
@@ -107,7 +109,7 @@ def _find_role_policies(stack: DeployedStack, kind: str, role: str) -> Iterator[
 
 def _build_extra_policy(role: str, policy: str, command: str) -> Difference:
     found = "attached" if policy.startswith("arn:") else "an inline policy"
-    remedy = f"somebody widened the role: `aws iam {command}`"
+    remedy = f"the role's permissions were extended: `aws iam {command}`"
     return Difference(PERMISSIONS, role, remedy, policy, "no such policy", found)
 
 
@@ -132,7 +134,7 @@ def _compare_managed_policy(stack: DeployedStack, resource: Resource) -> Iterato
 def compare_policies(kind: str, name: str, wanted: Any, actual: Any) -> Iterator[Difference]:
     """Compare two policy documents, and yield everything that only one of them has."""
     now = json.loads(actual) if isinstance(actual, str) else actual
-    remedy = f"somebody edited it; {RESTORE}"
+    remedy = f"it was edited outside the stack; {RESTORE}"
     statements, there = (side.get("Statement", []) for side in (wanted, now))
     if len(statements) != len(there):
         counts = [f"{len(side)} statements" for side in (statements, there)]
@@ -179,7 +181,7 @@ def _compare_log_group(stack: DeployedStack, resource: Resource) -> Iterator[Dif
     days = resource.properties.get("RetentionInDays")
     wanted = {"RetentionInDays": days}
     now = {"RetentionInDays": log_group.get("retentionInDays", "for ever" if days else None)}
-    remedy = f"somebody changed it; {RESTORE}"
+    remedy = f"it was changed outside the stack; {RESTORE}"
     yield from find_changes("log retention", name, wanted, now, remedy)
     key = resource.properties.get("KmsKeyId")
     now = {"KmsKeyId": log_group.get("kmsKeyId")}
@@ -224,10 +226,10 @@ def _compare_rule(stack: DeployedStack, resource: Resource) -> Iterator[Differen
         {"State": state_of.get("State", "ENABLED")} for state_of in (resource.properties, actual)
     )
     command = f"aws events enable-rule --name {name} --region {stack.account.region}"
-    remedy = f"nobody is notified of rollbacks: `{command}`"
+    remedy = f"rollback notifications are off; enable them: `{command}`"
     yield from find_changes("event rule disabled", resource.physical, meant, state, remedy)
     wanted_pattern = resource.properties.get("EventPattern", {})
-    remedy = f"somebody edited it; {RESTORE}"
+    remedy = f"it was edited outside the stack; {RESTORE}"
     pattern = json.loads(actual.get("EventPattern") or "{}")
     yield from find_changes("event pattern", resource.physical, wanted_pattern, pattern, remedy)
     targets = events.list_targets_by_rule(Rule=name)["Targets"]
@@ -241,7 +243,7 @@ def _compare_rule(stack: DeployedStack, resource: Resource) -> Iterator[Differen
 
 def _compare_key(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     actual = stack.account.client("kms").describe_key(KeyId=resource.physical)["KeyMetadata"]
-    remedy = "enable it, or cancel its deletion"
+    remedy = "enable the key, or cancel its deletion"
     yield from find_changes(
         "key not usable", resource.physical, {"KeyState": "Enabled"}, actual, remedy
     )
@@ -252,7 +254,7 @@ def _compare_dashboard(stack: DeployedStack, resource: Resource) -> Iterator[Dif
     actual = stack.account.client("cloudwatch").get_dashboard(DashboardName=name)["DashboardBody"]
     wanted = resource.properties["DashboardBody"]
     if wanted is not UNKNOWN and json.loads(wanted) != json.loads(actual):
-        remedy = f"{RESTORE}, or write it into infra/constructs"
+        remedy = f"{RESTORE}, or add it to infra/constructs"
         sides = {"wanted": "as in the template", "found": "edited"}
         yield Difference("dashboard changed", name, remedy, **sides)
 
@@ -300,7 +302,7 @@ def _compare_state_machine(stack: DeployedStack, resource: Resource) -> Iterator
         wanted, now = json.loads(definition), json.loads(actual["definition"])
         for machine in (wanted, now):
             _lower_model_names(machine)
-        remedy = f"somebody edited it; {RESTORE}"
+        remedy = f"it was edited outside the stack; {RESTORE}"
         yield from find_changes("batch changed", arn, wanted, now, remedy)
 
 
@@ -323,7 +325,7 @@ def _compare_schedule(stack: DeployedStack, resource: Resource) -> Iterator[Diff
     )
     keys = ("ScheduleExpression", "ScheduleExpressionTimezone", "Target")
     meant = {"State": "ENABLED", **{key: wanted[key] for key in keys if key in wanted}}
-    remedy = f"no run starts as the file says; {RESTORE}"
+    remedy = f"runs don't start as the file specifies; {RESTORE}"
     yield from find_changes("schedule changed", wanted["Name"], meant, actual, remedy)
 
 

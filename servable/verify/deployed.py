@@ -131,14 +131,14 @@ class DeployedStack:
     def find_rollback_reason(self) -> str:
         """Return why the stack's last update was rolled back.
 
-        If no event contains the reason, the text is "no event says why".
+        If no event contains the reason, the text is "no event gives the reason".
         """
         events = self.account.client("cloudformation").describe_stack_events(StackName=self.name)
         for event in events["StackEvents"]:
             cause = str(event.get("ResourceStatusReason") or "")
             if event["ResourceStatus"].endswith("_FAILED") and "cancelled" not in cause and cause:
                 return f"{event['LogicalResourceId']}: {cause}"
-        return "no event says why"
+        return "no event gives the reason"
 
 
 def read_stack(account: Account, name: str) -> DeployedStack | None:

@@ -54,12 +54,12 @@ def _compare_config(
     After a rollback, the old configuration is live although the endpoint is InService.
     """
     name, wanted = live["EndpointName"], resource.properties["EndpointConfigName"]
-    why = live.get("FailureReason") or "no reason is stated: look at the alarm topic's events"
-    remedy = f"the live resources are not the deployed ones; {why}; correct that, and {RESTORE}"
+    why = live.get("FailureReason") or "AWS gives no reason; check the alarm topic's events"
+    remedy = f"the live resources differ from the deployed ones; {why}; fix that, and {RESTORE}"
     yield from find_changes("silent rollback", name, {"EndpointConfigName": wanted}, live, remedy)
     guardrails = resource.properties.get("DeploymentConfig", {})
     last = live.get("LastDeploymentConfig") or guardrails
-    remedy = f"somebody updated the endpoint without them; {RESTORE}"
+    remedy = f"the endpoint was updated without them; {RESTORE}"
     yield from find_changes("deployment guardrails", name, guardrails, last, remedy)
     sagemaker = stack.account.client("sagemaker")
     config = fetch_or_none(
@@ -73,13 +73,13 @@ def _compare_config(
         yield Difference(
             COMPONENTS,
             name,
-            "this stack neither created nor compares these; list them with `aws sagemaker "
+            "this stack didn't create these and doesn't compare them; list them with `aws sagemaker "
             f"list-inference-components --endpoint-name-equals {name}`",
             wanted="variants with models",
             found="variants without models, for inference components",
         )
         return
-    remedy = f"{RESTORE}; CloudTrail names who changed it (UpdateEndpoint)"
+    remedy = f"{RESTORE}; CloudTrail shows who changed it (UpdateEndpoint)"
     kind = "endpoint configuration"
     # Models are compared by their content, below, and not by their names.
     sides = _remove_names(meant.properties), _remove_names(config)
@@ -149,7 +149,7 @@ def _find_extras(
     keys: tuple[str, ...],
 ) -> Iterator[Difference]:
     more = [key for key in keys if actual.get(key) and key not in wanted]
-    yield from report_added_keys(kind, name, actual, more, f"{RESTORE}, or write it into the file")
+    yield from report_added_keys(kind, name, actual, more, f"{RESTORE}, or add it to the file")
 
 
 def _compare_models(
@@ -256,7 +256,7 @@ def _describe_counts(
     if not preferred or not elsewhere:
         return shown
     return (
-        f"{shown}: AWS had too few of {preferred[0]} when {elsewhere} of them started; they stay until "
+        f"{shown}: AWS had too few {preferred[0]} when {elsewhere} of them started; they stay until "
         "scaling removes them, these first, or an update replaces the fleet"
     )
 
@@ -327,7 +327,7 @@ def _compare_count(
     if count is None or not least <= count <= most:
         remedy = back if key == "CurrentInstanceCount" else RESTORE
         if target is not None:
-            remedy = "scaling has not brought it back: check its activities"
+            remedy = "scaling hasn't restored it; check the scaling activities"
         bounds_text = least if least == most else f"{least} to {most}"
         yield Difference("drifted count", name, remedy, key, bounds_text, count)
 

@@ -64,7 +64,7 @@ def compare_responses(
                 done[variant] = max(done[variant], answer, key=_KNOWN.index)
         if not any_request:
             report.notes.append(
-                f"{variant}: no golden request was sent: its model has none; set models.NAME.golden"
+                f"{variant}: no golden request was sent, because the model has none; set models.NAME.golden"
             )
     report.answers = min(done.values(), key=_KNOWN.index)
 
@@ -107,7 +107,7 @@ def _compare_response(
         )
         return "not asked"
     except (ClientError, NotAnsweredError) as error:
-        yield build_difference(str(error), NO_ANSWER, "look at the endpoint's log group")
+        yield build_difference(str(error), NO_ANSWER, "check the endpoint's log group")
         return "not compared"
     if wanted is None:
         file = golden.answer or "FILE"
@@ -119,7 +119,7 @@ def _compare_response(
     unequal = find_differences(wanted, actual, golden.tolerance, find_content_type(golden))
     if (first := next(unequal, None)) is not None:
         key, expected, present = first
-        remedy = "the model, its code or its image changed; if intended, write the new answer"
+        remedy = "the model, its code, or its image changed; if this is intended, record the new response"
         yield build_difference(present, expected, remedy, key)
     return "compared"
 
@@ -157,7 +157,7 @@ def _invoke_async(account: Account, endpoint: str, body: bytes, content_type: st
             raise NotAnsweredError(failure.decode(errors="replace"))
         time.sleep(POLL_SECONDS)
     raise NotAnsweredError(
-        f"nothing within {WAIT_SECONDS:g} s; look at the queue's age on the dashboard"
+        f"no response within {WAIT_SECONDS:g} s; check the queue's age on the dashboard"
     )
 
 

@@ -21,9 +21,7 @@ PINNED = "SERVABLE_ARTIFACT_SHA256"
 APPROVED = "Approved"
 _STOCK = re.compile(r"/tensorflow-inference:([0-9]+\.[0-9]+)")
 IMAGE_RULE = "image-ended"
-REMEDY = (
-    "new instances would serve other bytes: find out who wrote them, delete them, and deploy again"
-)
+REMEDY = "new instances would load different bytes: find out who wrote them, delete them, and deploy again"
 
 
 def compare_archives(
@@ -65,7 +63,7 @@ def _compare_package(
         return
     status = package.get("ModelApprovalStatus")
     if status != APPROVED:
-        remedy = "name a version that is approved as artifact.model_package, pin it, and deploy"
+        remedy = "set artifact.model_package to an approved version, pin it, and deploy"
         key = "ModelApprovalStatus"
         yield Difference("model package", name, remedy, key, APPROVED, str(status))
     url = str(package["InferenceSpecification"]["Containers"][0].get("ModelDataUrl"))
@@ -84,7 +82,7 @@ def _pack_models(
     try:
         return list(pack_models(loaded))
     except PackagingError as wrong:
-        note(f"the archive's bytes are not compared: {wrong}")
+        note(f"the archive's bytes weren't compared: {wrong}")
         return []
 
 
@@ -120,7 +118,7 @@ def _compare_objects(
             yield build_missing_difference("artefact", url)
         elif sha256 is None:
             note(
-                f"{url}: is there; its bytes are not compared: the sources here pack to a different archive"
+                f"{url}: exists; its bytes weren't compared: the sources here pack to a different archive"
             )
         elif actual != sha256:
             yield Difference("artefact changed", url, REMEDY, "sha256", sha256, actual)

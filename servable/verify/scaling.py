@@ -96,7 +96,7 @@ def _compare_policies(stack: DeployedStack, targets: list[Resource]) -> Iterator
             yield from find_undeclared("scaling policy", name[1], meant, now, _DEFAULTS, remedy)
     for (resource, policy_name), policy_there in sorted(there.items()):
         types = {policy_name: policy_there["PolicyType"]}
-        remedy = "write it into [variants.NAME.scaling], or delete it (DeleteScalingPolicy)"
+        remedy = "add it to [variants.NAME.scaling], or delete it (DeleteScalingPolicy)"
         yield from report_added_keys(BY_HAND, resource, types, types, remedy, "no such policy")
 
 
@@ -125,7 +125,7 @@ def _compare_schedule(stack: DeployedStack, wanted: Mapping[str, Any]) -> Iterat
             "scheduled action", f"{name}: {action}", expected, there[action], remedy
         )
     schedules = {action: there[action]["Schedule"] for action in sorted(there.keys() - planned)}
-    remedy = "write it into [variants.NAME.scaling] schedule, or delete it"
+    remedy = "add it to [variants.NAME.scaling] schedule, or delete it"
     yield from report_added_keys(
         BY_HAND, name, schedules, schedules, remedy, "no such scheduled action"
     )
@@ -165,7 +165,7 @@ def _find_manual_scaling(stack: DeployedStack, wanted: set[str]) -> Iterator[Dif
     for target in registered:
         resource = target["ResourceId"]
         if resource.startswith(f"endpoint/{name}/variant/") and resource not in wanted:
-            remedy = "write [variants.NAME.scaling] into the file, or deregister it"
+            remedy = "add [variants.NAME.scaling] to the file, or deregister it"
             yield from report_added_keys(
                 BY_HAND, resource, target, ["MaxCapacity"], remedy, "no scaling"
             )

@@ -106,5 +106,5 @@ def test_an_unknown_environment_and_a_missing_folder_stop_with_a_sentence(projec
     )
     ran = project.app('{"environments": "nowhere"}')
     assert ran.stderr.endswith(
-        "nowhere: there is no such folder; give one with -c environments=FOLDER\n"
+        "nowhere: this folder doesn't exist; pass an existing one with -c environments=FOLDER\n"
     )

@@ -54,5 +54,5 @@ def test_a_default_model_that_is_not_in_the_archive_or_empty_is_refused(
     refusal: Callable[[dict[str, str]], str],
 ) -> None:
     said = refusal({"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "other"})
-    assert "the archive holds labels, numbers, words" in said
+    assert "the archive contains labels, numbers, words" in said
     assert "SAGEMAKER_TFS_DEFAULT_MODEL_NAME" in refusal({"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": ""})

@@ -153,7 +153,7 @@ def test_every_alarm_draws_its_line_on_the_dashboard(synthesise: Synthesise) -> 
         "alarm: mean latency that SageMaker adds above 500 ms",
         "alarm: requests answered 5xx above 1 %",
         "alarm: CPU above 90 %",
-        "alarm: requests a minute turned away by a full queue above 10",
+        "alarm: requests a minute rejected by a full queue above 10",
     ]:
         body = synthesise(ALARMS).one("AWS::CloudWatch::Dashboard")["DashboardBody"]
         assert line in "".join(part for part in body["Fn::Join"][1] if isinstance(part, str))
@@ -170,8 +170,7 @@ def test_a_percentile_of_few_requests_is_judged_and_says_so(synthesise: Synthesi
         text = VALID + f"[alarms]\n{percentile}_latency_ms = 100\n"
         said = alarm(synthesise(text), "ModelLatency")["AlarmDescription"]
         assert (
-            f"With fewer than {least} requests in that time {percentile} is decided by a few"
-            in said
+            f"With fewer than {least} requests in that time {percentile} depends on a few" in said
         )
 
     found = synthesise(ALARMS + '[rollout]\nstrategy = "canary"\ncanary_percent = 50\n')

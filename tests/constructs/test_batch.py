@@ -77,7 +77,7 @@ def test_a_run_that_fails_completes_or_is_late_ends_or_is_told_so(synthesise: Sy
     late = branches(synthesise(TEXT))[1]
     assert late["Wait"]["Seconds"] == 90 * 60
     message = late[late["Wait"]["Next"]]["Parameters"]["Message.$"]
-    assert "is late: its job ranker-nightly-{} has not ended 90 minutes after" in message
+    assert "is late: its job ranker-nightly-{} is still running 90 minutes after" in message
 
     assert late[late["TellLate"]["Catch"][0]["Next"]]["Type"] == "Succeed"
 
@@ -202,7 +202,7 @@ def test_an_app_of_one_s_own_makes_one_from_a_model_for_a_batch() -> None:
     # The ID of a resource below the model, as earlier versions deployed it.
     assert re.fullmatch("Model[0-9A-F]{8}", model)
     with pytest.raises(
-        ValueError, match=r"settings: model is 'other', and the model's name is 'ranker'"
+        ValueError, match=r"settings: model is 'other', but the model's name is 'ranker'"
     ):
         own_app(model="other")
     with pytest.raises(

@@ -46,7 +46,7 @@ def test_it_shows_state_traffic_latency_errors_saturation_instances_cost_and_log
         "primary: latency (ms)",
         "primary: errors (%)",
         "primary: saturation (%)",
-        "primary: instances that answer, of ml.c5.xlarge",
+        "primary: responding instances, of ml.c5.xlarge",
         "primary: cost per hour (USD, us (region not stated), 2025-01)",
         "ranker: counted in the log, per minute",
     ]
@@ -73,7 +73,7 @@ def test_several_variants_stand_side_by_side_and_one_alone_where_it_has_a_graph(
 def test_instances_are_drawn_between_min_and_max_and_percent_of_the_whole_machine(
     synthesise: Synthesise,
 ) -> None:
-    lines = graph(synthesise(SCALED), "instances that answer")["annotations"]["horizontal"]
+    lines = graph(synthesise(SCALED), "responding instances")["annotations"]["horizontal"]
     assert [(line["value"], line["label"]) for line in lines] == [(2, "min 2"), (6, "max 6")]
     shown = graph(synthesise(), "saturation")["metrics"][0][0]
     assert (shown["label"], shown["expression"]) == ("CPU, mean", "m0 / 4")

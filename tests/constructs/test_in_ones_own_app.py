@@ -146,7 +146,7 @@ def test_a_region_looks_its_image_up_and_one_without_it_is_an_error() -> None:
     (model,) = Own(env=None).of_type("AWS::SageMaker::Model")
     assert "Fn::FindInMap" in str(model["PrimaryContainer"]["Image"])
     with pytest.raises(
-        ValueError, match=r"env: no image .* in the region mars-west-1; give .*eu-west-1"
+        ValueError, match=r"env: TensorFlow .* no image in the region mars-west-1; set .*eu-west-1"
     ):
         Own(env=cdk.Environment(account="111111111111", region="mars-west-1")).endpoint.create()
 
@@ -312,7 +312,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "token": (
         {"instance_type": cdk.Fn.import_value("type")},
-        "instance_type: only CloudFormation knows .*pass the type as text",
+        "instance_type: its value is known only to CloudFormation.*pass the type as a string",
     ),
     "range": (
         {"min_instances": 3, "max_instances": 2},
@@ -404,7 +404,7 @@ def test_a_warm_up_that_is_one_path_is_that_file() -> None:
 def test_a_count_that_only_cloudformation_knows_is_refused() -> None:
     own = Own()
     count = cdk.CfnParameter(own.stack, "Count", type="Number").value_as_number
-    with pytest.raises(ValueError, match="add_variant: min_instances: .*give a number"):
+    with pytest.raises(ValueError, match="add_variant: min_instances: .*pass a number"):
         own.endpoint.add_variant(
             "b",
             own.model,

@@ -102,7 +102,9 @@ def test_pools_that_no_ami_fits_are_an_error_that_names_them() -> None:
     endpoint = own.Endpoint(place, "Endpoint", endpoint_name="search")
     settings = own.VariantSettings(instance_pools=pools)
     endpoint.add_variant("a", own.Model.from_saved_model(place, "Model", RANKER), settings=settings)
-    with pytest.raises(ValueError, match="instance_pools: no AMI is for all of .*; pass types of"):
+    with pytest.raises(
+        ValueError, match="instance_pools: no AMI supports all of .*; pass types of"
+    ):
         endpoint.create()
 
 
@@ -165,7 +167,7 @@ def test_a_model_is_an_archive_a_registered_version_or_several_folders() -> None
     )
     (model,) = found(place, "AWS::SageMaker::Model")
     assert model["PrimaryContainer"]["Mode"] == "MultiModel"
-    with pytest.raises(ValueError, match="model_name: a folder has it; pass"):
+    with pytest.raises(ValueError, match="model_name: it is also a folder's name; pass"):
         own.Model.from_saved_model(stack(), "Model", {"model": RANKER / "1"})
 
 

@@ -40,18 +40,18 @@ ON = {
     "encrypt samples ([capture])": VALID + f'[capture]\nkms_key = "{KEY}4"\n',
     "read requests ([asynchronous])": VALID + "[asynchronous]\n",
     "write answers ([asynchronous])": VALID + "[asynchronous]\n",
-    "encrypt requests and answers ([asynchronous])": VALID
+    "encrypt requests and responses ([asynchronous])": VALID
     + f'[asynchronous]\nkms_key = "{KEY}5"\n',
     "publish notifications ([asynchronous])": VALID + "[asynchronous]\n",
     "encrypt notifications ([asynchronous])": VALID
     + f'[asynchronous]\n[alarms]\ntopic_kms_key = "{KEY}6"\n',
-    "make the log group of transform jobs ([batch])": _batch(),
+    "create the log group of transform jobs ([batch])": _batch(),
     "list the input of a batch ([batch])": _batch(),
     "read the input of a batch ([batch])": _batch(),
     "decrypt the input of a batch (batch.NAME.input_kms_key)": _batch(input_kms_key=f"{KEY}2"),
     "write the results of a batch ([batch])": _batch(),
-    "list the copy of first rows of `servable batch --limit` ([batch])": _batch(),
-    "read the copy of first rows of `servable batch --limit` ([batch])": _batch(),
+    "list the first rows that `servable batch --limit` copies ([batch])": _batch(),
+    "read the first rows that `servable batch --limit` copies ([batch])": _batch(),
     "encrypt the results of a batch (batch.NAME.output_kms_key)": _batch(output_kms_key=f"{KEY}3"),
     "encrypt volumes (endpoint.volume_kms_key)": VALID.replace(
         'name = "ranker"', f'name = "ranker"\nvolume_kms_key = "{KEY}1"'

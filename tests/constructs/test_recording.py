@@ -70,7 +70,7 @@ def test_a_full_disk_is_named_and_keeps_the_record_that_was_there(full_disk: Pat
     ran = run_recording(file)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
-        f"{file}: the record of the deployment cannot be written: No space left on device; make room in "
+        f"{file}: cannot write the deployment's record: No space left on device; make room in "
         f"{file.parent}, then deploy again\n"
     )
     assert list(file.parent.iterdir()) == [file]

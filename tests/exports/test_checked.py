@@ -100,7 +100,7 @@ def test_a_first_request_is_written_only_if_the_model_answers_it(
     )
     if problem:
         assert "# request = " in text
-        assert "The model does not answer an invented request" in notes[0]
+        assert "The model rejected an invented request" in notes[0]
     else:
         (loaded,) = load(folder, folder / "environments")
         assert not [finding for finding in check(loaded) if finding.severity is Severity.ERROR]
@@ -109,7 +109,7 @@ def test_a_first_request_is_written_only_if_the_model_answers_it(
 def test_for_examples_no_request_is_made_up(begun: Begin) -> None:
     folder, ran = begun("tf1-examples")
     notes = json.loads(ran.stdout)["notes"]
-    assert [note for note in notes if "is called by classify, with tf.Example" in note]
+    assert [note for note in notes if "serves classify with tf.Example" in note]
     assert not (folder / "golden").exists()
 
 

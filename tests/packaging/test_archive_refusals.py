@@ -28,8 +28,8 @@ def test_a_link_is_packed_as_what_it_points_to_inside_its_folder_or_refused(
     (tmp_path / "secret").write_text("")
     link = version / "link"
     for target, problem in [
-        ("../../secret", "is a link that leaves its folder"),
-        ("/etc/hostname", "is a link that leaves its folder"),
+        ("../../secret", "is a link to a path outside its folder"),
+        ("/etc/hostname", "is a link to a path outside its folder"),
         ("variables", "is a link to a folder"),
         ("gone", "is a broken link"),
         ("link", "is a broken link"),
@@ -80,7 +80,10 @@ def test_a_model_or_version_whose_folder_would_be_another_is_refused(
         named = ArchiveInputs(
             servables=(Servable(name=model, folder=inputs.servables[0].folder),), code=inputs.code
         )
-        assert f"the model's name {model!r} cannot be a folder next to code/" in refused(named)
+        assert (
+            f"the model's name {model!r} cannot be the name of a folder next to code/"
+            in refused(named)
+        )
 
     (version.parent / "01").mkdir()
     (version.parent / "01" / "saved_model.pb").write_bytes(b"a graph")

@@ -171,7 +171,7 @@ def test_a_lock_that_was_not_written_by_us_names_the_line(
     with (code / LOCK).open("a") as file:
         file.write(f"{line}\n")
     with pytest.raises(
-        PackagingError, match="line 6 is not a wheel and its hash: .*; run `servable package"
+        PackagingError, match="line 6 is not a wheel name with its hash: .*; run `servable package"
     ):
         fetch(code, python="3.12", wheels=wheels, find_links=house)
 
@@ -203,5 +203,7 @@ def test_wheels_of_which_one_has_a_file_where_another_has_a_folder_are_refused(
     wheel(house, "clash", files={"fast.py/x.py": ""})
     (code / "requirements.txt").write_text("fast\nclash\n")
     made(code, wheels, house)
-    with pytest.raises(PackagingError, match="has a file where it, or another wheel, has a folder"):
+    with pytest.raises(
+        PackagingError, match="has a file where this or a different wheel has a folder"
+    ):
         build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")

@@ -55,8 +55,8 @@ WRONG = {
     "return a body and its content type",
     "def handler(data, context):\n    return 'a', 'b', 'c'\n": "2: handler returns ('a', 'b', 'c'); "
     "return a body and its content type",
-    "def handler(data, context):\n    yield data.read()\n": "2: handler yields, and so it is a generator "
-    "and not a pair; return a body and its content type",
+    "def handler(data, context):\n    yield data.read()\n": "2: handler yields, so it returns a generator "
+    "instead of a pair; return a body and its content type",
     "def input_handler(data, context):\n    return json.dumps({'rows': [1]})\n"
     "def output_handler(response, context):\n    return response.content, 'x'\n": "2: input_handler returns "
     "json.dumps({'rows': [1]}), which has neither instances nor inputs; "
@@ -66,26 +66,26 @@ WRONG = {
     "def handler(data, context):\n    return json.loads(data)['a'], 'x'\n": "2: json.loads(data): data is a "
     "stream, read with data.read(); write json.loads(data.read())",
     "def handler(data, context):\n    return data.decode(), 'x'\n": "2: data.decode: data is a stream, "
-    "read with data.read(); use what it has",
+    "read with data.read(); use an attribute that it has",
     "def handler(data, context):\n    return 'x', context.content_type\n": "2: context.content_type: the "
     "container's context has no content_type; write request_content_type",
     f"{PAIR}def output_handler(response, context):\n    return response.content\n": "4: output_handler "
     "returns response.content; return a body and its content type",
     f"{PAIR}def output_handler(data, context):\n    return data.read(), 'x'\n": "4: data.read: data is a "
-    "requests.Response, with response.content and response.json(); use what it has",
+    "requests.Response, with response.content and response.json(); use an attribute that it has",
     f"{PAIR}def output_handler(response): ...\n": "3: output_handler(response) is called with response "
     "and the context; define output_handler(response, context)",
-    f"{PAIR}def output_handler(r, c): ...\ndef handler(d, c): ...\n": "1: defines handler, and so "
-    "input_handler and output_handler are never called; keep handler, or the two others",
+    f"{PAIR}def output_handler(r, c): ...\ndef handler(d, c): ...\n": "1: defines handler, so "
+    "input_handler and output_handler are never called; keep either handler or the other two",
     "def model_fn(folder): ...\ndef predict_fn(data, model): ...\n": "1: defines no handler; model_fn, "
-    "predict_fn are what other SageMaker containers call; define handler(data, context), or both "
+    "predict_fn are called only by other SageMaker containers; define handler(data, context), or both "
     "input_handler and output_handler",
 }
 HOOKS = {
     "def preprocess(body):\n    return {}\n": "1: preprocess(body) is called with body and the context; "
     "define preprocess(body, context)",
     "def preprocess(body, context):\n    ids = body.read()\n    return {'ids': ids}\n": "2: body.read: "
-    "body is bytes; use what it has",
+    "body is bytes; use an attribute that it has",
     "def preprocess(body, context):\n    parse(body)\n": "2: preprocess returns nothing; return arrays by "
     "name",
     "def postprocess(tensors): ...\n": "1: postprocess(tensors) is called with tensors and the context; "

@@ -33,13 +33,13 @@ VOCABULARIES = [
     (NUMBERED, "a\nb\na\n", None),
     (COLUMNS, "a\t1\nb\t2\na\t1\n", None),
     (COLUMNS, "a\t1\na\t2\n", "line 2: the key 'a' occurs twice, with different values"),
-    (COLUMNS, "a\t1\nb\n", "line 2 has 1 columns, and the graph reads column 2"),
+    (COLUMNS, "a\t1\nb\n", "line 2 has 1 columns, but the graph reads column 2"),
     (NUMBERS, "a\t1\nb\t-2\n", None),
-    (NUMBERS, "a\t1\nb\ttwo\n", "line 2: 'two' is not a number, and the table contains int64"),
-    (NUMBERS, "a\t1.5\n", "line 1: '1.5' is not a number, and the table contains int64"),
+    (NUMBERS, "a\t1\nb\ttwo\n", "line 2: 'two' is not a number, but the table contains int64"),
+    (NUMBERS, "a\t1.5\n", "line 1: '1.5' is not a number, but the table contains int64"),
     (THREE, "a\nb\nc\nd\n", None),
     (THREE, "a\nb\nc\na\n", None),
-    (THREE, "a\nb\n", "has 2 lines, and the graph reads 3"),
+    (THREE, "a\nb\n", "has 2 lines, but the graph reads 3"),
 ]
 
 

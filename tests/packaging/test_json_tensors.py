@@ -60,9 +60,9 @@ def test_bad_base64_half_a_character_ragged_lists_and_complex_numbers_are_refuse
     for bad in ["?", "é"]:
         with pytest.raises(RequestValueError, match='contains invalid base64 in "b64"'):
             build_tensor([{"b64": bad}], spec("string", None))
-    with pytest.raises(RequestValueError, match="half of a character; strings are UTF-8"):
+    with pytest.raises(RequestValueError, match="an unpaired surrogate; strings must be UTF-8"):
         build_tensor(["\ud800"], spec("string", None))
-    with pytest.raises(RequestValueError, match="is complex64, which JSON requests cannot carry"):
+    with pytest.raises(RequestValueError, match="is complex64, which JSON can't represent"):
         build_tensor([1], spec("complex64", None))
     for value in [[1, [2]], [[1], 2], [[1], [2, 3]]]:
         unknown = TensorInfo(name="x:0", dtype="int32", shape=None)

@@ -127,26 +127,26 @@ def test_json_that_the_model_takes_is_read(body: str, info: SavedModelInfo, rows
         ("", PLAIN, "is empty"),
         ('{"instances": [[1, 2, 3]', PLAIN, "is not JSON: Expecting ',' delimiter: line 1"),
         ('{"instances": []}', PLAIN, '"instances" must be a list of at least one row'),
-        ('{"instances": [[1, 2]]}', PLAIN, "x has shape [1, 2]; the signature takes [any, 3]"),
-        ('{"inputs": [1, 2, 3]}', PLAIN, "x has shape [3]; the signature takes [any, 3]"),
-        ('{"instances": [{"z": [1, 2, 3]}]}', PLAIN, "gives z; the signature takes x"),
-        ('{"inputs": {"z": [[1, 2, 3]]}}', PLAIN, "gives z; the signature takes x"),
-        ('{"instances": [["1", 2, 3]]}', PLAIN, "x holds '1'; the signature takes float32"),
+        ('{"instances": [[1, 2]]}', PLAIN, "x has shape [1, 2]; the signature expects [any, 3]"),
+        ('{"inputs": [1, 2, 3]}', PLAIN, "x has shape [3]; the signature expects [any, 3]"),
+        ('{"instances": [{"z": [1, 2, 3]}]}', PLAIN, "gives z; the signature expects x"),
+        ('{"inputs": {"z": [[1, 2, 3]]}}', PLAIN, "gives z; the signature expects x"),
+        ('{"instances": [["1", 2, 3]]}', PLAIN, "x holds '1'; the signature expects float32"),
         ('{"instances": [[1, 2, 3], [1, 2]]}', PLAIN, "x is ragged: 2 where other rows have 3"),
         ('{"examples": [{"x": 1}]}', PLAIN, 'must be an object with either "inputs"'),
         (
             '{"signature_name": "fit", "inputs": 1}',
             PLAIN,
-            "asks for the signature 'fit'; there are",
+            "names the signature 'fit'; the model has",
         ),
-        ('{"instances": [[1, 2]]}', NAMED, "names no inputs; the signature takes ids, words"),
+        ('{"instances": [[1, 2]]}', NAMED, "names no inputs; the signature expects ids, words"),
         (
             '{"instances": [{"ids": [1, 2.0], "words": "a"}]}',
             NAMED,
-            "ids holds 2.0; the signature takes int64",
+            "ids holds 2.0; the signature expects int64",
         ),
         ('{"instances": [{"b64": "a"}]}', WORDS, 'text contains invalid base64 in "b64"'),
-        ('{"instances": [3]}', WORDS, "text holds 3; the signature takes string"),
+        ('{"instances": [3]}', WORDS, "text holds 3; the signature expects string"),
     ],
 )
 def test_json_that_it_does_not_take_is_refused_with_the_reason(
@@ -160,12 +160,12 @@ def test_csv_is_read_line_by_line_and_refused_with_too_few_fields() -> None:
     assert found is not None
     assert found.shapes == {"x": (2, 3)}
 
-    assert refused("1,2\n", sent_as=CSV) == "x has shape [1, 2]; the signature takes [any, 3]"
+    assert refused("1,2\n", sent_as=CSV) == "x has shape [1, 2]; the signature expects [any, 3]"
 
 
 def test_arrays_need_a_handler_and_a_whole_npy_file() -> None:
     assert refused(saved(np.zeros((1, 3), "float32")), sent_as=NPY) == (
-        f"is sent as {NPY}; a container without code takes application/json, "
+        f"is sent as {NPY}; a container without code accepts application/json, "
         "application/jsonlines, application/jsons, text/csv"
     )
     for body in [b"PK", b"\x93NUMPY\x01\x00\x04\x00{}  ", b"\x93NUMPY"]:
@@ -177,8 +177,8 @@ def test_arrays_need_a_handler_and_a_whole_npy_file() -> None:
     [
         (np.zeros((2, 3), "float32"), None),
         (np.zeros((2, 3), "float64"), "is float64; x takes float32"),
-        (np.zeros((2, 4), "float32"), "has shape [2, 4]; the signature takes [any, 3]"),
-        (np.zeros(3, ">f4"), "has shape [3]; the signature takes [any, 3]"),
+        (np.zeros((2, 4), "float32"), "has shape [2, 4]; the signature expects [any, 3]"),
+        (np.zeros(3, ">f4"), "has shape [3]; the signature expects [any, 3]"),
     ],
 )
 def test_an_npy_file_is_read_by_its_header(array: Any, says: str | None) -> None:
@@ -199,7 +199,7 @@ def test_a_predict_request_is_held_against_the_signature() -> None:
 
     body = message(x=np.zeros((2, 3), "int32"))
     says = refused(body, sent_as=PROTOBUF, reader=Reader.SERVABLE)
-    assert says == "gives x as int32; the signature takes float32"
+    assert says == "gives x as int32; the signature expects float32"
 
     request = wire.PredictRequest.FromString(message(x=np.zeros((2, 3), "float32")))
     request.inputs["x"].tensor_content = bytes(20)
@@ -237,17 +237,17 @@ def test_an_answer_of_the_signatures_form_passes(request_: KnownRequest, answer:
 @pytest.mark.parametrize(
     ("request_", "answer", "says"),
     [
-        (ROWS, {"outputs": [1, 2]}, 'has no "predictions", which has the response to "instances"'),
-        (COLUMNS, {"predictions": [1, 2]}, 'has no "outputs", which has the response to "inputs"'),
+        (ROWS, {"outputs": [1, 2]}, 'has no "predictions", the key of the response to "instances"'),
+        (COLUMNS, {"predictions": [1, 2]}, 'has no "outputs", the key of the response to "inputs"'),
         (ROWS, {"error": "no"}, 'has no "predictions"'),
         (ROWS, {"predictions": [1]}, "has 1 rows; the request has 2"),
-        (ROWS, {"predictions": [[1], [2]]}, "gives y of shape [2, 1]; the signature gives [any]"),
+        (ROWS, {"predictions": [[1], [2]]}, "gives y of shape [2, 1]; the signature returns [any]"),
         (ROWS, {"predictions": ["a", "b"]}, "gives 'a' in y, which is float32"),
-        (SEVERAL, {"predictions": [[1, 2]]}, "gives no names; the signature gives label, score"),
+        (SEVERAL, {"predictions": [[1, 2]]}, "gives no names; the signature returns label, score"),
         (
             SEVERAL,
             {"predictions": [{"label": "a"}]},
-            "gives label; the signature gives label, score",
+            "gives label; the signature returns label, score",
         ),
     ],
 )
@@ -262,11 +262,11 @@ def test_an_answer_of_another_form_is_refused(
 def test_a_request_that_batching_refuses_is_refused() -> None:
     check_batch({"x": (64, 3)}, 64)
     cases: list[tuple[dict[str, tuple[int, ...]], str]] = [
-        ({"x": (65, 3)}, "has 65 rows, which batching refuses: max_batch_size is 64"),
-        ({"x": ()}, "gives x []; batching takes inputs with an equal number of rows"),
+        ({"x": (65, 3)}, "has 65 rows, which batching rejects: max_batch_size is 64"),
+        ({"x": ()}, "gives x []; batching requires inputs with the same number of rows"),
         (
             {"a": (3,), "b": (4, 1)},
-            "gives a [3], b [4, 1]; batching takes inputs with an equal number",
+            "gives a [3], b [4, 1]; batching requires inputs with the same number",
         ),
     ]
     for shapes, says in cases:
@@ -284,7 +284,7 @@ def test_a_request_that_batching_refuses_is_refused() -> None:
         ({"x": (1, 3)}, {"y": (1,)}, "its input x has shape [1, 3]"),
         ({"x": (None, 3)}, {"y": (None,), "sum": ()}, "its output sum has shape []"),
         ({"x": (None, 3)}, {"y": (8, 2)}, "its output y has shape [8, 2]"),
-        ({}, {"y": (None,)}, "it takes no input"),
+        ({}, {"y": (None,)}, "it has no inputs"),
     ],
 )
 def test_batching_needs_an_open_first_dimension(
@@ -316,8 +316,12 @@ def test_examples_of_a_classifier_are_its_rows_and_others_are_refused() -> None:
     info = model(serving_default=CLASSIFIER)
     assert check_examples(classify(examples=3), info, "classify") == {"inputs": (3,)}
     for info, examples, says in [
-        (PLAIN, 1, "asks to classify by a signature that does not"),
-        (model(serving_default=PREDICTS), 1, "asks to classify by a signature that does not"),
+        (PLAIN, 1, "requests classify from a signature that doesn't support it"),
+        (
+            model(serving_default=PREDICTS),
+            1,
+            "requests classify from a signature that doesn't support it",
+        ),
         (model(serving_default=CLASSIFIER), 0, "contains no example"),
     ]:
         with pytest.raises(RequestValueError, match=says):

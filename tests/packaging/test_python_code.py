@@ -90,25 +90,28 @@ def test_code_is_in_the_encoding_that_it_declares(code: Path, head: str, said: l
 
 
 def test_code_without_inference_py_is_a_finding(code: Path) -> None:
-    assert found(code) == ["inference.py:0: does not exist; write it, or remove `code`"]
+    assert found(code) == ["inference.py:0: does not exist; create it, or remove `code`"]
 
 
 def test_an_import_that_the_container_lacks_is_a_finding_that_says_why(code: Path) -> None:
     write(code, f"import json\nimport tensorflow as tf\n{HANDLER}")
     assert found(code) == [
         "inference.py:2: imports tensorflow; TensorFlow is not in the serving image: "
-        "its model server is a program of its own; "
+        "the model server is a separate program; "
         "send the request to context.rest_uri, or build tensors with numpy and protobuf"
     ]
     write(code, f"from tensorflow_serving.apis import predict_pb2\n{HANDLER}")
-    assert "it is in the image, but it imports tensorflow, which is not" in found(code)[0]
+    assert "it is in the image, but imports tensorflow, which isn't" in found(code)[0]
     write(code, "def handler(data, context):\n    import orjson\n    return 1, 'a/b'\n")
     assert found(code) == [
-        "inference.py:2: imports orjson, which neither the image, code/lib nor the code provides; "
-        "name its package in code/requirements.txt, or import it in try/except ImportError"
+        "inference.py:2: imports orjson, which isn't in the image, code/lib, or the code; "
+        "add its package to code/requirements.txt, or import it in try/except ImportError"
     ]
     write(code, f"import imp\n{HANDLER}")
-    assert "imports imp, which left Python's standard library before 3.12" in found(code)[0]
+    assert (
+        "imports imp, which was removed from Python's standard library before 3.12"
+        in found(code)[0]
+    )
 
 
 def test_an_import_that_may_fail_or_may_not_run_in_the_container_is_no_finding(code: Path) -> None:
@@ -173,7 +176,7 @@ def test_a_submodule_that_a_package_lacks_is_a_finding_and_its_own_name_is_none(
         write(code, "", "features/__init__.py")
         assert found(code) == [
             "inference.py:1: imports features.words, which is not in the code folder; "
-            "add it, or take the import out"
+            "add it, or remove the import"
         ]
 
     write(code, f"from features import words\n{HANDLER}")
@@ -200,7 +203,7 @@ def test_a_relative_import_outside_its_package_is_a_finding(code: Path) -> None:
     write(code, f"from . import words\n{HANDLER}")
     write(code, "", "words.py")
     assert found(code) == [
-        "inference.py:1: imports relatively, outside a package; import it by its name alone"
+        "inference.py:1: uses a relative import outside a package; import it by its name alone"
     ]
     for dots in ["..", "." * 50]:
         write(code, f"import features.scale\n{HANDLER}")
@@ -208,7 +211,7 @@ def test_a_relative_import_outside_its_package_is_a_finding(code: Path) -> None:
         write(code, f"from {dots} import words\n", "features/scale.py")
         write(code, "", "words.py")
         assert found(code) == [
-            "features/scale.py:1: imports relatively, outside a package; import it by its name alone"
+            "features/scale.py:1: uses a relative import outside a package; import it by its name alone"
         ]
 
 

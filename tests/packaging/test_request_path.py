@@ -39,7 +39,7 @@ def test_hooks_alone_get_our_handler_and_no_package_of_its_name(hooked: ArchiveI
     assert hooked.code is not None
     (hooked.code / "servable_handler").mkdir()
     with pytest.raises(
-        PackagingError, match="servable_handler: exists, and Servable's own handler needs"
+        PackagingError, match="servable_handler: exists, but Servable's handler also uses"
     ):
         names(hooked)
 
@@ -58,7 +58,7 @@ def test_the_handler_that_is_asked_for_needs_no_code_and_is_not_put_over_another
     with pytest.raises(PackagingError) as caught:
         names(replace(inputs, handler=True))
     assert str(caught.value) == (
-        f"{inputs.code}/inference.py: exists, and Servable's own handler needs the same "
+        f"{inputs.code}/inference.py: exists, but Servable's handler also uses the same "
         "name; rename it, or remove handler from the file"
     )
 

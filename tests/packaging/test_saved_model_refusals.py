@@ -36,7 +36,7 @@ def test_a_folder_without_version_or_graph_names_what_is_in_its_place(
     version.rename(version.with_name("latest"))
     with pytest.raises(
         PackagingError,
-        match="keras: has no version folder, named with digits only; rename keras/latest to keras/1",
+        match="keras: has no version folder named with digits only; rename keras/latest to keras/1",
     ):
         list_versions(version.parent)
 
@@ -44,21 +44,21 @@ def test_a_folder_without_version_or_graph_names_what_is_in_its_place(
     (version / "saved_model.pb").unlink()
     assert refusal(version) == (".", "has no saved_model.pb", "export the SavedModel into it")
     for name, form in [
-        ("model.h5", "a file of Keras"),
-        ("model.keras", "a file of Keras"),
+        ("model.h5", "a Keras file"),
+        ("model.keras", "a Keras file"),
         ("model.ckpt-1.index", "a checkpoint"),
-        ("model.ckpt-1.meta", "a checkpoint of TensorFlow 1"),
-        ("saved_model.pbtxt", "a graph as text"),
+        ("model.ckpt-1.meta", "a TensorFlow 1 checkpoint"),
+        ("saved_model.pbtxt", "a graph in text format"),
         ("frozen_graph.pb", "a graph without signatures"),
-        ("model.tflite", "a model of TensorFlow Lite"),
-        ("model.onnx", "a model of ONNX"),
+        ("model.tflite", "a TensorFlow Lite model"),
+        ("model.onnx", "an ONNX model"),
         ("model.tar.gz", "an archive"),
     ]:
         version = breakable("keras")
         (version / "saved_model.pb").rename(version / name)
         assert refusal(version)[1] == f"has no saved_model.pb, but {name}, which is {form}"
     (tmp_path / "checkpoint").write_text("model_checkpoint_path: model.ckpt-1")
-    with pytest.raises(PackagingError, match=r"checkpoint of TensorFlow 1: .*simple_save"):
+    with pytest.raises(PackagingError, match=r"TensorFlow 1 checkpoint: .*simple_save"):
         list_versions(tmp_path)
 
 
@@ -163,7 +163,7 @@ def test_a_missing_asset_serve_tag_or_signature_is_refused(breakable: Breakable)
     problem = "does not exist, but the graph reads it when it starts"
     assert refusal(version) == ("assets/words.txt", problem, SAVED_AGAIN)
 
-    problem = "has no graph tagged with serve alone; its graphs are tagged gpu+train"
+    problem = "has no graph whose only tag is serve; its graphs are tagged gpu+train"
     remedy = "export it for serving, with the tag serve"
     assert refusal(breakable("train_only")) == ("saved_model.pb", problem, remedy)
 

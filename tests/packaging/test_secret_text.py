@@ -85,7 +85,7 @@ def test_what_is_no_credential_is_not_accused(name: str, value: str) -> None:
 
 def test_a_line_of_code_or_requirements_is_read_alike() -> None:
     for text, looks_like in [
-        (f'TOKEN = "ghp_{MIXED}"\n', "a token of GitHub"),
+        (f'TOKEN = "ghp_{MIXED}"\n', "a GitHub token"),
         ('URL = "postgresql://u:p@db.internal/x"\n', "a password in a URL"),
         ("--index-url https://u:p@pypi.corp/simple\nnumpy==1.26.4\n", "a password in a URL"),
         ('"""Connects as in postgresql://user:password@host/db."""\n', None),

@@ -38,7 +38,7 @@ def test_one_savedmodel_becomes_its_version_or_says_what_to_set(version: Path) -
     with pytest.raises(PackagingError) as caught:
         files(Servable(name="ranker", folder=moved))
     assert str(caught.value) == (
-        f"{moved}: has no version folder, named with digits only; "
+        f"{moved}: has no version folder named with digits only; "
         "move its content to export/1/, or set version = 1 next to saved_model"
     )
 
@@ -49,8 +49,8 @@ def test_a_version_beside_versions_or_without_a_savedmodel_is_refused(
     with pytest.raises(PackagingError) as caught:
         files(replace(ranker, version=3))
     assert str(caught.value) == (
-        f"{ranker.folder}: has no saved_model.pb that could become version 3; "
-        "remove version, or name the SavedModel itself"
+        f"{ranker.folder}: has no saved_model.pb to use as version 3; "
+        "remove version, or set the path of the SavedModel itself"
     )
     with pytest.raises(PackagingError, match="the SavedModel folder does not exist"):
         files(Servable(name="ranker", folder=tmp_path / "gone", version=3))
@@ -74,7 +74,7 @@ def test_warm_up_records_go_into_each_version_and_not_over_others(
 
     (version / "assets.extra").mkdir()
     (version / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
-    with pytest.raises(PackagingError, match="exists, and warm_up needs the same file"):
+    with pytest.raises(PackagingError, match="exists, but warm_up writes the same file"):
         files(replace(ranker, warm_up=tmp_path))
 
 

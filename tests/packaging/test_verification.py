@@ -86,14 +86,14 @@ def test_versions_at_the_root_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("member", "said"),
     [
-        (file("../up", b"x"), "../up: is a file with .. in its name; pack files and folders only"),
+        (file("../up", b"x"), "../up: is a file with .. in its name; pack only files and folders"),
         (
             file("/etc/x", b"x"),
-            "/etc/x: is a file with an absolute name; pack files and folders only",
+            "/etc/x: is a file with an absolute name; pack only files and folders",
         ),
         (
             file("ranker/link", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
-            "ranker/link: is a link to /etc/passwd; pack files and folders only",
+            "ranker/link: is a link to /etc/passwd; pack only files and folders",
         ),
         (file("pipe", type=tarfile.FIFOTYPE), "pipe: is a device or pipe; pack files"),
         (
@@ -111,7 +111,7 @@ def test_what_could_reach_outside_or_hide_something_is_a_problem(
 
 def test_a_missing_model_a_graph_elsewhere_and_truncated_variables_are_problems(good: Path) -> None:
     (problem,) = problems(changed(good, without="ranker"))
-    assert "has no <version>/saved_model.pb with a version of digits only" in problem
+    assert "has no <version>/saved_model.pb with a numeric version" in problem
     (problem,) = problems(changed(good, without="ranker/1/variables/variables.index"))
     assert problem.startswith("ranker/1/variables/variables.index: does not exist, but the graph")
 
@@ -124,7 +124,7 @@ def test_a_missing_model_a_graph_elsewhere_and_truncated_variables_are_problems(
         ("scorer/v2/", "rename scorer/v2 to scorer/2"),
     ]:
         (problem,) = problems(changed(good, add=file(f"{place}saved_model.pb", b"x")))
-        assert problem == f"{place}saved_model.pb: is in no folder named with digits only; {remedy}"
+        assert problem == f"{place}saved_model.pb: not in a folder named with digits only; {remedy}"
 
 
 def test_code_that_fails_in_the_image_or_holds_secrets_is_a_problem(good: Path) -> None:
@@ -138,7 +138,7 @@ def test_code_that_fails_in_the_image_or_holds_secrets_is_a_problem(good: Path) 
     assert problem.startswith("code/: has no inference.py, and the image reads nothing else there")
 
     (problem,) = problems(changed(good, add=file("code/.env", b"TOKEN=1\n")))
-    assert problem.startswith("code/.env: looks like a file of environment variables")
+    assert problem.startswith("code/.env: looks like an environment variable file")
     archive = changed(good, add=file("code/requirements.txt", b"/home/me/a.whl\n"))
     assert problems(archive)[-1].startswith(
         "code/requirements.txt:1: names the local path /home/me/a.whl"

@@ -102,32 +102,32 @@ ROW = {"feat_ids": [0] * 39, "feat_vals": [0.5] * 39}
     [
         ([], 'must be an object with either "inputs" (columns) or "instances" (rows)'),
         ({"instances": []}, '"instances" must be a list of at least one row'),
-        ({"instances": [[1]]}, "names no inputs; the signature takes feat_ids, feat_vals"),
-        ({"inputs": {"a": 1}}, "gives a; the signature takes feat_ids, feat_vals"),
+        ({"instances": [[1]]}, "names no inputs; the signature expects feat_ids, feat_vals"),
+        ({"inputs": {"a": 1}}, "gives a; the signature expects feat_ids, feat_vals"),
         ({"instances": [ROW, {"feat_ids": []}]}, "has rows with different inputs"),
         (
             {"instances": [ROW], "signature_name": "train"},
-            "asks for the signature 'train'; there are serving_default",
+            "names the signature 'train'; the model has serving_default",
         ),
         (
             {"instances": [ROW], "signature_name": ["train"]},
-            "asks for the signature ['train']; there are serving_default",
+            "names the signature ['train']; the model has serving_default",
         ),
         (
             {"instances": [{**ROW, "feat_ids": [0] * 38}]},
-            "feat_ids has shape [1, 38]; the signature takes [any, 39]",
+            "feat_ids has shape [1, 38]; the signature expects [any, 39]",
         ),
         (
             {"instances": [{**ROW, "feat_ids": [0.5] * 39}]},
-            "feat_ids holds 0.5; the signature takes int64",
+            "feat_ids holds 0.5; the signature expects int64",
         ),
         (
             {"instances": [{**ROW, "feat_ids": [True] * 39}]},
-            "feat_ids holds True; the signature takes int64",
+            "feat_ids holds True; the signature expects int64",
         ),
         (
             {"instances": [{**ROW, "feat_vals": [None] * 39}]},
-            "feat_vals holds None; the signature takes float32",
+            "feat_vals holds None; the signature expects float32",
         ),
         (
             {"inputs": {**ROW, "feat_vals": [[0.5] * 39, [0.5] * 3]}},
@@ -195,27 +195,27 @@ FRAMED = tfrecord.frame_records([log(), log()])
         ),
         (
             tfrecord.frame_records([log(signature="train")]),
-            "record 0 asks for the signature 'train'; there are serving_default; "
+            "record 0 names the signature 'train'; the model has serving_default; "
             "write it again for this model",
         ),
         (
             tfrecord.frame_records([log(inputs={"x": 1})]),
-            "record 0 gives x; the signature takes feat_ids, feat_vals; "
+            "record 0 gives x; the signature expects feat_ids, feat_vals; "
             "write it again for this model",
         ),
         (
             tfrecord.frame_records([log(inputs={"feat_ids": 3, "feat_vals": 1})]),
-            "record 0 gives feat_ids as int32; the signature takes int64; "
+            "record 0 gives feat_ids as int32; the signature expects int64; "
             "write it again for this model",
         ),
         (
             tfrecord.frame_records([log(columns=38)]),
-            "record 0 gives feat_ids that has shape [1, 38]; the signature takes [any, 39]; "
+            "record 0 gives feat_ids that has shape [1, 38]; the signature expects [any, 39]; "
             "write it again for this model",
         ),
         (
             tfrecord.frame_records([log()] * 1001),
-            "holds more than 1000 records; leave some out: the model would not load",
+            "contains more than 1000 records; remove some, or the model doesn't load",
         ),
     ],
     ids=lambda part: part if isinstance(part, str) else "",

@@ -51,7 +51,7 @@ def test_a_request_has_many_records_where_each_is_answered_by_a_line(
         (HANDLER, LARGE, 16, "one for each Gunicorn worker"),
         (HANDLER + "batch.nightly.container.gunicorn_workers = 3", {}, 3, "one for each Gunicorn worker"),
         (HANDLER, {**LARGE, "payload_mb": 10}, 10, "one for each Gunicorn worker; more would exceed 100 MB "
-         "under way"),
+         "in flight"),
         (MEASURED, {}, 7, "measured on variants.primary"),
         (MEASURED, LARGE, 16, "one for each of 16 vCPUs"),
         ("", {"max_concurrent": 2}, 2, "from the file"),

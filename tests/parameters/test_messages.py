@@ -67,9 +67,9 @@ def test_of_another_program_s_file_its_keys_are_not_said_one_by_one(
     assert said(environment, "version = 1\n[tool]\nx = 1\n") == [
         (
             "",
-            "it has no key of an environment file",
+            "it contains none of an environment file's keys",
             "",
-            "name the project's folder: `servable --project FOLDER COMMAND`",
+            "pass the project's folder: `servable --project FOLDER COMMAND`",
         )
     ]
 
@@ -286,7 +286,7 @@ def test_a_files_name_must_be_a_name(project: Path) -> None:
         (
             "",
             "'eu_prod' is not a valid name for an environment",
-            "a letter, then letters, digits and hyphens, at most 40 in all",
+            "a letter followed by letters, digits, and hyphens, at most 40 characters",
             "rename the file",
         )
     ]
@@ -327,7 +327,7 @@ def test_a_message_is_file_and_line_key_problem_allowed_values_and_remedy(
          'content_type = "text/csv"\n', "batch.a.input", "add input = … to [batch.a]"),
         (VALID.replace('saved_model = "model"', 'artifact = { sha256 = "' + "a" * 64 + '" }'),
          "models.ranker.artifact.uri",
-         "add uri = … to [models.ranker.artifact], or `servable pin prod` writes it"),
+         "add uri = … to [models.ranker.artifact], or run `servable pin prod`"),
     ],
     ids=["table", "key", "tables", "batch", "artifact"],
 )  # fmt: skip

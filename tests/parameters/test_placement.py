@@ -38,7 +38,7 @@ def test_the_driver_is_derived_for_a_gpu_where_the_file_names_none(project: Path
 
 def test_a_timeout_has_its_reason_and_waits_for_every_process(project: Path) -> None:
     for lines, value, reason in [
-        ("", None, "SageMaker's own is enough for this model"),
+        ("", None, "SageMaker's default is enough for this model"),
         ("variants.primary.startup_timeout_seconds = 900", 900, "from the file"),
     ]:
         timeout = placed(project, lines).timeouts["startup_timeout_seconds"]
@@ -62,7 +62,7 @@ def chosen(found: Any) -> tuple[Any, str, str]:
               "no request waits behind a slow one while another instance is free")),
         ('variants.primary.routing = "random"', ("random", "file", "from the file")),
         ("asynchronous = {}", (None, "image",
-                               "SageMaker's own: instances take requests from the queue")),
+                               "SageMaker's default: instances read requests from the queue")),
     ],
     ids=["default", "file", "queue"],
 )  # fmt: skip
@@ -77,7 +77,7 @@ def test_a_multi_model_endpoint_routes_to_where_the_model_is_loaded(project: Pat
     found = placed(project, lines)
     assert (found.routing.value, found.routing.reason) == (
         None,
-        "SageMaker's own: to an instance that has loaded the model",
+        "SageMaker's default: routes to an instance that has loaded the model",
     )
     # The image divides no GPU among processes in this mode, and Gunicorn always runs.
     assert (found.gpus, found.workers > 0) == (0, True)
@@ -188,7 +188,7 @@ def test_components_share_an_instance_in_equal_parts(project: Path) -> None:
     # 48 vCPUs without a tenth, halved, in quarters; 4 GPUs and 192 GiB halved.
     assert (a.copy_cpus.value, a.copy_gpus.value) == (21.5, 2)
     assert (a.copy_cpus.origin, a.copy_gpus.origin) == ("derived", "derived")
-    assert "equal parts for components: 2" in a.copy_gpus.reason
+    assert "equally among components: 2" in a.copy_gpus.reason
     assert (a.instance.vcpus, a.instance.gpus, a.instance.memory_gib) == (21, 2, 96)
     assert a.copy_memory_mib.value >= 1024
     assert a.copy_memory_mib.origin == "derived"
@@ -218,7 +218,7 @@ def test_a_component_has_what_its_keys_reserve(project: Path) -> None:
 def test_one_copy_of_what_sleeps_reserves_an_instance(project: Path) -> None:
     found = placed(project, "variants.primary.sleep_after_minutes = 5")
     assert chosen(found.copy_cpus) == (
-        2.25, "derived", "above half of 4: each has an instance to itself",
+        2.25, "derived", "above half of 4: each copy gets its own instance",
     )  # fmt: skip
     assert (
         placed(

@@ -71,7 +71,7 @@ def test_an_empty_override_takes_out_a_number_and_empties_a_text() -> None:
     ("key", "problem", "allowed", "remedy"),
     [
         ("models.rankr.version", "there is no models.rankr", "ranker", "did you mean ranker?"),
-        ("variants.x.weight", "there is no variants.x", "primary", "use one of those"),
+        ("variants.x.weight", "there is no variants.x", "primary", "use one of these"),
         ("variants.primary.weight.x", "collides with -c prod.variants.primary.weight", "",
          "give one of them"),
     ],

@@ -34,19 +34,19 @@ def test_a_cooldown_says_why_and_of_unknown_size_it_is_application_auto_scalings
         (
             None,
             None,
-            "Application Auto Scaling's default, because the time of a start is not known",
+            "Application Auto Scaling's default, because the start time is unknown",
         ),
         (
             None,
             203.4,
-            "a new instance answers after about 203 s, and relieves others only then",
+            "a new instance responds after about 203 s and relieves others only then",
         ),
     ]:
         found = compute_cooldowns(out_seconds=out, in_seconds=None, start_seconds=start)
         assert found.out_reason == reason
     for back, reason in [
         (60, "from the file"),
-        (None, "twice the scale-out cooldown, because an instance too few costs requests"),
+        (None, "twice the scale-out cooldown, because one instance too few fails requests"),
     ]:
         assert (
             compute_cooldowns(out_seconds=1, in_seconds=back, start_seconds=None).in_reason

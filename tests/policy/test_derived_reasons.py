@@ -35,14 +35,14 @@ SEVERAL = ModelSizes(model_gib=1.0, has_code=True, multi_model=True)
             "c5.4xlarge",
             LARGE,
             3,
-            "5.0 GiB each: more would take over half of 32 GiB",
+            "5.0 GiB each: more would need over half of 32 GiB",
         ),
         (
             "tfs_processes",
             "c5.4xlarge",
             ModelSizes(model_gib=100.0, has_code=True),
             1,
-            "100.3 GiB each: more would take over half of 32 GiB",
+            "100.3 GiB each: more would need over half of 32 GiB",
         ),
         (
             "tfs_processes",
@@ -77,7 +77,7 @@ SEVERAL = ModelSizes(model_gib=1.0, has_code=True, multi_model=True)
             "c5.4xlarge",
             WITH_CODE,
             16,
-            "one for each of 16 vCPUs, because a handler computes",
+            "one for each of 16 vCPUs, because a handler uses the CPU",
         ),
         (
             "gunicorn_workers",
@@ -91,7 +91,7 @@ SEVERAL = ModelSizes(model_gib=1.0, has_code=True, multi_model=True)
             "c5.4xlarge",
             ModelSizes(model_gib=None, has_code=True, measured_worker_gib=1.8),
             16,  # exactly: 28.8 GiB
-            "one for each of 16 vCPUs, because a handler computes",
+            "one for each of 16 vCPUs, because a handler uses the CPU",
         ),
         (
             "gunicorn_workers",
@@ -133,14 +133,14 @@ SEVERAL = ModelSizes(model_gib=1.0, has_code=True, multi_model=True)
             "g4dn.12xlarge",
             WITH_CODE,
             -2.2,
-            "the image divides by all 4 processes: each then gets 80% of its GPU",
+            "the image divides it by all 4 processes: each gets 80% of its GPU",
         ),
         (
             "wait_time_seconds",
             "g5.2xlarge",
             ModelSizes(model_gib=6.0, has_code=True),
             103,
-            "loading takes about 30 s; of this the image really waits 102",
+            "loading takes about 30 s; the image actually waits 102",
         ),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_derived_value_says_why(
             "onednn",
             "c5.4xlarge",
             WITH_CODE,
-            "left to TensorFlow, which knows its kernels; measure both",
+            "TensorFlow decides, because it knows its kernels; measure both",
         ),
         (
             "batching",
@@ -182,32 +182,32 @@ def test_a_derived_value_says_why(
             "inter_op_threads",
             "c5.xlarge",
             WITHOUT,
-            "left to TensorFlow: one process has every vCPU to itself",
+            "TensorFlow decides: the only process may use every vCPU",
         ),
         (
             "intra_op_threads",
             "g4dn.12xlarge",
             WITHOUT,
-            "left to TensorFlow: the GPU computes",
+            "TensorFlow decides: the GPU computes",
         ),
         (
             "gpu_memory_margin",
             "g4dn.xlarge",
             WITH_CODE,
-            "not read with one process: it may use the whole GPU",
+            "no effect with one process, which may use the whole GPU",
         ),
         ("gpu_memory_margin", "c5.xlarge", WITH_CODE, "the image's own default"),
         (
             "wait_time_seconds",
             "g5.2xlarge",
             UNKNOWN,
-            "the image's default 60 s, of which it really waits 51",
+            "the image's default 60 s, of which it actually waits 51",
         ),
         (
             "wait_time_seconds",
             "g5.2xlarge",
             ModelSizes(model_gib=5.1, has_code=True),  # 25.5 s, and twice of it is 51
-            "the image's default 60 s, of which it really waits 51",
+            "the image's default 60 s, of which it actually waits 51",
         ),
     ],
 )
@@ -253,5 +253,5 @@ def test_batches_are_computed_on_a_processs_vcpus_and_wait_for_every_worker(
         ),
         "derived",
     )
-    assert reason.startswith(f"{threads} batch threads: each process's part")
+    assert reason.startswith(f"{threads} batch threads: each process's share")
     assert f"a queue of {queue}:" in reason

@@ -64,32 +64,32 @@ SEVERAL = DeployedVariant(
             "change-async-removed",
             state(queued=True, a=C5),
             state(a=C5),
-            "SageMaker does not remove asynchronous inference from an endpoint",
+            "SageMaker cannot remove asynchronous inference from an endpoint",
         ),
         (
             "change-instances-to-serverless",
             state(a=C5),
             state(a=SERVERLESS),
-            "SageMaker does not make variant a serverless: the endpoint runs on instances",
+            "SageMaker cannot make variant a serverless: the endpoint runs on instances",
         ),
         (
             "change-variants-under-rollout",
             state(a=C5, b=C5),
             state(guarded=True, c=C5, a=C5, d=C5),
-            "with [rollout] variants keep their names: b is removed, c is new, d is new",
+            "[rollout] doesn't allow adding or removing variants: b is removed, c is new, d is new",
         ),
         (
             "change-type-while-scaled",
             state(a=SCALED),
             state(a=SEVERAL),
-            "variant a is scaled: SageMaker does not change ml.c5.xlarge to ml.c5.xlarge, else "
+            "variant a is scaled: SageMaker cannot change ml.c5.xlarge to ml.c5.xlarge, else "
             "ml.m5.xlarge in one update",
         ),
         (
             "change-variant-removed-while-scaled",
             state(a=SCALED, b=C5),
             state(b=C5),
-            "variant a is scaled: SageMaker does not remove it in one update",
+            "variant a is scaled: SageMaker cannot remove it in one update",
         ),
     ],
 )

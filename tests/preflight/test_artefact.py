@@ -40,7 +40,7 @@ def test_each_damage_of_a_savedmodel_is_named(environment: Environment, project:
             "models.ranker.saved_model",
             "model: the SavedModel folder does not exist",
             "",
-            "write the folder of its versions",
+            "use a folder that contains version folders",
         )
     ]
 
@@ -60,14 +60,14 @@ def test_a_savedmodel_without_a_numeric_version_is_refused(
     assert said(environment) == [
         (
             "models.ranker.saved_model",
-            "model: has no version folder, named with digits only",
+            "model: has no version folder named with digits only",
             "",
             remedy,
         )
     ]
     shutil.copytree(project / "model" / name, project / "model" / "v12")
     (found,) = said(environment)
-    assert found.remedy == f"rename {', '.join(sorted([name, 'v12']))}: each to a number, such as 1"
+    assert found.remedy == f"rename {', '.join(sorted([name, 'v12']))} to numbers, such as 1"
     shutil.rmtree(project / "model")
     (project / "model").mkdir()
     assert said(environment)[0].remedy == "export the SavedModel to model/1/"

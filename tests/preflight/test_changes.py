@@ -86,17 +86,17 @@ def test_instances_do_not_become_serverless_and_a_serverless_variant_does_not_co
         said = changes(project, old, SERVERLESS)
         assert list(said) == ["change-instances-to-serverless"]
         assert said["change-instances-to-serverless"].problem == (
-            "against HEAD: SageMaker does not make variant primary serverless: the endpoint runs on "
+            "against HEAD: SageMaker cannot make variant primary serverless: the endpoint runs on "
             "instances"
         )
     for new, key in [("", "instance_type"), (POOLS, "instance_pools")]:
         assert changes(project, SERVERLESS, new) == {
             "change-serverless-to-instances": (
                 f"variants.primary.{key}",
-                "it is serverless in HEAD: SageMaker makes the change to instances, but rejects the "
+                "it is serverless in HEAD: SageMaker accepts a change to instances, but rejects the "
                 "change back, even to restore the old file",
                 "",
-                "keep serverless, or first try instances in another environment",
+                "keep serverless, or try instances in a different environment first",
             )
         }
 
@@ -133,7 +133,7 @@ def test_what_is_scaled_is_held_before_it_changes_or_goes(project: Path) -> None
     assert changes(project, SECOND_SCALED, "")["change-variant-removed-while-scaled"] == (
         (
             "variants",
-            "variant second of HEAD is scaled: it cannot be removed in one update",
+            "variant second of HEAD has autoscaling: it cannot be removed in one update",
             "",
             "first deploy it with hold = true in [variants.second.scaling], then remove it",
         )

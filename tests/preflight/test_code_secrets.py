@@ -93,7 +93,7 @@ def test_a_finding_names_the_file_what_it_looks_like_who_could_read_it_and_the_w
     assert says(environment) == [
         (
             "models.ranker.code",
-            "code/.env: looks like a file of environment variables, and would be packed: "
+            "code/.env: looks like an environment variable file, and would be packed: "
             "anyone who may read the archive, and the code in the container, could read it",
             "",
             "move it out of the folder, and read the secret at run time from AWS Secrets Manager; "

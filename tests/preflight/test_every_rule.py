@@ -96,7 +96,7 @@ MADE = [
         _filled(32_769),
         Message(
             "variants.primary.environment",
-            "names and values have 32,769 bytes together, the container's included",
+            "names and values have 32,769 bytes in total, including the container's",
             "at most 32,768",
             "put some into a file in the code folder",
         ),
@@ -119,7 +119,7 @@ MADE = [
         _variables(99),
         Message(
             "variants.primary.environment",
-            "99 variables and those of the container make 101",
+            "99 variables and the container's add up to 101",
             "at most 100 in all, 98 of your own",
             "put some into a file in the code folder",
         ),

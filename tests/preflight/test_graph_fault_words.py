@@ -8,14 +8,14 @@ import pytest
 from tests.preflight.graphs import Graph
 from tests.preflight.test_graph_faults import BYTECODE, faults, module, rules, table, texts
 
-NONE = "no image takes it"
+NONE = "no image supports it"
 AGAIN = "export the model again with the TensorFlow of the image"
 STABLEHLO = (
     "export it again with a jax version from the image's time, or with the native serialization "
     "version and the StableHLO version that the image reads"
 )
 PYTHON = (
-    "write it with TensorFlow's operations in place of tf.py_function and tf.numpy_function, or do it "
+    "write it with TensorFlow's operations instead of tf.py_function and tf.numpy_function, or do it "
     "in transforms.py or inference.py of the code folder"
 )
 ASSET = (
@@ -74,7 +74,7 @@ def removed(graph: Graph) -> None:
         (
             lambda graph: graph.served("MatMul"),
             "2.20",
-            planted("MatMul", f"states no T, which has no default{LATE}"),
+            planted("MatMul", f"lacks the attribute T, which has no default{LATE}"),
             NONE,
             AGAIN,
         ),
@@ -103,7 +103,7 @@ def removed(graph: Graph) -> None:
                 "MatMul", "TensorFlow 2.20 does not know its attribute odd (float32) and ignores it"
             ),
             NONE,
-            "compare an answer of the container with one of the process that exported the model; or "
+            "compare a response of the container with a result of the exporting process; or "
             "export it with the TensorFlow of the image",
         ),
         (
@@ -140,7 +140,7 @@ def removed(graph: Graph) -> None:
             "2.20",
             planted(
                 "XlaCallModule",
-                f"its StableHLO 0.15.0 has buffer_v1, and TensorFlow 2.20 has not{FAILS}",
+                f"its StableHLO 0.15.0 has buffer_v1, which TensorFlow 2.20 lacks{FAILS}",
             ),
             NONE,
             STABLEHLO,
@@ -229,7 +229,7 @@ def removed(graph: Graph) -> None:
         (
             lambda graph: setattr(graph, "bad_consumers", [table("2.20").graph_def]),
             "2.20",
-            "the graph names 2.20 as one that may not read it (bad_consumers): the model does not load",
+            "the graph names 2.20 in bad_consumers, which must not read it: the model does not load",
             "the images of TensorFlow 2.12, 2.13, 2.14, 2.16, 2.18, 2.19",
             'set tensorflow = "2.19"',
         ),

@@ -248,7 +248,7 @@ def test_a_fault_names_operation_function_images_and_remedy(graph: Graph) -> Non
         "given": "MyOp",
         "problem": "MyOp (node 'planted') in function '__inference_serve': TensorFlow Serving 2.20 has "
         "no such operation; the model does not load, or its first request fails",
-        "allowed": "no image takes it",
+        "allowed": "no image supports it",
         "remedy": "export the model without this custom operation, or name your own image "
         "that has it (models.NAME.image)",
     }

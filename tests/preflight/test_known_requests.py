@@ -63,7 +63,7 @@ def test_an_answer_is_held_against_the_rows_of_its_request(
     assert found(project, ANSWERED, "golden-request", "golden-answer") == []
 
     golden(rows(2), {"predictions": [0.1]})
-    says = "golden/b.json: the answer has 1 rows; the request has 2"
+    says = "golden/b.json: the response has 1 rows; the request has 2"
     assert found(project, ANSWERED, "golden-answer") == [("error", says)]
 
     golden(rows(1))
@@ -85,14 +85,14 @@ def test_a_golden_request_that_is_not_there_is_refused_also_as_a_further_one(pro
     ("request_", "says"),
     [
         ("{", "is not JSON: Expecting property name enclosed in double quotes: line 1 column 2"),
-        ({"inputs": {"ids": [1]}}, "gives ids; the signature takes feat_ids, feat_vals"),
+        ({"inputs": {"ids": [1]}}, "gives ids; the signature expects feat_ids, feat_vals"),
         (
             {"instances": [{**ROW, "feat_ids": ["1"] * 39}]},
-            "feat_ids holds '1'; the signature takes int64",
+            "feat_ids holds '1'; the signature expects int64",
         ),
         (
             {"instances": [{**ROW, "feat_ids": [1] * 38}]},
-            "feat_ids has shape [1, 38]; the signature takes [any, 39]",
+            "feat_ids has shape [1, 38]; the signature expects [any, 39]",
         ),
     ],
 )
@@ -201,7 +201,7 @@ def test_a_fixed_first_dimension_cannot_be_batched_and_takes_no_more_rows(projec
     ]:
         _export(project, "serving_default", first=first)
         got = found(project, f"traffic.rows_per_request = {rows}\n{more}", "rows-above-shape")
-        says = "requests of 5 rows: ranker, version 1, takes 4 at a time"
+        says = "requests of 5 rows: ranker, version 1, accepts 4 at a time"
         assert got == [("error", says)] * count
 
 

@@ -42,7 +42,7 @@ def test_an_exports_own_variables_are_no_finding(project: Path, export: Export, 
 @pytest.mark.parametrize(
     ("name", "other", "problem"),
     [
-        ("keras-open", "keras-fixed", "has the shape [4, 2], and the graph's [3, 3, 3, 2]"),
+        ("keras-open", "keras-fixed", "has the shape [4, 2], but the graph's is [3, 3, 3, 2]"),
         ("tf1-simple", "keras-fixed", "variables.index has no 'w', which the graph restores"),
         ("module-signatures", "keras-fixed", "variables.index has no 'w/.ATTRIBUTES"),
     ],

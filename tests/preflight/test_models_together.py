@@ -77,7 +77,7 @@ def test_a_golden_request_that_cannot_warm_up_is_named(
     assert said(environment, warmed) == [
         (
             "models.ranker.warm_up",
-            "golden.json: the request gives other; the signature takes feat_ids, feat_vals",
+            "golden.json: the request gives other; the signature expects feat_ids, feat_vals",
             "",
             "correct the request",
         )
@@ -90,7 +90,7 @@ def test_a_golden_request_that_cannot_warm_up_is_named(
             "models.ranker.warm_up",
             "golden.json: cannot be read: No such file or directory",
             "",
-            "name a golden request",
+            "check the golden request's path",
         )
     ]
 

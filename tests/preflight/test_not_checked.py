@@ -18,12 +18,12 @@ BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
 @pytest.mark.parametrize(
     ("rule", "lines", "needs"),
     [
-        ("change-type-while-scaled", "", "--against REF, the revision that is deployed"),
-        ("change-variant-removed-while-scaled", "", "--against REF, the revision that is deployed"),
-        ("change-async-removed", "", "--against REF, the revision that is deployed"),
-        ("change-instances-to-serverless", "", "--against REF, the revision that is deployed"),
-        ("change-serverless-to-instances", "", "--against REF, the revision that is deployed"),
-        ("change-variants-under-rollout", "", "--against REF, the revision that is deployed"),
+        ("change-type-while-scaled", "", "--against REF with the deployed revision"),
+        ("change-variant-removed-while-scaled", "", "--against REF with the deployed revision"),
+        ("change-async-removed", "", "--against REF with the deployed revision"),
+        ("change-instances-to-serverless", "", "--against REF with the deployed revision"),
+        ("change-serverless-to-instances", "", "--against REF with the deployed revision"),
+        ("change-variants-under-rollout", "", "--against REF with the deployed revision"),
         ("capacity-traffic", SCALING, "traffic.peak_rps"),
         ("rollout-bake-unseen", 'rollout.strategy = "canary"', "traffic.quiet_rps"),
         ("batch-below-request", BATCHING, "traffic.rows_per_request"),
@@ -35,7 +35,7 @@ BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
         (
             "memory",
             'models.many.multi_model = ["ranker"]\nvariants.primary.model = "many"',
-            "a load test: which of the models are loaded together is not known",
+            "the results of a load test; it is unknown which models are loaded together",
         ),
         (
             "replay-output-unknown",

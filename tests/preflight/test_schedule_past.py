@@ -37,7 +37,7 @@ def test_an_action_is_over_after_its_time_in_its_zone_or_its_last_year(project: 
                 "variants.primary.scaling.schedule",
                 f"{AT} ({zone}) is over",
                 "",
-                "take the action out, or give it a new time",
+                "remove the action, or set a new time",
             )
         ]
         assert said(project, scheduled(AT, zone), now) == (found if over else [])

@@ -7,7 +7,7 @@ import pytest
 
 from infra.preflight.scaling.schedules import load_time_zones, suggest_time_zone
 
-NONE = "write the IANA name of a place with that time"
+NONE = "use an IANA time zone name"
 
 
 def read_offsets(zone: str, year: int = 2026) -> set[timedelta | None]:

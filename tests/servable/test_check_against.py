@@ -110,8 +110,8 @@ GUARDED = '[alarms]\np99_latency_ms = 100\n[rollout]\nstrategy = "canary"\n'
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (VALID + QUEUE, VALID, "does not remove asynchronous inference"),
-        (VALID, SERVERLESS, "SageMaker does not make variant primary serverless"),
+        (VALID + QUEUE, VALID, "cannot remove asynchronous inference"),
+        (VALID, SERVERLESS, "SageMaker cannot make variant primary serverless"),
         (VALID, VALID.replace("variants.primary", "variants.main") + GUARDED, "main is new"),
     ],
     ids=["asynchronous", "serverless", "renamed"],

@@ -41,7 +41,7 @@ def test_what_was_chosen_has_its_reason(explain: Result) -> None:
         "gpu_memory_margin",
         "-2.2",
         "derived",
-        "the image divides by all 8 processes: each then gets 40% of its GPU "
+        "the image divides it by all 8 processes: each gets 40% of its GPU "
         "[SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN]",
     ]
 

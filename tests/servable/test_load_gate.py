@@ -89,7 +89,7 @@ SLOWLY = Interval(value=80.0, low=80.0, high=80.0)
     [
         (sent(slow=30), "too slow"),
         (sent(answered=970, errors={"500 Internal Server Error": 30}), "too many requests failed"),
-        (sent(throughput_rps=SLOWLY), "responses fall behind the requests"),
+        (sent(throughput_rps=SLOWLY), "responses can't keep up with the requests"),
     ],
     ids=["slow", "failing", "behind"],
 )
@@ -103,10 +103,10 @@ def test_what_does_not_bear_it_says_why(measured: LoadCurve, why: str) -> None:
     ("measured", "why"),
     [
         (sent(slow=8), "8 of 1,000 requests were slower; at that share"),
-        (sent(slow=12), "12 of 1,000 requests were slower, about as many as are allowed"),
+        (sent(slow=12), "12 of 1,000 requests were slower, too close to the limit to decide"),
         (sent(answered=995, errors={"timeout": 5}), "5 of 1,000 requests failed; at that share"),
-        (sent(slow=30, **LATE), "the generator cannot keep up"),
-        (sent(answered=300), "only 300 of 1000 requests were sent: raise --processes"),
+        (sent(slow=30, **LATE), "the generator can't keep up"),
+        (sent(answered=300), "only 300 of 1000 requests were sent; raise --processes"),
         (curve(), "nothing was measured"),
     ],
     ids=["few", "at the limit", "few failures", "slow and late", "hardly sent", "nothing"],
@@ -178,7 +178,7 @@ def test_what_is_within_1_percent_of_the_objective_counts_for_no_verdict(took_ms
     # Counts are by bins of 1 %; that of 100 ms reaches from 99.96 to 100.96.
     near = Latencies.from_milliseconds([10.0] * 900 + [took_ms] * 100)
     gate = evaluate_gate(sent(latencies=near), OBJECTIVE)
-    assert (gate.held, "100 within 1 % of the objective" in gate.lines[0]) == (
+    assert (gate.held, "100 are within 1 % of the objective" in gate.lines[0]) == (
         "cannot be told",
         True,
     )
@@ -212,7 +212,7 @@ def test_a_busy_queue_that_breaks_its_objective_is_never_met(utilization: float)
         (line,) = evaluate_gate(curve, Objective(most_ms=1000 * limit)).lines
         independent = int(line.split("are worth ")[1].split()[0])
         assert independent < 459
-        assert "minutes would suffice: --step-seconds" in line
+        assert "minutes would suffice; pass --step-seconds" in line
 
 
 def test_a_queue_that_keeps_its_objective_is_met_within_half_an_hour() -> None:

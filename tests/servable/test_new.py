@@ -199,7 +199,9 @@ def test_any_folder_has_a_name_for_a_service(tmp_path: Path, folder: str, name: 
 
 
 def test_a_name_that_is_no_services_is_refused(tmp_path: Path) -> None:
-    assert "--name Up_1: not a service name" in str(run(str(tmp_path), "--name", "Up_1").exception)
+    assert "--name Up_1: invalid service name" in str(
+        run(str(tmp_path), "--name", "Up_1").exception
+    )
 
 
 # The workflows of a project.

@@ -107,7 +107,7 @@ def test_an_archive_is_verified_against_the_image(prod: Path) -> None:
     )
     said = run("--verify", _archive(prod, "NoOp")).stdout
     assert [line.split(":")[0] for line in said.splitlines()[-3:]] == [
-        "  no problem found for the image of TensorFlow 2.20 in what was checked",
+        "  no problem found for the image of TensorFlow 2.20 in the parts that were checked",
         "  checked",
         "  not checked",
     ]
@@ -127,7 +127,7 @@ def test_models_that_lie_in_s3_are_nothing_to_pack(prod: Path) -> None:
     artifact = f'artifact = {{ uri = "s3://models/1/model.tar.gz", sha256 = "{"0" * 64}" }}'
     text = VALID.replace('saved_model = "model"', artifact)
     (prod / "environments" / "prod.toml").write_text(text)
-    assert run("prod").stdout == "prod: every model is in S3 already; nothing to pack\n"
+    assert run("prod").stdout == "prod: every model is already in S3, so there is nothing to pack\n"
 
 
 def main(*arguments: str, **set_: str) -> subprocess.CompletedProcess[str]:

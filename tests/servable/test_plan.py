@@ -95,10 +95,10 @@ def test_an_override_of_this_run_stands_in_the_command(revision: Path) -> None:
 def test_wrong_use_and_a_file_with_an_error_are_not_planned(revision: Path) -> None:
     options = ["prod", "--against", "HEAD", "--local"]
     ran = CliRunner().invoke(plan, options, standalone_mode=False)
-    assert str(ran.exception) == "give --against or --local, not both"
+    assert str(ran.exception) == "use either --against or --local, not both"
 
     ran = CliRunner().invoke(plan, ["prod", "--against", "nowhere"], standalone_mode=False)
-    wanted = r"--against nowhere: .*nowhere.*; give a commit, branch or tag that git log shows"
+    wanted = r"--against nowhere: .*nowhere.*; pass a commit, branch, or tag that git log shows"
     assert re.fullmatch(wanted, str(ran.exception))
     ran = run(revision, SECOND.replace("ml.c5.xlarge", "ml.c5.xxlarge"))
     assert (ran.return_value, "ml.c5.xxlarge" in ran.stderr) == (1, True)
@@ -152,7 +152,7 @@ def after_a_failed_creation(project: Path, **state: Any) -> DeployPlan:
     )
 
 
-LEFT = TakenName("endpoint", "an endpoint ranker exists already outside this stack", "delete it")
+LEFT = TakenName("endpoint", "an endpoint ranker already exists outside this stack", "delete it")
 
 
 def test_a_creation_that_failed_is_made_again_after_what_unlocks_it(project: Path) -> None:

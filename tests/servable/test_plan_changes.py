@@ -223,7 +223,7 @@ def test_a_change_that_sagemaker_never_takes_is_refused_with_the_way_that_works(
 ) -> None:
     found = plan(loaded, replace(NOW, queued=True, variants=deployed_by_file(loaded)))
     assert found.verdict == "refused"
-    assert found.reasons[0].startswith("SageMaker does not remove asynchronous inference")
+    assert found.reasons[0].startswith("SageMaker cannot remove asynchronous inference")
     assert "; deploy a second environment next to it" in found.reasons[0]
 
 

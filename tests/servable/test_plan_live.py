@@ -272,7 +272,7 @@ def test_credentials_of_another_account_are_refused(loaded: ValidFile) -> None:
     with pytest.raises(PackagingError) as raised:
         look(loaded, account="222222222222")
     assert str(raised.value) == (
-        "environments/prod.toml: account is 111111111111, the credentials belong to 222222222222; "
+        "environments/prod.toml: account is 111111111111, but the credentials belong to 222222222222; "
         "use a profile of that account (AWS_PROFILE)"
     )
 
@@ -280,7 +280,10 @@ def test_credentials_of_another_account_are_refused(loaded: ValidFile) -> None:
 @pytest.mark.parametrize(
     ("error", "remedy"),
     [
-        (NoCredentialsError(), "check credentials and network, or give --local or --against REF"),
+        (
+            NoCredentialsError(),
+            "check your credentials and network, or pass --local or --against REF",
+        ),
         (EndpointConnectionError(endpoint_url="http://127.0.0.1:1"), 'eval "$(servable local up)"'),
     ],
 )

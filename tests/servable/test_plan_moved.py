@@ -80,7 +80,7 @@ def test_a_renamed_service_whose_endpoint_keeps_its_name_cannot_be_deployed(revi
     found = plan_json(revision, SERVICE)
     assert (found["verdict"], found["deploys"]) == ("refused", [])
     (reason,) = found["reasons"]
-    assert "search-prod-endpoint has the endpoint ranker, so that the deployment fails" in reason
+    assert "search-prod-endpoint has the endpoint ranker, so the deployment would fail" in reason
     assert 'set service = "search" again' in reason
 
 

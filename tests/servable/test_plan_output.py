@@ -76,7 +76,7 @@ def test_without_a_revision_the_file_is_compared_with_what_is_live(plan: Planner
     plan.live = LiveState()
     ran = plan()
     assert (ran.return_value, ran.stdout.splitlines()[0]) == (
-        0, "prod, against what is live: creates the endpoint: one deploy",
+        0, "prod, against what is live: creates the endpoint in one deploy",
     )  # fmt: skip
     assert ran.stdout.endswith("\nthe change:\n    cdk deploy 'prod/*'\n")
 
@@ -132,7 +132,7 @@ def test_other_resources_are_counted(plan: Planner) -> None:
     plan.after = template(Topic=topic, Other=topic)
     ran = plan()
     assert "  SNS::Topic: 2 new\n" in ran.stdout
-    assert ran.stdout.splitlines()[3] == "the fleet stays: no instance is replaced"
+    assert ran.stdout.splitlines()[3] == "the fleet stays, and no instance is replaced"
 
 
 def test_a_new_fleet_is_described_for_each_variant_and_one_deploy_has_no_number(
@@ -189,7 +189,7 @@ def test_two_deploys_are_numbered_and_exit_1(plan: Planner) -> None:
     )
     assert (ran.return_value, first < second) == (1, True)
     assert f"    cdk deploy 'prod/*' {hold}\n" in ran.stdout
-    assert "prod: variant primary is scaled: SageMaker does not change ml.c5.xlarge" in ran.stderr
+    assert "prod: variant primary is scaled: SageMaker cannot change ml.c5.xlarge" in ran.stderr
 
 
 def test_json_of_a_file_that_is_refused_has_the_findings_in_the_same_shape(plan: Planner) -> None:
@@ -230,7 +230,7 @@ def test_whether_other_deployment_settings_alone_replace_the_fleet_cannot_be_tol
     assert json.loads(plan("--json").stdout)["new_fleet"] is True
     plan.after = endpoint_of({"Bake": 60}, "a")
     plan.after["Resources"]["Other"] = {"Type": "AWS::SNS::Topic", "Properties": {}}
-    assert "the fleet stays: no instance is replaced" in plan().stdout
+    assert "the fleet stays, and no instance is replaced" in plan().stdout
     assert json.loads(plan("--json").stdout)["new_fleet"] is False
 
 
@@ -320,7 +320,7 @@ def test_a_revision_that_could_not_be_deployed_is_named(
     monkeypatch.setattr(command, "check_out_revision", checked_out)
     failed = str(plan("--against", "main").exception)
     assert failed.startswith("main: could not be deployed: ")
-    assert failed.endswith("; give another revision")
+    assert failed.endswith("; pass a different revision")
 
 
 def test_an_environment_that_the_revision_lacks_is_created(

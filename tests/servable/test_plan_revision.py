@@ -101,14 +101,16 @@ def test_a_project_without_git_is_gits_own_sentence(project: Path) -> None:
         load_revision(find(project), "HEAD")
     text = str(raised.value)
     assert text.startswith("--against HEAD: not a git repository")
-    assert text.endswith("; give a commit, branch or tag that git log shows")
+    assert text.endswith("; pass a commit, branch, or tag that git log shows")
 
 
 def test_without_git_it_is_said_what_is_missing(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(RevisionError, match="git is not installed; --against reads its history"):
+    with pytest.raises(
+        RevisionError, match="git is not installed, and --against needs it; install git"
+    ):
         load_revision(find(project), "HEAD")
 
 

@@ -75,9 +75,11 @@ def test_a_project_without_an_environment_is_told_what_writes_the_first(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project)
-    assert "`servable init SAVED_MODEL` writes a first one" in run("check").stderr
+    assert "`servable init SAVED_MODEL` creates one" in run("check").stderr
     ran = run("cost", "prod")
-    assert "there is no environment 'prod', nor any other; `servable init" in ran.stderr
+    assert (
+        "there is no environment 'prod', and the folder has no others; `servable init" in ran.stderr
+    )
 
 
 def test_environments_of_another_program_are_no_project(

@@ -172,7 +172,7 @@ def test_a_remedy_that_leaves_something_to_think_about_is_not_followed(repairs: 
     for remedy in (
         "change it",
         "lower it, or choose a larger type",
-        "write the folder of its versions",
+        "use a folder that contains version folders",
     ):
         with pytest.raises(NotLiteralError):
             repairs.follow({"file": "environments/prod.toml", "key": "region", "remedy": remedy})

@@ -129,7 +129,7 @@ def test_what_is_there_is_kept(empty: Path) -> None:
     ("options", "said"),
     [
         (["--account", "12"], "account: '12' does not have the required form"),
-        (["--region", "moon"], "no CPU instance of the catalog in moon"),
+        (["--region", "moon"], "no CPU instance type in the catalog of moon"),
         (["--name", "under_score"], "'under_score' is not a valid environment name"),
         (["--name", "base"], "'base' is not a valid environment name"),
         (["--name", "n" * 41], "is not a valid environment name"),
@@ -265,7 +265,7 @@ def test_the_callers_request_is_written_if_the_model_answers_it(
         assert json.loads((golden / "request.json").read_text()) == example
         assert json.loads((golden / "answer.json").read_text())["outputs"]
     else:
-        assert re.match(r".+\. The model does not answer your request", said["notes"][0])
+        assert re.match(r".+\. The model rejected your request", said["notes"][0])
 
 
 def test_a_path_with_any_character_becomes_a_valid_file(begun: Path) -> None:

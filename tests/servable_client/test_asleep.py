@@ -70,7 +70,7 @@ def test_one_that_wakes_broken_or_does_not_wake_is_given_up(
         connect(wake_seconds=900, sleep=lambda seconds: None).predict(x=X)
     assert len(server.received) == 3
     asleep_for(server, 10**6)
-    with pytest.raises(AsleepError, match="did not wake within 0.2 s"):
+    with pytest.raises(AsleepError, match="did not start within 0.2 s"):
         connect(wake_seconds=0.2, sleep=lambda seconds: None).predict(x=X)
 
 

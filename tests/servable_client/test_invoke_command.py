@@ -84,7 +84,7 @@ def test_without_a_body_and_a_golden_request_it_says_what_to_give(
     server: RuntimeServer, run: Run, project: Path
 ) -> None:
     for lines, said in [
-        ("[models.ranker]\n", "models.ranker has no golden request; give --body FILE"),
+        ("[models.ranker]\n", "models.ranker has no golden request; pass --body FILE"),
         (GOLDEN.format("json"), "does not exist"),
     ]:
         (project / "environments" / "prod.toml").write_text(
@@ -152,7 +152,7 @@ def test_a_failure_is_a_sentence_on_stderr_and_exits_1(
         server.answer = lambda received, answer=answer: Reply(400, answer, JSON)  # type: ignore[misc]
         ran = run("--body", "body.json", "--url", server.url)
         assert (ran.return_value, ran.stdout) == (1, "")
-        said = f"servable invoke: {server.url}: the container answers 400: x: got 3 rows\n"
+        said = f"servable invoke: {server.url}: the container returns 400: x: got 3 rows\n"
         assert ran.stderr == said
 
     (project / "bad.npy").write_bytes(b"\x93NUMPY nonsense")
@@ -275,7 +275,7 @@ def test_inputs_that_the_signature_does_not_take_are_refused(
         (("-i", "feat_ids=many", "-i", "feat_vals=1"), "int64 of [any, 39]"),
         (("-i", "feat_ids=[1, 2]", "-i", "feat_vals=1"), "has the shape [1, 2]"),
         (("-i", "feat_ids=@no.npy", "-i", "feat_vals=1"), "no.npy"),
-        (("-i", "feat_ids=1", "--body", "body.json"), "give -i or --body"),
+        (("-i", "feat_ids=1", "--body", "body.json"), "use either -i or --body"),
         (("-i", "feat_ids=1", "--signature", "other"), "has no signature other"),
     ]
     for arguments, said in cases:

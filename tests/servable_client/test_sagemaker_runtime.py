@@ -205,7 +205,7 @@ def test_the_containers_status_and_words_are_in_the_error(
     server: RuntimeServer, connect: Connect
 ) -> None:
     server.answer = lambda received: model_error(400, '{"error": "x: got 3 rows"}')
-    with pytest.raises(RefusedError, match=r"ranker: the container answers 400: x: got 3 rows$"):
+    with pytest.raises(RefusedError, match=r"ranker: the container returns 400: x: got 3 rows$"):
         connect().predict(x=X)
 
     server.answer = lambda received: model_error(503)

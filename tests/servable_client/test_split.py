@@ -103,13 +103,13 @@ def test_answers_are_in_order_though_later_parts_come_first() -> None:
 
 def failing(x: Any) -> Any:
     if 6 in x:
-        raise ModelFailedError("the container answers 500: no", status=500)
+        raise ModelFailedError("the container returns 500: no", status=500)
     return {"y": x}
 
 
 def test_a_part_that_fails_is_named_with_its_error() -> None:
     with pytest.raises(
-        PartFailedError, match=r"part 4 of 6 \(rows 6 to 7\): the container answers 500"
+        PartFailedError, match=r"part 4 of 6 \(rows 6 to 7\): the container returns 500"
     ):
         FakeEndpoint(failing, connections=1).predict(x=np.arange(10), split=2)
     with pytest.raises(PartFailedError) as caught:

@@ -37,5 +37,5 @@ class EndpointCallers(Construct):
         if (at := endpoint.locations) is None:
             return
         written = [each.objects_arn for each in (at.requests, at.answers, at.failures)]
-        why = "callers name their requests, and SageMaker the answers; one prefix each"
+        why = "callers choose the request names, and SageMaker the response names; one prefix each"
         accept_wildcards(policy, dict.fromkeys(written, why))

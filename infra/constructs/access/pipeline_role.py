@@ -46,8 +46,8 @@ PLAN_LOOKS = (
 )
 # `servable pin --newest` lists the versions of a group.
 PIN_LOOKS = ("sagemaker:ListModelPackages",)
-WHY_ANY = "these actions only read, and take no resource or any"
-WHY_PREFIX = "CloudFormation ends the names of what it makes: this is how those of the stack begin"
+WHY_ANY = "these actions only read, and accept no resource or need every resource"
+WHY_PREFIX = "CloudFormation adds suffixes to the names it generates; this is the stack's prefix"
 REPOSITORY = re.compile(r"(?P<owner>[A-Za-z0-9_-]+)@[0-9]+/(?P<name>[A-Za-z0-9._-]+)@[0-9]+")
 
 
@@ -64,7 +64,7 @@ def list_subjects(repository: str, claim: str) -> list[str]:
     if match is None:
         raise ValueError(
             f"-c pipeline={repository!r} is not OWNER@ID/NAME@ID, such as octocat@123456/my-repo@456789; "
-            "this prints it: gh api repos/OWNER/NAME --jq "
+            "to print it, run: gh api repos/OWNER/NAME --jq "
             """'"\\(.owner.login)@\\(.owner.id)/\\(.name)@\\(.id)"'"""
         )
     return [f"repo:{match['owner']}/{match['name']}:{claim}", f"repo:{repository}:{claim}"]

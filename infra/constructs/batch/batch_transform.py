@@ -66,7 +66,7 @@ _DELIVERY = [
     "logs:PutResourcePolicy", "logs:UpdateLogDelivery",
 ]  # fmt: skip
 MINUTES = Unit("min", 60_000)  # of a metric in milliseconds
-_NO_TRACES = "one task that waits for one job: its history says what a trace would"
+_NO_TRACES = "one task waits for one job; the execution history shows what a trace would"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,7 @@ class BatchTransform(Construct):
         where = self.node.path
         if settings.model != model.name:
             raise ValueError(
-                f"{where}: settings: model is {settings.model!r}, and the model's name is {model.name!r}; "
+                f"{where}: settings: model is {settings.model!r}, but the model's name is {model.name!r}; "
                 f"pass BatchSettings(model={model.name!r})"
             )
         check_instance_type(f"{where}: settings", settings.instance_type)
@@ -268,13 +268,11 @@ class BatchTransform(Construct):
         if self._topic_key is not None:
             key_arns = [self._topic_key.key_arn]
             allowed.append((["kms:Decrypt", "kms:GenerateDataKey"], key_arns, None))
-        why = dict.fromkeys(
-            jobs, "each run has a job of its own, whose name ends with a number of its own"
-        )
-        why["*"] = "the delivery of logs takes no resource"
+        why = dict.fromkeys(jobs, "each run has its own job, whose name ends with a unique ID")
+        why["*"] = "log delivery actions don't support resource-level permissions"
         if (volume_key := self.job.volume_kms_key) is not None:
             keys = build_volume_key_arns(stack, volume_key)
-            why |= dict.fromkeys(keys, "only for an alias: the key behind it may change")
+            why |= dict.fromkeys(keys, "only for an alias, because its target key may change")
             by_alias = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [volume_key]}}
             named = by_alias if volume_key.startswith(ALIAS) else {}
             granted = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
@@ -340,7 +338,7 @@ class BatchTransform(Construct):
         late, machine, count = self.job.batch.late_minutes, self._metric_source, Unit("", 1)
         failed = _build_daily_metric(*machine, "ExecutionsFailed", "Sum")
         longest = _build_daily_metric(*machine, "ExecutionTime", "Maximum")
-        slow = f"a run took more than {late} minutes, which its own message told while it ran"
+        slow = f"a run took more than {late} minutes; a separate message reported it during the run"
         build = partial(Signal, variant=None, minutes=_WINDOW_MINUTES)
         signals = [
             build(
@@ -360,7 +358,7 @@ class BatchTransform(Construct):
             )
             kind, said = (
                 "batch-unstarted",
-                "the schedule could not start a run, and retries for an hour",
+                "the schedule could not start a run; it retries for an hour",
             )
             signals.append(
                 build(kind=kind, metric=failures, threshold=0, unit=count, in_words=said)

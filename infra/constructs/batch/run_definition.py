@@ -38,8 +38,8 @@ def build_definition(
         "log group /aws/sagemaker/TransformJobs."
     )
     late = (
-        f"The batch {name} is late: its job {job_prefix}-{{}} has not ended {minutes} minutes "
-        f"after the run began, and is still running. First: {FIRST_STEPS['batch-late']}"
+        f"The batch {name} is late: its job {job_prefix}-{{}} is still running {minutes} minutes "
+        f"after the run began. First: {FIRST_STEPS['batch-late']}"
     )
     tell = _build_publish_task(
         topic_arn,
@@ -76,7 +76,7 @@ def build_definition(
             "Failed": {
                 "Type": "Fail",
                 "Error": "BatchFailed",
-                "Cause": "The state Transform failed: the history has its error and cause.",
+                "Cause": "The state Transform failed; see the execution history for its error and cause.",
             },
         },
     }

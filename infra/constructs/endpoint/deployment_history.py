@@ -68,7 +68,7 @@ class DeploymentHistory(Construct):
             properties={
                 "Type": "String",
                 "Value": fingerprint,
-                "Description": f"The record of what {stack_name} has deployed: servable history",
+                "Description": f"Deployment record of {stack_name}; see servable history",
             },
         )
         pointer.node.add_dependency(*after)
@@ -76,7 +76,7 @@ class DeploymentHistory(Construct):
             stack,
             OUTPUT,
             value=f"s3://{asset.bucket_name}/{prefix}",
-            description="Prefix of the deployment records' addresses",
+            description="S3 prefix of the deployment records",
         )
 
 
@@ -93,7 +93,10 @@ def add_outputs(
         outputs["EndpointName"] = endpoint.endpoint_name, "Name to pass to invoke_endpoint"
     if overrides:
         text = json.dumps(dict(sorted(overrides.items())))
-        outputs["Overrides"] = (text, "Given with -c for this deployment, and not in the file")
+        outputs["Overrides"] = (
+            text,
+            "Overrides passed with -c for this deployment, not in the file",
+        )
         stack.add_metadata("Overrides", dict(sorted(overrides.items())))
     for name, (value, description) in outputs.items():
         cdk.CfnOutput(stack, name, value=value, description=description)

@@ -173,7 +173,7 @@ class EndpointBase(cdk.Resource):
         def create(place: Construct) -> None:
             if self._alarms is None:
                 cdk.Annotations.of(self).add_error(
-                    "add_dashboard: a dashboard shows alarms; call add_alarms(notify=…) too"
+                    "add_dashboard: the endpoint has no alarms to show; call add_alarms(notify=…) too"
                 )
             else:
                 EndpointDashboard(

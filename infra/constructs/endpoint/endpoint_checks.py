@@ -52,7 +52,7 @@ def check_endpoint_name(where: str, name: str, logs: EndpointLogs | None) -> Non
     if logs is not None and named != name and not cdk.Token.is_unresolved(named):
         raise ValueError(
             f"{where}: logs: {logs.node.path} is the log group of {named!r}; pass "
-            f"EndpointLogs(endpoint_name={name!r}), or leave it out"
+            f"EndpointLogs(endpoint_name={name!r}), or omit it"
         )
 
 

@@ -15,7 +15,7 @@ from infra.policy.hosting import can_use_volume_key
 
 DISKS = {
     "SageMakerEndpointConfigurationKMSKeyConfigured": "local NVMe is encrypted by the instance's "
-    "hardware, with a key that dies with it; SageMaker rejects a configuration with a key of ours for "
+    "hardware, with a key that is lost with it; SageMaker rejects a configuration with a KMS key for "
     "such a type"
 }
 

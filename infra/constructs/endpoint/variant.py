@@ -189,7 +189,7 @@ class EndpointVariant(ScaledPart):
                 )
             except KeyError as types:
                 raise ValueError(
-                    f"{self.node.path}: instance_pools: no AMI is for all of {types}; pass types of one "
+                    f"{self.node.path}: instance_pools: no AMI supports all of {types}; pass types of one "
                     "family"
                 ) from None
         self._host(replace(needs, core_dumps=self.table.core_dumps), logs)

@@ -19,8 +19,8 @@ def check_instance_type(where: str, given: str) -> None:
     """Raise ValueError for an instance type that is a token or unknown."""
     if cdk.Token.is_unresolved(given):
         raise ValueError(
-            f"{where}: instance_type: only CloudFormation knows its value, and image, driver, and "
-            "settings are chosen for it; pass the type as text"
+            f"{where}: instance_type: its value is known only to CloudFormation, but image, driver, and "
+            "settings are chosen for it; pass the type as a string"
         )
     if given not in load_instances():
         close = suggest_name(given, load_instances())
@@ -35,8 +35,8 @@ def choose_hosting(stack: cdk.Stack, placement: Placement) -> Hosting:
     regions = images.list_regions(placement.tensorflow)
     if placement.model.image is None and stack.region not in regions:
         raise ValueError(
-            f"{stack.node.path}: env: no image of TensorFlow {placement.tensorflow} is in the region "
-            f"{stack.region}; give env one of {', '.join(regions)}"
+            f"{stack.node.path}: env: TensorFlow {placement.tensorflow} has no image in the region "
+            f"{stack.region}; set env's region to one of {', '.join(regions)}"
         )
     return placement.build_hosting(stack.region)
 

@@ -177,7 +177,9 @@ class Model(Construct):
         }
         if isinstance(folder, Mapping):
             if model_name in folder:
-                raise ValueError(f"{where}: model_name: a folder has it; pass a different one")
+                raise ValueError(
+                    f"{where}: model_name: it is also a folder's name; pass a different one"
+                )
             several = {"multi_model": list(folder), "tensorflow": tensorflow}
             tables[model_name] = read_arguments(where, ModelTable, several)
         return Model(
@@ -370,7 +372,7 @@ def _build_packed_table(
     is_version = (Path(folder) / "saved_model.pb").is_file()
     if not is_version and archive.version != 1 and Path(folder).is_dir():
         raise ValueError(
-            f"{where}: version: the folders in {folder} have their numbers; leave it out"
+            f"{where}: version: the names of the folders in {folder} set it; leave it out"
         )
     code = given["code"]
     installs = code is not None and Path(code, "requirements.txt").is_file()

@@ -119,7 +119,7 @@ class EndpointAlarms(Construct):
             self,
             "Objective",
             composite_alarm_name=f"{watched.name}-{OBJECTIVE}",
-            alarm_description=f"{watched.name}: the service objective is broken: {conditions}. "
+            alarm_description=f"{watched.name}: the service objective isn't met: {conditions}. "
             f"{first.earliest_alarm_note}{describe_first_step(OBJECTIVE, alarms.runbook)}",
             alarm_rule=cloudwatch.AlarmRule.any_of(*broken),
         )

@@ -118,7 +118,7 @@ class Signal:
             return ""
         return (
             f"With fewer than {compute_minimum_samples(self.percentile):,} requests in that time "
-            f"{self.percentile} is decided by a few of them, but is still evaluated. "
+            f"{self.percentile} depends on a few of them, but is still evaluated. "
         )
 
 
@@ -252,7 +252,7 @@ def list_endpoint_signals(endpoint: WatchedEndpoint, alarms: Alarms) -> Iterator
         yield Signal(
             kind="queue-refused",
             variant=None,
-            what="requests a minute turned away by a full queue",
+            what="requests a minute rejected by a full queue",
             metric=endpoint.build_log_metric("RefusedRequests"),
             threshold=alarms.refused_per_minute,
             unit=Unit("", 1),

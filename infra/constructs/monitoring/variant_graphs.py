@@ -21,7 +21,7 @@ from infra.parameters.monitoring import MILLISECONDS, PERCENT, Unit
 ASYNC_FAILURES = {
     "requests": "InvocationFailures",
     "of these, request not read from S3": "RequestDownloadFailures",
-    "of these, answer not written to S3": "ResponseUploadFailures",
+    "of these, response not written to S3": "ResponseUploadFailures",
     "expired in the queue": "ExpiredRequests",
     "notifications": "NotificationFailures",
 }
@@ -29,7 +29,7 @@ ASYNC_FAILURES = {
 ERRORS = {
     "4xx": "Invocation4XXErrors",
     "5xx": "Invocation5XXErrors",
-    "not 2xx by the container": "InvocationModelErrors",
+    "container responses other than 2xx": "InvocationModelErrors",
 }
 # Dimensions that enhanced metrics add:
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch-enhanced-metrics.html (2026-11-22)
@@ -76,7 +76,7 @@ class VariantGraphs:
         each = "ApproximateBacklogSizePerInstance"
         waits = build("ApproximateAgeOfOldestRequest", None, "Maximum")
         return cloudwatch.GraphWidget(
-            title=f"{self.variant.name}: requests that wait, and for how long",
+            title=f"{self.variant.name}: waiting requests and their age",
             width=self.width,
             left=[
                 build("ApproximateBacklogSize", None, "Maximum", label="all"),
@@ -173,7 +173,7 @@ class VariantGraphs:
             for number, kind in enumerate(variant.pools)
         ]
         shown = [endpoint.build_instance_count(variant.name), *by_type]
-        title = f"instances that answer, of {', '.join(variant.instance_types)}"
+        title = f"responding instances, of {', '.join(variant.instance_types)}"
         return self._draw(title, "instances", shown, self._list_bounds())
 
     def copies(self) -> cloudwatch.IWidget:
@@ -194,7 +194,7 @@ class VariantGraphs:
         if missing or not rows:
             markdown = (
                 f"**{variant.name}: cost per hour**\n\nno price of {', '.join(missing)} "
-                "is known; state it as prices.instance_usd_per_hour"
+                "is known; set it as prices.instance_usd_per_hour"
             )
             return cloudwatch.TextWidget(markdown=markdown, width=self.width, height=6)
         usd_per_hour = [row.usd_per_hour for row in rows]

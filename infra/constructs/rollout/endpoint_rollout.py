@@ -20,7 +20,7 @@ from infra.policy.update import SECONDS_PER_MINUTE, Update
 
 Endpoint = sagemaker.CfnEndpoint
 SILENT = {
-    "CloudWatchAlarmAction": "SageMaker reads it and rolls the update back; the event of that is sent "
+    "CloudWatchAlarmAction": "SageMaker reads it and rolls the update back; the rollback event is sent "
     "to the alarm topic with its reason"
 }
 
@@ -95,7 +95,7 @@ class EndpointRollout(Construct):
                 signal = Signal(
                     kind="golden-requests",
                     variant=None,
-                    what="golden requests answered with an error",
+                    what="golden requests that failed",
                     metric=new_fleet.build_log_metric("GoldenRequestErrors", "Average"),
                     threshold=alarms.error_5xx_percent,
                     unit=PERCENT,

@@ -28,11 +28,11 @@ from infra.parameters.monitoring import Unit
 from infra.parameters.rollout import GoldenRequests
 
 CODE = Path(__file__).resolve().parents[2] / "functions" / "golden_sender.py"
-NAMED_BY_LAMBDA = "Lambda names the streams of this function's own log group"
+NAMED_BY_LAMBDA = "Lambda chooses the stream names in this function's log group"
 WITHOUT = {
-    "LambdaConcurrency": "one short call a minute; a reservation would take from the account's",
-    "LambdaDLQ": "a minute that was missed is of no interest: the next one asks again",
-    "LambdaInsideVPC": "it calls two AWS APIs and reads nothing of a network",
+    "LambdaConcurrency": "one short call a minute; a reservation would reduce the account's concurrency",
+    "LambdaDLQ": "a missed minute doesn't matter: the next one checks again",
+    "LambdaInsideVPC": "it calls two AWS APIs and needs nothing in a VPC",
 }
 
 
@@ -142,7 +142,7 @@ class GoldenSender(Construct):
         function = functions.CfnFunction(
             self,
             "Function",
-            description=f"Asks {self._endpoint_name} while it is being updated",
+            description=f"Invokes {self._endpoint_name} while it is being updated",
             # https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html
             runtime="python3.14",
             handler="index.handler",

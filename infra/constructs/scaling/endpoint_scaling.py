@@ -151,7 +151,7 @@ class EndpointScaling(Construct):
             period_seconds=int(metric.period.to_seconds()),
             missing="missing",
         )
-        purpose = f"Starts the first instance of {name}: a request waits and there is none."
+        purpose = f"Starts the first instance of {name}: a request waits and no instance runs."
         self._add_policy_with_alarm(
             Construct(self, "WakeUp"), first, metric, "wake-up", purpose, alarm_id="Alarm"
         )
@@ -159,8 +159,8 @@ class EndpointScaling(Construct):
     def _add_sleep_policies(self, component: str, minutes: int) -> None:
         """Add the policies that end all copies and start the first one again after a request."""
         purposes = {
-            "Wake": f"Starts the first copy of {component}: a request found none.",
-            "Asleep": f"Ends the copies of {component}: no request for {minutes} minutes.",
+            "Wake": f"Starts the first copy of {component}: a request found no copy.",
+            "Asleep": f"Removes the copies of {component}: no request for {minutes} minutes.",
         }
         owner = Construct(self, "Sleep")
         for each in build_sleep_policies(minutes):
@@ -179,7 +179,7 @@ class EndpointScaling(Construct):
             side, metric = ("above", requests) if steps.above else ("below", zeroed)
             purpose = (
                 f"Scales {self._endpoint.name}, variant {variant}: {side} {steps.bound_rps:g} "
-                f"requests/s and instance for {steps.minutes} minutes in a row."
+                f"requests/s per instance for {steps.minutes} minutes in a row."
             )
             ending = f"steps-{steps.name.lower()}"
             self._add_policy_with_alarm(owner, steps, metric, ending, purpose)

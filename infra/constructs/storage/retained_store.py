@@ -15,7 +15,7 @@ from infra.parameters.endpoint import Asynchronous, Capture
 ACCESS_LOG_DAYS = 365
 ACCESS_LOG = {
     "S3DefaultEncryptionKMS": "S3 delivers access logs only to buckets that it encrypts with its own keys",
-    "S3BucketLoggingEnabled": "it is the log; logging itself would never end",
+    "S3BucketLoggingEnabled": "it stores the access logs; logging access to itself would never end",
 }
 
 
@@ -114,7 +114,7 @@ class CaptureStore(RetainedStore):
 
     holds, contents = "samples", "captured requests and answers"
     why_one_region = (
-        "samples for looking at, and the log of who did: losing a region loses no service"
+        "it has samples for inspection and their access log: the service doesn't depend on it"
     )
 
     def __init__(
@@ -139,7 +139,9 @@ class AsyncInferenceStore(RetainedStore):
     """The bucket for the requests that callers write and the responses that SageMaker writes."""
 
     holds, contents = "queue", "asynchronous requests and answers"
-    why_one_region = "requests and answers of one region's endpoint: without it nobody reads them"
+    why_one_region = (
+        "it has the requests and responses of one region's endpoint, useless without it"
+    )
 
     def __init__(
         self,

@@ -60,9 +60,9 @@ class BatchJob:
     @property
     def accept(self) -> Choice[str]:
         chosen = self.batch.content_type
-        reason = "as it was sent: filters and joins need one format for both"
+        reason = "same as content_type: filters and joins need one format for both"
         if self.placement.served.has_code is False:
-            chosen, reason = JSON, "without a handler every answer is JSON"
+            chosen, reason = JSON, "without a handler every response is JSON"
         return choose_setting("accept", self.batch.accept, chosen, reason)
 
     @property
@@ -83,19 +83,19 @@ class BatchJob:
         if self.split.value == "none":
             chosen, reason = None, "an object is one request"
         elif lines and all(parse_media_type(each) in OF_LINES for each in types):
-            chosen, reason = "multi_record", "the handler answers each line with a line"
+            chosen, reason = "multi_record", "the handler returns one line for each line"
         elif lines is None:
             reason = (
-                "your code may answer many lines as one; multi_record is faster, if it does not"
+                "your code may return one result for many lines; if not, multi_record is faster"
             )
         else:
             without = "" if lines else " without a handler"
-            reason = f"many lines have one answer as {self.accept.value}{without}"
+            reason = f"many lines get one response as {self.accept.value}{without}"
         return choose_setting("strategy", self.batch.strategy, chosen, reason)
 
     @property
     def assemble(self) -> Choice[str]:
-        chosen, reason = "none", "one answer is the whole result"
+        chosen, reason = "none", "one response is the whole result"
         if self.split.value == "line":
             chosen, reason = "line", "a record of the input is a line"
         return choose_setting("assemble", self.batch.assemble, chosen, reason)
@@ -111,7 +111,7 @@ class BatchJob:
         elif self.placement.workers:
             number, reason = self.placement.workers, "one for each Gunicorn worker"
         if number > most:
-            number, reason = most, f"{reason}; more would exceed {MOST_PAYLOAD_MB} MB under way"
+            number, reason = most, f"{reason}; more would exceed {MOST_PAYLOAD_MB} MB in flight"
         return choose_setting("max_concurrent", self.batch.max_concurrent, number, reason)
 
     @property
@@ -120,7 +120,7 @@ class BatchJob:
         chosen, reason = DEFAULT_PAYLOAD_MB, "SageMaker's own default"
         if self.strategy.value == "multi_record":
             chosen = 1
-            reason = "the time of 1 MB is that of its rows; a failed request is sent again whole"
+            reason = "more saves hardly any time, and a failed request is resent whole"
         record_mb = math.ceil((self.record_bytes or 0) / BYTES_PER_MB)
         if self.split.value != "none" and record_mb > chosen:
             chosen, reason = record_mb, f"a record of [traffic] has {self.record_bytes:,} bytes"
@@ -151,13 +151,13 @@ class BatchJob:
         """Return the container's settings: those of a variant, adapted to a batch job."""
         timeout = self.batch.timeout_seconds
         seconds = timeout + MARGIN_SECONDS
-        outlasts = f"outlasts the job's {timeout} s, so that the job ends the wait"
+        outlasts = f"longer than the job's {timeout} s, so that the job's timeout applies"
         chosen: dict[str, tuple[object, str]] = {
             choice.name: (choice.value, choice.reason) for choice in self.placement.derived.choices
         }
         waits, _ = chosen["wait_time_seconds"]
         if not isinstance(waits, int) or waits < seconds:
-            chosen["wait_time_seconds"] = seconds, f"also of one request: {outlasts}"
+            chosen["wait_time_seconds"] = seconds, f"it also limits one request: {outlasts}"
         chosen["nginx_read_timeout_seconds"] = seconds, outlasts
         if self.placement.served.has_code is not False:
             chosen["gunicorn_timeout_seconds"] = seconds, outlasts
@@ -178,7 +178,7 @@ class BatchJob:
             return None, "off: there is one request at a time"
         # With SAGEMAKER_BATCH, which SageMaker sets, the image's queue takes 100,000,000 batches:
         # tfs_utils.py of https://github.com/aws/deep-learning-containers (2026-08)
-        return Batching(max_batch_size=rows), f"joins the {rows} records that are sent at a time"
+        return Batching(max_batch_size=rows), f"combines the {rows} records that are sent at a time"
 
     @property
     def settings(self) -> ContainerSettings:

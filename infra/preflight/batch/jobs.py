@@ -162,7 +162,7 @@ class TransformLate(BatchTableRule):
 
     severity = Severity.WARNING
     key = "batch.{name}.late_minutes"
-    problem = "late_minutes {batch.late_minutes}: a run ends after {batch.max_minutes} minutes"
+    problem = "late_minutes {batch.late_minutes} is too high: a run ends after {batch.max_minutes} minutes"
     remedy = "lower it, or raise max_minutes"
     reads = ("batch.{name}.max_minutes",)
 

@@ -38,7 +38,7 @@ class TransformPayload(BatchJobRule):
     """
 
     key = "batch.{job.name}.payload_mb"
-    problem = "payload_mb {payload} x max_concurrent {concurrent} are {product} MB"
+    problem = "payload_mb {payload} x max_concurrent {concurrent} is {product} MB"
     allowed = f"at most {MOST_PAYLOAD_MB}"
     remedy = "lower one of them, or remove it: Servable then chooses it"
     reads = ("batch.{job.name}.max_concurrent",)
@@ -62,7 +62,7 @@ class TransformRecordSize(BatchJobRule):
     severity = Severity.WARNING
     key = "batch.{job.name}.payload_mb"
     problem = "payload_mb {payload}: a record of [traffic] has {job.record_bytes:,} bytes"
-    remedy = "raise it, and lower max_concurrent where both are over 100 MB"
+    remedy = "raise it, and lower max_concurrent if their product exceeds 100 MB"
     reads = ("traffic.request_bytes", "traffic.rows_per_request")
 
     def check_part(self, job: BatchJob) -> Findings:
@@ -79,7 +79,7 @@ class TransformContentType(BatchJobRule):
     """
 
     key = "batch.{job.name}.content_type"
-    problem = "{read_by} answers {job.batch.content_type} with 415"
+    problem = "{read_by} rejects {job.batch.content_type} with 415"
     remedy = "choose one of those, or add code that reads it (models.{job.batch.model}.code)"
     reads = ("models.{job.batch.model}",)
 
@@ -138,7 +138,7 @@ class TransformLines(BatchJobRule):
     acknowledgeable = True
     key = "batch.{job.name}.model"
     problem = (
-        "models.{job.batch.model} has no handler: a request is answered with one JSON document over several "
+        "models.{job.batch.model} has no handler: the response is one JSON document over several "
         "lines, {many}"
     )
     remedy = 'set models.{job.batch.model}.handler = "servable"'
@@ -172,18 +172,20 @@ class TransformJoin(BatchJobRule):
         read_by, _ = find_reader(self.candidate, job.placement, batch.model)
         lines = (job.split.value, job.assemble.value)
         if sent not in (*OF_LINES, JSON):
-            problem, remedy = f"{used}: {batch.content_type} is not parsed", "remove it"
+            problem, remedy = f"{used}: SageMaker cannot parse {batch.content_type}", "remove it"
         elif parse_media_type(accept) != sent:
-            problem = f"{used}: the answers are {accept}, the records {batch.content_type}"
-            remedy = "set accept to content_type; without a handler answers are always JSON"
+            problem = (
+                f"{used}: the responses are {accept}, but the records are {batch.content_type}"
+            )
+            remedy = "set accept to content_type; without a handler responses are always JSON"
         elif sent != JSON and lines != ("line", "line"):
-            problem = f"{used}: split {lines[0]}, assemble {lines[1]}"
+            problem = f"{used} needs lines, but split is {lines[0]} and assemble is {lines[1]}"
             remedy = "set both to line"
         elif sent != JSON and read_by is Reader.NGINX and used != "input_filter":
-            problem = f"{used}: without a handler an answer is JSON over several lines"
+            problem = f"{used}: without a handler a response is JSON over several lines"
             remedy = f'set models.{batch.model}.handler = "servable"'
         elif job.strategy.value == "multi_record" and sent == JSON:
-            problem = f"{used}: many records have one answer as {JSON}"
+            problem = f"{used}: many records get one response as {JSON}"
             remedy = "set content_type to application/jsonlines, or strategy to single_record"
         else:
             return
@@ -214,13 +216,13 @@ class TransformFilter(BatchTableRule):
             if path is None:
                 continue
             if _JSON_PATH.fullmatch(path) is None:
-                problem = f"{path} is not of the JSONPath that SageMaker supports"
+                problem = f"{path} is not a JSONPath that SageMaker supports"
                 allowed = "$, .name, *, ['a','b'], [0,2] and [1:3]"
             elif parse_media_type(batch.content_type) == "text/csv" and _NAMES.search(path):
-                problem = f"{path}: a record of CSV has no names"
+                problem = f"{path}: CSV records have no field names"
                 allowed = "columns by their numbers from 0, such as $[1:]"
             elif key == "output_filter" and "SageMakerOutput" in path and not batch.join:
-                problem = f"{path}: without join there is no SageMakerOutput"
+                problem = f"{path}: without join, records have no SageMakerOutput"
                 allowed = "join = true"
             else:
                 continue
@@ -241,13 +243,13 @@ class TransformAssemble(BatchJobRule):
         if _is_binary(accept):
             yield self.build_finding(
                 f"batch.{job.name}.accept",
-                f"several answers of {accept} in one result cannot be separated",
+                f"several responses of type {accept} in one result cannot be separated",
                 given=accept,
                 remedy='set accept to "application/jsonlines"',
             )
         elif job.assemble.value == "none" and _is_text(accept):
             yield self.build_finding(
                 f"batch.{job.name}.assemble",
-                "assemble none: the last line of a request and the first of the next become one",
+                "assemble none: the last line of a response and the first of the next become one",
                 remedy="remove it: Servable then chooses it",
             )

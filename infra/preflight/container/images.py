@@ -272,7 +272,7 @@ class ImageOwnVersion(VariantRule):
     severity = Severity.WARNING
     key = "models.{placement.variant.model}.tensorflow"
     problem = (
-        "the image's tag {image.tag} says TensorFlow {stated}, but settings and code are chosen and checked "
+        "the image's tag {image.tag} names TensorFlow {stated}, but settings and code are chosen and checked "
         "for {placement.tensorflow}"
     )
     remedy = 'set tensorflow = "{stated}", or choose another image'
@@ -299,7 +299,9 @@ class ImageOwnMovingTag(OwnImageRule):
 
     def check_part(self, key: str, address: str, image: Image | None) -> Findings:
         if image is not None and image.tag in MOVING:
-            yield self.build_finding(key, f"the tag {image.tag!r} moves from image to image")
+            yield self.build_finding(
+                key, f"the tag {image.tag!r} may point to a different image later"
+            )
 
 
 class ImageDevice(VariantRule):

@@ -41,7 +41,7 @@ class BodyRule(Rule):
                 "finding if it succeeds",
             )
         elif given > allowed:
-            problem = f"{name} {given:,} is more than an endpoint of this kind carries"
+            problem = f"{name} {given:,} is more than an endpoint of this kind accepts"
             finding = self.build_finding(
                 problem=problem, allowed=f"at most {allowed:,}", remedy=remedy
             )
@@ -185,7 +185,7 @@ class BatchBelowRequest(BatchRule):
         rows = self.environment.traffic.rows_per_request
         if batching.max_batch_size == 0:
             # Observed with the code of image 2.20: it starts.
-            problem = "max_batch_size 0: every request is answered with 400"
+            problem = "max_batch_size 0: every request fails with 400"
             finding = self.build_finding(problem=problem, remedy="raise it")
             yield replace(finding, severity=Severity.WARNING)
         elif rows is None:

@@ -53,7 +53,7 @@ class VariablesTooMany(ContainerRule):
             own = len(placement.variant.environment)
             yield self.build_finding(
                 "environment",
-                f"{own} variables and those of the container make {count}",
+                f"{own} variables and the container's add up to {count}",
                 given=count,
                 allowed=f"at most {allowed} in all, {allowed - count + own} of your own",
             )
@@ -88,7 +88,7 @@ class VariablesTooLarge(ContainerRule):
         variables = _build_environment(placement).items()
         size = sum(len(f"{name}{value}".encode()) for name, value in variables)
         if size > MOST_BYTES:
-            problem = f"names and values have {size:,} bytes together, the container's included"
+            problem = f"names and values have {size:,} bytes in total, including the container's"
             yield self.build_finding("environment", problem, given=size)
 
 

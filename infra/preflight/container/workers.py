@@ -60,7 +60,7 @@ class WorkersMissing(ContainerRule):
 
     acknowledgeable = True
     key = "container.{name}"
-    problem = "with {name} {value} no worker starts, and the container never answers"
+    problem = "with {name} {value} no worker starts, and the container never responds"
     remedy = "remove it: Servable then chooses it"
     reads = ("models.{placement.variant.model}",)
 
@@ -210,10 +210,11 @@ class SettingInert(ContainerRule):
         if not self._has_servable_handler(placement):
             model = f"models.{placement.variant.model}"
             yield from (
-                (name, f'{model} has no handler = "servable" to read it') for name in OF_OUR_HANDLER
+                (name, f'{model} has no handler = "servable", which reads it')
+                for name in OF_OUR_HANDLER
             )
         elif (container.request_timeout_seconds or 0) > wait:
-            yield "request_timeout_seconds", f"wait_time_seconds {wait} ends a request before"
+            yield "request_timeout_seconds", f"wait_time_seconds {wait} ends requests earlier"
         elif container.transport in ("rest", "grpc"):
             way = f"with transport {container.transport} every request is sent the same way"
             yield "grpc_from_bytes", way

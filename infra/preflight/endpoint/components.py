@@ -62,7 +62,7 @@ class ComponentExcluded(ComponentRule):
             if present:
                 yield self.build_finding(
                     other,
-                    f"{what}: variant {name} has {own}, and nothing documents it for a component",
+                    f"{what}: variant {name} has {own}, and this combination is undocumented",
                     given=None,
                     remedy=f"remove it, or {own}",
                     reads=(f"{key}.{own}",),
@@ -130,11 +130,11 @@ class ComponentBounds(EachVariantRule):
         table, least = f"variants.{name}", variant.min_instances
         asleep = variant.sleep_after_minutes is not None
         if asleep and least and "min_instances" in variant.model_fields_set:
-            problem = f"min_instances {least}: the variant sleeps, and then has no instances"
+            problem = f"min_instances {least} conflicts with sleep_after_minutes, which ends all instances"
             remedy = "remove one of them; at_least in a schedule keeps instances for some hours"
             yield self._report(table, "min_instances", problem, remedy)
         if not variant.has_copies and variant.copy_memory_mib is not None:
-            problem = f"copy_memory_mib {variant.copy_memory_mib} has no effect: the variant does not sleep"
+            problem = f"copy_memory_mib {variant.copy_memory_mib} has no effect without sleep_after_minutes"
             yield self._report(table, "copy_memory_mib", problem, "remove it")
         awake = [each for each, own in variant.components.items() if not own.sleep_after_minutes]
         if awake and least == 0:
@@ -148,7 +148,7 @@ class ComponentBounds(EachVariantRule):
         least, most = narrowed.capacity
         stated = "min_copies" in own.model_fields_set
         if own.sleep_after_minutes and stated and own.min_copies:
-            problem = f"min_copies {own.min_copies}: the component sleeps, and then has no copies"
+            problem = f"min_copies {own.min_copies} conflicts with sleep_after_minutes, which ends all copies"
             remedy = "remove one of them; at_least in a schedule keeps copies for some hours"
             yield self._report(table, "min_copies", problem, remedy)
         elif own.min_copies == 0 and not own.sleep_after_minutes:
@@ -160,8 +160,8 @@ class ComponentBounds(EachVariantRule):
             remedy = "lower min_copies or raise max_copies"
             yield self._report(table, "min_copies", problem, remedy, "max_copies")
         elif most > max(1, least) and narrowed.scaling is None:
-            problem = f"max_copies {most} is never reached: nothing scales"
-            remedy = "add the table with max_rps_per_instance, or remove max_copies"
+            problem = f"max_copies {most} is never reached, because nothing scales"
+            remedy = "add a scaling table with max_rps_per_instance, or remove max_copies"
             yield self._report(table, "max_copies", problem, remedy, "scaling")
 
     def _report(

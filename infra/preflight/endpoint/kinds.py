@@ -118,7 +118,7 @@ class ServerlessInstanceKeys(ServerlessRule):
     """
 
     key = "variants.{name}.{field}"
-    problem = "{field} {value}: a serverless variant has no instances"
+    problem = "{field} {value} cannot apply: a serverless variant has no instances"
     remedy = "remove it, or remove serverless"
     reads = ("variants.{name}.serverless",)
 
@@ -160,7 +160,7 @@ class ServerlessExcluded(ServerlessRule):
             "rollout": (environment.rollout, "guarded updates"),
         }
         if count > 1:
-            alone = f"{format_count(count, 'variant')}, and {name} is serverless: it must be the only one"
+            alone = f"{format_count(count, 'variant')}, and {name} is serverless, so it must be the only one"
             yield self.build_finding("variants", alone)
         for other, (present, what) in excluded.items():
             if present:
@@ -181,7 +181,8 @@ class ServerlessProvisioned(ServerlessRule):
         if most is not None and (least is None or most < least):
             yield self.build_finding(
                 f"{key}.max_provisioned_concurrency",
-                f"max_provisioned_concurrency {most} with provisioned_concurrency {least or 'left out'}",
+                f"max_provisioned_concurrency {most} conflicts with "
+                f"provisioned_concurrency {least or 'omitted'}",
                 remedy="set provisioned_concurrency at or below it, or remove it",
             )
         bounds = {"provisioned_concurrency": least, "max_provisioned_concurrency": most}
@@ -277,9 +278,7 @@ class SleepUnwatched(Rule):
     """
 
     key = "alarms.no_traffic_minutes"
-    problem = (
-        "no_traffic_minutes {minutes}: {name} sleeps without traffic, and the alarm would fire"
-    )
+    problem = "no_traffic_minutes {minutes}: {name} sleeps without traffic, so the alarm would fire"
     remedy = "remove one of them"
     reads = ("variants.{name}.sleep_after_minutes",)
 

@@ -49,7 +49,12 @@ def _list_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
     if not environment.variants:
         alarms_of_endpoints = (key for key in Alarms.model_fields if key not in _OF_BATCHES)
         for key in (*_OF_ENDPOINTS, *(f"alarms.{name}" for name in alarms_of_endpoints)):
-            yield key, _Partner("[variants.NAME]: without any there is no endpoint", False)
+            yield (
+                key,
+                _Partner(
+                    "[variants.NAME], because the file has no endpoint without a variant", False
+                ),
+            )
         return
     for key, strategy in (*_STRATEGIES, ("rollback_batch_percent", "rolling")):
         is_chosen = environment.rollout is None or environment.rollout.strategy == strategy
@@ -83,7 +88,7 @@ def _list_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
                 _Partner(
                     "several workers or threads, or gunicorn_worker_class = gevent",
                     False,
-                    "makes each request wait for a batch of its own: one worker sends one at a time",
+                    "makes each request wait for its own batch: one worker sends one at a time",
                 ),
             )
 
@@ -153,7 +158,7 @@ def _list_upper_limits(
     yield "alarms.p50_latency_ms", p50, "p90_latency_ms", p90, first
     yield "alarms.p50_latency_ms", p50, "p99_latency_ms", p99, first
     yield "alarms.p90_latency_ms", p90, "p99_latency_ms", p99, first
-    quietest = "the quietest hour has more than the busiest minute"
+    quietest = "the quietest hour has more requests than the busiest minute"
     yield "traffic.quiet_rps", traffic.quiet_rps, "peak_rps", traffic.peak_rps, quietest
     if len(environment.variants_by_table) == 1:
         (only,) = environment.variants_by_table.values()
@@ -167,7 +172,7 @@ def _list_upper_limits(
         if batching is not None and not environment.kind.queued:
             answer_ms = MS_PER_SECOND * int(find_documented_limit("answer_seconds"))
             most = MICROS_PER_MS * min(traffic.caller_timeout_ms or answer_ms, answer_ms)
-            field, late = "container.batching.timeout_micros", "a lone request is answered too late"
+            field, late = "container.batching.timeout_micros", "a lone request waits too long"
             waits = "the microseconds that a caller waits,"
             yield f"{key}.{field}", batching.timeout_micros, waits, most, late
         if scaling is None:

@@ -89,7 +89,9 @@ class CallersOfAnotherAccount(Rule):
 
     key = "endpoint.callers"
     problem = "{caller} is not in account {self.environment.account}"
-    remedy = "create a role here that the other account's role may assume, and name it"
+    remedy = (
+        "create a role in this account that the other account's role may assume, and use its ARN"
+    )
     reads = ("account",)
 
     def check_part(self) -> Findings:
@@ -134,7 +136,7 @@ class NetworkHalf(Rule):
 
     key = "network.{missing}"
     problem = "{other} are given and {missing} are not"
-    remedy = "add {missing}, or take {other} out"
+    remedy = "add {missing}, or remove {other}"
     reads = ("network.{other}",)
 
     def check_part(self) -> Findings:

@@ -44,7 +44,10 @@ class VariantMachine(EachVariantRule):
                 reads=tuple(f"variants.{name}.{machine}" for machine in MACHINES),
             )
         elif len(given) > 1:
-            problem, remedy = f"{' and '.join(given)} are given", f"take {' or '.join(given)} out"
+            problem, remedy = (
+                f"{' and '.join(given)} exclude each other",
+                f"remove {' or '.join(given)}",
+            )
             yield self.build_finding(
                 f"variants.{name}.{given[0]}", problem, given=None, remedy=remedy
             )

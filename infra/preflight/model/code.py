@@ -168,7 +168,7 @@ class CodeInstalledAtStart(CodeFolderRule):
     severity = Severity.WARNING
     key = "models.{name}.install"
     problem = (
-        "every container installs requirements.txt with pip before it answers: scaling is "
+        "every container installs requirements.txt with pip before it responds: scaling is "
         "slower, and fails without the internet or when a package is gone"
     )
     remedy = 'set install = "vendored" and run `servable package {self.loaded.name}`'

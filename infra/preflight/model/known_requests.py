@@ -101,7 +101,7 @@ class GoldenAnswer(GoldenRule):
     """
 
     acknowledgeable = True
-    remedy = "write the model's answer to the file with `servable invoke --output`"
+    remedy = "write the model's response to the file with `servable invoke --output`"
     reads = ("models.{name}",)
 
     def check_part(self, name: str, table: str, golden: Golden) -> Findings:
@@ -123,7 +123,7 @@ class GoldenAnswer(GoldenRule):
                 if sent is not None:
                     check_response(file.read_bytes(), sent)
             except RequestValueError as bad:
-                yield self.build_finding(key, f"{answer}: the answer {bad}")
+                yield self.build_finding(key, f"{answer}: the response {bad}")
 
 
 class RowsAboveShape(Rule):
@@ -134,7 +134,7 @@ class RowsAboveShape(Rule):
 
     acknowledgeable = True
     key = "traffic.rows_per_request"
-    problem = "requests of {rows} rows: {name}, version {version}, takes {most} at a time"
+    problem = "requests of {rows} rows: {name}, version {version}, accepts {most} at a time"
     remedy = "export the model with an unknown first dimension, or send {most} at a time"
     reads = ("models.{name}.saved_model",)
 
@@ -168,7 +168,7 @@ class ContentTypeRefused(Rule):
     severity = Severity.WARNING
     example = 'traffic.content_types = ["image/jpeg"]'
     key = "traffic.content_types"
-    problem = "{read_by} ({model}) answers {content_type} with 415"
+    problem = "{read_by} ({model}) rejects {content_type} with 415"
     remedy = "send one of those, or add code that reads it (models.{model}.code, preprocess in transforms.py)"
     reads = ("models.{model}",)
 

@@ -88,7 +88,7 @@ class ModelsTogether(ModelRule):
             return f"{other!r} has no saved_model to pack", "give it one, or remove it"
         if key == "also_serves" and model.code not in (None, models[name].code):
             problem = f"{other!r} has its own code, but an archive has only one code folder"
-            return problem, f"name the same folder in both, or take models.{other}.code out"
+            return problem, f"name the same folder in both, or remove models.{other}.code"
         if key == "multi_model" and model.compression == "none":
             problem = f"{other!r} has compression none, but these models must be archives"
             return problem, "take that out"

@@ -29,7 +29,7 @@ class ChangeRule(Rule):
 
     def check_part(self) -> Findings:
         if self.loaded.against is None:
-            needs = "--against REF, the revision that is deployed"
+            needs = "--against REF with the deployed revision"
             question = "whether SageMaker accepts the change to the deployed endpoint"
             yield self.build_unchecked(self.key, needs, question)
         else:
@@ -91,10 +91,10 @@ class ChangeServerlessToInstances(ChangeRule):
     severity = Severity.WARNING
     key = "variants"
     problem = (
-        "it is serverless in {self.loaded.against}: SageMaker makes the change to instances, but rejects "
+        "it is serverless in {self.loaded.against}: SageMaker accepts a change to instances, but rejects "
         "the change back, even to restore the old file"
     )
-    remedy = "keep serverless, or first try instances in another environment"
+    remedy = "keep serverless, or try instances in a different environment first"
 
     def compare(self) -> Findings:
         for name, variant in self.environment.variants.items():
@@ -148,9 +148,7 @@ class ChangeVariantRemovedWhileScaled(ChangeRule):
     """
 
     key = "variants"
-    problem = (
-        "variant {name} of {self.loaded.against} is scaled: it cannot be removed in one update"
-    )
+    problem = "variant {name} of {self.loaded.against} has autoscaling: it cannot be removed in one update"
     remedy = "first deploy it with hold = true in [variants.{name}.scaling], then remove it"
 
     def compare(self) -> Findings:

@@ -49,7 +49,7 @@ class RolloutTooManyAlarms(RolloutRule):
     """
 
     key = "rollout.strategy"
-    problem = "{rollout.strategy}: {variants} variants with {alarms} each make {count}"
+    problem = "{rollout.strategy}: {variants} variants with {alarms} each need {count} in total"
     allowed = f"at most {MOST_ALARMS}"
     remedy = "remove variants, or [rollout]"
 
@@ -72,8 +72,8 @@ class RolloutAlarmLeftOut(RolloutRule):
     severity = Severity.WARNING
     key = "rollout.strategy"
     problem = (
-        "{rollout.strategy}: {count} rollback alarms are configured; not among the first "
-        f"{MOST_ALARMS}: {{names}}"
+        "{rollout.strategy}: {count} rollback alarms are configured, but SageMaker watches only "
+        f"{MOST_ALARMS}; left out: {{names}}"
     )
     remedy = "set rollout.rollback_on_4xx = false, remove variants, or acknowledge this finding"
     reads = ("rollout.rollback_on_4xx", "alarms.error_4xx_percent", "alarms.model_error_percent")
@@ -104,7 +104,7 @@ class RolloutTooLong(VariantRule):
         "{hours:.1f} hours"
     )
     allowed = f"at most {find_maximum(LONGEST) // 3600} hours"
-    remedy = "bake shorter, or in fewer steps"
+    remedy = "lower bake_minutes, or use fewer steps"
     reads = ("min_instances", "max_instances")
 
     def check_part(self, placement: Placement) -> Findings:
@@ -195,7 +195,7 @@ class RolloutP99Unseen(VariantRule):
     key = "alarms.p99_latency_ms"
     problem = (
         "an update's first share, {share:.0f} % of the traffic, gets {seen:,.0f} requests on "
-        "{placement.name} in {window} at {quiet:g}/s, but p99 is significant only from {needed:,} on"
+        "{placement.name} in {window} at {quiet:g}/s, but a significant p99 needs {needed:,}"
     )
     remedy = (
         "raise the share or alarms.window_minutes, deploy when there is traffic, or acknowledge this "
@@ -254,7 +254,7 @@ class RolloutLatencyUnwatched(RolloutRule):
     severity = Severity.WARNING
     example = 'rollout.strategy = "all_at_once"'
     key = "alarms.p99_latency_ms"
-    problem = "an update is rolled back for 5xx answers, but never for slow ones"
+    problem = "an update is rolled back for 5xx responses, but not for slow ones"
     remedy = "set alarms.p99_latency_ms to your objective"
     reads = ("rollout",)
 
@@ -282,9 +282,9 @@ class RolloutGoldenRequest(KnownRequestRule):
             return
         table, sent_as = "rollout.golden_requests", golden.request_content_type
         if self.environment.kind.queued:
-            problem = "an asynchronous endpoint takes requests only from S3, but golden requests wait for "
-            problem += "their answers"
-            remedy, reads = f"take [{table}] out", ("asynchronous",)
+            problem = "an asynchronous endpoint reads requests only from S3, but golden requests wait for "
+            problem += "their responses"
+            remedy, reads = f"remove [{table}]", ("asynchronous",)
             yield self.build_finding(table, problem, remedy=remedy, reads=reads)
         file = find_file(golden.body)
         if file is None:

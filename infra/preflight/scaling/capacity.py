@@ -32,8 +32,8 @@ class CapacityNothingScales(EachVariantRule):
     """Without a [scaling] table the instances stay at the minimum, or at one that a request starts."""
 
     key = "variants.{name}.max_instances"
-    problem = "max_instances {variant.max_instances} is never reached: nothing scales"
-    remedy = "add the table with max_rps_per_instance, or remove max_instances"
+    problem = "max_instances {variant.max_instances} is never reached, because nothing scales"
+    remedy = "add a scaling table with max_rps_per_instance, or remove max_instances"
     reads = ("variants.{name}.scaling",)
 
     def check_part(self, name: str, variant: Variant) -> Findings:
@@ -58,8 +58,8 @@ class CapacityInitialInstances(EachVariantRule):
         fixed = variant.scaling is None and not variant.has_copies
         if initial is not None and (fixed or variant.serverless is not None):
             yield self.build_finding(
-                problem=f"initial_instances {initial} has no effect: the variant does not scale",
-                remedy="remove it: min_instances instances run",
+                problem=f"initial_instances {initial} has no effect, because the variant does not scale",
+                remedy="remove it; min_instances sets the number of instances",
                 reads=(f"variants.{name}.scaling",),
             )
         elif initial is not None and initial > most:
@@ -107,7 +107,7 @@ class CapacityZero(EachVariantRule):
 
     example = "variants.primary.min_instances = 0"
     key = "variants.{name}.min_instances"
-    problem = "with min_instances 0 no instance would respond"
+    problem = "with min_instances 0, no instance can respond"
     allowed = "1 or more; 0 with [asynchronous] and [variants.{name}.scaling]"
     remedy = "raise it"
     reads = ("asynchronous", "variants.{name}.scaling")
@@ -170,7 +170,7 @@ class CapacityBurstableScaled(InstanceRule):
     """
 
     problem = "{instance.name} is burstable and cannot be scaled"
-    remedy = "choose a type that is not burstable, such as ml.c5.large, or take [variants.{name}.scaling] out"
+    remedy = "choose a type that is not burstable, such as ml.c5.large, or remove [variants.{name}.scaling]"
 
     def check_part(self, key: str, name: str, instance: Instance) -> Findings:
         if instance.burstable and self.environment.variants[name].is_scaled:
@@ -186,8 +186,8 @@ class CapacitySingle(Rule):
 
     severity = Severity.WARNING
     key = "variants.{name}.min_instances"
-    problem = "with min_instances 1 in production no request is answered while it is replaced"
-    remedy = "set 2, or production = false if nobody depends on it"
+    problem = "with min_instances 1, production requests fail while the instance is replaced"
+    remedy = "set 2, or set production = false if nobody depends on it"
     reads = ("production",)
 
     def check_part(self) -> Findings:
@@ -237,7 +237,7 @@ class ScalingBehindTraffic(VariantRule):
             requests = read_stated_day(self.environment.traffic)
         except TrafficError as wrong:
             yield self.build_finding(
-                "traffic.day", str(wrong), remedy="correct it, or take traffic.day out"
+                "traffic.day", str(wrong), remedy="correct it, or remove traffic.day"
             )
             return
         scaling = placement.variant.scaling
@@ -260,7 +260,7 @@ class ScalingBehindTraffic(VariantRule):
             hours, minutes = divmod(broken[0], 60)
             yield self.build_finding(
                 f"variants.{placement.name}.scaling",
-                f"at {hours:02}:{minutes:02} of the stated day scaling is behind: for {len(broken):,} "
+                f"at {hours:02}:{minutes:02} of the stated day, autoscaling lags behind: for {len(broken):,} "
                 f"minutes an instance gets up to {math.ceil(worst * rate):,} requests/s",
                 allowed=f"at most max_rps_per_instance, {rate:g}",
                 remedy=f"compare minimums and targets: `servable rehearse {self.loaded.name} --compare`",

@@ -68,16 +68,18 @@ class ScalingMetricUnpublished(ScalingRule):
     lists are exhaustive)
     """
 
-    remedy = "use one of those"
+    remedy = "use one of these"
     reads = ("asynchronous", "variants.{name}.serverless")
 
     def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         kind, allowed = self.environment.kind, self.environment.kind.scales_on
         for key in sorted({key for other in KINDS for key in other.scales_on} - set(allowed)):
             given = getattr(scaling, key)
-            problem = f"{key}: {kind} endpoints do not publish the requests of one instance"
+            problem = f"{key}: {kind} endpoints do not publish a metric of requests per instance"
             if given and not isinstance(given, list):
-                problem = f"{key} {given:g}: {kind} endpoints do not publish its metric"
+                problem = (
+                    f"{key} {given:g}: {kind} endpoints do not publish the metric that it scales on"
+                )
             if given:
                 yield self.build_finding(
                     f"variants.{name}.scaling.{key}",
@@ -103,7 +105,7 @@ class ScalingStep(ScalingRule):
             upward = step.change > 0
             if len(bounds) != 1 or upward == (step.above_rps is None) or not step.change:
                 yield self.build_finding(
-                    problem=f"a step of {step.change} with {bound}",
+                    problem=f"invalid step: change {step.change} with {bound}",
                     given=step.change,
                     allowed="above_rps with a positive change, or below_rps with a negative one",
                     remedy="change it",
@@ -149,7 +151,7 @@ class ScalingWithoutProvisioned(ScalingRule):
     """
 
     key = "variants.{name}.serverless.provisioned_concurrency"
-    problem = "[scaling] changes provisioned concurrency, but none is provisioned"
+    problem = "[scaling] scales provisioned concurrency, but provisioned_concurrency is not set"
     allowed = "1 to {serverless.max_concurrency}"
     remedy = "set it to the concurrency that is always provisioned, or remove [scaling]"
     reads = ("variants.{name}.scaling",)
@@ -170,7 +172,7 @@ class ScalingCooldownShort(VariantRule):
     severity = Severity.WARNING
     key = "scaling.scale_out_cooldown_seconds"
     problem = (
-        "scale_out_cooldown_seconds {stated} is too short: a new instance answers after about "
+        "scale_out_cooldown_seconds {stated} is too short: a new instance responds after about "
         "{start:.0f} s"
     )
     remedy = "raise it"

@@ -34,7 +34,7 @@ class ScalingSchedule(ScheduledRule):
         low = lowest if least is None else least
         high = highest if most is None else most
         if least is None and most is None:
-            problem = f"{action.at} changes nothing: neither at_least nor at_most is given"
+            problem = f"{action.at} changes nothing: neither at_least nor at_most is set"
             yield self.build_finding(key, problem, given=action.at, remedy="add one")
         elif low > high:
             stated = None not in (least, most)
@@ -47,9 +47,9 @@ class ScalingSchedule(ScheduledRule):
                 and variant.max_instances is None
             ):
                 note = "; max_instances is missing, and defaults to min_instances"
-                remedy = f"add max_instances = {low} to [{table}], or give at_most"
+                remedy = f"add max_instances = {low} to [{table}], or set at_most"
             elif not stated:
-                note = "; the bound that is not given is the variant's"
+                note = "; the missing bound comes from the variant"
             problem = f"at_least {low} is above at_most {high} ({action.at}){note}"
             yield self.build_finding(
                 key, problem, given=most if least is None else least, remedy=remedy
@@ -105,7 +105,7 @@ class ScalingScheduleTogether(VariantTableRule):
     table = "scaling"
     key = "variants.{name}.scaling.schedule"
     problem = "{first.at} and {second.at} run in the same minute, and set different bounds"
-    remedy = "merge them, or move one to another minute or day"
+    remedy = "merge them, or move one to a different minute or day"
 
     def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         for first, second in itertools.combinations(scaling.schedule, 2):
@@ -129,7 +129,7 @@ class ScalingSchedulePast(ScheduledRule):
     """
 
     severity = Severity.WARNING
-    remedy = "take the action out, or give it a new time"
+    remedy = "remove the action, or set a new time"
 
     def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         try:
@@ -140,11 +140,11 @@ class ScalingSchedulePast(ScheduledRule):
         if last is None:
             return
         if self.loaded.asked_at is None:
-            question = "whether a scheduled action is over"
-            yield self.build_unchecked(key, "the time of day: run `servable check`", question)
+            question = "whether a scheduled action is in the past"
+            yield self.build_unchecked(key, "the current time: run `servable check`", question)
         elif last.replace(tzinfo=zone) < self.loaded.asked_at:
             yield self.build_finding(
-                key, f"{action.at} ({action.timezone}) is over", given=action.at
+                key, f"{action.at} ({action.timezone}) is in the past", given=action.at
             )
 
 
@@ -161,7 +161,7 @@ def suggest_time_zone(name: str) -> str:
     # Etc/GMT+2 is two hours west of Greenwich, but people write GMT+2 for the east.
     if len(found) == 1 and not re.search("[0-9]", name):
         return f"did you mean {found[0]}?"
-    return "write the IANA name of a place with that time"
+    return "use an IANA time zone name"
 
 
 class ScalingTimezone(ScheduledRule):
@@ -177,7 +177,7 @@ class ScalingTimezone(ScheduledRule):
         zone, zones = action.timezone, load_time_zones()
         if not zones:
             question = f"whether {zone!r} is a time zone"
-            yield self.build_unchecked(key, "this computer a time zone database (tzdata)", question)
+            yield self.build_unchecked(key, "a time zone database: install tzdata", question)
         elif zone not in zones:
             yield self.build_finding(
                 key, f"{zone!r} is not a time zone", given=zone, remedy=suggest_time_zone(zone)

@@ -43,18 +43,20 @@ def as_arrays(inputs: Any, named: Mapping[str, Any]) -> dict[str, Array]:
     elif inputs is not None:
         inputs_by_name[UNNAMED] = inputs
     if twice := inputs_by_name.keys() & named.keys():
-        raise BadInputError(f"{', '.join(sorted(twice))}: given twice; give each input once")
+        raise BadInputError(f"{', '.join(sorted(twice))}: passed twice; pass each input once")
     inputs_by_name.update(named)
     if not inputs_by_name:
-        raise BadInputError("no inputs; give arrays by name, as predict(feat_ids=…, feat_vals=…)")
+        raise BadInputError(
+            "no inputs; pass arrays by name, such as predict(feat_ids=…, feat_vals=…)"
+        )
     for name in inputs_by_name:
         if not isinstance(name, str):
             raise BadInputError(
-                f"{name!r}: the name of an input is a str, not {type(name).__name__}"
+                f"{name!r}: an input's name must be a str, not {type(name).__name__}"
             )
         _encode_utf8(repr(name), name)
     if UNNAMED in inputs_by_name and len(inputs_by_name) > 1:
-        raise BadInputError("one input has no name and others have; name all of them")
+        raise BadInputError("one input has no name but others do; name all of them")
     return {name: _convert_to_array(name, value) for name, value in inputs_by_name.items()}
 
 
@@ -113,7 +115,7 @@ def _keep_values(name: str, value: Any, leaves: list[Any], array: Array) -> Arra
         return array  # nothing that can be looked into, as a range; or nothing that can be sent
     held = sorted({_HOLDS[kind] for kind in kinds.values()})
     if len(held) > 1:
-        raise BadInputError(f"{name}: holds {' and '.join(held)}; use one kind for an array")
+        raise BadInputError(f"{name}: holds {' and '.join(held)}; use one kind per array")
     if held == [_STRINGS]:
         return np.asarray(value, object)
     if held == [_NUMBERS] and array.dtype.kind in "fcO":
@@ -123,7 +125,7 @@ def _keep_values(name: str, value: Any, leaves: list[Any], array: Array) -> Arra
         if array.dtype.kind == "O" or not all(map(_is_exact_as_float, whole)):
             raise BadInputError(
                 f"{name}: mixes an integer above 2**53 with fractions, which float64 rounds; "
-                "pass only integers, or floats"
+                "pass only integers or only floats"
             )
     return array
 
@@ -144,8 +146,8 @@ def _build_integer_array(name: str, leaves: list[Any]) -> Array:
         if bounds.min <= min(leaves) and max(leaves) <= bounds.max:
             return np.array(leaves, dtype)
     raise BadInputError(
-        f"{name}: holds integers from {min(leaves)} to {max(leaves)}, which neither int64 nor uint64 "
-        "holds; give floats, or strings"
+        f"{name}: holds integers from {min(leaves)} to {max(leaves)}, which fit neither int64 nor "
+        "uint64; pass floats or strings"
     )
 
 

@@ -30,7 +30,7 @@ class AsyncEndpoint:
         also for options next to an `Endpoint`.
         """
         if isinstance(name, Endpoint) and options:
-            raise BadInputError(f"{', '.join(options)}: give these options to the Endpoint itself")
+            raise BadInputError(f"{', '.join(options)}: pass these options to the Endpoint instead")
         self.endpoint = name if isinstance(name, Endpoint) else Endpoint(name, **options)
         self._closed = False
         initialize_in_each_process(self)

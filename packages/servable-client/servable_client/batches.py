@@ -37,7 +37,7 @@ def merge_outputs(
         if answer.keys() != names:
             raise BadAnswerError(
                 f"part {number + 1} has the outputs {', '.join(answer)}, "
-                f"the first has {', '.join(names)}"
+                f"but the first has {', '.join(names)}"
             )
     if constant is not None and (missing := constant - names):
         raise BadAnswerError(
@@ -68,7 +68,7 @@ def _merge_output(
         return pieces[0]
     raise BadAnswerError(
         f"{name}: has shape {list(pieces[0].shape)} for {rows[0]} rows, and is not the same in every "
-        "part: an output of the whole batch cannot be assembled from parts; leave split out"
+        "part: an output of the whole batch cannot be merged from parts; omit split"
     )
 
 
@@ -84,13 +84,13 @@ def _has_equal_pieces(pieces: Sequence[Array]) -> bool:
 def _concatenate_pieces(name: str, pieces: Sequence[Array]) -> Array:
     shapes = {piece.shape[1:] for piece in pieces}
     if len(shapes) > 1:
-        raise BadAnswerError(f"{name}: parts give rows of different shapes, {sorted(shapes)}")
+        raise BadAnswerError(f"{name}: parts return rows of different shapes, {sorted(shapes)}")
     kinds = {piece.dtype.kind for piece in pieces}
     if len(kinds) == 1:
         return np.concatenate(pieces)
     listed = ", ".join(sorted({str(piece.dtype) for piece in pieces}))
     if not kinds <= {"i", "u", "f"}:
-        raise BadAnswerError(f"{name}: parts give different types, {listed}")
+        raise BadAnswerError(f"{name}: parts return different types, {listed}")
     # JSON carries no types: [1] is int64, [1.5] float64 and [2**63] uint64, of one output.
     least = min(int(piece.min(initial=0)) for piece in pieces if piece.dtype.kind != "f")
     most = max(int(piece.max(initial=0)) for piece in pieces if piece.dtype.kind != "f")
@@ -98,7 +98,7 @@ def _concatenate_pieces(name: str, pieces: Sequence[Array]) -> Array:
     low, high = (-_EXACT_IN_FLOAT64, _EXACT_IN_FLOAT64) if "f" in kinds else (0, most)
     if least < low or most > high:
         raise BadAnswerError(
-            f"{name}: parts give {listed}, and {dtype.__name__} changes some values"
+            f"{name}: parts return {listed}, but converting to {dtype.__name__} changes values"
         )
     return np.concatenate([piece.astype(dtype) for piece in pieces])
 

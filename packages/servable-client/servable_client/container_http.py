@@ -28,7 +28,7 @@ class ContainerHttp:
 
     def __init__(self, url: str, *, connections: int) -> None:
         if not url.startswith(("http://", "https://")):
-            raise BadInputError(f"{url}: give the container's address, as http://127.0.0.1:8080")
+            raise BadInputError(f"{url}: pass the container's URL, such as http://127.0.0.1:8080")
         self._url = url.rstrip("/").removesuffix("/invocations")
         self._address = self._url if self._url.endswith("/invoke") else f"{self._url}/invocations"
         self._connections = connections
@@ -41,7 +41,7 @@ class ContainerHttp:
     def send(self, request: Request, *, seconds: float) -> Answer:
         headers = {"Content-Type": request.content_type, "Accept": request.accept}
         if request.selection.variant or request.selection.target_model:
-            raise BadInputError("a container is one variant and serves one archive: leave them out")
+            raise BadInputError("a container doesn't support variant and target_model; omit them")
         if attributes := request.custom_attributes:
             headers["X-Amzn-SageMaker-Custom-Attributes"] = attributes
         if request.inference_id:
@@ -61,7 +61,7 @@ class ContainerHttp:
             )
             body = read_body(answer, answer.headers, deadline, framed=answer.status == 200)
         except HTTPError as error:
-            late, hint = isinstance(error, ReadTimeoutError), "; is the container up?"
+            late, hint = isinstance(error, ReadTimeoutError), "; check that the container runs"
             raise build_connection_error(
                 self._url, error, seconds, timed_out=late, hint=hint
             ) from None
@@ -72,7 +72,7 @@ class ContainerHttp:
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
         raise BadInputError(
-            "a container answers synchronously; submit() needs an asynchronous endpoint"
+            "a container supports only synchronous requests; submit() needs an asynchronous endpoint"
         )
 
     def close(self) -> None:

@@ -84,10 +84,10 @@ class Endpoint:
         called once, with these seconds. If `wake_seconds` is 0, the call raises `AsleepError`.
         """
         if connections < 1 or attempts < 1:
-            raise BadInputError("connections and attempts: give 1 or more")
+            raise BadInputError("connections and attempts must be 1 or more")
         if not 1 <= largest_body_bytes <= GUIDE_BODY_BYTES:
             raise BadInputError(
-                f"largest_body_bytes {largest_body_bytes:,}: give 1 to {GUIDE_BODY_BYTES:,}"
+                f"largest_body_bytes {largest_body_bytes:,} must be 1 to {GUIDE_BODY_BYTES:,}"
             )
         self.name = name
         self.connections = connections
@@ -202,8 +202,8 @@ class Endpoint:
         """Send a request. Raises `PredictionError`; `BodyTooLargeError` before anything is sent."""
         if len(request.body) > self._largest_body_bytes:
             raise BodyTooLargeError(
-                f"the {request.content_type} body has {len(request.body):,} bytes and SageMaker "
-                f"takes {self._largest_body_bytes:,}; cut the batch with split=, send another format, "
+                f"the {request.content_type} body has {len(request.body):,} bytes, but SageMaker "
+                f"accepts {self._largest_body_bytes:,}; cut the batch with split=, send another format, "
                 "or submit() it to an asynchronous endpoint"
             )
         return self._retries.run(
@@ -276,7 +276,7 @@ class Endpoint:
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             f"an {type(self).__name__} cannot be pickled: its connections belong to its process; create "
-            f"one in each process, as Endpoint({self.name!r}), or have it inherited by fork"
+            f"one in each process with Endpoint({self.name!r}), or let forked processes inherit it"
         )
 
     def __enter__(self) -> Self:

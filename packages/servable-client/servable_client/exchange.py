@@ -44,7 +44,7 @@ class Request:
         check_header("inference_id", self.inference_id)
         if len(self.inference_id or "") > MOST_INFERENCE_ID:
             raise BadInputError(
-                f"inference_id {self.inference_id!r}: at most {MOST_INFERENCE_ID} characters"
+                f"inference_id {self.inference_id!r} is longer than {MOST_INFERENCE_ID} characters"
             )
 
     @property
@@ -88,7 +88,7 @@ def read_body(
         unstated = framed and not is_stated
         if unstated and "chunked" not in headers.get("transfer-encoding", "").lower():
             raise BadAnswerError(
-                f"the answer has the Content-Length {length!r:.40} and is not chunked, so truncation "
+                f"the response has the Content-Length {length!r:.40} and is not chunked, so truncation "
                 "cannot be detected; the container must send one of the two"
             )
         if is_stated and int(length) <= _PIECE_BYTES:
@@ -98,7 +98,7 @@ def read_body(
         while piece := stream.read(_PIECE_BYTES):
             pieces.append(piece)
             if deadline.compute_seconds_left() <= 0:
-                raise DeadlineExceededError("the answer was incomplete when the timeout expired")
+                raise DeadlineExceededError("the response was incomplete when the timeout expired")
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
     except BaseException:
         stream.close()  # with what is unread in it, the connection is of no use
@@ -135,7 +135,7 @@ class Job:
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             f"{self!r} cannot be pickled: its connections belong to its process; "
-            "give the other process output_location and failure_location"
+            "pass output_location and failure_location to the other process"
         )
 
     def done(self) -> bool:
@@ -151,9 +151,7 @@ class Job:
         After `DeadlineExceededError` you may call it again.
         """
         if timeout_seconds < 0:
-            raise BadInputError(
-                f"timeout_seconds {timeout_seconds:g}: give the maximum time to wait"
-            )
+            raise BadInputError(f"timeout_seconds {timeout_seconds:g} is negative; pass 0 or more")
         deadline, pause = time.monotonic() + timeout_seconds, FIRST_LOOK_SECONDS
         while True:
             try:
@@ -166,7 +164,7 @@ class Job:
             seconds = deadline - time.monotonic()
             if seconds <= 0:
                 raise DeadlineExceededError(
-                    f"{self.output_location}: not there after {timeout_seconds:g} s, or not "
+                    f"{self.output_location}: does not exist after {timeout_seconds:g} s, or is not "
                     "readable by the caller (s3:GetObject); the job continues: call result() again, or "
                     "check the endpoint's log"
                 ) from self._failure

@@ -109,20 +109,20 @@ def build_sagemaker_error(endpoint: str, response: Mapping[str, Any]) -> Predict
     if code == "ModelNotReadyException":
         return BusyError(f"{message}; the model is loading", status=status)
     if code in _THROTTLED or status == 429:
-        hint = "more instances, or fewer requests at a time"
+        hint = "add instances, or send fewer requests at a time"
         return ThrottledError(f"{message}; {hint}", status=status, retry_after_seconds=retry_after)
     if _ASLEEP in reason.lower():
         hint = "it has scaled to zero, and this request wakes it: pass wake_seconds=900 to wait"
         return AsleepError(f"{endpoint}: no copy of its component runs; {hint}", status=status)
     if code in _NOT_ALLOWED or status in (401, 403):
-        hint = "the caller needs sagemaker:InvokeEndpoint and credentials that are valid"
+        hint = "the caller needs sagemaker:InvokeEndpoint and valid credentials"
         return NotAllowedError(f"{message} ({code}); {hint}", status=status)
     if "not found" in reason.lower() and status is not None and status < 500:
         hint = "check its name, the region and the account"
         return EndpointNotFoundError(f"{message} {hint}", status=status)
     if status is not None and 400 <= status < 500:
         return RefusedError(f"{message} ({code})", status=status)
-    return ModelFailedError(f"{message} (SageMaker's {code or status})", status=status)
+    return ModelFailedError(f"{message} (SageMaker: {code or status})", status=status)
 
 
 def build_connection_error(
@@ -132,10 +132,10 @@ def build_connection_error(
     if not ATTEMPT.written:
         return UnreachableError(f"{place}: {error}{hint}")
     if timed_out:
-        late = f"{place}: no answer within {seconds:.3g} s; it may have been executed"
+        late = f"{place}: no response within {seconds:.3g} s; the request may have been executed"
         return DeadlineExceededError(late)
     return ConnectionLostError(
-        f"{place}: the connection broke ({error}); it may have been executed"
+        f"{place}: the connection broke ({error}); the request may have been executed"
     )
 
 
@@ -143,14 +143,16 @@ def build_container_error(
     endpoint: str, status: int | None, words: str, retry_after: str | None
 ) -> PredictionError:
     """Return the error for a container's HTTP status."""
-    answers = f"answers {status}" if status else "does not answer"
+    answers = f"returns {status}" if status else "does not respond"
     reason = f"{endpoint}: the container {answers}: {_extract_message(words)}"
     if status == 429:
         return QueueFullError(reason, status=429, retry_after_seconds=_parse_seconds(retry_after))
     if status == 404:
         return EndpointNotFoundError(reason, status=404)
     if status == 415:
-        hint = 'without a handler it takes JSON, JSON lines and CSV only: set handler = "servable"'
+        hint = (
+            'without a handler it accepts only JSON, JSON lines, and CSV; set handler = "servable"'
+        )
         return RefusedError(f"{reason}; {hint}", status=415)
     if status is not None and 400 <= status < 500:
         return RefusedError(reason, status=status)
@@ -164,7 +166,7 @@ def _extract_message(words: str) -> str:
         reason = answer["error"] if "error" in answer else answer["description"]
     except (ValueError, TypeError, KeyError):
         reason = words
-    return str(reason).strip()[:_SHOWN] or "the answer is empty"
+    return str(reason).strip()[:_SHOWN] or "the response is empty"
 
 
 def _parse_seconds(header: str | None) -> float | None:

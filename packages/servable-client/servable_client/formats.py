@@ -34,7 +34,7 @@ def find_content_type(form: str) -> str:
     """Return the content type of a format. Raises `BadInputError` for an unknown one."""
     if form not in load_codecs():
         raise BadInputError(
-            f"format {form!r}: give one of {', '.join(load_codecs())}, or leave it out"
+            f"unknown format {form!r}; use one of {', '.join(load_codecs())}, or omit it"
         )
     return load_codecs()[form].content_type
 
@@ -83,11 +83,11 @@ def decode(content_type: str, body: bytes) -> dict[str, Array]:
     codec = next((codec for codec in load_codecs().values() if codec.content_type == kind), None)
     if codec is None:
         raise BadAnswerError(
-            f"the answer is {content_type or 'without content type'}; this client reads "
+            f"the response is {content_type or 'without content type'}; this client reads "
             f"{', '.join(codec.content_type for codec in load_codecs().values())}; "
             "invoke() returns the bytes unchanged"
         )
     try:
         return codec.read_response(body)
     except (TensorError, ValueError) as error:
-        raise BadAnswerError(f"the {content_type} answer cannot be read: {error}") from None
+        raise BadAnswerError(f"the {content_type} response cannot be read: {error}") from None

@@ -18,7 +18,9 @@ TIMEOUT_SECONDS = 65.0
 def check_header(name: str, text: str | None) -> None:
     """Raise `BadInputError` for text that cannot be sent in a header."""
     if text and not (text.isascii() and text.isprintable()):
-        raise BadInputError(f"{name} {text!r}: ASCII on one line only: it is sent in a header")
+        raise BadInputError(
+            f"{name} {text!r} must be printable ASCII on one line: it is sent in a header"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +47,12 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.version is not None and (type(self.version) is not int or self.version < 0):
-            raise BadInputError(f"version {self.version!r}: give a whole number, as 7")
+            raise BadInputError(f"version {self.version!r} isn't a whole number such as 7")
         for name in ("model", "signature"):
             text = getattr(self, name) or ""
             if "," in text or not text.isascii() or not (text or "x").isprintable():
                 raise BadInputError(
-                    f"{name} {text!r}: no comma, ASCII only: it is sent in a header"
+                    f"{name} {text!r} must be ASCII without commas: it is sent in a header"
                 )
         for name in ("variant", "target_model", "component"):
             check_header(name, getattr(self, name))
@@ -63,7 +65,7 @@ class Selection:
             f"{key}={value}" for key, value in attributes.items() if value is not None
         )
         if len(header) > MOST_ATTRIBUTES:
-            raise BadInputError(f"model and signature take more than {MOST_ATTRIBUTES} characters")
+            raise BadInputError(f"model and signature together exceed {MOST_ATTRIBUTES} characters")
         # Not a cached_property, whose lock a forked child may inherit held (Python 3.11).
         object.__setattr__(self, "custom_attributes", header)
 
@@ -84,7 +86,7 @@ class Options:
         if self.format is not None:
             find_content_type(self.format)
         if not self.timeout_seconds > 0:
-            raise BadInputError(f"timeout_seconds {self.timeout_seconds!r}: give more than 0")
+            raise BadInputError(f"timeout_seconds {self.timeout_seconds!r} must be more than 0")
 
     def apply_changes(self, **changes: Any) -> "Options":
         """Return a copy with the changes that aren't None. Raises TypeError for an unknown name."""

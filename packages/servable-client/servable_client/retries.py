@@ -72,9 +72,9 @@ class Retries:
         while True:
             self._wait(self._throttled_until - time.monotonic(), deadline)
             if (seconds := deadline.compute_seconds_left()) <= 0:
-                reason = f"; last: {last.message}" if last else " before anything was sent"
+                reason = f"; last: {last.message}" if last else "; nothing was sent"
                 late = DeadlineExceededError(
-                    f"not answered within {deadline.seconds:g} s{reason}",
+                    f"no response within {deadline.seconds:g} s{reason}",
                     executed=last.executed if last else "no",
                 )
                 late.attempts = attempts
@@ -91,7 +91,7 @@ class Retries:
                         self._waiting(self._wake_seconds)
                         awake_by = Deadline(self._wake_seconds)
                     if awake_by.compute_seconds_left() <= 0:
-                        failure.message += f"; it did not wake within {self._wake_seconds:g} s"
+                        failure.message += f"; it did not start within {self._wake_seconds:g} s"
                         raise
                     self._sleep(min(WAKE_LOOK_SECONDS, awake_by.compute_seconds_left()))
                     attempts, deadline = 0, Deadline(deadline.seconds)

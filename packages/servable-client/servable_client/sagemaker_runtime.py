@@ -54,7 +54,7 @@ def _build_store_error(message: str, error: ClientError) -> PredictionError:
 def _split_location(location: str) -> tuple[str, str]:
     bucket, _, key = location.removeprefix("s3://").partition("/")
     if not location.startswith("s3://") or not bucket or not key:
-        raise BadInputError(f"{location}: give a location in S3, as s3://bucket/prefix/")
+        raise BadInputError(f"{location} isn't an S3 location such as s3://bucket/prefix/")
     return bucket, key
 
 
@@ -127,12 +127,12 @@ class SageMakerRuntime:
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
         if upload_to is None:
             raise BadInputError(
-                "submit() puts the request into S3: give upload_to, as s3://bucket/prefix/, "
-                "where the endpoint's role may read"
+                "submit() uploads the request to S3: pass upload_to, such as s3://bucket/prefix/, "
+                "which the endpoint's role can read"
             )
         if request.selection.variant or request.selection.target_model:
             raise BadInputError(
-                "an asynchronous endpoint has one variant and one model; leave them out"
+                "an asynchronous endpoint doesn't support variant and target_model; omit them"
             )
         with self._convert_errors(seconds):
             self._open_client()
@@ -251,9 +251,9 @@ class SageMakerRuntime:
         except exceptions.BotoCoreError as error:
             if ATTEMPT.written:
                 raise ModelFailedError(
-                    f"{self._endpoint}: the answer is not SageMaker's: {error}"
+                    f"{self._endpoint}: the response is not from SageMaker: {error}"
                 ) from None
-            raise BadInputError(f"{self._endpoint}: {error}; give region or session") from None
+            raise BadInputError(f"{self._endpoint}: {error}; pass region or session") from None
 
 
 def observe(client: Any) -> bool:

@@ -32,10 +32,10 @@ class Split:
 
     def __post_init__(self) -> None:
         if self.rows is not None and self.bytes is not None:
-            raise BadInputError("split: give rows or bytes, not both")
+            raise BadInputError("split: use either rows or bytes, not both")
         for name, value in (("rows", self.rows), ("bytes", self.bytes)):
             if value is not None and (type(value) is not int or value < 1):
-                raise BadInputError(f"split: {name}={value!r}; give a whole number from 1")
+                raise BadInputError(f"split: {name}={value!r}; use a whole number, 1 or more")
 
     @property
     def measured(self) -> bool:
@@ -50,7 +50,7 @@ def as_split(size: "Split | int | Literal['measured']") -> Split:
         return Split()
     if type(size) is int:
         return Split(rows=size)
-    raise BadInputError(f'split {size!r}: give rows of a part, "measured", or a Split(…)')
+    raise BadInputError(f'split {size!r}: pass rows per part, "measured", or a Split(…)')
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,9 @@ class Part:
 def count_rows(arrays: Arrays, whole: frozenset[str]) -> int:
     """Return the number of rows that all arrays have. Raises `BadInputError` if they differ."""
     if missing := whole - arrays.keys():
-        raise BadInputError(f"split: {', '.join(sorted(missing))}: no such input to be sent whole")
+        raise BadInputError(
+            f"split: {', '.join(sorted(missing))}: not an input; remove it from whole"
+        )
     counts = {n: len(a) for n, a in arrays.items() if a.ndim and n not in whole}
     if not counts:
         raise BadInputError("split: no input has rows to split by")
@@ -70,7 +72,7 @@ def count_rows(arrays: Arrays, whole: frozenset[str]) -> int:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise BadInputError(
             f"split: inputs with different numbers of rows ({listed}); "
-            "name in Split(whole=…) what belongs to every part"
+            "list inputs that every part needs in Split(whole=…)"
         )
     return next(iter(counts.values()))
 

@@ -131,7 +131,9 @@ class ServedModels:
         try:
             return {name: to_array(columns[name], spec) for name, spec in signature.outputs.items()}
         except (JsonValueError, KeyError, TypeError) as error:
-            raise RequestError(502, f"the model server's answer cannot be read: {error}") from None
+            raise RequestError(
+                502, f"the model server's response cannot be read: {error}"
+            ) from None
 
 
 def apply_body_names(body: bytes, codec: Codec, call: Call) -> Call:
@@ -187,7 +189,7 @@ def read_outputs(reply: bytes) -> dict[str, Array]:
     try:
         return read_arrays(reply)
     except (DecodeError, UnknownTypeError) as error:
-        raise RequestError(502, f"the model server's answer cannot be read: {error}") from None
+        raise RequestError(502, f"the model server's response cannot be read: {error}") from None
 
 
 def extract_message(answer: bytes) -> str:

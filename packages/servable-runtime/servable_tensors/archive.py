@@ -73,7 +73,7 @@ def _explain_rejection(member: tarfile.TarInfo) -> str | None:
     if member.issym() or member.islnk():
         return f"a link to {member.linkname!r}; pack the file itself"
     if not (member.isreg() or member.isdir()):
-        return "a device or a pipe; pack files and folders only"
+        return "a device or a pipe; pack only files and folders"
     return None
 
 

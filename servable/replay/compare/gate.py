@@ -110,31 +110,31 @@ def format_confidence(comparison: Comparison) -> str:
 
 def _list_missing(comparison: Comparison, limits: Replay, lines: ReadLines) -> Iterator[str]:
     if not comparison.requests:
-        yield "No request was replayed, so nothing is known about the answers."
+        yield "No request was replayed, so there are no responses to compare."
         return
     if not comparison.compared and not comparison.errors:
         yield (
-            "No answer was compared: none was captured, or both sides failed. Capture Output too, or pass "
+            "No response was compared: none was captured, or both sides failed. Capture Output too, or pass "
             "--against."
         )
         return
     if comparison.ignored and not comparison.outputs and not comparison.errors:
-        yield "No output was compared: [replay.outputs] ignores every output of the answers."
+        yield "No output was compared: [replay.outputs] ignores every output of the responses."
         return
     count, least = comparison.rows, compute_least_rows(limits)
     if count < least:
         less = "" if count <= 3 else _round_up(3 / count)
-        few = f", or require less: [replay] detectable_share = {less}" if less else ""
+        few = f", or lower the requirement: set [replay] detectable_share = {less}" if less else ""
         yield (
             f"{format_rows(count)} of {format_responses(comparison.compared)} cannot show whether "
-            f"{format_percent(limits.detectable_share)} of all rows differ, which takes "
-            f"{least:,} rows: replay more"
+            f"{format_percent(limits.detectable_share)} of all rows differ, which needs "
+            f"{least:,} rows: replay more requests"
             f"{few}."
         )
     elif comparison.compared < _LEAST_REQUESTS:
         yield (
             f"{format_rows(count)} came in {format_responses(comparison.compared)}, and rows of "
-            "one answer may differ "
+            "one response may differ "
             f"together: replay at least {_LEAST_REQUESTS} requests."
         )
     yield from _check_uncompared(comparison, limits, lines)
@@ -143,9 +143,9 @@ def _list_missing(comparison: Comparison, limits: Replay, lines: ReadLines) -> I
     if most and share > most + limits.detectable_share:
         yield (
             f"{differing:,} of {count:,} rows differ, so up to {format_percent(share)} of all may (95 % "
-            f"confidence); {format_percent(most)} may, and the gate has to find "
+            f"confidence); {format_percent(most)} are allowed to, and the gate must detect "
             f"{format_percent(limits.detectable_share)} "
-            "more: replay more."
+            "more: replay more requests."
         )
 
 
@@ -161,12 +161,12 @@ def _check_uncompared(comparison: Comparison, limits: Replay, lines: ReadLines) 
         yield f"{file} was not read, so its requests were not compared."
     for count, of, what in (
         (lines.skipped, lines.read, "captured lines were skipped"),
-        (comparison.without_expected, comparison.requests, "requests have no captured answer"),
+        (comparison.without_expected, comparison.requests, "requests have no captured response"),
     ):
         if count > limits.skipped_share * of:
             yield (
                 f"{count:,} of {of:,} {what} ({format_percent(count / of)}; [replay] skipped_share allows "
-                f"{format_percent(limits.skipped_share)}), and what is not compared may be what differs."
+                f"{format_percent(limits.skipped_share)}), and the differences may be in what isn't compared."
             )
 
 
@@ -247,7 +247,7 @@ def format_rows(count: int) -> str:
 
 
 def format_responses(count: int) -> str:
-    return f"{count:,} answer{'' if count == 1 else 's'}"
+    return f"{count:,} response{'' if count == 1 else 's'}"
 
 
 def format_difference(value: float) -> str:

@@ -42,10 +42,10 @@ def format_lines(comparison: Comparison) -> list[str]:
     rows += list_ignored(comparison)
     rows += list_unseen(comparison)
     if comparison.without_expected:
-        rows.append(f"without a captured answer: {comparison.without_expected:,}")
+        rows.append(f"without a captured response: {comparison.without_expected:,}")
     if comparison.new_errors:
         rows.append(
-            f"failed: {comparison.new_errors:,}, although the expected answer isn't an error"
+            f"failed: {comparison.new_errors:,}, although the expected response isn't an error"
         )
     if comparison.recovered or comparison.failed_on_both:
         rows.append(

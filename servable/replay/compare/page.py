@@ -41,7 +41,7 @@ def summarize(comparison: Comparison, gate: ReplayVerdict | None) -> str:
     errors = f", and {comparison.new_errors:,} requests failed" if comparison.new_errors else ""
     return (
         f"{verdict}{comparison.differing_rows:,} of {comparison.rows:,} rows differ ({share}) in "
-        f"{comparison.compared:,} compared answers{errors}."
+        f"{comparison.compared:,} compared responses{errors}."
     )
 
 

@@ -162,7 +162,7 @@ def propose(
     points = np.flatnonzero(near) if many else np.arange(len(space))
     gains, again = estimate_gains(points), estimate_gains(measured)
     if (most := max(gains.max(), again.max())) < WORTH and len(tried) >= STOP_FROM:
-        return f"another measurement is expected to gain {most:.2%}: below {WORTH:.2%}"
+        return f"another measurement is expected to gain only {most:.2%}, below {WORTH:.2%}"
     if len(tried) >= AGAIN_FROM * max(1.0, trials / TRIALS) and (
         len(tried) >= trials - LAST or (len(tried) % AGAIN_EVERY == 0 and not many)
     ):

@@ -190,9 +190,9 @@ def test_what_the_archive_leaves_open_is_listed_or_becomes_the_default_model() -
     assert any("the container finds a, b" in row.reason for row in result.not_carried)
 
     archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001, models={},
-                          problems=["export/saved_model.pb: is in no folder named with digits"])  # fmt: skip
+                          problems=["export/saved_model.pb: not in a folder named with digits"])  # fmt: skip
     result = convert_live_endpoint(snapshot(archive=archive))
-    assert any("is in no folder named with digits" in row.reason for row in result.not_carried)
+    assert any("not in a folder named with digits" in row.reason for row in result.not_carried)
 
 
 @pytest.mark.parametrize(

@@ -443,10 +443,10 @@ def test_the_text_lists_what_is_not_carried_by_its_effect() -> None:
     lines = text.splitlines()
     assert lines[:2] == [
         "#:schema ./schema.json",
-        "# Written by `servable init` from endpoint x. What it does not cover is listed last.",
+        "# Written by `servable init` from endpoint x. Settings not covered are listed last.",
     ]
     heads = [line for line in lines if line.endswith(":") and line.startswith("# ")]
-    assert heads == ["# Not carried over:", "# Alike in effect, or kept outside the file:"]
+    assert heads == ["# Not carried over:", "# Equivalent, or configured outside the file:"]
     wrapped = lines[lines.index(heads[0]) + 1 : lines.index(heads[1])]
     assert (wrapped[0][:8], wrapped[1][:5], len(wrapped)) == ("# - lost", "#   l", 2)
     assert (max(map(len, lines)) <= 100, text.endswith("end: r\n")) == (True, True)

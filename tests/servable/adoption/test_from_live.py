@@ -83,7 +83,7 @@ def test_files_and_rows_are_printed_and_the_answer_is_a_golden_one(
     written = [line.removesuffix(": written") for line in lines if line.endswith(": written")]
     assert written[-3:] == ["environments/dev.toml", *names.values()]
     assert all((folder / name).is_file() for name in written)
-    heading = lines.index("Alike in effect, or kept outside the file:")
+    heading = lines.index("Equivalent, or configured outside the file:")
     assert lines[heading + 1] == "  tag aws:x = y: AWS's own tag"
     assert lines[lines.index("next:") + 1 :] == [
         "  servable check dev",
@@ -91,7 +91,7 @@ def test_files_and_rows_are_printed_and_the_answer_is_a_golden_one(
         "  servable replay dev --captured s3://team/captured/ranker --gate",
         "  servable golden dev --from-captured s3://team/captured/ranker --write",
         "  npm ci && export PATH=$PWD/node_modules/.bin:$PATH    # the CDK CLI",
-        "  cdk bootstrap aws://123456789012/us-east-1    # once for an account and region",
+        "  cdk bootstrap aws://123456789012/us-east-1    # once per account and region",
         "  cdk deploy 'dev/*'",
         "  servable verify dev",
     ]
@@ -112,7 +112,7 @@ def test_json_has_the_files_the_list_and_the_commands(
 @pytest.mark.parametrize(
     ("request_file", "fails", "problem"),
     [
-        ("request.bin", False, "its ending '.bin' has no known content type"),
+        ("request.bin", False, "the content type of the extension '.bin' is unknown"),
         ("request.json", True, "ranker does not answer it"),
     ],
 )

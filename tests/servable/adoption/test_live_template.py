@@ -1,4 +1,4 @@
-"""What is live as a template, and which changes of it are alike in effect."""
+"""What is live as a template, and which changes of it are equivalent."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -102,7 +102,7 @@ def test_every_combination_of_values_is_tried_after_the_file(listed: Listed) -> 
         (["target=0"], "'0' isn't a percentage; allowed: above 0 and at most 100"),
         (["target="], "'' isn't a percentage"),
         (["minimum=two"], "'two' isn't a number of instances"),
-        (["minimum=2", "minimum=3"], "give each name once, with all of its values"),
+        (["minimum=2", "minimum=3"], "pass each name only once, with all its values"),
     ],
 )
 def test_what_cannot_be_tried_is_rejected_with_the_way_to_write_it(

@@ -86,9 +86,9 @@ def minutes(count: int, **at: Any) -> list[Any]:
             {"at800": {"breaks": 0.2}, "at900": {"use": 0.9}},
             770,
             831,
-            "The minute with the least room",
+            "The minute with the least spare capacity",
         ),
-        ([], {"at1400": {"use": 0.9}}, 1370, 1431, "The minute with the least room"),
+        ([], {"at1400": {"use": 0.9}}, 1370, 1431, "The minute with the least spare capacity"),
     ],
 )
 def test_what_matters_is_the_longest_run_outside_or_what_is_nearest_to_it(

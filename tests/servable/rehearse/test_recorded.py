@@ -100,8 +100,8 @@ def test_a_prefix_of_s3_is_counted() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no record of data capture; allowed"),
-        ("{}\n", "no record of data capture; .*a.jsonl, line 1: skipped: no captured request"),
+        ("", "no data capture record; allowed"),
+        ("{}\n", "no data capture record; .*a.jsonl, line 1: skipped: no captured request"),
         (lines("2026-11-20T00:00:00Z", "2026-11-28T00:00:00Z"), "allowed: at most 7 days"),
     ],
 )
@@ -145,7 +145,7 @@ def asked(*pages: dict[int, float], day: datetime = DAY) -> list[float]:
 
 def test_every_page_of_cloudwatchs_answer_is_taken_and_a_day_without_requests_refused() -> None:
     assert asked({3: 30.0, 1: 10.0}, {0: 5.0}) == [5, 10, 0, 30]
-    with pytest.raises(TrafficError, match="no requests of 2026-11-20"):
+    with pytest.raises(TrafficError, match="no requests on 2026-11-20"):
         asked({})
     with pytest.raises(TrafficError, match="allowed: 2026-11-08 and later"):
         asked(day=DAY - timedelta(days=14))
@@ -163,5 +163,5 @@ def test_a_recording_of_other_variants_names_them(tmp_path: Path) -> None:
     folder = tmp_path / "ranker" / "other" / "2026" / "11" / "20" / "00"
     folder.mkdir(parents=True)
     (folder / "a.jsonl").write_text(lines("2026-11-20T00:00:00Z"))
-    with pytest.raises(TrafficError, match="no request of variant primary; it has those of other"):
+    with pytest.raises(TrafficError, match="no request of variant primary, only of other"):
         counted(tmp_path)

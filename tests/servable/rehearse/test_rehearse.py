@@ -142,14 +142,14 @@ def test_an_unreadable_file_is_refused_with_its_line(
 def test_what_cannot_be_rehearsed_is_said(run: Run) -> None:
     ran = run()
     assert ran.exit_code == 2
-    assert "[traffic] of environments/prod.toml states no day; write profile and peak_rps" in (
+    assert "[traffic] of environments/prod.toml describes no day; set profile and peak_rps" in (
         ran.output
     )
     assert "--set traffic.profile=daily --set traffic.peak_rps=100, or --day PLACE" in ran.output
     found = run(
         "--set", "traffic.profile=daily", "--compare", "--write", "--set", "alarms.p99_latency_ms=9"
     )
-    assert "--write requires --compare, and excludes --set" in found.output
+    assert "--write requires --compare and can't be combined with --set" in found.output
     text = VALID.replace(
         'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 4096, max_concurrency = 5 }"
     )
@@ -164,7 +164,7 @@ def test_a_profile_of_this_run_replaces_the_files_day(run: Run, environment: Wri
     text, profile_set = SCALED + 'day = "day.csv"\n', ("--set", "traffic.profile=daily")
     assert len(result(run(*profile_set, "--json", text=text))["minutes"]) == 1440
     both = run(*profile_set, "--set", "traffic.day=day.csv", text=text)
-    assert "--set traffic.profile and --set traffic.day: give one of them" in both.output
+    assert "use either --set traffic.profile or --set traffic.day, not both" in both.output
 
 
 @pytest.mark.parametrize(

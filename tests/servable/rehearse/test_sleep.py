@@ -78,7 +78,7 @@ def test_what_depends_on_the_start_cannot_be_told_without_it(run: Run) -> None:
 
 def test_who_waits_and_what_is_saved_stand_on_the_screen(run: Run) -> None:
     output = run().stdout
-    assert re.search(r"1,218 callers find no copy: 1,218 wait(.|\n)*sleep saves", output)
+    assert re.search(r"1,218 callers find no copy: 1,218 wait(.|\n)*scaling to zero saves", output)
 
 
 def test_what_sleeps_has_no_deployment_and_no_minimum_to_compare(run: Run) -> None:

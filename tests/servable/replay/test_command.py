@@ -141,7 +141,7 @@ def test_the_pace_is_captured_unless_as_fast_is_given(
         (("--target", "deployed"), "apply to an environment, not to a URL"),
         (("--local",), "apply to an environment, not to a URL"),
         (("--against", "main"), "a URL can be compared only with another URL"),
-        (("--against", "ftp://x"), "give a whole address"),
+        (("--against", "ftp://x"), "pass a complete URL"),
     ],
 )
 def test_wrong_use_is_said_before_anything_is_sent(
@@ -204,11 +204,11 @@ def test_what_was_answered_is_printed_and_exits_0(sending: Sending) -> None:
     ended = ran()
     (folder,) = (path.parent for path in folders())
     first, second, *_ = ended.stdout.splitlines()
-    assert (ended.return_value, first) == (0, "6 of 6 requests answered")
+    assert (ended.return_value, first) == (0, "6 of 6 requests got a response")
     assert second.startswith("latency p50 20.")
     assert "; sent late p50 1.0 ms, p99 1.0 ms" in second
     assert (
-        "6 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:00:05 UTC, at the captured pace: 5 s"
+        "6 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:00:05 UTC, at the captured rate: 5 s"
         in ended.stderr
     )
     assert ((folder / WORST_FILE).exists(), "differ most" in ended.stderr) == (False, False)
@@ -310,7 +310,7 @@ def test_a_report_and_the_requests_that_differ_most_are_written(sending: Sending
     assert "report.html: report with charts" in ended.stderr
     assert "worst.jsonl: the requests that differ most" in ended.stderr
     assert json.loads((folder / "report.html").read_text()) == {
-        "title": f"{URL} against captured answers",
+        "title": f"{URL} against captured responses",
         "where": "captured: captured",
         "gate": None,
     }
@@ -331,8 +331,8 @@ def test_redact_keeps_no_custom_attribute(sending: Sending) -> None:
 def test_an_interrupted_replay_exits_130_and_is_continued(sending: Sending) -> None:
     sending.interrupted_after = 2
     ended = ran("--gate")
-    assert (ended.return_value, "2 of 6 requests answered" in ended.stdout) == (130, True)
-    assert "interrupted; the same command continues with the remaining requests" in ended.stderr
+    assert (ended.return_value, "2 of 6 requests got a response" in ended.stdout) == (130, True)
+    assert "interrupted; run the same command again to send the remaining requests" in ended.stderr
     assert "gate: " not in ended.stdout
     sending.interrupted_after = None
     ended = ran("--json")

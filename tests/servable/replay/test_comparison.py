@@ -68,9 +68,9 @@ def test_another_shape_type_or_content_type_is_named() -> None:
     several = (
         recorded(written({"a": np.ones(2, kind)}, PROTOBUF), PROTOBUF) for kind in ("<f4", "<f8")
     )
-    assert "type float32 became float64 in 1 answer" in gate(iter([pair_of(0, *several)]))
+    assert "type float32 became float64 in 1 response" in gate(iter([pair_of(0, *several)]))
     before, after = recorded(b'{"predictions": [1.0]}'), recorded(b"1.0\n", CSV)
-    assert "1 answer came as text/csv instead of application/json." in gate(
+    assert "1 response came as text/csv instead of application/json." in gate(
         iter([pair_of(0, before, after)])
     )
 
@@ -119,7 +119,7 @@ def test_no_body_and_no_label_is_printed() -> None:
 def test_nothing_compared_does_not_pass() -> None:
     nothing = comparison_of(iter([pair_of(0, None, recorded(b"{}"))]))
     verdict = check_limits(nothing, Replay(), ReadLines())
-    assert (verdict.outcome, "No answer was compared" in verdict.missing[0]) == (
+    assert (verdict.outcome, "No response was compared" in verdict.missing[0]) == (
         "cannot be told",
         True,
     )

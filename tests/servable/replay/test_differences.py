@@ -184,8 +184,8 @@ def test_differences_and_numbers_are_written_as_people_write_them() -> None:
     for text, expected in [
         (format_rows(1), "1 row"),
         (format_rows(2), "2 rows"),
-        (format_responses(1), "1 answer"),
-        (format_responses(1000), "1,000 answers"),
+        (format_responses(1), "1 response"),
+        (format_responses(1000), "1,000 responses"),
         (format_difference(0.00612), "0.0061"),
         (format_difference(4.2e-8), "4.2e-8"),
         (format_percent(0.1234), "12.3 %"),
@@ -261,7 +261,7 @@ def test_each_share_may_be_as_large_as_its_limit() -> None:
 
 def test_no_request_and_added_or_missing_outputs_are_said() -> None:
     verdict = check_limits(comparison_of(iter([])), Replay(), ReadLines())
-    assert verdict.missing == ("No request was replayed, so nothing is known about the answers.",)
+    assert verdict.missing == ("No request was replayed, so there are no responses to compare.",)
     (sentence,) = list_exceeded(failing(3, of=3), Replay())
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
 
@@ -269,8 +269,8 @@ def test_no_request_and_added_or_missing_outputs_are_said() -> None:
     found = comparison_of(iter([pair_of(0, *(
         recorded(json.dumps(one).encode()) for one in (before, after)))]))  # fmt: skip
     said = {name: describe_difference(one) for name, one in found.outputs.items()}
-    assert "it is missing in 1 answer" in said["b"]
-    assert said["c"] == "it was added to 1 answer"
+    assert "it is missing in 1 response" in said["b"]
+    assert said["c"] == "it was added to 1 response"
 
 
 # --- what is printed, and JSON
@@ -296,8 +296,8 @@ def test_lines_count_what_was_compared_and_what_was_not() -> None:
     assert shown[:5] == [
         "compared: 2 of 7 requests; 1 of 2 rows differ (50 %)",
         "1 of 2 rows show that fewer than 100 % of all rows differ, with 95 % confidence",
-        "without a captured answer: 2",
-        "failed: 2, although the expected answer isn't an error",
+        "without a captured response: 2",
+        "failed: 2, although the expected response isn't an error",
         "expected errors: 1 failed again, 1 succeed now",
     ]
     assert shown[5].startswith("  output: 1 of 2 rows differ (50 %)")

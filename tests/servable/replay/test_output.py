@@ -53,11 +53,11 @@ def test_a_duration_is_in_the_two_largest_units(seconds: float, text: str) -> No
 @pytest.mark.parametrize(
     ("pace", "text"),
     [
-        (ReplayPace(), "at the captured pace: 1 min 30 s"),
-        (ReplayPace(as_fast=True), "as fast as they are answered, 32 at once"),
+        (ReplayPace(), "at the captured rate: 1 min 30 s"),
+        (ReplayPace(as_fast=True), "as fast as responses arrive, 32 at once"),
         (
             ReplayPace(as_fast=True, objective_ms=80),
-            "as fast as they are answered, while p99 is within 80 ms",
+            "as fast as responses arrive, while p99 is within 80 ms",
         ),
     ],
 )
@@ -208,9 +208,9 @@ def test_the_result_is_json_or_lines(skipping: CaptureIndex, tmp_path: Path) -> 
     }
 
     answered, failed, latency, folder = result(skipping, OK, LATE, LATE).format_lines()
-    assert (answered, failed) == ("3 of 2 requests answered", "2 failed: timeout")
+    assert (answered, failed) == ("3 of 2 requests got a response", "2 failed: timeout")
     assert latency.endswith(" ms; sent late p50 1.0 ms, p99 1.0 ms")
-    assert folder == "runs/a: requests and answers, readable by you alone"
+    assert folder == "runs/a: requests and responses, readable only by you"
     found = result(skipping, LATE)
     assert (found.as_object()["latency_ms"], len(found.format_lines())) == (None, 3)
 

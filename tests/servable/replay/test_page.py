@@ -74,7 +74,7 @@ def test_the_page_begins_with_the_verdict_in_color(tmp_path: Path, changed: Comp
 def test_a_page_without_differences_has_no_chart(tmp_path: Path) -> None:
     same = comparison_of(pairs(lambda number, before: before, count=2))
     text = page.write_page(tmp_path, same, title="t", where="", gate=None).read_text()
-    assert "<p>0 of 8 rows differ (0 %) in 2 compared answers." in text
+    assert "<p>0 of 8 rows differ (0 %) in 2 compared responses." in text
     assert ("No output differs." in text, "No request differs." in text) == (True, True)
     assert "Requests that differ most" not in text
     assert ("<img" in text, [*(tmp_path / "pictures").iterdir()]) == (False, [])
@@ -136,15 +136,15 @@ def test_the_worst_requests_stand_with_their_difference(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("gate", "failing", "text"),
     [
-        (None, 0, "20 of 20 rows differ (100 %) in 20 compared answers."),
-        (NOT_MET, 0, "The gate is not met: 20 of 20 rows differ (100 %) in 20 compared answers."),
+        (None, 0, "20 of 20 rows differ (100 %) in 20 compared responses."),
+        (NOT_MET, 0, "The gate is not met: 20 of 20 rows differ (100 %) in 20 compared responses."),
         (
             TOO_FEW,
             0,
-            "The gate is inconclusive: 20 of 20 rows differ (100 %) in 20 compared answers.",
+            "The gate is inconclusive: 20 of 20 rows differ (100 %) in 20 compared responses.",
         ),
-        (None, 5, "15 of 15 rows differ (100 %) in 15 compared answers, and 5 requests failed."),
-        (None, 20, "0 of 0 rows differ (0 %) in 0 compared answers, and 20 requests failed."),
+        (None, 5, "15 of 15 rows differ (100 %) in 15 compared responses, and 5 requests failed."),
+        (None, 20, "0 of 0 rows differ (0 %) in 0 compared responses, and 20 requests failed."),
     ],
 )
 def test_the_result_is_one_sentence(gate: ReplayVerdict | None, failing: int, text: str) -> None:

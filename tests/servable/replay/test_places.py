@@ -247,7 +247,9 @@ def test_a_revision_runs_on_this_computer(
     prepared.target("main", loaded, project, target="deployed", variant="primary")
     ((what, before, _, options),) = prepared.given
     assert (what, before, options.target, options.variant) == ("prod", loaded, "local", "primary")
-    with pytest.raises(click.UsageError, match="environment prod did not exist, or did not load"):
+    with pytest.raises(
+        click.UsageError, match="environment prod didn't exist or couldn't be loaded"
+    ):
         prepared.target("older", loaded, project)
 
 

@@ -107,13 +107,13 @@ def test_a_process_that_refuses_or_ends_at_its_start_is_reported(echoes: None) -
     with pytest.raises(LoadError) as raised:
         ReplaySender([build_container_target("http://127.0.0.1:9/ends")], ReplayPace())
     ended, *lines = str(raised.value).splitlines()
-    assert ended == "the sending process of the replay has ended."
+    assert ended == "the replay's sending process has ended."
     assert lines == [f"line {number}" for number in range(2, 12)]
 
 
 def test_a_process_that_ends_while_requests_are_sent_ends_the_replay(echoes: None) -> None:
     ending = [build_container_target("http://127.0.0.1:9/ends-later")]
-    ended = "the sending process of the replay has ended"
+    ended = "the replay's sending process has ended"
     with ReplaySender(ending, ReplayPace()) as sender, pytest.raises(LoadError, match=ended):
         list(sender.replay(GIVEN * 100))
 

@@ -69,7 +69,7 @@ def test_enough_rows_without_a_difference_are_met_and_one_too_few_cannot_be_told
 def test_few_requests_cannot_be_told_however_many_rows_they_have() -> None:
     failed = dataclasses.replace(SAME, status=500)
     found = verdict(comparison_of(pair_of(number, SAME, failed) for number in range(30)))
-    assert "0 rows of 0 answers cannot show" in found.missing[0]
+    assert "0 rows of 0 responses cannot show" in found.missing[0]
 
     few = Replay(detectable_share=0.05)
     assert verdict(comparison_of(alike(1)), few).outcome == "cannot be told"
@@ -90,7 +90,7 @@ def test_skipped_lines_above_their_limit_cannot_be_told() -> None:
 
     several = [*alike(30), *(pair_of(number, None, SAME) for number in range(30, 33))]
     found = verdict(comparison_of(iter(several)))
-    assert "3 of 33 requests have no captured answer" in found.missing[0]
+    assert "3 of 33 requests have no captured response" in found.missing[0]
 
 
 def test_a_difference_is_not_met_and_a_share_near_to_its_limit_cannot_be_told() -> None:

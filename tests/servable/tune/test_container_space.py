@@ -154,7 +154,7 @@ def test_what_is_not_tried_has_a_reason() -> None:
     left_out = build_grid(loaded, dataclasses.replace(placement, served=alone)).left_out
     assert "no Gunicorn runs" in left_out[WORKER_CLASS]
     known = build_machines(loaded, placement, only=(WORKER_THREADS, "onednn"))
-    assert known.left_out["tfs_processes"] == "it isn't among --setting"
+    assert known.left_out["tfs_processes"] == "--setting excludes it"
     # Today's class is gevent, which has no threads.
     assert known.left_out[WORKER_THREADS].startswith("no other value")
     tried = {*build_grid(loaded, placement).values, *left_out, "batching"}
@@ -250,7 +250,7 @@ TRANSPORTS: dict[str, tuple[list[Body], dict[str, object], dict[str, object]]] =
     "tensors": (
         [TENSOR],
         {},
-        {"transport": ("auto", "rest"), "grpc_from_bytes": "it concerns JSON and CSV"},
+        {"transport": ("auto", "rest"), "grpc_from_bytes": "it applies only to JSON and CSV"},
     ),
     "JSON of two sizes": (
         [SMALL, LARGE],

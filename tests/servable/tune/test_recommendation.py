@@ -92,7 +92,7 @@ def test_a_local_measurement_sets_what_depends_on_the_machine_only_if_forced() -
 def test_a_measurement_in_aws_sets_scaling_alarms_and_bake() -> None:
     assert _keys(recommended(IN_AWS))["variants.primary.scaling.max_rps_per_instance"] == 98.0
     reasons = {change.key[-1]: change.reason for change in recommended(IN_AWS).changes}
-    assert reasons["safety_factor"] == "target 2,940 invocations a minute and instance"
+    assert reasons["safety_factor"] == "target 2,940 invocations per minute and instance"
     # 1000 requests/s over 98 x 0.5.
     assert _keys(recommended(IN_AWS))["variants.primary.max_instances"] == 21
     assert _keys(recommended(IN_AWS))["variants.primary.min_instances"] == 1
@@ -111,7 +111,7 @@ def test_the_headline_says_what_was_shown() -> None:
         "Today's settings stay: no difference above 12.0% was shown (the best of the others: +5.0% "
     )
     said = describe_result(UNSURE, "throughput")
-    assert "12 more would tell; end other programs, or give --new and 2.8 times the trials" in said
+    assert "12 more are needed; stop other programs, or pass --new and 2.8 times the trials" in said
     none = dataclasses.replace(CHOICE, confirmation=Confirmation())
     assert "too few trials were left to compare" in describe_result(none, "throughput")
 

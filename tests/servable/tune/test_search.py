@@ -277,7 +277,7 @@ def test_minutes_are_planned_for_load_curves_and_trials() -> None:
     assert PLAN.rejection is None
 
     shorter = dataclasses.replace(PLAN, minutes=4.9)
-    assert (shorter.rejection or "").endswith("give --minutes 5 or more")
+    assert (shorter.rejection or "").endswith("pass --minutes 5 or more")
     assert dataclasses.replace(PLAN, minutes=4, trials=6).rejection is None
 
     short = TimePlan(minutes=1, curve_seconds=61, trial_seconds=23, trials=40)

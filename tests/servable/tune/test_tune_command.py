@@ -120,10 +120,7 @@ def test_what_cannot_be_tuned_is_said_at_once(
 
     monkeypatch.setattr("infra.parameters.environment.Prices.find_instance_price", lambda *_: None)
     said = returned("--for", "cost").stderr
-    assert (
-        "ml.c5.xlarge: no source states the price; write it into prices.instance_usd_per_hour"
-        in said
-    )
+    assert "ml.c5.xlarge: the price is unknown; set it in prices.instance_usd_per_hour" in said
 
 
 def test_where_aws_does_not_answer_it_says_so(
@@ -159,7 +156,7 @@ def test_settings_that_do_not_start_are_named(
     whole = FormulaTrials.measure_full_curve
     monkeypatch.setattr(FormulaTrials, "measure_full_curve", stopped)
     said = returned("--trials", "12", "--p99-ms", "78").stderr
-    assert "the choice did not start again: no ping; type the same command again" in said
+    assert "the chosen settings failed to start: no ping; run the same command again" in said
 
     monkeypatch.setattr(FormulaTrials, "_choose_objective", not_served)
     said = ran("--setting", "inter_op_threads").stderr
@@ -176,7 +173,7 @@ def test_on_a_busy_computer_it_stops(project: Path, monkeypatch: pytest.MonkeyPa
     said = returned("--p99-ms", "79")
     assert said.return_value == 2
     assert (
-        f"servable tune: today's settings: {late.rejection}; type the same command again on a quiet computer"
+        f"servable tune: today's settings: {late.rejection}; run the same command again on an idle computer"
         in said.stderr
     )
 
@@ -233,7 +230,7 @@ def test_another_alarm_or_price_is_a_new_run(
 
 def test_the_better_settings_are_shown_and_the_file_stays(shown: "Shown") -> None:
     assert "at most 9: two load curves of about" in shown.result.stderr
-    assert "they show a gain of" in shown.result.stderr
+    assert "they detect a gain of" in shown.result.stderr
     assert "not tried: gunicorn_worker_class, gunicorn_threads" in shown.result.stderr
     assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
     assert "+++ environments/prod.toml" in shown.result.stdout
@@ -243,7 +240,7 @@ def test_the_better_settings_are_shown_and_the_file_stays(shown: "Shown") -> Non
 def test_too_few_dollars_are_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = SearchResult(trials=(), stopped="the dollars are spent", choice=None)
     monkeypatch.setattr(servable.tune.tune, "_run_search", lambda *_: nothing)
-    assert "the dollars are spent; give more" in returned("--p99-ms", "79").stderr
+    assert "the dollars are spent; raise that limit" in returned("--p99-ms", "79").stderr
 
 
 CHANCE = random.Random(1)
@@ -293,7 +290,7 @@ def test_programs_are_told_the_same_and_nothing_is_measured_again(told: Result) 
     wanted = (choice, True, len(content.trials))
     assert (said["settings"], said["better"], said["trials"]) == wanted
     assert (said["relative"], "alarms" in said["diff"]) == (True, False)
-    assert said["not_tried"]["inter_op_threads"] == "it isn't among --setting"
+    assert said["not_tried"]["inter_op_threads"] == "--setting excludes it"
     assert "rows_per_request isn't stated" in said["not_tried"]["batching.batch_threads"]
     assert not [line for line in told.stderr.splitlines() if "/12 " in line]
 

@@ -61,9 +61,7 @@ def test_more_alarms_than_one_call_describes_are_all_found() -> None:
 def test_a_missing_alarm_is_named_with_the_command_that_writes_it() -> None:
     (found,) = find(deployed(), live=[])
     assert (found.kind, found.resource) == ("alarm missing", "ranker-cpu")
-    begins = (
-        "it was deleted outside CloudFormation; a deployment doesn't create it again; write it: `"
-    )
+    begins = "it was deleted outside CloudFormation; a deployment won't recreate it; create it: `"
     assert found.remedy.startswith(begins)
     command = shlex.split(found.remedy.removeprefix(begins).removesuffix("`"))
     assert command[:5] == ["aws", "cloudwatch", "put-metric-alarm", "--region", "us-east-1"]

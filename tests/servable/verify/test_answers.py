@@ -79,7 +79,7 @@ def test_without_a_golden_request_or_answer_nothing_is_compared(files: Path) -> 
     report, _ = ask(loaded(files).environment)
     assert (report.answers, report.differences) == ("not asked", [])
     assert report.notes == [
-        "primary: no golden request was sent: its model has none; set models.NAME.golden"
+        "primary: no golden request was sent, because the model has none; set models.NAME.golden"
     ]
     (files / "answer.json").unlink()
     environment = loaded(files, VALID + GOLDEN).environment
@@ -170,7 +170,7 @@ def test_an_asynchronous_request_goes_through_the_bucket_and_is_waited_for(
     monkeypatch.setattr(golden, "WAIT_SECONDS", 0.3)
     monkeypatch.setattr(golden, "POLL_SECONDS", 0.1)
     report, account = ask(environment, **queue())
-    assert str(report.differences[0].found).startswith("nothing within 0.3 s")
+    assert str(report.differences[0].found).startswith("no response within 0.3 s")
     assert [name for name, _ in account.calls].count("GetObject") >= 4
 
 
@@ -240,12 +240,12 @@ def look_at(
 def test_slow_minutes_count_where_they_last_as_long_as_the_alarm_takes(files: Path) -> None:
     found, measured, notes = look_at(files, 50, 101, 250)
     assert [(each.kind, each.found) for each in found] == [
-        ("slow since the update", "250.0 in the worst of 3 minutes")
+        ("slower since the update", "250.0 in the worst of 3 minutes")
     ]
     assert measured == {"primary": {"p99_latency_ms": 250, "alarm_ms": 100, "minutes": 3}}
     found, _, notes = look_at(files, 101, 50, 101)
     assert (found, len(notes)) == ([], 1)
-    assert "above the alarm's 100 ms, for less than its 2 minutes" in notes[0]
+    assert "above the alarm's 100 ms, but for less than its 2 minutes" in notes[0]
     assert look_at(files, 100, 100)[::2] == ([], [])
     assert look_at(files, 500, 500, limit="")[::2] == ([], [])
     found, measured, notes = look_at(files)
@@ -287,7 +287,7 @@ def test_a_pinned_archive_is_read_whole_and_compared_by_its_hash(files: Path) ->
 
 def test_an_archive_that_packs_to_another_key_here_is_there_and_not_compared(files: Path) -> None:
     found, (note,) = check_archive(files, {"ModelDataUrl": "s3://b/k.tar.gz"}, **bytes_of(b"x"))
-    assert (found, note.startswith("s3://b/k.tar.gz: is there; its bytes are not compared")) == (
+    assert (found, note.startswith("s3://b/k.tar.gz: exists; its bytes weren't compared")) == (
         [],
         True,
     )
@@ -382,4 +382,4 @@ def test_what_keeps_aws_from_patching_is_named(kind: str, name: str, begins: str
     assert said.startswith("yes") or f"{kind} ({name})" in said
     assert "nor is" not in describe_patching(deployed, [])
     alone = stack(AnsweringAccount(), *deployed.resources[:1])
-    assert describe_patching(alone, []).endswith("; nor is serving, which is not the stack's")
+    assert describe_patching(alone, []).endswith("; nor is serving, which isn't in this stack")

@@ -208,7 +208,7 @@ def test_what_was_changed_is_named(live: dict[str, Any], kind: str, key: str) ->
     (found,) = find(**live)
     assert (found.kind, found.key) == (kind, key)
     restores = {
-        "key not usable": "enable it, or cancel its deletion",
+        "key not usable": "enable the key, or cancel its deletion",
         "event rule disabled": "`aws events enable-rule --name updates --region us-east-1`",
     }
     assert restores.get(kind, RESTORE) in found.remedy

@@ -123,7 +123,7 @@ def test_the_reason_of_a_rollback_is_the_first_failure_that_nothing_cancelled() 
         read(DescribeStackEvents={"StackEvents": told}).find_rollback_reason()
         == "Endpoint: no capacity"
     )
-    assert read().find_rollback_reason() == "no event says why"
+    assert read().find_rollback_reason() == "no event gives the reason"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_the_reason_of_a_rollback_is_the_first_failure_that_nothing_cancelled() 
         ("UPDATE_IN_PROGRESS", "wait until it has finished"),
         (
             "UPDATE_ROLLBACK_COMPLETE",
-            f"the reason: no event says why; correct that and deploy, or keep what runs: {KEEP}",
+            f"the reason: no event gives the reason; fix it and deploy, or keep what runs: {KEEP}",
         ),
     ],
 )
@@ -287,7 +287,7 @@ def test_an_environment_of_batches_alone_has_no_endpoint_to_ask(compared: Compar
     compared.loaded = valid(found)
     report = compared.report()
     assert (report.invoke, report.patchable) == (False, None)
-    assert report.notes == ["there is no endpoint, so that no golden request is sent"]
+    assert report.notes == ["there is no endpoint, so no golden request was sent"]
     assert compared.asked == [name for name in EVERY[:-2] if name != "scaling.compare_scaling"]
 
 

@@ -152,9 +152,9 @@ def test_another_configuration_in_force_is_a_silent_rollback(live: Live) -> None
     live.endpoint["EndpointConfigName"] = "config-0"
     (found,) = live.find()
     assert (found.kind, found.wanted, found.found) == ("silent rollback", "config-1", "config-0")
-    assert "no reason is stated: look at the alarm topic's events" in found.remedy
+    assert "AWS gives no reason; check the alarm topic's events" in found.remedy
     live.endpoint["FailureReason"] = "an alarm"
-    assert live.find()[0].remedy.endswith(f"an alarm; correct that, and {RESTORE}")
+    assert live.find()[0].remedy.endswith(f"an alarm; fix that, and {RESTORE}")
 
 
 def test_other_deployment_guardrails_are_a_difference(live: Live) -> None:
@@ -237,7 +237,7 @@ def test_with_scaling_the_count_lies_in_its_bounds(live: Live, count: int, drift
     assert [each.kind for each in found] == ["drifted count"] * drifted
     for each in found:
         assert each.wanted == "1 to 4"
-        assert each.remedy == "scaling has not brought it back: check its activities"
+        assert each.remedy == "scaling hasn't restored it; check the scaling activities"
 
 
 @pytest.mark.parametrize(("count", "drifted"), [(0, False), (9, False), (10, True)])

@@ -111,7 +111,7 @@ def test_an_attached_policy_that_nobody_deployed_is_named_with_the_command_that_
     assert (found.kind, found.resource, found.key) == ("role permissions", "ranker", administrator)
     assert (found.wanted, found.found) == ("no such policy", "attached")
     command = f"aws iam detach-role-policy --role-name ranker --policy-arn {administrator}"
-    assert found.remedy == f"somebody widened the role: `{command}`"
+    assert found.remedy == f"the role's permissions were extended: `{command}`"
 
 
 def test_an_inline_policy_that_nobody_deployed_is_named_with_the_command_that_deletes_it(

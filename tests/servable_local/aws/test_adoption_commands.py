@@ -127,7 +127,7 @@ def test_what_cannot_be_adopted_is_refused(folder: Folder) -> None:
     assert (ran.return_value, "ranker" in ran.stderr) == (1, True)
     ran = folder.run(init, "--from-endpoint", "ranker", "--account", "111111111111",
                      "--region", "us-east-1")  # fmt: skip
-    assert (ran.return_value, "these credentials are of account" in ran.stderr) == (1, True)
+    assert (ran.return_value, "these credentials belong to account" in ran.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -253,8 +253,8 @@ def test_a_message_says_what_changed(case: Case) -> None:
     [
         (TOPIC, "ALARM", None),
         (SCALE, "ALARM", None),
-        (SCALE, "OK", "the local AWS only runs SNS actions, and scaling in ALARM"),
-        ("arn:aws:lambda:x", "ALARM", "the local AWS only runs SNS actions, and scaling in ALARM"),
+        (SCALE, "OK", "the local AWS runs only SNS actions and, in ALARM, scaling actions"),
+        ("arn:aws:lambda:x", "ALARM", "the local AWS runs only SNS actions and, in ALARM, scaling actions"),
     ],
 )  # fmt: skip
 def test_the_history_says_which_action_was_carried_out(

@@ -62,7 +62,7 @@ def captured(s3: S3, headers: dict[str, str] | None = None, **capture: Any) -> d
 
 def test_a_request_that_is_not_captured_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     captured(S3(fails=True))
-    assert "a request to ranker is not captured: " in capsys.readouterr().err
+    assert "cannot capture a request to ranker: " in capsys.readouterr().err
 
 
 def test_a_record_is_stored_under_its_time_with_the_key_of_the_configuration() -> None:
@@ -126,7 +126,7 @@ def test_an_event_that_event_bridge_does_not_take_is_printed(
     aws = Loopback(Access("http://127.0.0.1:1", "secret"), account="1" * 12, region="eu-west-1")
     aws.send_event(source="s", kind="State Change", detail={}, resources=["a", "b"], at=AT)
     printed = capsys.readouterr().err
-    assert "EventBridge did not take State Change of a, b" in printed
+    assert "EventBridge did not accept State Change of a, b" in printed
     assert "OSError: closed" in printed
 
 

@@ -148,7 +148,7 @@ def test_without_the_account_s_credentials_nothing_is_asked_of_it(
     file.write_text(text.replace(f'account = "{deployed.account}"', 'account = "000000000000"'))
     code, output, errors = batch("--attach", "job")
     assert (code, output) == (2, "")
-    assert f"these credentials are of account {deployed.account}" in errors
+    assert f"these credentials belong to account {deployed.account}" in errors
 
 
 def test_what_aws_refuses_is_told_with_the_exit_code_2(batch: Servable) -> None:

@@ -35,8 +35,8 @@ def test_up_says_where_it_is_and_how_long_its_minute_lasts(aws: LocalAws) -> Non
 @pytest.mark.parametrize(
     ("minute", "port", "problem"),
     [
-        (3.0, 0, "a minute of 2 s; run `tool down` first to get one of 3 s"),
-        (60.0, 82, "run `tool down` first to get port 82"),
+        (3.0, 0, "a minute of 2 s; run `tool down` first to use 3 s"),
+        (60.0, 82, "run `tool down` first to use port 82"),
     ],
 )
 def test_up_refuses_what_the_running_one_is_not(
@@ -94,7 +94,7 @@ def test_lines_for_the_shell_unset_what_leads_elsewhere_and_quote_values(
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("http://127.0.0.1:81", "this terminal's AWS variables still name it"),
+        ("http://127.0.0.1:81", "this terminal's AWS variables still point to it"),
         ("https://127.0.0.1:81", "local AWS: stopped"),
         ("", "local AWS: stopped"),
     ],

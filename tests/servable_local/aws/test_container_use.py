@@ -256,7 +256,7 @@ def test_a_failed_restart_is_printed_and_tried_again(capsys: pytest.CaptureFixtu
     failed = container.url == processes[0].url
     replaced(container)
     assert (failed, container.url, processes[0].closed) == (True, processes[1].url, True)
-    assert "a container could not be started again: no room" in capsys.readouterr().err
+    assert "a container could not be restarted: no room" in capsys.readouterr().err
 
 
 def test_a_container_closed_while_it_is_replaced_leaves_no_process() -> None:

@@ -126,7 +126,7 @@ def test_ownership_of_a_buckets_objects_is_as_the_template_says(account: Account
 
 @pytest.mark.usefixtures("server")
 def test_a_process_has_one_local_aws(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="a local AWS runs in this process already: http://127"):
+    with pytest.raises(RuntimeError, match="a local AWS already runs in this process: http://127"):
         Server(folder=tmp_path)
 
 

@@ -166,7 +166,7 @@ def test_a_variant_without_its_model_or_instance_type_does_not_start(launcher: L
 def test_a_wrong_kind_of_model_is_named(launcher: Launcher, containers: dict[str, Any]) -> None:
     launcher.models["a"] = containers
     assert launcher.failure(variant()) == (
-        "the local AWS serves a model of exactly one container that has model data; "
+        "the local AWS serves only models with exactly one container with model data; "
         "variant primary has another."
     )
 

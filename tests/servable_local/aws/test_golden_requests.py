@@ -251,7 +251,7 @@ OF_THE_FLEET = [
 @pytest.mark.parametrize("error", UNSENT, ids=str)
 def test_an_unsent_request_fails_the_function(error: Exception, reported: Reported) -> None:
     client = Refusing(error)
-    with pytest.raises(UnsentError, match="2 of 2 requests judge nothing: "):
+    with pytest.raises(UnsentError, match="2 of 2 golden requests gave no result: "):
         send(EVENT, client, client, lambda _: None)
     assert reported(Refusing(error)) == []
 
@@ -274,7 +274,7 @@ def test_an_update_whose_first_shift_came_in_that_minute_is_judged(reported: Rep
 
 def test_not_to_see_whether_it_is_updated_fails_the_function() -> None:
     client = Refusing(refused("AccessDeniedException"), of="describe_endpoint")
-    with pytest.raises(UnsentError, match="cannot see whether updates-canary is being updated"):
+    with pytest.raises(UnsentError, match="cannot check whether updates-canary is being updated"):
         send(EVENT, client, client, lambda _: None)
 
 

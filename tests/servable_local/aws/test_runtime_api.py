@@ -265,7 +265,7 @@ def test_an_endpoint_of_many_models_needs_a_target(case: Case) -> None:
 
 
 def test_an_endpoint_that_does_not_fit_is_named(case: Case) -> None:
-    assert case.refusal(**{TARGET_MODEL: "a"}).endswith("it takes no TargetModel.")
+    assert case.refusal(**{TARGET_MODEL: "a"}).endswith("it does not accept TargetModel.")
     # --- what is refused
     message = "Endpoint absent of account 123456789012 not found."
     assert case.refusal(name="absent") == message

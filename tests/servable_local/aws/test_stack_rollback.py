@@ -112,8 +112,8 @@ def test_a_type_that_is_not_emulated_fails_with_those_that_are(case: Case) -> No
 @pytest.mark.parametrize(
     ("kind", "advice"),
     [
-        ("Custom::S3AutoDeleteObjects", "leave out auto_delete_objects, and empty the bucket"),
-        ("Custom::AWS", "leave out AwsCustomResource, and make its call yourself."),
+        ("Custom::S3AutoDeleteObjects", "remove auto_delete_objects, and empty the bucket"),
+        ("Custom::AWS", "remove AwsCustomResource, and call its API yourself."),
     ],
 )
 def test_a_custom_resource_fails_with_advice(case: Case, kind: str, advice: str) -> None:

@@ -271,7 +271,7 @@ def test_servable_load_refuses_credentials_of_another_account(
     monkeypatch.chdir(project)
     command = "prod --target deployed --body a.json"
     said = CliRunner().invoke(load, command.split(), standalone_mode=False)
-    wanted = f"are of account {account.number}; the environment is 111111111111"
+    wanted = f"belong to account {account.number}, but the environment is 111111111111"
     assert (said.return_value, wanted in said.stderr) == (2, True)
 
 

@@ -385,7 +385,7 @@ def slow(
 
 def test_slow_minutes_are_a_difference(slow: tuple[Report, Report]) -> None:
     (difference,) = slow[1].differences
-    assert difference.kind == "slow since the update"
+    assert difference.kind == "slower since the update"
     back = "`servable history prod --restore previous --write`, then `cdk deploy 'prod/*'`"
     assert back in difference.remedy
     report, _ = slow

@@ -207,7 +207,7 @@ def test_a_state_that_leads_nowhere_is_refused(machine: Machine) -> None:
     for state in cases:
         with pytest.raises(ClientError, match="Other is not a state of the state machine"):
             machine.create({"State": state})
-    with pytest.raises(ClientError, match="the state State needs Next or End"):
+    with pytest.raises(ClientError, match="the state State needs either Next or End"):
         machine.create({"State": {"Type": "Pass"}})
 
 

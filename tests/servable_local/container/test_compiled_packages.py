@@ -84,7 +84,7 @@ def test_without_the_same_version_the_nearest_one_is_imported(code: Path, house:
         f"code/lib/{COMPILED}: fast 1.5 is compiled for Python 3.99; this computer runs Python "
     )
     assert problem.startswith(f"{compiled}{platform.python_version()}, for which it has no wheel; ")
-    assert "fast-1.4 is imported instead; name a version in requirements.txt that has " in problem
+    assert "fast-1.4 is imported instead; set a version in requirements.txt that has " in problem
 
 
 def test_what_could_not_be_fetched_is_named_and_leaves_nothing(
@@ -104,7 +104,7 @@ def test_a_compiled_module_of_no_package_is_named(tmp_path: Path) -> None:
     (tmp_path / "code" / "own.cpython-399-x86_64-linux-gnu.so").touch()
     (problem,) = provide_compiled_packages(tmp_path / "code").problems
     assert problem.startswith(
-        "code/own.cpython-399-x86_64-linux-gnu.so: is compiled for Python 3.99 and belongs to no"
+        "code/own.cpython-399-x86_64-linux-gnu.so: is compiled for Python 3.99 and is not part of a"
     )
 
 

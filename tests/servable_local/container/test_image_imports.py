@@ -53,7 +53,7 @@ for name in {list(modules)!r}:
 def test_what_is_not_in_the_image_is_refused_and_what_is_nowhere_not_found(tmp_path: Path) -> None:
     assert run(f"import {FOREIGN}", tmp_path).stderr.splitlines()[-1] == (
         "ModuleNotFoundError: No module named 'psutil' in the image of TensorFlow 2.20, only on "
-        "this computer; name its package in code/requirements.txt, and run: servable package ENV"
+        "this computer; add its package to code/requirements.txt, and run: servable package ENV"
     )
     assert import_each(["nowhere_at_all"], tmp_path) == ["No module named 'nowhere_at_all'"]
 

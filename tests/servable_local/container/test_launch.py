@@ -51,7 +51,7 @@ def _is_running(pid: int) -> bool:
             {"a/1/saved_model.pb": b"x"},
             {},
             {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "b"},
-            "SAGEMAKER_TFS_DEFAULT_MODEL_NAME=b: the archive holds a",
+            "SAGEMAKER_TFS_DEFAULT_MODEL_NAME=b: the archive contains a",
         ),
         ({"1/saved_model.pb": b"no model"}, {}, {}, "TensorFlow does not load the model"),
         (BROKEN, {"1": RANKER / "model/1"}, {}, "ModuleNotFoundError: No module named"),

@@ -20,7 +20,7 @@ def test_code_that_does_not_import_or_has_no_handler_is_refused(tmp_path: Path) 
         with pytest.raises(CodeError, match="defines no handler; define handler"):
             _load(source, tmp_path)
     for source in ["def", "1 / 0", "import sys; sys.exit(3)"]:
-        with pytest.raises(CodeError, match="code/inference.py does not import: "):
+        with pytest.raises(CodeError, match="code/inference.py cannot be imported: "):
             _load(source, tmp_path)
 
 
@@ -30,7 +30,7 @@ def test_a_failed_import_names_the_place_and_both_pythons(tmp_path: Path) -> Non
     with pytest.raises(CodeError) as refused:
         _load(source, tmp_path)
     assert str(refused.value) == (
-        "code/inference.py does not import: ModuleNotFoundError: No module named 'nowhere_at_all' "
+        "code/inference.py cannot be imported: ModuleNotFoundError: No module named 'nowhere_at_all' "
         f"(code/transforms.py, line 3; Python {platform.python_version()} of this computer, where the "
         "image has 3.12)"
     )

@@ -37,7 +37,7 @@ def test_get_is_an_empty_list_of_models(with_code: EndpointProcess) -> None:
 def test_settings_without_effect_are_in_the_log(
     endpoint_log: Path, with_code: EndpointProcess
 ) -> None:
-    line = "without effect on this endpoint: SAGEMAKER_GUNICORN_THREADS"
+    line = "these variables have no effect on this endpoint: SAGEMAKER_GUNICORN_THREADS"
     assert line in endpoint_log.read_text()
 
 

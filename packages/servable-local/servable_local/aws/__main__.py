@@ -32,12 +32,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m servable_local.aws", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="state, logs, client settings")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
-    parser.add_argument("--minute", default="60", help="seconds that its minute lasts, or manual")
+    parser.add_argument(
+        "--minute", default="60", help="seconds that one of its minutes lasts, or manual"
+    )
     parser.add_argument(
         "--containers",
         type=int,
         default=int(importlib.util.find_spec("tensorflow") is not None),
-        help="at most, of one variant",
+        help="maximum per variant",
     )
     parser.add_argument(
         "--with-parent",

@@ -19,7 +19,7 @@ from servable_local.aws.local_aws import ACCOUNT, REGION, BootstrapError, LocalA
 DONE, FOUND_PROBLEMS, MISSING = 0, 1, 2
 _NO_CONTAINERS = (
     "# SageMaker endpoints are in service without a container and reject every request; "
-    "containers need 'servable-local[run]': TensorFlow, 2 GB"
+    "containers need 'servable-local[run]' (TensorFlow, 2 GB)"
 )
 # Variables that take precedence over ours, or that clients send with our key.
 _LEAD_ELSEWHERE = re.compile(
@@ -47,7 +47,7 @@ def start_local_aws(
         ("region", region, r"[a-z]{2,4}(-[a-z]+)+-\d", "an AWS Region, such as us-east-1"),
     ):
         if not re.fullmatch(form, value, re.ASCII):
-            raise LocalAwsStartError(f"{value!r} isn't a valid {name}; give {example}")
+            raise LocalAwsStartError(f"{value!r} isn't a valid {name}; use {example}")
     if math.isnan(minute):  # which every range accepts
         raise LocalAwsStartError("--minute is not a number; allowed: 0.1 to 60")
     aws = up(port=port, folder=folder, seconds_per_minute=minute, most_containers=containers)
@@ -55,10 +55,10 @@ def start_local_aws(
     if aws.already_up and minute not in (SECONDS_PER_MINUTE, aws.seconds_per_minute):
         raise LocalAwsStartError(
             f"{runs} with a minute of {aws.seconds_per_minute:g} s; "
-            f"run `{program} down` first to get one of {minute:g} s"
+            f"run `{program} down` first to use {minute:g} s"
         )
     if port and aws.port != port:
-        raise LocalAwsStartError(f"{runs}; run `{program} down` first to get port {port}")
+        raise LocalAwsStartError(f"{runs}; run `{program} down` first to use port {port}")
     try:
         bootstrapped = bootstrap(aws, account=account, region=region, folder=aws.folder)
     except BootstrapError as error:
@@ -109,7 +109,7 @@ def stop_local_aws(*, folder: Path | None = None, as_json: bool = False) -> str:
     if not os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://127.0.0.1:"):
         return "local AWS: stopped"
     return (
-        "local AWS: stopped; this terminal's AWS variables still name it: open another terminal, or "
+        "local AWS: stopped; this terminal's AWS variables still point to it: open a new terminal, or "
         "start it here again"
     )
 
@@ -168,7 +168,7 @@ def commands(program: str, folder: Callable[[], Path]) -> click.Group:
         click.echo(text)
         context.exit(DONE if runs else FOUND_PROBLEMS)
 
-    @local.command("down", help="Stop the local AWS, and delete all that is deployed to it.")
+    @local.command("down", help="Stop the local AWS, and delete everything that is deployed to it.")
     @as_json
     def down_command(as_json: bool) -> None:
         click.echo(stop_local_aws(folder=folder(), as_json=as_json))

@@ -146,7 +146,7 @@ class Loopback:
         try:
             self.client("events").put_events(Entries=[entry])
         except Exception:
-            print(f"EventBridge did not take {kind} of {', '.join(resources)}", file=sys.stderr)
+            print(f"EventBridge did not accept {kind} of {', '.join(resources)}", file=sys.stderr)
             traceback.print_exc()
 
 

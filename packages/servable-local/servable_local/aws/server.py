@@ -89,7 +89,7 @@ class Server:
     ) -> None:
         """Start listening. Raises OSError if the port is taken, RuntimeError for a second server."""
         if Server._running is not None:
-            raise RuntimeError(f"a local AWS runs in this process already: {Server._running}")
+            raise RuntimeError(f"a local AWS already runs in this process: {Server._running}")
         self._clock = clock or ScaledClock()
         self._objects = folder / "objects"
         create_private_folder(self._objects)

@@ -171,21 +171,21 @@ def _plan_endpoint(
         default_model = next(iter(models)) if name is None else name
         if default_model not in models:
             raise ContainerStartError(
-                f"{DEFAULT_MODEL_NAME}={default_model}: the archive holds {', '.join(models)}; "
-                "a model is named after the folder of its versions, `model` when they lie at the root"
+                f"{DEFAULT_MODEL_NAME}={default_model}: the archive contains {', '.join(models)}; "
+                "a model is named after the folder of its versions, or `model` at the root"
             )
         if not re.fullmatch(_ADDRESSABLE, default_model):
             raise ContainerStartError(
                 f"the folder {default_model!r}: the image would wait forever at an address with this "
-                "name; name the folder with letters, digits, '.', '_' and '-'"
+                "name; use only letters, digits, '.', '_', and '-'"
             )
     if settings.workers == 0 and (code is not None or settings.multi_model):
         raise SettingsError(
-            f"{WORKERS}=0: no worker would answer, and the image hangs; allowed with code: 1 or more"
+            f"{WORKERS}=0: no worker would respond, and the image hangs; with code, set 1 or more"
         )
     inert = list_unused_variables(environment, gunicorn=code is not None or settings.multi_model)
     if inert:
-        log(f"without effect on this endpoint: {', '.join(inert)}")
+        log(f"these variables have no effect on this endpoint: {', '.join(inert)}")
     plan = EndpointPlan(
         settings,
         folder=options.folder,
@@ -208,7 +208,7 @@ def _prepare_code(model: Path) -> ArchiveCode | None:
         return None
     code = replace(code, packages=provide_compiled_packages(code.folder))
     for path in code.packages.paths:
-        log(f"{path} is imported instead of what code/lib has for another Python")
+        log(f"{path} is imported instead of the package for a different Python in code/lib")
     for problem in code.packages.problems:
         log(problem)
     if (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
@@ -231,7 +231,7 @@ async def _enforce_memory_limit(limit_mib: int) -> NoReturn:
         if mib and sum(mib.values()) > limit_mib:
             largest = max(mib, key=lambda child: mib[child])
             log(
-                f"out of memory: {sum(mib.values()):.0f} MiB of {limit_mib} MiB are taken; "
+                f"out of memory: {sum(mib.values()):.0f} MiB of {limit_mib} MiB are used; "
                 f"process {largest.pid} with {mib[largest]:.0f} MiB is killed"
             )
             with contextlib.suppress(psutil.NoSuchProcess):  # it has already ended

@@ -45,11 +45,11 @@ def provide_compiled_packages(code: Path) -> CompiledPackages:
             f"{_format_path(code, file)}: {name} {version} is compiled for "
             f"{f'Python {python}' if python else _list_tags(package)[0]}; {_HERE}"
         )
-        remedy = f"name a version in requirements.txt that has wheels for both Pythons, {_REMEDY}"
+        remedy = f"set a version in requirements.txt that has wheels for both Pythons, {_REMEDY}"
         if isinstance(fetched, str):
             problems.append(
                 f"{compiled}, for which the same version is not in {_find_cache()} and could not be fetched "
-                f"({fetched}); start again where the package index answers, {remedy}"
+                f"({fetched}); start again where the package index is reachable, {remedy}"
             )
             continue
         paths.append(fetched)
@@ -60,7 +60,7 @@ def provide_compiled_packages(code: Path) -> CompiledPackages:
     for file in sorted(code.rglob("*.*")):
         if (python := _find_python_version(file)) and file not in packaged:
             problems.append(
-                f"{_format_path(code, file)}: is compiled for Python {python} and belongs to no package "
+                f"{_format_path(code, file)}: is compiled for Python {python} and is not part of a package "
                 f"with a .dist-info; {_HERE}; vendor its package, {_REMEDY}"
             )
     return CompiledPackages(tuple(paths), tuple(problems))

@@ -171,10 +171,10 @@ class RequestReader:
             raise BadRequestError(f"HTTP/{version} isn't served")
         headers = self._headers
         if (headers.find_value("Transfer-Encoding") or "chunked").lower() != "chunked":
-            raise BadRequestError("a Transfer-Encoding other than chunked")
+            raise BadRequestError("the Transfer-Encoding must be chunked")
         hosts = [host.encode("latin-1") for host in headers.list_values("Host")]
         if len(hosts) != 1 or not hosts[0]:
-            raise BadRequestError("no Host header, an empty one, or several")
+            raise BadRequestError("the request must have exactly one Host header with a value")
         origin = headers.find_value("Origin")
         self._rejection = explain_rejection(
             self._own_hosts,

@@ -41,7 +41,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PREFIX = "servable-container-"
 _LOCK = "lock"
 _NOT_INSTALLED = (
-    "the local container runs {}, which is not installed here: pip install 'servable-endpoints[local]', or "
+    "the local container needs {}, which is not installed here: pip install 'servable-endpoints[local]', or "
     "'servable-local[run]'"
 )
 _END_SECONDS = 5.0
@@ -228,7 +228,7 @@ def launch(
     except SettingsError as error:
         raise LaunchError(str(error)) from None
     if archive is None and not settings.multi_model:
-        raise LaunchError("no archive: only multi-model mode starts without one")
+        raise LaunchError("no archive given; only multi-model mode starts without one")
     remove_orphaned_folders()
     folder = UnpackFolder()
     words = log if log is not None else folder.path / "log"

@@ -30,9 +30,9 @@ _ENDING_LENGTH = 12
 _TAGGED = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::SageMaker::Endpoint")
 # Types that CDK adds to a template, and what to change in the app: no function runs here.
 _LEAVE_OUT = {
-    "Custom::AWS": "leave out AwsCustomResource, and make its call yourself.",
+    "Custom::AWS": "remove AwsCustomResource, and call its API yourself.",
     "Custom::S3AutoDeleteObjects": (
-        "leave out auto_delete_objects, and empty the bucket before you delete the stack."
+        "remove auto_delete_objects, and empty the bucket before you delete the stack."
     ),
 }
 _log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class ResourceCalls:
     def find_type(self, resource: StackResource) -> ResourceType:
         kind = TYPES.get(resource.type)
         if kind is None:
-            advice = _LEAVE_OUT.get(resource.type, f"it knows {', '.join(sorted(TYPES))}.")
+            advice = _LEAVE_OUT.get(resource.type, f"it emulates {', '.join(sorted(TYPES))}.")
             raise self._record_failure(
                 resource,
                 "CREATE",

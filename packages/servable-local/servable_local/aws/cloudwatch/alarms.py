@@ -159,7 +159,7 @@ def announce_change(
         elif action.startswith("arn:aws:autoscaling:") and alarm.state == "ALARM":
             failure = None  # scaling evaluates the alarms in ALARM right after this
         else:
-            failure = "the local AWS only runs SNS actions, and scaling in ALARM"
+            failure = "the local AWS runs only SNS actions and, in ALARM, scaling actions"
         done = "Successfully executed" if failure is None else "Failed to execute"
         data = {"actionState": "Succeeded" if failure is None else "Failed", "error": failure}
         alarm.add_history_item(at, "Action", f"{done} action {action}", data)

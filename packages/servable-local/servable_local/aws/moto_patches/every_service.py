@@ -88,7 +88,7 @@ def call_action(api: Any) -> Any:
     """
     operation = str(api._get_action())
     if has_no_effect(api.service_name, operation, type(api)):
-        raise NotImplementedError(f"{operation} would have no effect here")
+        raise NotImplementedError(f"{operation} would have no effect in the local AWS")
     validation_error = getattr(api, "validation_error", None)
     if validation_error is not None and (error := validation_error(operation)) is not None:
         return api.serialized(ActionResult(error))

@@ -82,7 +82,7 @@ def _compile_condition(text: str) -> _IsMet:
     for part in text.split(sign):
         match = _CONDITION.fullmatch(part)
         if match is None:
-            raise ValueError(f"{part}: not a condition on a field")
+            raise ValueError(f"{part} isn't a condition on a field")
         operand = match[2] if match[2] is not None else match[3]
         parts.append(_compile_comparison(match[1], operand, _parse_number))
     return lambda field: together(is_met(field) for is_met in parts)
@@ -164,7 +164,7 @@ class _JsonPattern:
         return is_met
 
     def _build_error(self) -> ValueError:
-        return ValueError(f"{self._pattern}: not a filter pattern of JSON")
+        return ValueError(f"{self._pattern} isn't a valid JSON filter pattern")
 
     def _read_token(self, *kinds: str) -> tuple[str, str]:
         if not self._tokens or self._tokens[0][0] not in kinds:

@@ -42,7 +42,7 @@ class Ec2Resource(ResourceType):
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         changed = [key for key in self.changeable if old.get(key) != new.get(key)]
         if changed:
-            raise ResourceError(f"{self.type}: a change of {', '.join(changed)} is not emulated")
+            raise ResourceError(f"{self.type}: changing {', '.join(changed)} is not emulated")
         return self.put(physical, old, new, logical)
 
     def create(self, properties: Properties, logical: Logical) -> Physical:

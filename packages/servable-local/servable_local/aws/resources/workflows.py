@@ -141,7 +141,7 @@ def _build_arguments(properties: Properties) -> dict[str, object]:
     if "Definition" in properties:
         properties = {**properties, "DefinitionString": json.dumps(properties["Definition"])}
     if "DefinitionString" not in properties:
-        raise ResourceError("AWS::StepFunctions::StateMachine: give Definition or DefinitionString")
+        raise ResourceError("AWS::StepFunctions::StateMachine: set Definition or DefinitionString")
     given = {_OWN_NAMES[key]: item for key, item in properties.items() if key in _OWN_NAMES}
     logged = properties.get("LoggingConfiguration")
     if logged:

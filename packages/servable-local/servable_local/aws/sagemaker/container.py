@@ -23,7 +23,7 @@ _LONGEST_LINE_BYTES = 256 * 1024  # PutLogEvents' maximum event size
 Answered = tuple[int, http.client.HTTPMessage, bytes]
 NO_CONTAINER = (
     "This endpoint has no container: the local AWS was started with --containers 0, the default "
-    "without TensorFlow. 'servable-local[run]' instead of 'servable-local' brings what it needs."
+    "without TensorFlow. To run containers, install 'servable-local[run]'."
 )
 
 
@@ -62,7 +62,7 @@ def launch_local_container(
         from servable_local.container.launch import LaunchError, launch
     except ModuleNotFoundError as missing:
         raise VariantStartError(
-            f"the local container runs {missing.name}, which is not installed here: "
+            f"the local container needs {missing.name}, which is not installed here: "
             "pip install 'servable-local[run]'"
         ) from None
 
@@ -160,7 +160,7 @@ class Container:
         try:
             started = self._launch()
         except Exception as error:  # the next tick tries again
-            print(f"a container could not be started again: {error}", file=sys.stderr)
+            print(f"a container could not be restarted: {error}", file=sys.stderr)
             with self._lock:
                 self._healing = False
             return

@@ -91,7 +91,7 @@ def _decode_token(token: str) -> _Position:
         value, name = json.loads(base64.b64decode(token, validate=True))
         return str(value), str(name)
     except ValueError:
-        raise SageMakerError("NextToken is invalid; pass the one of the previous page.") from None
+        raise SageMakerError("NextToken is invalid; pass the token of the previous page.") from None
 
 
 def describe_hosted_endpoint(endpoint: HostedEndpoint) -> dict[str, Any]:

@@ -126,21 +126,25 @@ class SageMakerApi(ModelApi):
     def _check_specification(self, request: Mapping[str, Any]) -> None:
         """Raise `SageMakerError`, or NotImplementedError for settings without effect here."""
         if "Specifications" in request or "DeploymentConfig" in request:
-            raise NotImplementedError("Specifications and DeploymentConfig have no effect here")
+            raise NotImplementedError(
+                "Specifications and DeploymentConfig have no effect in the local AWS"
+            )
         specification = request.get("Specification")
         if specification is None:
             raise SageMakerError("Specification is required.")
         if ignored := [name for name in _WITHOUT_EFFECT if name in specification]:
-            raise NotImplementedError(f"{', '.join(ignored)} would have no effect here")
+            raise NotImplementedError(f"{', '.join(ignored)} would have no effect in the local AWS")
         if ("ModelName" in specification) == ("Container" in specification):
-            raise SageMakerError("Specification: give ModelName or Container, exactly one of them.")
+            raise SageMakerError("Specification: pass exactly one of ModelName and Container.")
         if "ComputeResourceRequirements" not in specification:
             raise SageMakerError("Specification: ComputeResourceRequirements is required.")
         if model := specification.get("ModelName"):
             definition = self.hosting.models.find_definition(model).request
             if len(definition.get("Containers", [])) > 1:
                 # https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026)
-                raise SageMakerError("A model of several containers cannot be a component.")
+                raise SageMakerError(
+                    "A model with several containers cannot be an inference component."
+                )
 
     def describe_inference_component(self) -> ActionResult:
         component = self.hosting.find_component(self._get_param("InferenceComponentName"))
@@ -185,7 +189,9 @@ class SageMakerApi(ModelApi):
         }
         if left := [c for c in self.hosting.list_components(endpoint) if c.variant_name not in new]:
             names = ", ".join(component.name for component in left)
-            raise SageMakerError(f"The variants of inference components must stay: {names}.")
+            raise SageMakerError(
+                f"Cannot remove the variants of these inference components: {names}."
+            )
 
     def create_endpoint(self) -> ActionResult:
         request, here = self._read_request(), self.hosting

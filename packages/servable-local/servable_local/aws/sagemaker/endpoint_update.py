@@ -51,7 +51,7 @@ def check_deployment(deployment_config: Mapping[str, Any] | None, instances: int
     config = deployment_config or {}
     blue_green, rolling = config.get("BlueGreenUpdatePolicy"), config.get("RollingUpdatePolicy")
     if blue_green and rolling:
-        raise SageMakerError("Give BlueGreenUpdatePolicy or RollingUpdatePolicy, not both.")
+        raise SageMakerError("Pass BlueGreenUpdatePolicy or RollingUpdatePolicy, not both.")
     sizes: list[tuple[str, Mapping[str, Any] | None, int]] = []
     if rolling:
         sizes.append(("MaximumBatchSize", rolling["MaximumBatchSize"], 5))

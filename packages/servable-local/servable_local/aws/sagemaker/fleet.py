@@ -40,7 +40,7 @@ from servable_local.container.settings import MULTI_MODEL
 # SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
 # a local start takes about 6 s.
 _READY_TIMEOUT_SECONDS = 60.0
-_ONLY = "the local AWS serves a model of exactly one container that has model data"
+_ONLY = "the local AWS serves only models with exactly one container with model data"
 
 
 class Host:
@@ -293,7 +293,7 @@ class FleetLauncher:
         container = merge_package(containers[0], self.aws)
         url = find_data_url(container)
         if self.most_containers and (len(containers) != 1 or url is None):
-            raise VariantStartError(f"{_ONLY}; variant {name} has another.")
+            raise VariantStartError(f"{_ONLY}; variant {name} has a different one.")
         many = container.get("Mode") == "MultiModel"
         path = None
         if self.most_containers and url is not None and not many:

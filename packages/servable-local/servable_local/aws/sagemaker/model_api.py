@@ -34,10 +34,12 @@ def check_job_limits(request: dict[str, Any]) -> None:
     """
     for name in _WITHOUT_EFFECT:
         if name in request:
-            raise NotImplementedError(f"{name} of CreateTransformJob would have no effect here")
+            raise NotImplementedError(
+                f"{name} of CreateTransformJob would have no effect in the local AWS"
+            )
     megabytes, concurrent = request.get("MaxPayloadInMB", 6), request.get("MaxConcurrentTransforms")
     if megabytes == 0:
-        raise NotImplementedError("MaxPayloadInMB 0, a body in chunks, is not sent here")
+        raise NotImplementedError("the local AWS doesn't support MaxPayloadInMB 0 (a chunked body)")
     if megabytes * (concurrent or 1) > _MOST_MB:
         raise SageMakerError(
             f"MaxConcurrentTransforms * MaxPayloadInMB must not exceed {_MOST_MB}; "
@@ -47,7 +49,7 @@ def check_job_limits(request: dict[str, Any]) -> None:
         raise SageMakerError(f"InstanceCount must be at most {_MOST_INSTANCES}.")
     source = request["TransformInput"]["DataSource"].get("S3DataSource", {})
     if source.get("S3DataType") not in ("S3Prefix", "ManifestFile"):
-        raise SageMakerError("S3DataType of a transform job is S3Prefix or ManifestFile.")
+        raise SageMakerError("S3DataType of a transform job must be S3Prefix or ManifestFile.")
 
 
 def _summarize_job(job: TransformJob) -> dict[str, Any]:
@@ -72,16 +74,16 @@ def reject_mixed_kinds(request: Mapping[str, Any]) -> None:
     queue = "AsyncInferenceConfig" in request
     if any("ServerlessConfig" in variant for variant in [*variants, *shadows]):
         if len(variants) + len(shadows) > 1:
-            raise SageMakerError("A serverless endpoint has exactly one production variant.")
+            raise SageMakerError("A serverless endpoint must have exactly one production variant.")
         for name in ("AsyncInferenceConfig", "DataCaptureConfig"):
             if name in request:
                 raise SageMakerError(f"{name} is not supported with ServerlessConfig.")
         if {"InstanceType", "InstancePools", "InitialInstanceCount"} & set(variants[0]):
-            raise SageMakerError("Give ServerlessConfig or an instance type, and not both.")
+            raise SageMakerError("Pass ServerlessConfig or an instance type, not both.")
         _check_serverless_size(variants[0]["ServerlessConfig"])
     if shadows and (len(variants), len(shadows)) != (1, 1):
         raise SageMakerError(
-            "With ShadowProductionVariants there is exactly one variant in each of both lists."
+            "With ShadowProductionVariants, each of the two lists must have exactly one variant."
         )
     if shadows and queue:
         raise SageMakerError("AsyncInferenceConfig is not supported with shadow variants.")
@@ -129,14 +131,14 @@ def check_components(request: Mapping[str, Any], region: str) -> None:
     if not empty:
         return
     if len(empty) < len(variants):
-        raise SageMakerError("Either every production variant names a model, or none does.")
+        raise SageMakerError("Either all production variants must have a ModelName, or none.")
     if "ExecutionRoleArn" not in request:
-        raise SageMakerError("ExecutionRoleArn is required where no variant names a model.")
+        raise SageMakerError("ExecutionRoleArn is required if no variant has a ModelName.")
     for name in ("AsyncInferenceConfig", "ShadowProductionVariants"):
         if name in request:
             raise SageMakerError(f"{name} is not supported with inference components.")
     if any("ServerlessConfig" in variant for variant in empty):
-        raise SageMakerError("A serverless variant names a model.")
+        raise SageMakerError("A serverless variant must have a ModelName.")
 
 
 def _has_model(variant: Mapping[str, Any]) -> bool:
@@ -152,7 +154,7 @@ def check_pools(variant: Mapping[str, Any]) -> None:
     """
     pools = variant.get("InstancePools", [])
     if pools and "InstanceType" in variant:
-        raise SageMakerError("Give InstanceType or InstancePools, and not both.")
+        raise SageMakerError("Pass InstanceType or InstancePools, not both.")
     for key in ("Priority", "InstanceType"):
         values = [pool[key] for pool in pools]
         if len(set(values)) < len(values):

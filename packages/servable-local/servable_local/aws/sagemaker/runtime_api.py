@@ -203,7 +203,7 @@ class RuntimeApi(BaseResponse):
         if inline and location:
             raise ValidationError("Body and InputLocation: provide exactly one of them.")
         if not inline and not location.startswith("s3://"):
-            raise ValidationError("InputLocation: name an object as s3://bucket/key.")
+            raise ValidationError("InputLocation must be an S3 URI such as s3://bucket/key.")
         queued = QueuedInvocation(endpoint.name, config, self.headers, inline)
         headers = {
             "Content-Type": queued.content_type,
@@ -297,13 +297,13 @@ class RuntimeApi(BaseResponse):
         target, models = self.headers.get("X-Amzn-SageMaker-Target-Model"), route.variant.models
         if target and models is None:
             raise ValidationError(
-                f"Endpoint {endpoint.name} is not a multi-model endpoint: it takes no TargetModel."
+                f"Endpoint {endpoint.name} is not a multi-model endpoint: it does not accept TargetModel."
             )
         if models is None:
             return "/invocations"
         if not target:
             raise ValidationError(
-                f"Endpoint {endpoint.name} is a multi-model endpoint: name a TargetModel."
+                f"Endpoint {endpoint.name} is a multi-model endpoint: pass TargetModel."
             )
         return models.prepare_path(target)
 

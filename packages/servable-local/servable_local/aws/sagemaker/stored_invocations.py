@@ -64,7 +64,7 @@ def store_capture(
             **build_encryption(capture.get("KmsKeyId")),
         )
     except (BotoCoreError, ClientError) as error:
-        print(f"a request to {endpoint} is not captured: {error}", file=sys.stderr)
+        print(f"cannot capture a request to {endpoint}: {error}", file=sys.stderr)
 
 
 def _build_record(

@@ -51,8 +51,8 @@ from servable_tensors.records import (
 )
 
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
-_ONLY = "the local AWS transforms with a model of exactly one container that has model data"
-_NONE = "the local AWS was started with --containers 0: a transform job needs one"
+_ONLY = "the local AWS transforms only with a model with exactly one container with model data"
+_NONE = "the local AWS was started with --containers 0; a transform job needs 1 or more"
 
 
 class _JobError(Exception):
@@ -296,4 +296,4 @@ class TransformJob:
             events = [{"timestamp": since, "message": stamp + line} for line in lines]
             logs.put_log_events(logGroupName=LOG_GROUP, logStreamName=stream, logEvents=events)
         except (BotoCoreError, ClientError) as error:
-            print(f"{self.name}: its log is lost: {error}", file=sys.stderr)
+            print(f"{self.name}: cannot write its log: {error}", file=sys.stderr)

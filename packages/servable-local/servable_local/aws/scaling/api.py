@@ -263,7 +263,7 @@ def _is_requested(key: Key, request: Mapping[str, Any]) -> bool:
 def _build_page(name: str, shown: list[dict[str, Any]], request: Mapping[str, Any]) -> ActionResult:
     token = request.get("NextToken") or "0"
     if not (token.isascii() and token.isdigit()):
-        problem = "NextToken is invalid; pass the one of the previous page."
+        problem = "NextToken is invalid; pass the token of the previous page."
         raise AwsError("InvalidNextTokenException", problem)
     first = int(token)
     last = first + int(request.get("MaxResults") or _PAGE)

@@ -103,7 +103,7 @@ def _list_targets(states: Mapping[str, Any]) -> Iterator[str]:
     """Yield the states that follow others. Raises ValueError for one without Next or End."""
     for name, state in states.items():
         if state["Type"] not in ("Succeed", "Fail") and ("Next" in state) == ("End" in state):
-            raise ValueError(f"the state {name} needs Next or End")
+            raise ValueError(f"the state {name} needs either Next or End")
         if "Next" in state:
             yield state["Next"]
         for catcher in state.get("Catch", []):

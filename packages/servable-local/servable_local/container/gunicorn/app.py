@@ -297,7 +297,7 @@ def explain_foreign_access(folder: Path) -> str | None:
         if status.st_uid not in (0, os.geteuid()):
             return (
                 f"{path}: belongs to another user, whose code is not run; "
-                "unpack the model into a folder of your own"
+                "unpack the model into your own folder"
             )
         # In a sticky folder, such as /tmp, users can't replace the files of other users.
         if status.st_mode & stat.S_IWOTH and not (path != folder and status.st_mode & stat.S_ISVTX):

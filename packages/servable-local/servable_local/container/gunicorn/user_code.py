@@ -103,7 +103,7 @@ class ImageFinder(MetaPathFinder):
             return None
         raise ModuleNotFoundError(
             f"No module named {name!r} in the image of TensorFlow {self._version}, only on this "
-            "computer; name its package in code/requirements.txt, and run: servable package ENV",
+            "computer; add its package to code/requirements.txt, and run: servable package ENV",
             name=name,
         )
 
@@ -244,7 +244,7 @@ def _explain_import_failure(failure: BaseException, code: Path, problems: Sequen
         for file in sorted(code.glob(f"**/{module.replace('.', '/')}.*.so"))[:1]:
             place += f"module {module}: code/{file.relative_to(code).as_posix()}; "
     sentence = (
-        f"code/inference.py does not import: {type(failure).__name__}: {failure} "
+        f"code/inference.py cannot be imported: {type(failure).__name__}: {failure} "
         f"({place}Python {platform.python_version()} of this computer, "
         f"where the image has {_load_table()['python'][_find_version()]})"
     )

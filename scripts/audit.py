@@ -94,9 +94,11 @@ def run_audit(command: list[str], folder: Path) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="List known vulnerabilities of locked packages.")
-    parser.add_argument("--root", type=Path, default=ROOT, help="Folder of the locks.")
+    parser.add_argument("--root", type=Path, default=ROOT, help="Folder with the lock files.")
     parser.add_argument("--osv-url", default="https://api.osv.dev/", help="Address of OSV.")
-    parser.add_argument("--npm-registry", help="Address of npm's registry (default: its setting).")
+    parser.add_argument(
+        "--npm-registry", help="URL of npm's registry (default: npm's own setting)."
+    )
     given = parser.parse_args(arguments)
     registry = [f"--registry={given.npm_registry}"] if given.npm_registry else []
     known = {
@@ -105,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     for database, count in known.items():
         if count is None:
-            print(f"not audited: could not ask {database}", file=sys.stderr)
+            print(f"not audited: cannot reach {database}", file=sys.stderr)
         else:
             print(f"audited by {database}: {count or 'no'} known vulnerabilities")
     return VULNERABLE if any(known.values()) else NOT_ASKED * (None in known.values())

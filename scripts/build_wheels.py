@@ -61,8 +61,8 @@ def _write_hashes(requirements: Path, out: Path) -> None:
     `servable new` fills in the hash of its own wheel.
     """
     lines = [
-        "# What checks and deploys, by version and hash: pip refuses any other file. Of its extra `vendor`",
-        "# uv is below, and pip is the environment's.",
+        "# What checks and deploys, by version and hash: pip rejects any other file. Of its extra `vendor`",
+        "# uv is below; pip is that of the environment.",
         f"{DISTRIBUTION}[aws,synth]==@version@ \\",
         "    --hash=sha256:@sha256@",
     ]
@@ -120,9 +120,9 @@ def build(out: Path, repository: str | None = None) -> list[Path]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Build the wheels, without any index.")
+    parser = argparse.ArgumentParser(description="Build the wheels without a package index.")
     parser.add_argument("out", metavar="OUT", type=Path, help="Folder for the wheels.")
-    parser.add_argument("--repository", help="Address of the sources; links on PyPI lead there.")
+    parser.add_argument("--repository", help="URL of the sources, for links on PyPI.")
     options = parser.parse_args()
     for file in build(options.out, options.repository):
         print(f"{file}: {file.stat().st_size:,} bytes")

@@ -185,7 +185,7 @@ def list_options(_: Sources) -> Iterator[str]:
 COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
     f"folders of more than {MODULES_OF_A_FOLDER} modules": (find_full_folders, 0),
     f"public class names defined twice, besides {', '.join(TWICE)}": (find_duplicate_classes, 0),
-    "rule classes not named as their id": (find_misnamed_rules, 0),
+    "rule classes whose name differs from their ID": (find_misnamed_rules, 0),
     f"functions of more than {LINES_OF_A_FUNCTION} lines": (find_long_functions, 0),
     # Of about 5,200: what Falcon, Locust, and httptools call, and public names. At most 1 % is allowed.
     "functions whose name begins with a participle or a preposition": (find_bad_names, 44),
@@ -193,7 +193,7 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
     "docstrings of functions that don't begin with a verb": (find_bad_docstrings, 31),
     "circles of imports": (find_import_circles, 0),
     # 215, and what was asked for since: openapi (3), invoke -i, serve --reload, and three of local up.
-    "options of servable, -h of each command included": (list_options, 219),
+    "options of servable, including each command's -h": (list_options, 219),
     f"decisions of more than {WORDS_OF_A_DECISION} words": (find_long_decisions, 0),
     f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (find_splinters, 9),
 }
@@ -222,7 +222,7 @@ def report_lines(what: str, lines: int, most: int) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--list", action="store_true", help="show every place of every count")
+    parser.add_argument("--list", action="store_true", help="list every location of every count")
     listed = parser.parse_args().list
     sources = Sources(ROOT)
     lines = sources.lines_by_package

@@ -114,7 +114,7 @@ def main() -> int:
             files = sorted(out.glob("**/*.template.json"))
             made = [file for file in files if json.loads(file.read_text()).get("Resources")]
             if not made:
-                found.append(f"{folder}: nothing was synthesised")
+                found.append(f"{folder}: no template was synthesized")
             templates += made
         engine = validate.RegoEngine()
         for template in templates:

@@ -36,7 +36,7 @@ MASKS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("revision", help="the revision to compare with, as git names it")
+    parser.add_argument("revision", help="git revision to compare with")
     parser.add_argument("--exact", action="store_true", help="mask nothing")
     arguments = parser.parse_args()
     masks = {} if arguments.exact else MASKS

@@ -55,7 +55,7 @@ STEPS = (
     DemoStep("Destroy everything", "cdk destroy local/* --force", "destroyed"),
 )
 NEXT = """
-Next, deploy to a local AWS that keeps running; `servable local down` ends it:
+Next, deploy to a local AWS that keeps running; `servable local down` stops it:
     source .venv/bin/activate
     eval "$(servable local up local)"
     cdk deploy 'local/*'
@@ -135,12 +135,12 @@ def main() -> None:
     try:
         with running() as aws:
             if not bootstrap(aws, account=ACCOUNT, region=REGION, folder=ROOT):
-                raise DemoError("the CDK CLI isn't installed here; run `make demo`")
+                raise DemoError("the CDK CLI isn't installed; run `make demo`, which installs it")
             console.print(f"  [green]{time.monotonic() - start:4.1f} s[/]  [dim]{aws.url}")
             for step in STEPS:
                 run_step(step, aws, verbose=verbose)
     except KeyboardInterrupt:
-        console.print("\ninterrupted; everything it started has ended")
+        console.print("\ninterrupted; everything that it started was stopped")
         sys.exit(130)
     except (BootstrapError, DemoError, LocalAwsStartError) as failed:
         console.print(f"\nthe demo stopped: {failed}", style="red", markup=False)

@@ -66,7 +66,7 @@ def build_descriptor_set() -> str:
             *(file.name for file in sorted(PROTOS.glob("*.proto"))),
         ]
         if protoc.main(command):
-            raise RuntimeError(f"protoc does not compile the files in {PROTOS}; it says why above")
+            raise RuntimeError(f"protoc can't compile the files in {PROTOS}; see its output above")
         return base64.encodebytes(result.read_bytes()).decode()
 
 

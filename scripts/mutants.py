@@ -80,10 +80,10 @@ def run_tests(copy: Path, tests: list[str]) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", help="Folder of sources, or a file.")
-    parser.add_argument("tests", nargs="+", help="Files or folders of tests.")
+    parser.add_argument("folder", help="Source folder or file.")
+    parser.add_argument("tests", nargs="+", help="Test files or folders.")
     parser.add_argument("--count", type=int, default=40, help="Number of mutations (default: 40).")
-    parser.add_argument("--seed", type=int, default=0, help="Seed of the draw (default: 0).")
+    parser.add_argument("--seed", type=int, default=0, help="Random seed (default: 0).")
     options = parser.parse_args()
     draw, possible = random.Random(options.seed), []
     for file in sorted((ROOT / options.folder).rglob("*.py")) or [ROOT / options.folder]:
@@ -98,7 +98,10 @@ def main() -> None:
         for name in LINKED:
             (copy / name).symlink_to(ROOT / name)
         if not run_tests(copy, options.tests):
-            sys.exit((copy / "pytest.txt").read_text() + "The tests fail without a mutation.")
+            sys.exit(
+                (copy / "pytest.txt").read_text()
+                + "The tests fail without a mutation; fix them first."
+            )
         for seconds, (path, number) in enumerate(drawn):
             text = (copy / path).read_text(encoding="utf-8")
             tree = ast.parse(text)

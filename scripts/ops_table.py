@@ -169,7 +169,7 @@ def fetch_wheel(requirement: str, folder: Path) -> Path:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", requirement]
         options = ["--only-binary", ":all:", "--python-version", python, "--dest", str(folder)]
         subprocess.run([*command, *options], check=False, capture_output=True)
-    raise OpsTableError(f"no wheel of {requirement} for Python {', '.join(PYTHONS)}")
+    raise OpsTableError(f"found no wheel of {requirement} for Python {', '.join(PYTHONS)}")
 
 
 def unpack_libraries(version: str, wheels: Path, into: Path) -> str:
@@ -267,11 +267,11 @@ def as_text(rows: Mapping[str, Any]) -> str:
 
 def main() -> str | None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("versions", nargs="*", help="TensorFlow versions, as 2.20")
+    parser.add_argument("versions", nargs="*", help="TensorFlow versions, such as 2.20")
     parser.add_argument("--wheels", type=Path, help="Folder of wheels (default: temporary)")
     given = parser.parse_args()
     if old := [one for one in given.versions if parse_version(one) < parse_version(OLDEST)]:
-        return f"{old[0]}: the wheels before {OLDEST} have no C++ library to read"
+        return f"{old[0]}: wheels before {OLDEST} have no readable C++ library; use a later version"
     ops_file, versions_file = CATALOG / "ops.jsonl", CATALOG / "op_versions.json"
     facts = json.loads(versions_file.read_text())
     known = dict(json.loads(line) for line in ops_file.read_text().splitlines())

@@ -67,10 +67,10 @@ def read_images() -> dict[str, Any]:
 # instances.json: every type that SageMaker's API accepts, as EC2 describes it, but for these.
 # Hosted by SageMaker, but the TensorFlow Serving image has no build for their accelerator.
 EXCLUDED = {
-    "inf": "AWS Inferentia: needs a model compiled with Neuron and another image",
-    "trn": "AWS Trainium: needs a model compiled with Neuron and another image",
-    "dl": "Habana Gaudi: needs another image",
-    "t3.": "in AWS's price list, but not among the types that SageMaker's API takes; ml.t2 is",
+    "inf": "AWS Inferentia: needs a model compiled with Neuron and a different image",
+    "trn": "AWS Trainium: needs a model compiled with Neuron and a different image",
+    "dl": "Habana Gaudi: needs a different image",
+    "t3.": "in AWS's price list, but SageMaker's API doesn't accept it; it accepts ml.t2",
 }
 
 
@@ -201,7 +201,7 @@ def read_prices() -> dict[str, Any]:
             for product in page["PriceList"]
         ]
     except (BotoCoreError, ClientError) as failure:
-        print(f"prices: the rows stay as they are: {failure}")
+        print(f"prices: the rows weren't updated: {failure}")
         return table
     return table | {"prices": merge_rows(table["prices"], build_price_rows(products, as_of=TODAY))}
 
@@ -236,6 +236,6 @@ def write_table(name: str, table: dict[str, Any]) -> bool:
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or TABLES:
         if wanted not in TABLES:
-            sys.exit(f"{wanted!r} is not a table; allowed: {', '.join(TABLES)}")
+            sys.exit(f"{wanted!r} isn't a table; allowed: {', '.join(TABLES)}")
         word = "written" if write_table(wanted, TABLES[wanted]()) else "unchanged"
         print(f"infra/catalog/{wanted}.json: {word}")

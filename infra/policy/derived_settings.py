@@ -58,7 +58,7 @@ def merge_settings(written: ContainerSettings, chosen: Chosen) -> DerivedSetting
     """Merge the file's settings over the chosen ones, with a choice for every setting."""
     choices: list[Choice[Any]] = []
     for name in ContainerSettings.model_fields:
-        value, reason = chosen.get(name, (None, "the image's own default"))
+        value, reason = chosen.get(name, (None, "the image's default"))
         stated = getattr(written, name)
         if name == "batching" and stated != value:
             stated = None  # its omitted keys are derived

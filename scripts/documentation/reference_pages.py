@@ -96,8 +96,8 @@ def _render_sections() -> Iterator[str]:
         elif node is not None:
             yield f"## {name}\n\n{_render_definition(node)}"
     yield (
-        f"## Values\n\n{', '.join(tables)} are the tables of an environment file: their keys, units, "
-        "defaults and reasons are in [parameters](parameters.md).\n"
+        f"## Values\n\n{', '.join(tables)} are tables of an environment file. For their keys, units, "
+        "defaults, and reasons, see [parameters](parameters.md).\n"
     )
 
 
@@ -251,4 +251,4 @@ def list_local_services() -> Iterator[tuple[str, ...]]:
         kept = f"{len(answered) - len(acting)} of {len(names)}"
         yield service, ", ".join(types.pop(service, [])), ", ".join(acting), kept
     if types:
-        raise ValueError(f"no API of {', '.join(types)} is listed, whose resource types are there")
+        raise ValueError(f"missing API actions for the listed resource types {', '.join(types)}")

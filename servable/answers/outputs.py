@@ -137,7 +137,7 @@ def _flatten_json(value: Any) -> dict[str, Array]:
     for path, array in _iterate_leaves(value, ""):
         parts.setdefault(path or UNNAMED_OUTPUT, []).append(array)
         if len(parts) > _MOST_PATHS:
-            raise ValueError("more paths than an answer has outputs")
+            raise ValueError("the JSON has more paths than a response may have outputs")
     return {path: _join_arrays(arrays) for path, arrays in parts.items()}
 
 

@@ -65,26 +65,24 @@ class BatchOptions:
 @click.option(
     "--input",
     metavar="PLACE",
-    help="Input table; overrides the file: s3://BUCKET/PREFIX/, or with --local a file or folder.",
+    help="Input table: s3://BUCKET/PREFIX/ or, with --local, a file or folder. Overrides the file.",
 )
 @click.option(
     "--output",
     metavar="PLACE",
-    help="Output location; overrides the file: s3://BUCKET/PREFIX/, or a folder for local files.",
+    help="Output location: s3://BUCKET/PREFIX/, or a folder for local files. Overrides the file.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(1),
     metavar="ROWS",
-    help="Run only the first ROWS rows, from a copy under the output that is removed at the end.",
+    help="Run only the first ROWS rows, copied to a temporary prefix of the output.",
 )
-@click.option(
-    "--attach", metavar="JOB", help="Follow a job that was started earlier until it ends."
-)
+@click.option("--attach", metavar="JOB", help="Follow a running job until it ends.")
 @click.option(
     "--estimate",
     is_flag=True,
-    help="Print time and cost estimated from measured rates; run nothing.",
+    help="Estimate time and cost from measured rates without running the job.",
 )
 @click.option(
     "--local",
@@ -132,14 +130,14 @@ def _find_job(loaded: ValidFile, name: str | None) -> BatchJob:
         raise click.UsageError(f"{loaded.file} has no [batch.NAME]; docs/batch.md shows one")
     known = ", ".join(batches)
     if name is None and len(batches) > 1:
-        raise click.UsageError(f"{loaded.name} has several batches: name one of {known}")
+        raise click.UsageError(f"{loaded.name} has several batches; pass one of {known}")
     name = name or next(iter(batches))
     if name not in batches:
         problem = f"{loaded.file} has no [batch.{name}]; allowed: {known}"
         raise click.UsageError(f"{problem}; {suggest_name(name, batches)}")
     job = find_batch_job(loaded.environment, name)
     if job is None:
-        check = f"`servable check {loaded.name}` shows what is wrong"
+        check = f"`servable check {loaded.name}` shows the problem"
         raise click.ClickException(f"{loaded.file}: {check}")
     return job
 
@@ -148,18 +146,20 @@ def _check_options(options: BatchOptions, batch: BatchSettings, *, files: bool) 
     """Raise click.UsageError for options that can't be combined."""
     places = [place for place in (options.input, options.output) if place is not None]
     if options.attach and (places or options.limit or options.estimate or files):
-        raise click.UsageError("--attach follows a job as it was started: remove the other options")
+        raise click.UsageError(
+            "--attach follows a job that is already running; remove the other options"
+        )
     if files:
         assert options.input is not None  # `files` requires it
         if not Path(options.input).exists():
             raise click.UsageError(f"--input {options.input}: no such file or folder")
         if not options.estimate and (options.output is None or "://" in options.output):
-            raise click.UsageError("--input is on this computer: give --output FOLDER")
+            raise click.UsageError("--input is a local file or folder; give --output FOLDER")
         return
     given, output = options.input or batch.input, options.output or batch.output
     if places and f"{output.rstrip('/')}/".startswith(given):
         raise click.UsageError(
-            f"{output}: is inside the input {given}; use a different --input or --output"
+            f"{output}: the output is inside the input {given}; use a different --input or --output"
         )
     for place in places:
         if not re.fullmatch(r"s3://[^/]+/.*", place):
@@ -197,7 +197,7 @@ class BatchCommand:
             result = LocalBatch(served, request, log).run(files, options.limit)
         except LaunchError as error:
             reason = served.explain_failure(str(error))
-            raise BatchError(f"the container does not start: {reason}") from None
+            raise BatchError(f"the container didn't start: {reason}") from None
         return self._print_result(result)
 
     def run_in_aws(self) -> int:
@@ -207,7 +207,7 @@ class BatchCommand:
         account.check_credentials()
         name = options.attach or self._create_job_name()
         local = " --local" if options.local else ""
-        comes_back = f"`{self.again}{local} --attach {name}` follows it again"
+        comes_back = f"`{self.again}{local} --attach {name}` resumes following it"
         started = options.attach is not None
         try:
             request = None
@@ -220,8 +220,8 @@ class BatchCommand:
             result = watch.fetch_result(environment)
         except KeyboardInterrupt:
             stop = f"aws sagemaker stop-transform-job --transform-job-name {name}"
-            goes_on = f"{name} continues; {comes_back}, `{stop}` ends it"
-            click.echo(goes_on if started else f"interrupted before {name} was started", err=True)
+            goes_on = f"{name} continues; {comes_back}, `{stop}` stops it"
+            click.echo(goes_on if started else f"interrupted before {name} started", err=True)
             return 130
         watch.remove_trial()
         return self._print_result(result)
@@ -251,7 +251,7 @@ class BatchCommand:
         batch = self.job.batch
         for place, own in ((given or batch.input, batch.input), (output, batch.output)):
             if not place.startswith(own):
-                click.echo(f"note: the stack's role of {self.job.name} has {own} only", err=True)
+                click.echo(f"note: the role of {self.job.name} can access only {own}", err=True)
 
     def _create_job_name(self) -> str:
         """Return a new job name, with random characters in case two jobs start at once."""

@@ -114,7 +114,7 @@ class LocalBatch:
         seconds = time.monotonic() - began
         answers = [self._count_rows(file, count_result_records) for file in written]
         accept = self._request["TransformOutput"]["Accept"]
-        not_counted = f"answers of {accept} do not show how many rows they cover"
+        not_counted = f"responses of type {accept} don't show how many rows they cover"
         return BatchResult(
             job=self._request["TransformJobName"],
             status="Stopped" if interrupted else "Failed" if self._failed else "Completed",
@@ -146,7 +146,7 @@ class LocalBatch:
         rest = f"{self._done / seconds:,.0f} rows/s; "
         if self._done:
             rest += f"about {format_duration(seconds * (rows / self._done - 1))} left"
-        return f"{self._done:,} of {rows:,} rows, {rest}; Ctrl-C ends it"
+        return f"{self._done:,} of {rows:,} rows, {rest}; press Ctrl-C to stop"
 
     def _run_file(self, container: Container, file: LocalFile, tell: Callable[[], None]) -> bool:
         """Run one file, and return whether its result was written.
@@ -218,7 +218,7 @@ class LocalBatch:
         with self._lock:
             self._failed.append(_build_failure(f"{file} row {first:,}", error))
             if len(self._failed) >= MOST_FAILED:
-                raise TransformError(f"{MOST_FAILED} bad records; stopped looking for more")
+                raise TransformError(f"{MOST_FAILED} bad records; stopped searching for more")
         return b"null"
 
 

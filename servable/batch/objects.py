@@ -41,7 +41,7 @@ def count_records(body: IO[bytes], request: Mapping[str, Any]) -> int:
             return _count_lines(body)
         return sum(1 for _ in _iterate_records(body, request))
     except (TransformError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise BatchError(f"an input differs from the file's description of it: {error}") from None
+        raise BatchError(f"an input doesn't match its settings in the file: {error}") from None
 
 
 def count_result_records(body: IO[bytes], request: Mapping[str, Any]) -> int | None:
@@ -107,7 +107,7 @@ def _iterate_documents(body: IO[bytes]) -> Iterator[Any]:
             yield document
         text = text[at:]
     if text.strip():
-        raise ValueError(f"a result is not JSON: {text[:100]!r}")
+        raise ValueError(f"a result isn't JSON: {text[:100]!r}")
 
 
 def _count_predictions(document: Any) -> int | None:
@@ -131,10 +131,12 @@ def list_files(given: Path, output: Path) -> list[LocalFile]:
     if not given.is_dir():
         return [LocalFile(given, output / f"{given.name}.out")]
     if output.resolve().is_relative_to(given.resolve()):
-        raise BatchError(f"{output}: is inside the input {given}; use a different --output")
+        raise BatchError(
+            f"{output}: the output is inside the input {given}; use a different --output"
+        )
     names = sorted(path.relative_to(given) for path in given.rglob("*") if path.is_file())
     if not names:
-        raise BatchError(f"{given}: it contains no files; use a different --input")
+        raise BatchError(f"{given}: the folder contains no files; use a different --input")
     return [LocalFile(given / name, output / f"{name}.out") for name in names]
 
 
@@ -164,7 +166,7 @@ class TransformObjects:
         ]
         if not self.inputs:
             raise BatchError(
-                f"{source['S3Uri']}: no objects there; upload the table, or use a different --input"
+                f"{source['S3Uri']}: found no objects; upload the table, or use a different --input"
             )
         self.size = sum(item.size for item in self.inputs)
 

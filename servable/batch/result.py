@@ -81,19 +81,19 @@ class BatchResult:
         yield f"{'failed':10}{len(self.failed):14,}"
         yield from self._format_failures()
         if self.failed and self.instance_type is not None:
-            yield f"{'':27}download the file and run it with --local --input FILE to see which rows"
+            yield f"{'':27}to see which rows failed, download the file and run --local --input FILE"
         if self.seconds is not None:
             start = ""
             if (whole := self.seconds_with_start) is not None:
-                start = f"   {format_duration(whole)}, counted from the request"
+                start = f"   {format_duration(whole)} including the start of instances"
             yield f"{'time':10}{format_duration(self.seconds):>14}{start}"
         cost = "not known" if self.usd is None else f"${self.usd:,.4f}"
         yield f"{'cost':10}{cost:>14}   {self.price}".rstrip()
         yield f"{'results':10}{'':3}{self.output}"
         if self.status == "Completed" and not self.is_complete:
             yield (
-                "The number of rows changed: an empty line has no answer, and code "
-                "may combine several lines into one"
+                "The number of rows changed: an empty line has no response, and code "
+                "may combine several lines into one."
             )
 
     def _format_failures(self) -> Iterator[str]:
@@ -181,14 +181,16 @@ class BatchEstimate:
         rows = "rows not counted" if self.rows is None else f"{self.rows:,} rows"
         yield f"{rows} in {format_count(self.objects, 'object')}, {self.bytes_in / 1e6:,.1f} MB"
         if self.seconds is not None:
-            start = "; instances start in 3 to 5 minutes, not billed" if self.in_aws else ""
+            start = (
+                " plus 3 to 5 minutes to start instances, which isn't billed" if self.in_aws else ""
+            )
             yield f"time  about {format_duration(self.seconds)}{start}"
         if self.usd is not None:
             yield f"cost  about ${self.usd:,.4f}: {self.price}"
         if self.rate is not None:
             yield f"from  {self.rate.rows_per_second:,.0f} rows/s of one instance: {self.rate.source}"
             if self.rate.rows is not None and self.rate.rows < FEW_ROWS:
-                yield f"      of {self.rate.rows:,} rows only; a longer run is faster per row"
+                yield f"      of {self.rate.rows:,} rows only; longer runs are faster per row"
         for missing in self.missing:
             yield f"cannot be told: {missing}"
 
@@ -256,12 +258,12 @@ def estimate_batch(
     price = environment.prices.find_instance_price(batch.instance_type, environment.region)
     if rate is None:
         missing.append(
-            f"no rate was measured for it on {batch.instance_type}; run some rows first (--limit 20000), or "
+            f"no measured rate on {batch.instance_type}; run some rows first (--limit 20000), or "
             "measure a variant with this model and instance type (`servable load`, its "
             "scaling.max_rps_per_instance and [traffic] rows_per_request)"
         )
     if rows is None:
-        missing.append("the rows were not counted: the input is too large, or cannot be read")
+        missing.append("the rows weren't counted, because the input is too large or unreadable")
     if rate is not None and rows is not None:
         # An object is never divided among instances.
         instances = min(batch.instances, len(rows)) if in_aws else 1

@@ -87,11 +87,11 @@ class TransformWatch:
             said += f", {rows:,} of {all_rows:,} rows"
         started = self.shown.get("TransformStartTime")
         if started is None:
-            return f"{said}; instances are started, which takes 3 to 5 minutes in AWS"
+            return f"{said}; starting instances, which takes 3 to 5 minutes in AWS"
         seconds = max(0.0, (datetime.now(UTC) - started).total_seconds())
         share = sum(item.size for item in through) / max(self._objects.size, 1)
         left = f"about {format_duration(seconds / share - seconds)} left" if 0 < share < 1 else ""
-        left = left or "an object gets its result when all its rows are done"
+        left = left or "each object's result is written when all its rows are done"
         return f"{said}; {format_duration(seconds)}; {left}"
 
     def fetch_result(self, environment: Environment) -> BatchResult:
@@ -115,14 +115,14 @@ class TransformWatch:
             if len(self._rows) == len(self._objects.inputs):
                 rows_in = sum(self._rows.values())
             else:
-                not_counted = "the input cannot be read"
+                not_counted = "cannot read the input"
             try:
                 rows_out = self._objects.count_output_records(results)
             except ValueError as error:
                 not_counted = str(error)
             if rows_out is None and not not_counted:
                 accept = shown["TransformOutput"].get("Accept", "no Accept")
-                not_counted = f"answers of {accept} do not show how many rows they cover"
+                not_counted = f"responses of type {accept} don't show how many rows they cover"
         began, ended = shown.get("TransformStartTime"), shown.get("TransformEndTime")
         seconds = (ended - began).total_seconds() if began and ended else None
         kind, count = resources["InstanceType"], resources["InstanceCount"]
@@ -212,10 +212,10 @@ class TransformWatch:
 
     def _explain_lost_job(self, error: Exception) -> str:
         if not self._account.has_custom_endpoint or isinstance(error, ClientError):
-            unknown = f"AWS returns no state of {self._job}, which may continue"
+            unknown = f"cannot read the state of {self._job}, which may still be running"
             return f"{unknown}: {error}; {self._again}"
         return (
             f"the local AWS has ended, and with it {self._job}: its results so far and the buckets are lost, "
-            "because it keeps them only while it runs; start it again with `servable local up`, deploy, "
-            "upload the table and start the batch again"
+            "because they exist only while it runs. Run `servable local up` again, deploy, "
+            "upload the table, and start the batch again"
         )

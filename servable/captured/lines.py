@@ -118,7 +118,7 @@ def parse_record(line: bytes) -> Any:
         return json.loads(line, object_pairs_hook=_build_object)
     except (ValueError, RecursionError):
         cut = not line.endswith(b"\n")
-        raise CaptureLineError("it is cut off" if cut else "it is not JSON") from None
+        raise CaptureLineError("it is truncated" if cut else "it is not JSON") from None
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -133,17 +133,15 @@ def parse_request(record: Any, *, file: str, number: int) -> CapturedRequest:
     try:
         return _parse_request(record, file, number)
     except (KeyError, TypeError, AttributeError):
-        raise CaptureLineError("it is not a record of data capture") from None
+        raise CaptureLineError("it isn't a data capture record") from None
 
 
 def _parse_request(record: Any, file: str, number: int) -> CapturedRequest:
     if isinstance(record, list) and record and "prefix" in record[0]:
-        raise CaptureLineError(
-            "it is a manifest of a batch transform job, which contains no requests"
-        )
+        raise CaptureLineError("it is a manifest of a batch transform job and contains no requests")
     data, metadata = record["captureData"], record["eventMetadata"]
     if "endpointInput" not in data and "endpointOutput" in data:
-        raise AnswerAloneError("it has an answer and no request: capture Input too")
+        raise AnswerAloneError("it has a response but no request: capture Input too")
     content_type, body = _decode_part(data["endpointInput"])
     output = data.get("endpointOutput")
     answer = None if output is None else _parse_response(output, metadata)
@@ -195,7 +193,7 @@ def _read_header(name: str, values: Any) -> str | None:
     """Return a header or an ID, or None if it wasn't captured. Raises CaptureLineError, TypeError."""
     text: str | None = values.get(name)
     if text is not None and not _HEADER.fullmatch(text):
-        raise CaptureLineError(f"its {name} is not visible ASCII of at most 1,024 characters")
+        raise CaptureLineError(f"its {name} isn't visible ASCII of at most 1,024 characters")
     return text
 
 
@@ -216,7 +214,7 @@ def _read_number(metadata: Any, name: str, most: int) -> Any:
     """
     value = metadata.get(name)
     if value is not None and (type(value) not in (int, float) or not 0 <= value <= most):
-        raise CaptureLineError(f"its {name} is not a number from 0 to {most:,}")
+        raise CaptureLineError(f"its {name} isn't a number from 0 to {most:,}")
     return value
 
 
@@ -239,9 +237,9 @@ def parse_seconds(text: str) -> float:
             moment = moment.replace(tzinfo=datetime.UTC)
         seconds = moment.timestamp()
     except (ValueError, OverflowError):
-        raise CaptureLineError("its inferenceTime is not a time") from None
+        raise CaptureLineError("its inferenceTime isn't a time") from None
     if not 0 <= seconds < _LATEST:
-        raise CaptureLineError("its inferenceTime is not between the years 1970 and 9998")
+        raise CaptureLineError("its inferenceTime isn't between the years 1970 and 9998")
     return seconds
 
 

@@ -36,13 +36,13 @@ VERDICT = "verdict"
     "--against",
     metavar="REF",
     shell_complete=complete_revisions,
-    help="Git revision that is deployed now.",
+    help="Git revision of the current deployment.",
 )
 @click.option(
     "--run",
     "runs",
     is_flag=True,
-    help="Also load the models in the local container, and send them their golden requests.",
+    help="Also load the models in the local container and send their golden requests.",
 )
 @click.option("--explain", is_flag=True, help="Show every chosen setting with its reason.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -67,7 +67,7 @@ def check(
     every = [replace(environment, asked_at=now) for environment in every]
     chosen = [find_environment(every, name) for name in names] or every
     if not chosen:
-        click.echo(f"there is no environment to check; {FIRST}", err=True)
+        click.echo(f"found no environment to check; {FIRST}", err=True)
     findings_by_name = {environment.name: check_all(environment) for environment in chosen}
     finished = not runs or _run_models(chosen, findings_by_name)
     for loaded in chosen:
@@ -112,7 +112,7 @@ def _run_models(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]
             findings = findings_by_name[loaded.name]
             if select_lasting_errors(findings) or not isinstance(loaded, ValidFile):
                 # Escaped here: the status shows the styles of what is printed next to it.
-                why = escape_controls(f"{loaded.name}: not run: correct its errors first")
+                why = escape_controls(f"{loaded.name}: not run: fix its errors first")
                 click.echo(why, err=True)
                 continue
             kept = [

@@ -25,11 +25,11 @@ from infra.preflight.rendering import format_count
 
 # Fault -> what sees it if no alarm does; "": an alarm sees it if the file sets the alarm.
 UNSEEN = {
-    "": "no alarm sees it: add [rollout.golden_requests], or alarms.model_error_percent with rollback_on_4xx",
-    "answers slowly": "no alarm sees it: set alarms.p99_latency_ms",
-    "answers wrongly": "no alarm sees it: `servable verify` compares golden answers after the deployment",
+    "": "no alarm sees it; add [rollout.golden_requests], or alarms.model_error_percent with rollback_on_4xx",
+    "answers slowly": "no alarm sees it; set alarms.p99_latency_ms",
+    "answers wrongly": "no alarm sees it; `servable verify` compares golden responses after the deployment",
 }
-QUOTA = "what the account's quota must allow"
+QUOTA = "the account's quota must allow this number"
 
 Said = tuple[str, str, str, str]
 """(name, value, origin, reason) of one line."""
@@ -114,7 +114,7 @@ def _list_shared_instances(environment: Environment, variant: Variant) -> Iterat
         for _ in range(each.variant.capacity[1])
     ]
     needed = count_instances_for_copies(copies, compute_copy_room(placed[0].whole_instance))
-    why = f"{len(copies)} copies by what they reserve of {variant.instance_type}, largest first"
+    why = f"{len(copies)} copies, packed on {variant.instance_type} by their reservations, largest first"
     yield ("instances at max_copies", str(needed or "none has room"), "sizing", why)
     yield from _list_cost(environment, variant)
 
@@ -128,7 +128,7 @@ def _list_batching(placed: Placement, chosen: Batching, reason: str) -> Iterator
         elif name in ("batch_threads", "max_enqueued_batches"):
             origin, why = "derived", reason
         else:
-            origin, why = "image", "the image's own default"
+            origin, why = "image", "the image's default"
         yield (f"batching.{name}", str(value), origin, why)
 
 
@@ -194,7 +194,7 @@ def _list_scaling(environment: Environment, placed: Placement) -> Iterator[Said]
     if scaling is None:
         return
     if scaling.hold:
-        why = "the live number of instances is kept, also during updates"
+        why = "scaling is on hold, so the number of instances stays the same during updates"
         yield ("scaling", "on hold", "file", why)
         return
     waits = compute_cooldowns(
@@ -253,7 +253,7 @@ def list_update_lines(
     yield ("instances during an update", at_once, "sizing", f"{QUOTA}, its rollback included")
     earliest = updates[0].window_minutes
     bakes = f"{earliest} min into a bake of {rollout.bake_minutes} min"
-    why = f"an alarm must see {format_count(earliest, 'minute')}"
+    why = f"an alarm needs {format_count(earliest, 'minute')} to detect a fault"
     yield ("earliest rollback", bakes, "sizing", why)
     if not variant.shadow:
         yield _describe_rollback_alarms(environment, rollout, placed.name, updates)
@@ -273,13 +273,13 @@ def _describe_rollback_alarms(
     )[:MOST_ALARMS]
     kinds = [kind for variant, kind in watched if variant in (name, None)]
     if not rollout.rollback_on_4xx:
-        why = "rollback_on_4xx is false: callers' 4xx do not count"
+        why = "rollback_on_4xx is false, so 4xx responses don't count"
     elif {"4xx", "model-errors"}.isdisjoint(kinds):
-        why = "for 4xx set alarms.error_4xx_percent or alarms.model_error_percent"
+        why = "to count 4xx, set alarms.error_4xx_percent or alarms.model_error_percent"
     elif all(update.first_share_percent < 100 for update in updates):
-        why = "4xx count beyond the old fleet's percentage, where errors are published by fleet"
+        why = "4xx above the old fleet's percentage count, where AWS publishes errors by fleet"
     else:
-        why = "4xx count whoever causes them where the first share is the whole fleet"
+        why = "all 4xx count, because the first share is the whole fleet"
     return "rolled back by", ", ".join(kinds), "sizing", why
 
 
@@ -304,4 +304,4 @@ def _describe_duration(updates: list[Update], start: float | None) -> str:
     known = "of unknown length" if start is None else f"of {start:.0f} s"
     bakes = most.bakes_seconds // SECONDS_PER_MINUTE
     longest = max(update.compute_timeout(start) for update in updates) // SECONDS_PER_MINUTE
-    return f"{starts} {known}, {bakes} min of baking; rolled back after {longest} min"
+    return f"{starts} {known}, {bakes} min of baking; rolled back if it takes over {longest} min"

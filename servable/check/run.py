@@ -77,7 +77,7 @@ def find_run_failures(loaded: ValidFile, report: Callable[[str], None]) -> Itera
             served = replace(served, variables=served.variables | dict(part.added))
         except PackagingError as wrong:
             severity = Severity.NOT_CHECKED if model.artifact is not None else Severity.ERROR
-            problem = f"is not run: {wrong.problem}"
+            problem = f"wasn't run: {wrong.problem}"
             yield _build_finding(loaded, "run-load", key, problem, wrong.remedy, severity)
             continue
         if replace(served, variant="") in seen:
@@ -99,7 +99,7 @@ def find_run_failures(loaded: ValidFile, report: Callable[[str], None]) -> Itera
 
 def build_interrupted_finding(loaded: ValidFile) -> Finding:
     """Return the finding for an environment whose run was interrupted."""
-    problem = "its run was interrupted before it checked everything"
+    problem = "its run was interrupted before all checks finished"
     remedy = f"run `servable check {loaded.name} --run` again"
     return _build_finding(loaded, "run-load", "", problem, remedy, Severity.NOT_CHECKED)
 
@@ -139,10 +139,10 @@ def _explain_start_failure(
     said = _shorten_to_line(reason)
     lacking, table = re.search(r"Op type not registered '(\w+)'", reason), find_op_table(tensorflow)
     if lacking is not None and table is not None and lacking[1] in table:
-        problem = f"is not run: {said}; the image of TensorFlow {tensorflow} has {lacking[1]}"
-        remedy = f"give a TensorFlow with {lacking[1]} on this computer, or the image (--docker)"
+        problem = f"wasn't run: {said}; the image of TensorFlow {tensorflow} has {lacking[1]}"
+        remedy = f"install a TensorFlow with {lacking[1]}, or use the image (--docker)"
         return _build_finding(loaded, "run-load", key, problem, remedy, Severity.NOT_CHECKED)
-    problem = f"the container of {part.name} does not start: {said}"
+    problem = f"the container of {part.name} didn't start: {said}"
     return _build_finding(loaded, "run-load", key, problem, f"{part.shows_log} shows its log")
 
 
@@ -174,9 +174,11 @@ def _find_uncalled_models(
         if any(other.startswith((f"{key}.", "rollout.")) for other in sent):
             continue
         has_handler = model.code is not None or model.handler is not None
-        problem = f"the {'handler' if has_handler else 'model'} was not called: there is no request"
+        problem = (
+            f"the {'handler' if has_handler else 'model'} wasn't called: it has no golden request"
+        )
         line = f'{key}.golden.request = "golden/{name}/request.json"'
-        remedy = f"add {line}, with a request in that file"
+        remedy = f"add {line}, and write the request to that file"
         yield _build_finding(loaded, "run-request", key, problem, remedy, Severity.NOT_CHECKED)
 
 
@@ -193,29 +195,31 @@ def _send_golden_request(
     first, send = None, partial(post_body, f"{url}{sent.path}", body, sent.sent_as)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for times in (1, AT_ONCE):
-            how = f"{golden.request}{f', {times} at once,' if times > 1 else ''} is answered"
+            how = f"{golden.request}{f', {times} at once,' if times > 1 else ''} got"
             for status, answer in list(pool.map(lambda _: send(), range(times))):
                 if status != 200:
-                    problem = f"{how} {status or 'nothing'}: {read_reason(answer)}"
+                    problem = f"{how} {status or 'no response'}: {read_reason(answer)}"
                     problem += _read_last_line(log) if not 400 <= status < 500 else ""
-                    remedy = "correct the request, the code or the model"
+                    remedy = "fix the request, the code, or the model"
                     yield _build_finding(loaded, "run-request", sent.key, problem, remedy)
                     return
                 first = answer if first is None else first
                 for where, wanted, actual in find_differences(
                     known or first, answer, golden.tolerance, kind
                 ):
-                    problem = f"{how} {where or 'with'} {actual!r:.100} and not {wanted!r:.100}"
-                    remedy = "correct the code or the model, or write the new answer"
+                    problem = (
+                        f"{how} {where or 'the response'} {actual!r:.100}, expected {wanted!r:.100}"
+                    )
+                    remedy = "fix the code or the model, or write the new response"
                     key = sent.key.replace(".request", ".answer")
                     if known is None or any(
                         find_differences(first, answer, golden.tolerance, kind)
                     ):
                         problem += "; responses to the same request differ"
                         remedy = (
-                            "export the model without randomness (dropout, noise), and compute "
+                            "export the model without randomness (dropout, noise), and process "
                         )
-                        remedy += "each row by itself"
+                        remedy += "each row independently"
                     yield _build_finding(loaded, "run-answer", key, problem, remedy)
                     return
 
@@ -250,7 +254,7 @@ def _read_last_line(log: Path) -> str:
     """
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     messages = [line for line in lines if line.strip() and not line.startswith('{"event"')]
-    return f"; last in the log: {_shorten_to_line(messages[-1])}" if messages else ""
+    return f"; last log line: {_shorten_to_line(messages[-1])}" if messages else ""
 
 
 def _build_finding(

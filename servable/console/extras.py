@@ -55,7 +55,7 @@ class MissingExtraError(click.ClickException):
 
     def __init__(self, who: str, module: str, extra: str) -> None:
         install = build_install_command(extra)
-        super().__init__(f"{who} needs {module}, which is not installed here: {install}")
+        super().__init__(f"{who} needs {module}, which isn't installed: {install}")
 
 
 def find_missing_extra(command: str) -> MissingExtraError | None:
@@ -99,6 +99,6 @@ def explain_missing_packages() -> str | None:
     if not absent:
         return None
     return (
-        f"--run serves the models on this computer, and {', '.join(absent)} cannot be imported; run "
+        f"--run serves the models on this computer, which needs {', '.join(absent)}; run "
         f"`{build_install_command('local')}`"
     )

@@ -44,7 +44,7 @@ from servable.project.revision import attach_revision
 @click.option(
     "--refresh",
     is_flag=True,
-    help="Read the prices of its instance types from AWS and write them into the file first.",
+    help="First read the instance prices from AWS and write them to the file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cost(
@@ -139,7 +139,7 @@ def _print_cost(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous
             click.echo(f"  {key} = USD")
         click.echo(f"or read instances' prices from AWS: {refresh}")
     if (old := _find_outdated_price_date(costs)) is not None:
-        written = "writes current AWS prices into the file"
+        written = "writes current AWS prices to the file"
         click.echo(f"prices of {old} are more than a year old: `{refresh}` {written}")
     click.echo(NOT_INCLUDED)
 
@@ -165,7 +165,7 @@ def _describe_monthly_costs(costs: Cost) -> Iterator[str]:
         if in_all is not None and alone is not None:
             saved = in_all - MOST_SAVED_SHARE * alone
             yield (
-                f"{'all but data, ' + _WORDS[which]:24}  ${in_all:,.2f}/month; not less than ${saved:,.2f} "
+                f"{'all but data, ' + _WORDS[which]:24}  ${in_all:,.2f}/month; at least ${saved:,.2f} "
                 "with a SageMaker Savings Plan (1 or 3 years; at most "
                 f"{MOST_SAVED_SHARE:.0%} off instances and serverless, by type)"
             )
@@ -200,9 +200,9 @@ def _describe_data_cost(data: DataCost) -> str:
     if data.usd_per_million_predictions is None:
         missing = data.missing_keys
         are = "are" if len(missing) > 1 else "is"
-        return f"not counted: {' and '.join(missing)} {are} not set; it costs {price}"
+        return f"not counted: {' and '.join(missing)} {are} not set; the price is {price}"
     return (
-        f"in addition at most ${data.usd_per_million_predictions:.2f} per million predictions, of "
+        f"plus at most ${data.usd_per_million_predictions:.2f} per million predictions, of "
         f"{data.request_bytes:,} bytes in and {data.answer_bytes:,} out; {price}"
     )
 
@@ -230,34 +230,34 @@ def _describe_run(batch: BatchCost) -> str:
     if hour is None or late is None or longest is None:
         return f"{what}, unknown price"
     return (
-        f"{what}, ${hour:.2f}/hour of a run from when its instances have started: ${late:.2f} for one that "
-        f"is late ({batch.late_minutes} min), at most ${longest:,.2f} ({batch.max_minutes:,} min); an "
-        "endpoint's price"
+        f"{what}, ${hour:.2f}/hour after the instances start: ${late:.2f} for a run that "
+        f"is late ({batch.late_minutes} min), at most ${longest:,.2f} ({batch.max_minutes:,} min); "
+        "priced as an endpoint"
     )
 
 
 def _describe_cost_per_million(variant: VariantCost) -> Iterator[str]:
     if variant.serverless is not None:
         if (usd := variant.usd_per_million_of_example) is not None:
-            each = f"for each {EXAMPLE_SECONDS * 1000:g} ms that one takes"
+            each = f"at {EXAMPLE_SECONDS * 1000:g} ms each"
             yield f"${usd:.2f} per million predictions {each}"
         if variant.serverless.provisioned_concurrency:
             price = "unknown price"
             if (warm := variant.usd_per_warm_second) is not None:
                 price = f"${warm:.9f}".rstrip("0") + " per second each"
             yield (
-                f"and what keeps {variant.serverless.provisioned_concurrency} to "
+                f"plus keeping {variant.serverless.provisioned_concurrency} to "
                 f"{variant.serverless.provisioned_limit} containers warm: {price}"
             )
     elif variant.usd_per_million_predictions is not None:
         safe = variant.usd_per_million_predictions / (variant.safety_factor or 1)
         yield (
             f"${variant.usd_per_million_predictions:.2f} per million predictions, at "
-            f"{variant.max_rps_per_instance:g} requests/s on an instance; ${safe:.2f} at the "
-            f"{variant.safety_factor:g} of it that scaling targets"
+            f"{variant.max_rps_per_instance:g} requests/s per instance; ${safe:.2f} at the scaling target, "
+            f"{variant.safety_factor:g} of that rate"
         )
     elif variant.max_rps_per_instance is None and not variant.shadow:
-        yield "per million predictions: not known without scaling.max_rps_per_instance"
+        yield "cost per million predictions: unknown; set scaling.max_rps_per_instance"
 
 
 def _describe_sleep_cost(variant: VariantCost) -> Iterator[str]:
@@ -281,7 +281,7 @@ def _describe_sleep_cost(variant: VariantCost) -> Iterator[str]:
         f"of {awake:.1f} without sleep, {dollars}"
     )
     yield (
-        f"{sleep.waiting_callers:,.0f} callers a day find no copy and wait, at most "
+        f"{sleep.waiting_callers:,.0f} callers a day find no running copy and wait at most "
         f"{sleep.longest_wait_seconds / 60:.1f} min; {sleep.failed_callers:,.0f} fail after "
         f"endpoint.wake_seconds (assumed: a start of {sleep.start_seconds:g} s, metrics seen after "
         f"{sleep.metric_delay_seconds} s)"

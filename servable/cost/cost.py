@@ -366,7 +366,7 @@ def _describe_price_source(row: Price | ServerlessPrice | DataPrice | None, regi
     return f"{row.region}{other}, {row.as_of}{own}"
 
 
-_WORDS = tuple(zip(WHICH, ("min", "max", "max while it updates"), strict=True))
+_WORDS = tuple(zip(WHICH, ("min", "max", "max during an update"), strict=True))
 
 
 def describe_difference(now: Cost, then: Cost) -> str:
@@ -385,7 +385,7 @@ def describe_difference(now: Cost, then: Cost) -> str:
         )
         parts.append(f"p99 objective {before} -> {after} ms")
     if now.is_paid_by_use or then.is_paid_by_use:
-        parts.append("serverless is paid by use: nothing at min, every container busy at max")
+        parts.append("serverless is billed by use: nothing at min, all containers busy at max")
     unknown = sorted({*now.unpriced_names, *then.unpriced_names})
     if unknown:
         parts.append(f"without {', '.join(unknown)}: {UNKNOWN}")

@@ -57,9 +57,9 @@ def compute_expected_month(environment: Environment, costs: Cost) -> ExpectedMon
     traffic = environment.traffic
     if not environment.variants or (traffic.peak_rps is None and traffic.day is None):
         return None
-    day = "days as traffic.day states"
+    day = "days as in traffic.day"
     if traffic.day is None:
-        day = f"days of the profile {traffic.profile or DEFAULT_PROFILE}, to {traffic.peak_rps:g} requests/s"
+        day = f"days with the profile {traffic.profile or DEFAULT_PROFILE}, up to {traffic.peak_rps:g} requests/s"
     if traffic.day is None and traffic.profile is None:
         day += "; traffic.profile isn't set"
         daily = traffic.model_copy(update={"profile": DEFAULT_PROFILE})
@@ -80,7 +80,7 @@ def compute_expected_month(environment: Environment, costs: Cost) -> ExpectedMon
         lines.append(_build_data_line(costs, month))
     standing = costs.standing.usd_per_month
     stays = UNKNOWN if standing is None else "keys, dashboard, alarms, and metrics"
-    lines.append(ExpectedLine("what stays when nothing runs", standing, stays))
+    lines.append(ExpectedLine("cost when nothing runs", standing, stays))
     return ExpectedMonth(requests=month, day=day, lines=tuple(lines))
 
 
@@ -111,17 +111,20 @@ def _estimate_instance_hours(
     The hours are None if they can't be estimated; the assumption is then the reason.
     """
     if variant.components:
-        return None, "components share the instances, and their requests aren't stated one by one"
+        return (
+            None,
+            "unknown, because components share instances and each one's requests aren't stated",
+        )
     scaling, placed = variant.scaling, find_placement(environment, name)
     if not variant.is_scaled:
         count = max(1, variant.min_instances)
-        return float(HOURS_PER_DAY * count), f"{count:g} run all the time"
+        return float(HOURS_PER_DAY * count), f"{count:g} always running"
     if scaling is not None and scaling.max_rps_per_instance is None and not scaling.steps:
-        return None, "scaling doesn't follow requests, but concurrency or the queue"
+        return None, "unknown, because scaling follows concurrency or the queue, not requests"
     if placed is None:
-        return None, "the instance type or model isn't known"
+        return None, "unknown, because the instance type or model is unknown"
     hours = rehearse_day(environment, placed, requests).instance_hours
-    return hours, f"{hours / HOURS_PER_DAY:.2f} on average, by a rehearsal of scaling"
+    return hours, f"{hours / HOURS_PER_DAY:.2f} on average, according to a scaling rehearsal"
 
 
 def _build_serverless_line(
@@ -147,7 +150,7 @@ def _build_data_line(costs: Cost, requests: float) -> ExpectedLine:
         why = f"set {' and '.join(data.missing_keys)}" if data.missing_keys else UNKNOWN
         return ExpectedLine(name, None, why)
     sizes = f"{data.request_bytes:,} bytes and each response {data.answer_bytes:,}"
-    assumption = f"each request has {sizes}, the largest of [traffic]"
+    assumption = f"each request has {sizes}, the maximum in [traffic]"
     return ExpectedLine(name, data.usd_per_million_predictions * requests / MILLION, assumption)
 
 
@@ -162,6 +165,6 @@ def _build_queue_line(environment: Environment, requests: float) -> ExpectedLine
     stored_gb = requests / DAYS_PER_MONTH * queue.keep_days * each / BYTES_PER_GB
     assumption = (
         f"{stored_gb:,.1f} GB: asynchronous.keep_days = {queue.keep_days} keeps each request and response, "
-        f"the largest of [traffic], at ${S3_USD_PER_GB:g} per GB; S3's requests aren't included"
+        f"the maximum in [traffic], at ${S3_USD_PER_GB:g} per GB; S3's requests aren't included"
     )
     return ExpectedLine(name, stored_gb * S3_USD_PER_GB, assumption)

@@ -79,7 +79,7 @@ def _find_single_price(
     if len(prices) > 1:
         listed = ", ".join(f"{usd:g}" for usd in sorted(prices))
         raise PriceListError(
-            f"{who} lists several {what} prices in {region} ({listed}); state yours as {key}"
+            f"{who} lists several {what} prices in {region} ({listed}); set your price as {key}"
         )
     return next(iter(prices), None)
 
@@ -145,7 +145,7 @@ def refresh_prices(loaded: ValidFile, file: Path, pricing: Any = None) -> Iterat
         raise click.ClickException(str(wrong)) from None
     except (BotoCoreError, ClientError) as wrong:
         raise click.ClickException(
-            f"{loaded.file}: prices: AWS's Price List cannot be read: {wrong}; it needs credentials "
+            f"{loaded.file}: prices: cannot read AWS's Price List: {wrong}; it needs credentials "
             "with pricing:GetProducts, or set the prices in prices.instance_usd_per_hour"
         ) from None
     if usd_per_hour or usd_per_gb:

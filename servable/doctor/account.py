@@ -33,14 +33,14 @@ def check_account(name: str, environment: Environment, aws: Account) -> Iterator
         identity = aws.fetch_identity()
     except NoCredentialsError:
         mend = "`aws configure`, AWS_PROFILE, or the variables of `servable local up`"
-        yield CheckResult("credentials", "problem", "none in this shell", mend)
+        yield CheckResult("credentials", "problem", "this shell has no credentials", mend)
         return
     except AwsError as wrong:
-        mend = choose_remedy(wrong, "check the network, the clock and the credentials")
+        mend = choose_remedy(wrong, "check the network, the clock, and the credentials")
         yield CheckResult("credentials", "unknown", f"could not be checked: {wrong}", mend)
         return
     fine = str(identity["Account"]) == environment.account
-    mend = f"use credentials of {environment.account}, which the file names"
+    mend = f"use credentials of {environment.account}, the account in the file"
     yield build_result("credentials", fine, f"{identity['Arn']}", mend)
     if not fine:
         return
@@ -68,7 +68,7 @@ def check_endpoint_stack(
     deploy = format_stage_command("deploy", name)
     mend = f"`{unlocking}`, then `{deploy}`, which deletes it and creates it again"
     if unlocking:
-        status += "; it is protected, so that no deployment can replace it"
+        status += "; it is protected, so no deployment can replace it"
     yield build_result("stack", unlocking is None, status, mend)
 
 
@@ -79,12 +79,12 @@ def check_names(name: str, environment: Environment, aws: Account) -> Iterator[C
         CheckResult(taken.resource, "problem", taken.problem, taken.remedy)
         for taken in find_taken_names(environment, template, aws.client)
     ]
-    yield from problems or [CheckResult("names", "ok", "not taken by anything outside the stack")]
+    yield from problems or [CheckResult("names", "ok", "not used by resources outside the stack")]
 
 
 def _check_region(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     names, region = list_regions(), environment.region
-    hosted = f"SageMaker hosts in: {', '.join(names)}"
+    hosted = f"SageMaker hosting is available in: {', '.join(names)}"
     yield build_result("region", region in names, region, hosted)
 
 
@@ -96,7 +96,7 @@ def _check_bootstrap(environment: Environment, aws: Account) -> Iterator[CheckRe
         return
     version = parameter["Parameter"]["Value"]
     fine = int(version) >= LEAST_BOOTSTRAP
-    yield build_result("bootstrap", fine, f"version {version}, needed {LEAST_BOOTSTRAP}", mend)
+    yield build_result("bootstrap", fine, f"version {version}; needed: {LEAST_BOOTSTRAP}", mend)
 
 
 def check_archive_key(environment: Environment, aws: Account) -> Iterator[CheckResult]:
@@ -118,8 +118,8 @@ def check_archive_key(environment: Environment, aws: Account) -> Iterator[CheckR
     elif any(arn.endswith(key) for arn in named):
         yield CheckResult("key of archives", "ok", f"{bucket}: {key}")
     else:
-        mend = f"add it to endpoint.archive_kms_keys, unless its policy lets everybody here read: {key}"
-        said = f"{bucket}: encrypted with a key that the file does not name"
+        mend = f"add it to endpoint.archive_kms_keys, unless its policy lets the whole account read: {key}"
+        said = f"{bucket}: encrypted with a key that isn't in the file"
         yield CheckResult("key of archives", "open", said, mend)
 
 
@@ -173,23 +173,25 @@ def check_quotas(environment: Environment, aws: Account) -> Iterator[CheckResult
     All endpoints of the account share the quotas.
     """
     if (there := fetch_quotas(aws)) is None:
-        yield CheckResult("quotas", "open", "the local AWS has none")
+        yield CheckResult("quotas", "open", "the local AWS has no quotas")
         return
     for kind, count in count_needed_instances(environment).items():
         name = f"{kind} for endpoint usage"
         value = there.get(name)
         demand = f"{count} at once, both fleets of an update at max_instances"
         if value is None:
-            said = f"service-quotas does not list {name!r}; needed {demand}"
-            yield CheckResult(f"quota of {kind}", "open", said, "look in the console")
+            said = f"Service Quotas doesn't list {name!r}; needed: {demand}"
+            yield CheckResult(
+                f"quota of {kind}", "open", said, "check it in the Service Quotas console"
+            )
             continue
         mend = f"ask for {count} of {name!r} in Service Quotas, or lower max_instances"
-        said = f"{value:g}, for all endpoints together; needed {demand}"
+        said = f"{value:g}, shared by all endpoints; needed: {demand}"
         yield build_result(f"quota of {kind}", value >= count, said, mend)
     every = [variant.serverless for variant in environment.variants.values()]
     if concurrent := sum(serverless.max_concurrency for serverless in every if serverless):
-        said = f"not checked, since its name is not known; needed {concurrent} requests at once"
-        mend = "look at SageMaker's serverless concurrency in the Service Quotas console"
+        said = f"not checked, because its name is unknown; needed: {concurrent} concurrent requests"
+        mend = "check SageMaker's serverless concurrency in the Service Quotas console"
         yield CheckResult("quota of serverless", "open", said, mend)
 
 
@@ -219,7 +221,7 @@ def check_network(environment: Environment, aws: Account) -> Iterator[CheckResul
         if variant.instance_types
     )
     said = f"{len(described)} with {free} free addresses"
-    mend = f"each instance needs an address: use larger subnets, {count} are needed at once"
+    mend = f"each instance needs an address; use larger subnets: {count} are needed at once"
     yield build_result("subnets", free >= count, said, mend)
     networks = sorted({subnet["VpcId"] for subnet in described})
     filters = [{"Name": "vpc-id", "Values": networks}]
@@ -232,7 +234,7 @@ def check_network(environment: Environment, aws: Account) -> Iterator[CheckResul
         if name in there:
             yield CheckResult(check, "ok", "exists")
         else:
-            mend = f"unless the subnets have a NAT: create a VPC endpoint for {name}"
+            mend = f"unless the subnets have a NAT gateway, create a VPC endpoint for {name}"
             yield CheckResult(check, "open", "does not exist", mend)
 
 
@@ -242,8 +244,10 @@ def _check_sagemaker_sdk(environment: Environment, aws: Account) -> Iterator[Che
     Yields nothing unless the local AWS is used and the SDK is installed.
     """
     if aws.has_custom_endpoint and importlib.util.find_spec("sagemaker"):
-        said = f"its default_bucket() calls https://sts.{environment.region}.amazonaws.com itself"
-        mend = "give the Session a bucket: Session(default_bucket=NAME)"
+        said = (
+            f"its default_bucket() calls AWS itself: https://sts.{environment.region}.amazonaws.com"
+        )
+        mend = "pass a bucket: Session(default_bucket=NAME)"
         yield CheckResult("SageMaker SDK", "open", said, mend)
 
 

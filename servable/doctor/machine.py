@@ -61,7 +61,9 @@ def check_machine(root: Path) -> Iterator[CheckResult]:
     fine = int(node.split(".")[0]) >= LEAST_NODE if node else False
     yield build_result("Node", fine, node or "not found", f"`{build_install_command('synth')}`")
     cdk, wanted = _find_version(root, "cdk", "--version"), find_pinned_cli(root)
-    mend = f"`npm ci` in {root}; package.json pins {wanted or 'none: `servable init` writes one'}"
+    mend = (
+        f"`npm ci` in {root}; package.json pins {wanted or 'no version; `servable init` pins one'}"
+    )
     fine = cdk is not None and wanted in (None, cdk)
     yield build_result("CDK CLI", fine, cdk or "not found", mend)
     yield check_project_files(root)
@@ -73,14 +75,14 @@ def check_project_files(root: Path) -> CheckResult:
     if writer == here:
         return CheckResult("project files", "ok", f"written by servable {here}")
     if not (root / "cdk.json").is_file():
-        mend = "`servable init` writes what is missing"
+        mend = "`servable init` writes the missing files"
         return CheckResult("project files", "open", f"no cdk.json in {root}", mend)
     if writer is None:
-        said = f"cdk.json does not record the version of servable that wrote them; this is {here}"
+        said = f"cdk.json doesn't record which version of servable wrote them; this is {here}"
     else:
         said = f"written by servable {writer}; this is {here}"
     steps = [
-        "read Upgrading in Servable's CHANGELOG.md",
+        "read the section Upgrading in Servable's CHANGELOG.md",
         *list_upgrade_steps(root),
         f'then in cdk.json, context: "{STAMP}": "{here}"',
     ]
@@ -93,12 +95,12 @@ def _check_image_python() -> CheckResult:
     wanted = images.find_python(images.list_versions()[-1])
     here = ".".join(map(str, sys.version_info[:2]))
     if here == wanted:
-        return CheckResult("image's Python", "ok", f"{wanted}, and it runs here")
+        return CheckResult("image's Python", "ok", f"{wanted}, the same as here")
     said = (
-        f"{wanted}; this is {here}, for which the local container fetches the compiled packages of "
-        "code/lib once, in the same versions"
+        f"{wanted}; this is {here}. The local container downloads the compiled packages of "
+        "code/lib for it once, in the same versions"
     )
-    mend = f"to run code as in the image, install Servable with Python {wanted}; it isn't necessary"
+    mend = f"optional: to run code as in the image, install Servable with Python {wanted}"
     return CheckResult("image's Python", "ok", said, mend)
 
 

@@ -183,7 +183,7 @@ def explain_unsuitable(request: CapturedRequest) -> str | None:
     """
     media = parse_media_type(request.content_type)
     if request.answer is None or request.answer.has_failed:
-        return "without a successful answer"
+        return "without a successful response"
     if media not in _EXTENSIONS:
         return f"of content type {media}"
     if request.custom_attributes or request.target_model:
@@ -192,7 +192,7 @@ def explain_unsuitable(request: CapturedRequest) -> str | None:
     usual = (codec.own_answer or media) if codec else JSON
     if parse_media_type(request.answer.content_type) not in (usual, media):
         return (
-            f"answered in {parse_media_type(request.answer.content_type)}, which its Accept "
+            f"with a {parse_media_type(request.answer.content_type)} response that its Accept "
             "header requested"
         )
     return None
@@ -256,16 +256,16 @@ _LEAST_TOLERANCE = 1e-4
     "place",
     required=True,
     metavar="PLACE",
-    help="Captured requests: s3://BUCKET/PREFIX, a folder or a file of data capture.",
+    help="Captured requests: s3://BUCKET/PREFIX, or a folder or file of data capture.",
 )
 @click.option(
     "--variant",
     "--component",
     "variant",
-    help="Variant, or component, whose model they are for (default: the first).",
+    help="Variant or component of the model that receives them (default: the first).",
 )
 @click.option("--most", type=click.IntRange(1, 100), default=MOST, help="Maximum requests.")
-@click.option("--write", is_flag=True, help="Write the files, and name them in ENV's file.")
+@click.option("--write", is_flag=True, help="Write the request files and add them to ENV's file.")
 @LOCAL
 @AS_JSON
 def golden(
@@ -324,7 +324,7 @@ def golden(
     _print_selection(chosen, [table.request for table in tables], as_json)
     if not as_json:
         click.echo(format_diff(loaded.file, before, after), nl=False)
-        done = "written" if write else "not written; --write writes them"
+        done = "written" if write else "not written; pass --write to write them"
         click.echo(f"{len(tables)} golden request{'s' * (len(tables) != 1)}: {done}")
     return 0
 

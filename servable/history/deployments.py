@@ -62,7 +62,7 @@ def list_deployments(account: Account, stack: str) -> list[Deployment]:
     try:
         return _read_deployments(account, stack)
     except AwsError as wrong:
-        problem = f"the deployments cannot be read: {wrong}"
+        problem = f"cannot read the deployments: {wrong}"
         remedy = "check the credentials and their permissions"
         raise PackagingError(Path("AWS"), problem, remedy) from None
 

@@ -59,7 +59,7 @@ def build_restored_file(
     record = deployment.record
     if record is None:
         problem = f"the record of deployment {deployment.number} no longer exists"
-        remedy = "check out its git revision, and deploy that"
+        remedy = "check out its git revision and deploy it"
         raise PackagingError(Path(loaded.file), problem, remedy)
     settings = _copy_without_none(record["settings"])
     notes: list[str] = []
@@ -70,11 +70,11 @@ def build_restored_file(
         if "artifact" in settings["models"][name]:
             _verify_archive(account, where, settings["models"][name]["artifact"]["sha256"])
         elif _can_repack(loaded, settings, name, where):
-            notes.append(f"{name}: the sources here still pack to the same archive")
+            notes.append(f"{name}: the current sources produce the same archive")
         else:
             model = settings["models"][name]
             settings["models"][name] = _pin_archive(model, where, container, account)
-            notes.append(f"{name}: served from {where}, where it was")
+            notes.append(f"{name}: served from the original location {where}")
     # Models that were only packed into an archive are removed, because the file names the archive. Older
     # records have no batches.
     used = {variant["model"] for variant in record["variants"]}
@@ -109,8 +109,8 @@ def _write_derived_values(loaded: ValidFile, settings: Any, containers: list[Any
                 into[key], changed = value, True
                 label = f"models.{container['model']}" if place == "models" else f"{kind} {name}"
                 other = derived.get((place, key))
-                today = f"now {'nothing' if other is None else json.dumps(other)} would be derived"
-                was = f"{label}: {key} = {json.dumps(value)} was derived then"
+                today = f"today's derived value is {'none' if other is None else json.dumps(other)}"
+                was = f"{label}: {key} = {json.dumps(value)} was derived at that time"
                 notes[f"{label}.{key}"] = f"{was}, and is now set in the file: {today}"
             if not table.get("container", True):
                 del table["container"]
@@ -196,8 +196,10 @@ def _can_repack(loaded: ValidFile, settings: Any, name: str, url: str) -> bool:
 
 def _pin_archive(model: Any, url: str, variant: dict[str, Any], account: Account) -> dict[str, Any]:
     if not url.endswith(".tar.gz"):
-        problem = "it is stored in S3 as files under a prefix, which cannot be pinned"
-        raise PackagingError(Path(url), problem, "check out the record's revision, and deploy that")
+        problem = "it is stored as files under an S3 prefix, and only an archive can be pinned"
+        raise PackagingError(
+            Path(url), problem, "check out the record's git revision and deploy it"
+        )
     sha256 = _verify_archive(account, url, None)
     bucket, _, name = url.removeprefix("s3://").partition("/")
     size = account.client("s3").head_object(Bucket=bucket, Key=name)["ContentLength"]
@@ -257,7 +259,7 @@ def _verify_image(
         version, region = variant["tensorflow"], settings["region"]
         if version not in images.list_versions() or region not in images.list_regions(version):
             problem = f"the image of TensorFlow {version} is no longer known in {region}"
-            raise PackagingError(Path(uri), problem, "set a different tensorflow, and deploy that")
+            raise PackagingError(Path(uri), problem, "set a different `tensorflow` and deploy it")
         return
     parsed = images.parse_own_image(own)
     if parsed is None:
@@ -284,7 +286,7 @@ def _verify_archive(account: Account, url: str, sha256: str | None) -> str:
         remedy = _describe_remedy(s3, bucket, name)
         raise PackagingError(Path(url), "the archive no longer exists", remedy)
     if sha256 is not None and actual != sha256:
-        problem = f"the archive was changed: its SHA-256 is {actual}, and was {sha256}"
+        problem = f"the archive changed: its SHA-256 is {actual}, not {sha256}"
         raise PackagingError(Path(url), problem, "restore the object's earlier version")
     return actual
 
@@ -305,4 +307,4 @@ def _describe_remedy(s3: Any, bucket: str, name: str) -> str:
             f"the bucket still has its version {version}: `aws s3api copy-object --bucket {bucket} "
             f"--key {name} --copy-source '{bucket}/{name}?versionId={version}'`, then restore again"
         )
-    return "check out the record's revision, where its sources are, and deploy that"
+    return "check out the record's git revision, which has its sources, and deploy it"

@@ -78,7 +78,7 @@ ACCOUNT, REGION = "123456789012", "us-east-1"
 @click.option(
     "--request",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Send this body to the model, or to the live endpoint; its answer becomes a golden request.",
+    help="Send this body to the model or live endpoint; with its response it becomes a golden request.",
 )
 @click.option("--copy", is_flag=True, help="Copy SAVED_MODEL into models/ of the project first.")
 @click.option("--local", is_flag=True, help="Read from the local AWS (`servable local up`).")
@@ -163,10 +163,12 @@ def _write_from_live(
     names = {kind: live.pop(f"from_{kind}") for kind in ("endpoint", "config", "model")}
     given = [(kind, name) for kind, name in names.items() if name]
     if len(given) != 1:
-        raise click.UsageError("give one of --from-endpoint, --from-config and --from-model")
+        raise click.UsageError(
+            "pass exactly one of --from-endpoint, --from-config, and --from-model"
+        )
     ((kind, name),) = given
     if live["request"] and kind != "endpoint":
-        raise click.UsageError("--request is sent to a live endpoint: give --from-endpoint")
+        raise click.UsageError("--request needs a live endpoint; pass --from-endpoint")
     if find_spec("boto3") is None:
         raise MissingExtraError("servable init --from-endpoint", "boto3", "aws")
     from servable.init.from_live import LiveSource, write_live_environment  # these need boto3
@@ -177,9 +179,7 @@ def _write_from_live(
         raise click.UsageError("no region is configured; pass --region, or set AWS_REGION")
     number = account or (ACCOUNT if local else _find_account(where))
     if number is None:
-        problem = (
-            "servable init: AWS does not accept this shell's credentials; run `servable doctor`"
-        )
+        problem = "servable init: AWS rejected this shell's credentials; run `servable doctor`"
         raise click.ClickException(problem)
     source = LiveSource(kind=kind, name=name, account=number, region=where, **live)
     return write_live_environment(source, folder, as_json=as_json)
@@ -230,7 +230,7 @@ def _write_missing_files(as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"files": list(files), "notes": list_notes(root)}, indent=2))
         return 0
-    click.echo("\n".join(f"{file}: written" for file in files) or f"{root}: nothing is missing")
+    click.echo("\n".join(f"{file}: written" for file in files) or f"{root}: no files are missing")
     for note in list_notes(root):
         click.echo(f"note: {note}")
     return 0
@@ -239,7 +239,7 @@ def _write_missing_files(as_json: bool) -> int:
 def _write_preview(source: str, name: str | None, days: int, folder: str, as_json: bool) -> int:
     """Write a temporary copy of an environment: own stack, endpoint, tags, and last day."""
     if name is None:
-        raise click.UsageError("--from: give the preview a name, for example --name pr42")
+        raise click.UsageError("--from requires a name for the preview, for example --name pr42")
     loaded, files = (project := Project(folder)).load_valid(source), project.files
     # ranker-dev of environment dev becomes ranker-pr42.
     stem = loaded.environment.endpoint.name.removesuffix(f"-{loaded.name}")
@@ -281,8 +281,8 @@ def _render_preview(loaded: ValidFile, name: str, endpoint_name: str, expires: d
     first = (loaded.root / loaded.file).read_text(encoding="utf-8-sig").partition("\n")[0]
     lines = [
         *([first] if first.startswith("#:schema") else []),
-        f"# A preview of {loaded.name}, until {expires}. When it is over: `cdk destroy '{name}/*'`,",
-        "# and delete this file. The tag is for people and cleanup jobs; nothing expires by itself.",
+        f"# A preview of {loaded.name}, until {expires}. When done, run `cdk destroy '{name}/*'`",
+        "# and delete this file. The tag is for people and cleanup jobs; nothing expires automatically.",
         f'extends = "{loaded.name}"',
         *(["production = false"] if production else []),
         "",

@@ -271,8 +271,10 @@ def _shown(words: Words) -> list[Shown]:
 
 
 def test_the_containers_log_has_no_warning(answers: object, reader: Reader) -> None:
-    log = (reader.folder / "serve.log").read_text()
-    assert "WARNING" not in log, log
+    lines = (reader.folder / "serve.log").read_text().splitlines()
+    # TensorFlow's import writes this line itself; only standard error leaves it out.
+    shown = [line for line in lines if "All log messages before absl" not in line]
+    assert not [line for line in shown if "WARNING" in line], shown
 
 
 def test_each_exception_is_a_command_on_a_page() -> None:

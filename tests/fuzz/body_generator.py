@@ -181,7 +181,7 @@ def _npz(drawn: random.Random, content_type: str, signature: str, dtype: str) ->
     file = io.BytesIO()
     method = drawn.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
     with warnings.catch_warnings(), zipfile.ZipFile(file, "w", method) as archive:
-        warnings.simplefilter("ignore")  # for a name that comes twice
+        warnings.simplefilter("ignore")  # for a name that appears twice
         for name in names:
             # Of signature "two" any number of dimensions is drawn; few fit.
             archive.writestr(

@@ -202,7 +202,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _number(text: str) -> float:
     if math.isinf(float(text)):
-        raise UnreadableError("above what float64 holds")
+        raise UnreadableError("above float64's maximum")
     return float(text)
 
 

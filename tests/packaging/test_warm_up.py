@@ -183,7 +183,7 @@ FRAMED = tfrecord.frame_records([log(), log()])
         (FRAMED[:-2], "is damaged: record 1: the file ends inside the record; write it again"),
         (
             FRAMED[:-6] + b"xx" + FRAMED[-4:],
-            "is damaged: record 1: the CRC does not match; write it again",
+            "is damaged: record 1: the CRC doesn't match; write it again",
         ),
         (
             tfrecord.frame_records([log(), b"\xff\xff"]),

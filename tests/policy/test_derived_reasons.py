@@ -153,7 +153,7 @@ def test_a_derived_value_says_why(
 @pytest.mark.parametrize(
     ("name", "machine", "served", "reason"),
     [
-        ("omp_threads", "c5.4xlarge", WITH_CODE, "the image's own default"),
+        ("omp_threads", "c5.4xlarge", WITH_CODE, "the image's default"),
         (
             "onednn",
             "c5.4xlarge",
@@ -196,7 +196,7 @@ def test_a_derived_value_says_why(
             WITH_CODE,
             "no effect with one process, which may use the whole GPU",
         ),
-        ("gpu_memory_margin", "c5.xlarge", WITH_CODE, "the image's own default"),
+        ("gpu_memory_margin", "c5.xlarge", WITH_CODE, "the image's default"),
         (
             "wait_time_seconds",
             "g5.2xlarge",

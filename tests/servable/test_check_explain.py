@@ -112,21 +112,25 @@ def test_scaling_is_explained(
 @pytest.mark.parametrize(
     ("lines", "kinds", "reason"),
     [
-        ('[rollout]\nstrategy = "canary"\n', "5xx", "for 4xx set alarms.error_4xx_percent or"),
+        (
+            '[rollout]\nstrategy = "canary"\n',
+            "5xx",
+            "to count 4xx, set alarms.error_4xx_percent or",
+        ),
         (
             '[alarms]\nerror_4xx_percent = 5\n[rollout]\nstrategy = "canary"\nrollback_on_4xx = false\n',
             "5xx",
-            "rollback_on_4xx is false: callers' 4xx do not count",
+            "rollback_on_4xx is false, so 4xx responses don't count",
         ),
         (
             '[alarms]\nerror_4xx_percent = 5\n[rollout]\nstrategy = "canary"\n',
             "5xx, 4xx",
-            "4xx count beyond the old fleet's percentage, where errors are published by fleet",
+            "4xx above the old fleet's percentage count, where AWS publishes errors by fleet",
         ),
         (
             '[alarms]\nerror_4xx_percent = 5\n[rollout]\nstrategy = "all_at_once"\n',
             "5xx, 4xx",
-            "4xx count whoever causes them where the first share is the whole fleet",
+            "all 4xx count, because the first share is the whole fleet",
         ),
     ],
 )
@@ -152,8 +156,8 @@ FAULTY = VALID + "min_instances = 2\nmax_instances = 2\n[alarms]\nwindow_minutes
     ("lines", "fault", "value", "reason"),
     [
         ("[rollout]\nstrategy = \"canary\"\n", "answers 500", "back after 4 minutes", "seen by 5xx"),
-        ("[rollout]\nstrategy = \"canary\"\n", "answers 400", "goes live", "no alarm sees it: add"),
-        ("[rollout]\nstrategy = \"canary\"\n", "answers slowly", "goes live", "no alarm sees it: set"),
+        ("[rollout]\nstrategy = \"canary\"\n", "answers 400", "goes live", "no alarm sees it; add"),
+        ("[rollout]\nstrategy = \"canary\"\n", "answers slowly", "goes live", "no alarm sees it; set"),
         (
             "model_error_percent = 2\n[rollout]\nstrategy = \"rolling\"\n",
             "does not answer",

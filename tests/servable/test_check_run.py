@@ -132,13 +132,13 @@ def test_a_rejected_request_is_a_finding_with_its_reason(golden: Path, stub: Stu
             "models.ranker.golden.request",
             "golden/a.json is answered 400: x is missing",
             "",
-            "correct the request, the code or the model",
+            "fix the request, the code, or the model",
         )
     )
 
     stub.answer = lambda number: (500, {"error": "failed"})
     (one,) = found(golden)
-    assert one.problem.endswith("is answered 500: failed; last in the log: ValueError: no such row")
+    assert one.problem.endswith("is answered 500: failed; last log line: ValueError: no such row")
 
 
 @pytest.mark.parametrize(("value", "rules"), [(0.50004, []), (0.51, ["run-answer"])])
@@ -176,12 +176,12 @@ def test_responses_to_one_request_are_compared(
 
 
 def test_a_container_that_does_not_start_is_a_finding(golden: Path, stub: Stub) -> None:
-    stub.fails = "TensorFlow does not load the model:\nOp type not registered 'X'"
+    stub.fails = "TensorFlow can't load the model:\nOp type not registered 'X'"
     (one,) = found(golden)
     assert (one.rule, one.key, one.problem) == (
         "run-load",
         "models.ranker",
-        "the container of variant primary does not start: TensorFlow does not load the model: Op "
+        "the container of variant primary didn't start: TensorFlow can't load the model: Op "
         "type not registered 'X'",
     )
 
@@ -192,9 +192,7 @@ def test_a_container_that_does_not_start_is_a_finding(golden: Path, stub: Stub) 
         ("SimpleMLCreateModelResource", Severity.NOT_CHECKED),
         ("MyOp", Severity.ERROR),
     ]:
-        stub.fails = (
-            f"TensorFlow does not load the model: Op type not registered '{operation}' in …"
-        )
+        stub.fails = f"TensorFlow can't load the model: Op type not registered '{operation}' in …"
         assert [one.severity for one in found(golden)] == [severity]
 
 
@@ -286,7 +284,7 @@ def test_an_environment_that_is_refused_is_not_run(
 ) -> None:
     overlaid(golden, f'{KNOWN}models.ranker.image = "nowhere"')
     ran = command(monkeypatch, golden)
-    assert (stub.started, "prod: not run: correct its errors first" in ran.stderr) == (0, True)
+    assert (stub.started, "prod: not run: fix its errors first" in ran.stderr) == (0, True)
 
 
 def test_without_tensorflow_it_says_what_to_install(
@@ -310,7 +308,7 @@ def test_a_run_that_called_nothing_is_not_checked_and_exits_3(
     ran = command(monkeypatch, golden)
     assert (ran.return_value, ran.stdout.startswith("prod  ok")) == (3, False)
     assert (
-        "models.ranker: the handler was not called: there is no request; add "
+        "models.ranker: the handler wasn't called: it has no golden request; add "
         'models.ranker.golden.request = "golden/ranker/request.json"'
     ) in ran.stderr
     (one,) = found(golden, "")

@@ -192,7 +192,7 @@ def test_the_cost_of_data_is_said_with_sizes_price_region_and_date_or_what_is_mi
         text = VALID if kind == "instances" else SERVERLESS
         shown = said(project, monkeypatch, f"{text}\n[traffic]\n{TRAFFIC}")
         assert (
-            "data in and out           in addition at most $6.56 per million predictions, of "
+            "data in and out           plus at most $6.56 per million predictions, of "
             "400,000 bytes in and 10,000 out; $0.016 per GB (eu-west-1, 2023-12)\n" in shown
         )
     text = VALID.replace("eu-west-1", "sa-east-1") + f"[traffic]\n{TRAFFIC}"
@@ -200,7 +200,7 @@ def test_the_cost_of_data_is_said_with_sizes_price_region_and_date_or_what_is_mi
     shown = said(project, monkeypatch, VALID)
     assert (
         "data in and out           not counted: traffic.request_bytes and traffic.answer_bytes are "
-        "not set; it costs $0.016 per GB (eu-west-1, 2023-12)\n" in shown
+        "not set; the price is $0.016 per GB (eu-west-1, 2023-12)\n" in shown
     )
     shown = said(project, monkeypatch, f"{VALID}[traffic]\n{TRAFFIC}[asynchronous]\n")
     assert "data in and out           not counted: no price is known" in shown

@@ -35,7 +35,10 @@ def test_a_fixed_fleet_runs_all_the_month_and_data_is_added() -> None:
     assert usd(found, "volumes, primary") == pytest.approx(2 * 30 * 0.154)
     assert usd(found, "data in and out") == pytest.approx(found.requests * 5000 / 1e9 * 0.016)
     assert found.usd == pytest.approx(sum(line.usd or 0 for line in found.lines))
-    assert (found.missing_names, found.day) == ([], "days of the profile daily, to 100 requests/s")
+    assert (found.missing_names, found.day) == (
+        [],
+        "days with the profile daily, up to 100 requests/s",
+    )
 
 
 def test_the_requests_are_those_of_the_day_a_month_long(tmp_path: Path) -> None:
@@ -60,7 +63,7 @@ def test_scaled_instances_lie_between_minimum_and_maximum_and_follow_the_traffic
         costs.append(usd_)
     assert costs[0] < costs[1] < costs[2]
     scaled = month(least=1, most=8, rps=20, traffic={"peak_rps": 60})
-    assert "on average, by a rehearsal of scaling" in scaled.lines[0].assumption
+    assert "on average, according to a scaling rehearsal" in scaled.lines[0].assumption
     assert scaled.day.endswith("traffic.profile isn't set")
 
 
@@ -119,7 +122,7 @@ def test_the_command_shows_each_line_and_writes_it_into_json(
     assert json.loads(run("--json"))["expected"] is None
     shown = run("--set", "traffic.peak_rps=10")
     assert "expected month            at least $" in shown
-    assert "without requests and responses in S3: days of the profile daily" in shown
+    assert "without requests and responses in S3: days with the profile daily" in shown
     assert "\n  instances, primary              $" in shown
     told = json.loads(run("--set", "traffic.peak_rps=10", "--json"))["expected"]
     assert told["missing"] == ["requests and responses in S3"]

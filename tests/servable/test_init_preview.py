@@ -61,7 +61,7 @@ def test_a_name_that_cannot_be_an_environments_is_refused(dev: Path) -> None:
     for name in ["../up", "base", "x-base", "4", "under_score"]:
         assert run("--from", "dev", "--name", name).return_value == 1
     assert str(run("--from", "dev").exception) == (
-        "--from: give the preview a name, for example --name pr42"
+        "--from requires a name for the preview, for example --name pr42"
     )
 
 

@@ -39,7 +39,7 @@ SERVED = PreparedVariant(
 
 def reason(model: str, number: int) -> str:
     record = f"assets.extra/tf_serving_warmup_requests: record {number}"
-    return f"TensorFlow does not load the model: model {model} version 3: {record}: no\n\trows"
+    return f"TensorFlow can't load the model: model {model} version 3: {record}: no\n\trows"
 
 
 def test_only_a_failing_warm_up_request_is_named_with_its_key_and_file() -> None:
@@ -53,7 +53,7 @@ def test_only_a_failing_warm_up_request_is_named_with_its_key_and_file() -> None
         reason("ranker", 3),
         reason("other", 1),
         reason("unknown", 1),
-        "TensorFlow does not load the model: model ranker version 3: no graph",
+        "TensorFlow can't load the model: model ranker version 3: no graph",
         "the port 8080 is in use",
     ]:
         assert SERVED.explain_failure(other) == other

@@ -133,8 +133,8 @@ def test_a_second_start_says_who_holds_the_port(served: tuple[str, int]) -> None
     said = re.sub(r"process \d+", "process 1", second.stderr)
     assert (second.returncode, said) == (
         1,
-        f"servable serve: port {port} of 127.0.0.1: Address already in use; process 1 holds it (a local "
-        "container); choose another port, or end that process\n",
+        f"servable serve: port {port} of 127.0.0.1: Address already in use; process 1 uses it (a local "
+        "container); choose a different port, or stop that process\n",
     )
 
 

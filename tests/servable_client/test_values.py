@@ -113,7 +113,7 @@ def test_a_shape_without_values_arrives_or_is_refused() -> None:
     for form in FORMS:
         for shape in [(0, 3), (3, 0, 2)]:
             if form == "json":
-                with pytest.raises(BadInputError, match="JSON loses the shape"):
+                with pytest.raises(BadInputError, match="JSON can't keep the shape"):
                     echo.predict(x=np.zeros(shape), format=form)
             else:
                 assert echo.predict(x=np.zeros(shape), format=form)["x"].shape == shape

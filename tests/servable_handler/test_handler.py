@@ -314,13 +314,13 @@ NO_SUCH_SIGNATURE = {"custom_attributes": "tfs-signature-name=none"}
         (protobuf(x=X).replace(b"\x01x", b"\x01\xe9"), "application/x-protobuf", {}, 400, "the body is no"),
         (protobuf(x=X.astype("f8")), "application/x-protobuf", {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
         (protobuf(z=X), "application/x-protobuf", {}, 400, "x: not given"),
-        (TEXT_IN_IT, "application/json", {"settings": GRPC}, 400, f'x: holds "3", no number; {WANTED}'),
+        (TEXT_IN_IT, "application/json", {"settings": GRPC}, 400, f'x: holds "3", not a number; {WANTED}'),
         (b'{"instances": [[1, 2], [3]]}', "application/json", {}, 400, "x: is ragged"),
         (b"{", "application/json", {}, 400, "the body is no JSON"),
         (b"{}", "image/png", {}, 415, "Content-Type 'image/png' is not supported; send application/json"),
         (ROWS, "application/json", {"model_version": "x"}, 400, "tfs-model-version: 'x' is not a version"),
         (ROWS, "application/json", {"method": "guess"}, 400, "tfs-method: 'guess' is unknown; send predict"),
-        (npy(X), "application/x-npy", {"method": "classify"}, 400, "tfs-method: classify answers JSON"),
+        (npy(X), "application/x-npy", {"method": "classify"}, 400, "tfs-method: classify requires the same"),
         (npy(X), "application/x-npy", {"model_name": "other"}, 404, "Servable not found"),
         (npy(X), "application/x-npy", {"model_version": "7"}, 404, "Servable not found"),
         (npy(X), "application/x-npy", NO_SUCH_SIGNATURE, 400, "'none' is not one of the model's: echo_"),
@@ -343,7 +343,7 @@ def test_errors_of_the_model_server_keep_their_words_or_get_some(
     server.rest_answer = 404, b'{"error": "no such model"}'
     assert ask(ROWS)[:2] == (404, b'{"error": "no such model"}')
     server.rest_answer = 500, b"<html>"
-    assert ask(ROWS)[:2] == (500, b'{"error": "the model server answered 500"}')
+    assert ask(ROWS)[:2] == (500, b'{"error": "the model server responded with status 500"}')
     server.rest_answer = (
         503,
         (b'{"error": "The batch scheduling queue to which this task was submitted is full"}'),
@@ -603,16 +603,16 @@ def test_a_value_of_preprocess_that_its_type_does_not_hold_is_400_and_named(
         (
             [2**40 + 7],
             INT32,
-            "the hook preprocess: v: holds 1099511627783, which int32 cannot hold",
+            "the hook preprocess: v: holds 1099511627783, which int32 can't represent",
         ),
         (
             [3000000000],
             INT32,
-            "v: holds 3000000000, which int32 cannot hold; the signature wants int32",
+            "v: holds 3000000000, which int32 can't represent; the signature wants int32",
         ),
         (np.array([2**64 - 1], "u8"), INT32, "v: holds 18446744073709551615, which int32"),
         ([2**70], INT32, "v: holds 1180591620717411303424, which int32"),
-        ([1e300], FLOAT32, "v: holds 1e+300, which float32 cannot hold"),
+        ([1e300], FLOAT32, "v: holds 1e+300, which float32 can't represent"),
     ]
     for made, told, words in cases:
         status, answer, _ = ask(b"", hooks=Hooks(preprocess=giving({"v": made})), **told)

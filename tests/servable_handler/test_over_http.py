@@ -196,7 +196,7 @@ SHORT_COLUMNS = {"inputs": {**COLUMNS, "feat_vals": [[1.0] * 38] * 8}}
         (predict_request(**SHORT), "application/x-protobuf", "", 400, TOO_SHORT),
         (json.dumps(SHORT_COLUMNS).encode(), "application/json", "", 400, TOO_SHORT),
         (b"\x93NUMPY", "application/x-npy", "", 400, "send them by name"),
-        (b"{", "application/json", "", 400, "no JSON"),
+        (b"{", "application/json", "", 400, "isn't JSON"),
         (BODIES["npz"][1], "application/x-npz", "tfs-model-name=none", 404, "none"),
         (BODIES["rows"][1], "application/json", "tfs-model-version=9", 404, "9"),
         (BODIES["rows"][1], "application/json", "tfs-model-version=x", 400, "invalid tfs-model-version"),

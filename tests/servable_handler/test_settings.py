@@ -20,7 +20,11 @@ def test_all_four_are_read_and_have_a_default() -> None:
         ("SERVABLE_TRANSPORT", "http", "allowed: auto, rest, grpc"),
         ("SERVABLE_GRPC_FROM_BYTES", "-1", "allowed: a number of bytes"),
         ("SERVABLE_TIMING_HEADER", "yes", "allowed: 0 or 1"),
-        ("SERVABLE_REQUEST_TIMEOUT_SECONDS", "0", "allowed: a number of seconds from 1 up"),
+        (
+            "SERVABLE_REQUEST_TIMEOUT_SECONDS",
+            "0",
+            "allowed: an integer number of seconds of at least 1",
+        ),
     ],
 )
 def test_another_value_is_refused_with_what_is_allowed(name: str, value: str, allowed: str) -> None:

@@ -48,7 +48,7 @@ def test_a_rule_knows_its_alarms_and_one_that_cannot_be_read_is_refused() -> Non
         "NOT TRUE (FALSE)",
         "()",
     ]:
-        with pytest.raises(ValueError, match="AlarmRule: cannot be read"):
+        with pytest.raises(ValueError, match="AlarmRule: cannot be parsed"):
             AlarmRule(text)
 
 

@@ -70,7 +70,7 @@ def test_a_period_is_of_high_resolution_or_whole_minutes(period: int) -> None:
     [
         ([{"Id": "m1"}], "The query m1 has neither MetricStat nor Expression."),
         ([{"Id": "e", "Expression": "m1 + m2"}], "The expression m1 + m2 refers to m1, m2."),
-        ([{"Id": "e", "Expression": "1 + 2"}], "The expression 1 + 2 refers to no metric at all."),
+        ([{"Id": "e", "Expression": "1 + 2"}], "The expression 1 + 2 refers to no metric ID."),
         ([{"Id": "e", "Expression": "e * 2"}], "The expressions e refer to each other."),
         (
             [{"Id": "a", "Expression": "b + 1"}, {"Id": "b", "Expression": "a + 1"}],
@@ -100,7 +100,7 @@ def test_exactly_one_query_is_compared_with_the_threshold(
 ) -> None:
     first, second = returned
     metrics = [stat("Use", ReturnData=first), stat("Errors", ReturnData=second)]
-    with pytest.raises(ValueError, match=f"must have ReturnData true; here it is {ids}."):
+    with pytest.raises(ValueError, match=f"must have ReturnData true, not {ids}."):
         rule(Metrics=metrics)
 
 

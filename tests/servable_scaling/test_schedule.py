@@ -184,10 +184,10 @@ def test_bounds_that_would_cross_fail_the_action() -> None:
 @pytest.mark.parametrize(
     ("expression", "problem", "allowed"),
     [
-        ("rate(0 minutes)", "'0 minutes' is not an interval", "rate(N UNIT): a whole number"),
-        ("rate(1 week)", "'1 week' is not an interval", "minutes, hours or days"),
-        ("at(2026-02-30T00:00:00)", "is not a point in time", "at(yyyy-mm-ddThh:mm:ss)"),
-        ("at(2026-12-24)", "'2026-12-24' is not a point in time", "at(2026-12-24T18:00:00)"),
+        ("rate(0 minutes)", "'0 minutes' isn't a valid interval", "rate(N UNIT): a whole number"),
+        ("rate(1 week)", "'1 week' isn't a valid interval", "minutes, hours or days"),
+        ("at(2026-02-30T00:00:00)", "isn't a valid time", "at(yyyy-mm-ddThh:mm:ss)"),
+        ("at(2026-12-24)", "'2026-12-24' isn't a valid time", "at(2026-12-24T18:00:00)"),
         ("cron(0 7 * * ?)", "cron has six fields, but '0 7 * * ?' has 5", "day of week, year"),
         ("cron(0 7 * * ? * *)", "cron has six fields, but '0 7 * * ? * *' has 7", "cron(0 7 ?"),
         ("cron(0 7 * * * *)", "day of the month is * and day of the week *", "? in one of them"),

@@ -47,7 +47,7 @@ def test_invocations_per_instance_are_summed_over_a_minute() -> None:
 def test_a_metric_of_another_service_is_refused_with_those_that_are_known() -> None:
     policy = tracking(70, PredefinedMetricSpecification={"PredefinedMetricType": "ECSService"})
     del policy["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
-    with pytest.raises(ScalingPropertyError, match="known are SageMakerVariantInvocationsPer"):
+    with pytest.raises(ScalingPropertyError, match="allowed: SageMakerVariantInvocationsPer"):
         Fleet(target=target(), policies={"track": policy})
 
 

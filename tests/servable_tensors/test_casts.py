@@ -40,7 +40,7 @@ def test_a_cast_array_holds_what_the_array_held(array: Any, wanted: str) -> None
 @pytest.mark.parametrize(
     ("values", "given_as", "wanted", "words"),
     [
-        ([2**40 + 7], "int64", "int32", "holds 1099511627783, which int32 cannot hold"),
+        ([2**40 + 7], "int64", "int32", "holds 1099511627783, which int32 can't represent"),
         ([3000000000], "int64", "int32", "holds 3000000000, which int32"),
         ([2**64 - 1], "uint64", "int64", "holds 18446744073709551615, which int64"),
         ([0, -1], "int64", "uint8", "holds -1, which uint8"),

@@ -68,9 +68,9 @@ def test_a_sound_tensor_passes(sound: Any) -> None:
         (tensor(FLOAT, [2], tensor_content=b"1234"), "8 bytes, with 4 bytes of content"),
         (tensor(FLOAT, [1], tensor_content=b"12345678"), "4 bytes, with 8 bytes of content"),
         (tensor(FLOAT, [-1]), "shape is not fully known"),
-        (tensor(20, []), "got resource [], a type that a request can't carry"),
-        (tensor(99, []), "a type that a request can't carry"),
-        (tensor(101, []), "a type that a request can't carry"),
+        (tensor(20, []), "got resource [], a type that a request can't contain"),
+        (tensor(99, []), "a type that a request can't contain"),
+        (tensor(101, []), "a type that a request can't contain"),
         (tensor(FLOAT, [1] * 255, float_val=[1]), "more than 254 dimensions"),
         (wire.TensorProto(dtype=1, tensor_shape={"unknown_rank": True}), "not fully known"),
     ],
@@ -95,12 +95,12 @@ def test_a_field_in_two_pieces_is_refused() -> None:
     # Each is small; merged, as a parser would, their shape is 10^12.
     piece = tensor(FLOAT, [1_000_000], float_val=[1]).SerializeToString()
     entry = field(1, b"x") + field(2, piece) + field(2, piece)
-    with pytest.raises(TensorError, match="an input holds its name or its tensor in two pieces"):
+    with pytest.raises(TensorError, match="an input has its name or its tensor twice"):
         check_predict_request(field(2, entry))
 
     shape = tensor(FLOAT, [100_000]).tensor_shape.SerializeToString()
     body = b"\x08\x01" + field(2, shape) + field(2, shape) + b"\x2d\0\0\0\0"
-    with pytest.raises(TensorError, match="x: field 2 of the tensor comes twice"):
+    with pytest.raises(TensorError, match="x: field 2 of the tensor appears twice"):
         check_predict_request(field(2, field(1, b"x") + field(2, body)))
 
 
@@ -117,7 +117,7 @@ def test_small_tensors_and_values_that_are_not_packed_pass() -> None:
     [
         (b"\x12", "a number does not end"),
         (b"\x12\x05ab", "field 2 is 5 bytes long; 2 are left"),
-        (b"\x03", "a field has the number 0"),
+        (b"\x03", "a field has the invalid number 0"),
         (b"\x0b", "field 1 has the wire type 3"),
         (b"\xff" * 12, "a number does not end"),
     ],
@@ -140,30 +140,30 @@ def named(tensor: bytes, name: bytes = b"x") -> bytes:
         # C++ cuts a tag to 32 bits: it reads tensor_shape [1 << 29] where a walker saw none.
         (
             named(b"\x08\1\x2d\0\0\0\0\x92\x80\x80\x80\x10" + b"\x08\x12\x06\x08" + b"\x80" * 4 + b"\2"),
-            "a field begins with 9280808010, which is no tag",
+            "a field begins with 9280808010, which isn't a tag",
         ),
-        (named(b"\x88\0\1" + SMALL[2:]), "a field begins with 8800, which is no tag"),
-        (b"\x92\x80\0" + named(SMALL)[1:], "a field begins with 928000, which is no tag"),
+        (named(b"\x88\0\1" + SMALL[2:]), "a field begins with 8800, which isn't a tag"),
+        (b"\x92\x80\0" + named(SMALL)[1:], "a field begins with 928000, which isn't a tag"),
         (b"\x12\x80\x80\x80\x80\x80\0", "a number does not end"),
-        (named(SMALL + b"\x38" + b"\xff" * 9 + b"\2"), "a number has more than 64 bits"),
+        (named(SMALL + b"\x38" + b"\xff" * 9 + b"\2"), "a varint has more than 64 bits"),
         (named(SMALL + b"\x13\x14"), "field 2 has the wire type 3"),
         (named(SMALL + b"\x16"), "field 2 has the wire type 6"),
-        (named(SMALL + b"\x08\1"), "field 1 of the tensor comes twice"),
-        (named(SMALL + b"\x22\0" * 2), "field 4 of the tensor comes twice"),
+        (named(SMALL + b"\x08\1"), "field 1 of the tensor appears twice"),
+        (named(SMALL + b"\x22\0" * 2), "field 4 of the tensor appears twice"),
         (named(b"\x0a\0" + SMALL), "dtype of the tensor has the wire type 2"),
         (named(b"\x0d\1\0\0\0" + SMALL), "dtype of the tensor has the wire type 5"),
         (named(SMALL[:-5] + b"\x28\1"), "float_val of the tensor has the wire type 0"),
-        (named(SMALL[:-5] + b"\x2a\3\0\0\0"), "3 bytes, which are no numbers of 4"),
+        (named(SMALL[:-5] + b"\x2a\3\0\0\0"), "3 bytes, which isn't a multiple of 4"),
         (named(SMALL[:-5] + b"\x2a\0" * 257), "more than 256 pieces"),
-        (named(SMALL + b"\x72\0"), "field 14 of the tensor is none that a request may carry"),
-        (named(SMALL + b"\x38\5"), "with values of another type than its own"),
+        (named(SMALL + b"\x72\0"), "field 14 of the tensor isn't allowed in a request"),
+        (named(SMALL + b"\x38\5"), "with values of a different type than its own"),
         (named(SMALL[:-5] + b"\x22\4\0\0\0\0" + SMALL[-5:]), "send one of them"),
-        (named(SMALL) * 2, "x: the body holds the input twice"),
+        (named(SMALL) * 2, "x: the body contains this input twice"),
         (named(SMALL, b""), "an input has no name"),
-        (named(SMALL, b"\xff"), "a name is not UTF-8"),
+        (named(SMALL, b"\xff"), "a name isn't UTF-8"),
         (field(2, field(2, SMALL)), "an input has no name"),
         (field(2, field(1, b"x")), "x: got invalid"),
-        (field(1, b"\x0a\1\xff"), "a name is not UTF-8"),
+        (field(1, b"\x0a\1\xff"), "a name isn't UTF-8"),
         (field(1, b"\x12\1\x08"), "a number does not end"),
         (b"\x48\1" * 10_001, "more than 10000 fields"),
     ],
@@ -183,9 +183,9 @@ def test_what_parsers_read_differently_or_no_writer_writes_is_refused(
     [
         (tensor(19, [1], half_val=[-1]), "with -1 in half_val"),
         (tensor(14, [1], half_val=[1 << 16]), "with 65536 in half_val"),
-        (tensor(4, [1], int_val=[300]), "with 300 in int_val, which the type does not hold"),
+        (tensor(4, [1], int_val=[300]), "with 300 in int_val, which the type can't represent"),
         (tensor(6, [2], int_val=[0, -129]), "with -129 in int_val"),
-        (tensor(STRING, [1], tensor_content=b"\1a"), "strings are sent in string_val"),
+        (tensor(STRING, [1], tensor_content=b"\1a"), "send strings in string_val"),
         (tensor(COMPLEX, [1], scomplex_val=[1, 2, 3]), "3 parts of complex numbers"),
         (tensor(STRING, [1000], string_val=[b"a" * 100_000]), "take more than 64 MiB together"),
         (tensor(FLOAT, [0], float_val=[1]), "0 elements, with 1 values"),

@@ -45,8 +45,8 @@ FRAMED = frame_records([b"first", b"second"])
     [
         (FRAMED[:5], "record 0: the file ends inside the length"),
         (FRAMED[:-1], "record 1: the file ends inside the record"),
-        (b"\1" + FRAMED[1:], "record 0: the length's CRC does not match"),
-        (FRAMED[:12] + b"F" + FRAMED[13:], "record 0: the CRC does not match"),
+        (b"\1" + FRAMED[1:], "record 0: the length's CRC doesn't match"),
+        (FRAMED[:12] + b"F" + FRAMED[13:], "record 0: the CRC doesn't match"),
     ],
 )
 def test_damage_names_the_record(content: bytes, message: str) -> None:

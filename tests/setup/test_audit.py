@@ -179,7 +179,7 @@ def test_a_database_that_cannot_be_asked_ends_with_3_and_is_named(
     npm = database.address if silent == "osv" else NOBODY
     code = run(locks, osv, npm, monkeypatch)
     words = capsys.readouterr().err
-    named = ("could not ask OSV" in words, "could not ask the npm registry" in words)
+    named = ("cannot reach OSV" in words, "cannot reach the npm registry" in words)
     assert (code, named) == (3, (silent != "npm", silent != "osv"))
 
 

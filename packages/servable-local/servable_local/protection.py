@@ -60,7 +60,7 @@ def explain_rejection(
     """
     if origin is not None:
         return 403, (
-            f"Origin {_format_value(origin)}: requests from web pages are rejected, whatever their site; "
+            f"Origin {_format_value(origin)}: requests from web pages are rejected; "
             "call this address from a program that sends no Origin header"
         )
     if len(hosts) != 1:
@@ -73,7 +73,7 @@ def explain_rejection(
     if not target.startswith(b"/"):
         return (
             400,
-            f"request target {_format_value(target)}: send the path alone, beginning with '/'",
+            f"request target {_format_value(target)}: send only the path, starting with '/'",
         )
     return None
 

@@ -141,8 +141,8 @@ class Handler:
         if call.method != "predict" and not (message and plan.answer.is_message):
             raise RequestError(
                 400,
-                f"tfs-method: {call.method} answers JSON with JSON, and protobuf with protobuf; send one "
-                "of them and accept the same",
+                f"tfs-method: {call.method} requires the same format, JSON or protobuf, in Content-Type and "
+                "Accept",
             )
         if codec is not None and message and self._settings.transport != "rest":
             reply = self._send_message(body, codec, model, call, record)
@@ -217,7 +217,9 @@ class Handler:
             return answer, JSON
         if status == 400 and call.method == "predict":
             self._raise_clearer_error(body, codec, extract_message(answer), call, plan.model)
-        raise RequestError(status, parse_error(answer) or f"the model server answered {status}")
+        raise RequestError(
+            status, parse_error(answer) or f"the model server responded with status {status}"
+        )
 
     def _send_message(
         self, body: bytes, codec: Codec, model: ServedModels, call: Call, record: Record
@@ -275,7 +277,9 @@ def read_body(stream: Any, length: int | None) -> bytes:
         whole: Any = reader if type(reader).__name__ == "LengthReader" else stream
         body = whole.read(length) if length else b""
         if len(body) < length:
-            raise RequestError(400, f"the body ended after {len(body)} of {length} bytes")
+            raise RequestError(
+                400, f"the body ended after {len(body)} of {length} bytes (Content-Length)"
+            )
     if len(body) > MOST_BODY_BYTES:
         raise _build_size_error(f"more than {MOST_BODY_BYTES} bytes")
     return body
@@ -283,5 +287,6 @@ def read_body(stream: Any, length: int | None) -> bytes:
 
 def _build_size_error(what: str) -> RequestError:
     return RequestError(
-        413, f"the body has {what}; at most {MOST_BODY_BYTES} are allowed: send less in one request"
+        413,
+        f"the body has {what}; the maximum is {MOST_BODY_BYTES} bytes; send less in one request",
     )

@@ -57,7 +57,7 @@ class Hooks:
         if not isinstance(raw, Mapping):
             kind = type(raw).__name__
             raise RequestError(
-                500, f"the hook preprocess returned {kind}; it returns arrays by name"
+                500, f"the hook preprocess returned {kind}; return a dict of arrays by input name"
             )
         try:
             arrays = {
@@ -71,7 +71,7 @@ class Hooks:
         except (ValueError, TypeError) as error:
             raise RequestError(
                 500,
-                f"the hook preprocess returned values that are not arrays ({type(error).__name__})",
+                f"the hook preprocess returned values that aren't arrays ({type(error).__name__})",
             ) from None
         return arrays
 
@@ -90,7 +90,7 @@ class Hooks:
             return json.dumps(returned).encode(), content_type or JSON
         except UnicodeEncodeError:
             raise RequestError(
-                500, "the hook postprocess returned a str that UTF-8 cannot hold (a lone surrogate)"
+                500, "the hook postprocess returned a str with a lone surrogate, which isn't UTF-8"
             ) from None
         except (TypeError, ValueError, RecursionError) as error:
             # NumPy's own numbers and arrays are not JSON values, except float64. A TypeError's sentence
@@ -99,8 +99,8 @@ class Hooks:
             raise RequestError(
                 500,
                 f"the hook postprocess returned {type(returned).__name__}, which is not JSON "
-                f"({reason}); return bytes, str or JSON values, and convert NumPy's arrays and "
-                "numbers with .tolist(), as {'score': scores[0].tolist()}",
+                f"({reason}); return bytes, str, or JSON values, and convert NumPy arrays and "
+                "numbers with .tolist(), such as {'score': scores[0].tolist()}",
             ) from None
 
 
@@ -148,7 +148,9 @@ class _UnfitValueError(RequestError):
 
 def _fit_to_signature(name: str, value: Any, signature: Signature) -> Array:
     if isinstance(value, np.ma.MaskedArray):
-        raise RequestError(500, f"{name}: got a masked array; fill what is masked: array.filled(…)")
+        raise RequestError(
+            500, f"{name}: got a masked array; fill the masked values with array.filled(…)"
+        )
     spec = signature.inputs.get(name)
     if spec is not None and spec.dtype == STRING and not isinstance(value, np.ndarray | np.generic):
         # NumPy's own strings lose zeros at their end, and turn numbers among them into strings.
@@ -161,7 +163,7 @@ def _fit_to_signature(name: str, value: Any, signature: Signature) -> Array:
         for text in array.ravel().tolist() if array.dtype == object else ():
             if not isinstance(text, bytes | str):
                 raise RequestError(
-                    500, f"{name}: holds {type(text).__name__}; strings are bytes or str"
+                    500, f"{name}: contains {type(text).__name__}; use bytes or str for strings"
                 )
         return array
     try:
@@ -169,7 +171,7 @@ def _fit_to_signature(name: str, value: Any, signature: Signature) -> Array:
         for value in array.ravel().tolist() if array.dtype == object else ():
             if type(value) is int:
                 raise InexactCastError(
-                    f"holds {value!r:.40}, which {wire.find_dtype_name(spec.dtype)} cannot hold"
+                    f"holds {value!r:.40}, which {wire.find_dtype_name(spec.dtype)} can't represent"
                 )
         # float64 for float32 is what NumPy's functions return; a float for an int is a mistake.
         return cast_exactly(array, find_array_dtype(spec.dtype))

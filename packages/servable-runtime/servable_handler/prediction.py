@@ -169,8 +169,8 @@ def check_sendable_as_text(arrays: Arrays, body_bytes: int) -> None:
     if count > max(body_bytes, _MOST_ELEMENTS_AS_TEXT):
         raise RequestError(
             413,
-            f'the body unpacks to {count} elements; with transport = "rest" at most '
-            f"{_MOST_ELEMENTS_AS_TEXT} are allowed, or one for each byte: send less in one request",
+            f'the body unpacks to {count} elements; with transport = "rest", the maximum is '
+            f"{_MOST_ELEMENTS_AS_TEXT}, or one for each byte of the body; send less in one request",
         )
 
 

@@ -132,7 +132,7 @@ def build_call(context: Any, attributes: str | None) -> Call:
     version, method = context.model_version, (context.method or "predict").lower()
     # The version is a signed 64-bit number in the message.
     if version and not (re.fullmatch("[0-9]+", version) and int(version[:20]) < 1 << 63):
-        raise RequestError(400, f"tfs-model-version: {version!r:.40} is not a version; send digits")
+        raise RequestError(400, f"tfs-model-version: {version!r:.40} isn't a version; send digits")
     if method not in METHODS:
         raise RequestError(400, f"tfs-method: {method!r:.40} is unknown; send {', '.join(METHODS)}")
     signature = _SIGNATURE.search(attributes) if attributes else None

@@ -14,7 +14,7 @@ _ALLOWED = (
     (TRANSPORT, "|".join(TRANSPORTS), ", ".join(TRANSPORTS)),
     (GRPC_FROM_BYTES, r"\d+", "a number of bytes"),
     (TIMING_HEADER, "[01]", "0 or 1"),
-    (REQUEST_TIMEOUT, r"(?!0+$)\d+", "a number of seconds from 1 up"),
+    (REQUEST_TIMEOUT, r"(?!0+$)\d+", "an integer number of seconds of at least 1"),
 )
 
 

@@ -65,11 +65,11 @@ def _explain_rejection(member: tarfile.TarInfo) -> str | None:
     """Return why this member is rejected, and what to do; None for a harmless one."""
     name = PurePosixPath(member.name)
     if name.is_absolute():
-        return "an absolute path; pack paths relative to the model's folder"
+        return "an absolute path; use paths relative to the model's folder"
     if len(name.parts) > _MOST_FOLDERS:
-        return f"deeper than {_MOST_FOLDERS} folders; pack fewer inside each other"
+        return f"nested deeper than {_MOST_FOLDERS} folders; use fewer levels"
     if ".." in name.parts:
-        return "a path with '..'; pack paths inside the model's folder"
+        return "a path with '..'; use paths inside the model's folder"
     if member.issym() or member.islnk():
         return f"a link to {member.linkname!r}; pack the file itself"
     if not (member.isreg() or member.isdir()):
@@ -122,8 +122,8 @@ def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, P
             continue
         if int(version.name) == 0 and not takes_zero:
             raise LayoutError(
-                f"{saved_model.relative_to(root).as_posix()}: version 0 is written as no version at "
-                "all in the container's configuration before 2.20; number versions from 1"
+                f"{saved_model.relative_to(root).as_posix()}: the container's configuration before 2.20 "
+                "version 0 before 2.20; number versions from 1"
             )
         holder = version.parent
         name = NAME_OF_A_MODEL_AT_THE_ROOT if holder == root else holder.name
@@ -132,8 +132,8 @@ def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, P
         for other in sorted(holder.glob("[0-9]*")):
             if other.name.isdecimal() and not (other / "saved_model.pb").exists():
                 raise LayoutError(
-                    f"{other.relative_to(root).as_posix()} has no saved_model.pb: the container would wait "
-                    "for this version, and exit; remove it, or export the SavedModel into it"
+                    f"{other.relative_to(root).as_posix()} has no saved_model.pb; the container would wait "
+                    "for this version and then exit; remove the folder, or export the SavedModel into it"
                 )
     if not models:
         files = sorted(
@@ -141,7 +141,7 @@ def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, P
         )
         more = f" and {len(files) - 5} more" if len(files) > 5 else ""
         raise LayoutError(
-            f"no <version>/saved_model.pb in the archive, with a version of digits only; it holds "
+            f"no <version>/saved_model.pb in the archive, with a version of digits only; it contains "
             f"{', '.join(files[:5]) or 'nothing'}{more}; pack 1/saved_model.pb or MODEL/1/saved_model.pb"
         )
     return models

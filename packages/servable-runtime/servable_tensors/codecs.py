@@ -95,7 +95,7 @@ class Codec(ABC):
 
     def to_json(self, body: bytes) -> bytes:
         """Return the body as JSON, for text formats only."""
-        raise TypeError(f"{self.content_type} is not a text format")
+        raise TypeError(f"{self.content_type} isn't a text format")
 
     def relay_reply(self, reply: bytes) -> bytes | None:
         """Return the response's body from a PredictResponse's bytes, or None if arrays are needed."""
@@ -111,11 +111,11 @@ class Codec(ABC):
 
     def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         """Return the body of a client's request. Raises `TensorError` for what the format cannot hold."""
-        raise TensorError(f"{self.content_type} is not sent by the client")
+        raise TensorError(f"the client can't send {self.content_type}; use a different format")
 
     def read_response(self, body: bytes) -> dict[str, Array]:
         """Return the outputs of a response by name. Raises `TensorError`, ValueError."""
-        raise TensorError(f"{self.content_type} is not read by the client")
+        raise TensorError(f"the client can't read {self.content_type}; use a different format")
 
     def read_inputs(self, body: bytes) -> dict[str, Array]:
         """Return the inputs of a request by name, without a signature. Raises as `read_response`."""
@@ -141,7 +141,7 @@ class _Text(Codec):
         try:
             arrays = build_arrays(request, signature)
         except UnknownTypeError as bad:  # an input of a type that can't be sent
-            raise TensorError(f"an input of the signature cannot be sent: {bad}") from None
+            raise TensorError(f"cannot send an input of the signature: {bad}") from None
         signature.check(arrays)
         return arrays, "instances" in request
 
@@ -207,7 +207,7 @@ class NpyCodec(Codec):
     def encode_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         if len(outputs) != 1:
             raise TensorError(
-                f"a .npy holds one tensor and the model gives {', '.join(outputs)}; accept {NPZ}"
+                f"a .npy holds one tensor, but the model returns {', '.join(outputs)}; accept {NPZ}"
             )
         return to_npy(next(iter(outputs.values())))
 
@@ -217,7 +217,7 @@ class NpyCodec(Codec):
     def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if len(arrays) != 1:
             raise TensorError(
-                f'a .npy holds one array and {", ".join(arrays)} are given; leave format out, or "npz"'
+                f'a .npy holds one array, not {", ".join(arrays)}; omit format, or set it to "npz"'
             )
         ((name, array),) = arrays.items()
         return to_npy(array, name or "the input")
@@ -244,7 +244,9 @@ class NpzCodec(Codec):
 
     def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if UNNAMED in arrays:
-            raise TensorError('a .npz holds arrays by name; name the input, or use format="npy"')
+            raise TensorError(
+                'a .npz needs a name for each array; name the input, or use format="npy"'
+            )
         return to_npz(arrays)
 
     def read_response(self, body: bytes) -> dict[str, Array]:
@@ -263,13 +265,13 @@ class ProtobufCodec(Codec):
         signature.check(inputs)
         if repeated_bytes > _MOST_REPEATED_BYTES:
             raise TensorError(
-                f"single values stand for {repeated_bytes} bytes of tensors; at most "
-                f'{_MOST_REPEATED_BYTES} are allowed with transport = "rest": send every value'
+                f"repeating single values gives {repeated_bytes} bytes of tensors; the maximum is "
+                f'{_MOST_REPEATED_BYTES} with transport = "rest"; send every value'
             )
         try:
             arrays = self.read_inputs(body)
         except UnknownTypeError as bad:
-            raise TensorError(f"the body holds a tensor that cannot be read: {bad}") from None
+            raise TensorError(f"the body has an unreadable tensor: {bad}") from None
         signature.check(arrays)
         return arrays, False
 
@@ -288,7 +290,9 @@ class ProtobufCodec(Codec):
 
     def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if UNNAMED in arrays:
-            raise TensorError('a PredictRequest holds inputs by name; name it, or use format="npy"')
+            raise TensorError(
+                'a PredictRequest needs input names; name the input, or use format="npy"'
+            )
         # Nothing where nothing is chosen: the handler knows the default model's name.
         spec = serialize_model_spec(choice.model or "", choice.version, choice.signature)
         try:
@@ -300,7 +304,7 @@ class ProtobufCodec(Codec):
         try:
             return read_arrays(body, _read_bounded_array)
         except DecodeError as error:
-            raise TensorError(f"it is no PredictResponse ({error})") from None
+            raise TensorError(f"it isn't a PredictResponse ({error})") from None
         except OverflowError as error:  # a half_val below nothing
             raise TensorError(str(error)) from None
 
@@ -317,13 +321,13 @@ def _read_bounded_array(message: Any) -> Array:
     dimensions = message.tensor_shape.dim
     if len(dimensions) > MOST_DIMENSIONS:
         raise UnknownTypeError(
-            f"a tensor of {len(dimensions)} dimensions; at most {MOST_DIMENSIONS} are read"
+            f"a tensor has {len(dimensions)} dimensions; the maximum is {MOST_DIMENSIONS}"
         )
     count = math.prod(dimension.size for dimension in dimensions)
     claimed, sent = count * find_array_dtype(message.dtype).itemsize, message.ByteSize()
     may_repeat = claimed > max(_SMALL_BYTES, _MOST_EXPANSION * sent) and not message.tensor_content
     if may_repeat and len(getattr(message, find_value_field(message.dtype))) < count:
-        raise UnknownTypeError(f"a tensor claims {claimed} bytes in a message of {sent}")
+        raise UnknownTypeError(f"a tensor states {claimed} bytes, but its message has {sent}")
     return to_array(message)
 
 

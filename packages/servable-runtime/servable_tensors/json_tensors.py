@@ -150,7 +150,7 @@ def parse_response(body: bytes) -> Any:
     except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict) or "outputs" not in answer:
-        raise TensorError("the model server's answer is no JSON with outputs")
+        raise TensorError("the model server's response isn't JSON with outputs")
     return answer["outputs"]
 
 
@@ -183,7 +183,7 @@ def _require_unique(pairs: list[tuple[str, Any]]) -> None:
     seen = set()
     for key, _ in pairs:
         if key in seen:
-            raise ValueError(f"the key {key!r:.60} comes twice in one object")
+            raise ValueError(f"the key {key!r:.60} appears twice in one object")
         seen.add(key)
 
 
@@ -211,7 +211,7 @@ def to_array(value: Any, spec: TensorSpec) -> Array:
         return _build_typed_array(leaves, spec.dtype).reshape(shape)
     except OverflowError:
         raise JsonValueError(
-            f"holds a number that no {wire.find_dtype_name(spec.dtype)} can be"
+            f"holds a number that {wire.find_dtype_name(spec.dtype)} can't represent"
         ) from None
 
 
@@ -244,14 +244,14 @@ def flatten(value: Any) -> tuple[list[int], list[Any]]:
             break
         first = first[0]
     if len(shape) > 32:
-        raise JsonValueError("is nested in more than 32 lists")
+        raise JsonValueError("is nested in more than 32 lists; use fewer dimensions")
     level = [value]
     for size in shape:
         if not all(type(item) is list and len(item) == size for item in level):
             raise JsonValueError(f"is ragged: not every list has the {size} elements of the first")
         level = list(chain.from_iterable(level))
     if any(isinstance(leaf, list) for leaf in level):
-        raise JsonValueError("is ragged: nested deeper in one place than in another")
+        raise JsonValueError("is ragged: some lists are nested deeper than others")
     return shape, level
 
 
@@ -261,18 +261,18 @@ def _build_typed_array(leaves: Sequence[Any], number: int) -> Array:
     if number == STRING:
         return build_object_array([decode_string(leaf) for leaf in leaves])
     if number in _FLOATS:
-        _require_types(leaves, types, {int, float, _NamedFloat}, "number")
+        _require_types(leaves, types, {int, float, _NamedFloat}, "a number")
         return _build_float_array(leaves, number, whole_numbers=int in types)
     stored = find_array_dtype(number)
     if stored.kind == "b":
         _require_types(leaves, types, {bool}, "true or false")
     elif stored.kind in "iu":
-        _require_types(leaves, types, {int}, "whole number")
+        _require_types(leaves, types, {int}, "an integer")
         bounds = np.iinfo(stored)
         if leaves and not bounds.min <= min(leaves) <= max(leaves) <= bounds.max:
-            raise JsonValueError(f"holds {max(leaves, key=abs)!r:.40}, out of range")
+            raise JsonValueError(f"contains {max(leaves, key=abs)!r:.40}, which is out of range")
     else:
-        raise JsonValueError("is of a type that JSON cannot carry")
+        raise JsonValueError("has a type that JSON can't represent")
     return np.array(leaves, stored)
 
 
@@ -283,7 +283,7 @@ def _build_float_array(leaves: Sequence[Any], number: int, *, whole_numbers: boo
         exact = (1 << _FLOATS[number]) - 1
         for leaf in leaves:
             if type(leaf) is int and exact < abs(leaf) and -(1 << 63) <= leaf < 1 << 64:
-                raise JsonValueError(f"holds {leaf}, which it cannot hold exactly")
+                raise JsonValueError(f"holds {leaf}, which the type can't represent exactly")
     array = np.array(leaves, np.float64)
     narrow = find_array_dtype(number)
     with np.errstate(over="ignore"):
@@ -299,7 +299,7 @@ def _build_float_array(leaves: Sequence[Any], number: int, *, whole_numbers: boo
 def _require_types(leaves: Sequence[Any], types: set[type], allowed: set[type], word: str) -> None:
     if types - allowed:
         wrong = next(leaf for leaf in leaves if type(leaf) not in allowed)
-        raise JsonValueError(f"holds {_format_value(wrong)}, no {word}")
+        raise JsonValueError(f"holds {_format_value(wrong)}, not {word}")
 
 
 def decode_string(leaf: Any) -> bytes:
@@ -310,8 +310,8 @@ def decode_string(leaf: Any) -> bytes:
         if isinstance(leaf, dict) and isinstance(leaf.get("b64"), str) and len(leaf) == 1:
             return base64.b64decode(leaf["b64"], validate=True)
     except (binascii.Error, ValueError) as error:
-        raise JsonValueError(f"holds a string that cannot be read ({error})") from None
-    raise JsonValueError(f"holds {_format_value(leaf)}, no string")
+        raise JsonValueError(f"contains an unreadable string ({error})") from None
+    raise JsonValueError(f"holds {_format_value(leaf)}, not a string")
 
 
 def _format_value(leaf: Any) -> str:

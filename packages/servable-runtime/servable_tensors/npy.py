@@ -83,7 +83,9 @@ def _read_layout(body: bytes) -> _Layout:
     length = int.from_bytes(body[8:at], "little")
     start = at + length
     if body[6] not in (1, 2, 3) or body[7] or length > MOST_HEADER_BYTES or len(body) < start:
-        raise ValueError(f"version {body[6]}.{body[7]} with a header of {length} bytes is not read")
+        raise ValueError(
+            f"version {body[6]}.{body[7]} with a header of {length} bytes isn't supported"
+        )
     encoding = "utf-8" if body[6] == 3 else "latin1"
     dtype, fortran, shape = _parse_header(body[at:start].decode(encoding))
     size = math.prod(shape) * dtype.itemsize
@@ -92,7 +94,7 @@ def _read_layout(body: bytes) -> _Layout:
             f"the header says {dtype} {list(shape)}, {size} bytes; {len(body) - start} follow"
         )
     if not size and count_elements(shape, MOST_TENSOR_BYTES // max(dtype.itemsize, 1)) is None:
-        raise ValueError(f"the shape {list(shape)} is none of an empty tensor: it is too large")
+        raise ValueError(f"the shape {list(shape)} is too large, although the tensor is empty")
     layout = _Layout(dtype, "F" if fortran else "C", shape, start)
     _SEEN.keep(body, [(start, len(body))], layout)
     return layout
@@ -100,21 +102,21 @@ def _read_layout(body: bytes) -> _Layout:
 
 def _parse_header(header: str) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
     if header.count("(") > 1 or header.count("{") > 1 or "[" in header:
-        raise ValueError("it holds records")  # and no deep nesting reaches Python's parser
+        raise ValueError("it contains records")  # and no deep nesting reaches Python's parser
     try:
         literal = ast.literal_eval(header)
         descr, fortran, shape = literal["descr"], literal["fortran_order"], literal["shape"]
         if not isinstance(descr, str) or not isinstance(shape, tuple):
-            raise ValueError("it holds no plain numbers or strings")
+            raise ValueError("its type isn't numbers or strings")
         if len(literal) != 3 or not isinstance(fortran, bool):
-            raise ValueError("the header holds more than NumPy writes")
+            raise ValueError("the header contains more than NumPy writes")
         dtype = np.dtype(descr)
     except (SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
-        raise ValueError(f"the header is not understood ({type(error).__name__})") from None
+        raise ValueError(f"the header can't be parsed ({type(error).__name__})") from None
     if dtype.hasobject or dtype.fields or dtype.subdtype or dtype.kind not in "biufcSUV":
         raise ValueError(f"it holds {dtype}, which is no tensor")
     if not all(type(size) is int and 0 <= size < 1 << 48 for size in shape) or len(shape) > 32:
-        raise ValueError(f"the shape {shape!r:.80} is none")
+        raise ValueError(f"the shape {shape!r:.80} is invalid")
     return dtype, fortran, shape
 
 
@@ -126,8 +128,8 @@ def _convert_elements(flat: Array, most_strings: int | None) -> Array:
         return flat
     if most_strings is not None and len(flat) > most_strings:
         raise ValueError(
-            f"it holds {len(flat)} strings; at most {most_strings} are allowed: send less in one "
-            "request, or application/x-protobuf"
+            f"it contains {len(flat)} strings; the maximum is {most_strings}; send fewer in one "
+            "request, or use application/x-protobuf"
         )
     texts = np.empty(len(flat), object)
     # Not all at once: Python's strings of what NumPy stores as UTF-32 are several times its size.
@@ -136,7 +138,7 @@ def _convert_elements(flat: Array, most_strings: int | None) -> Array:
         if piece.dtype.kind == "U" and piece.size and piece.dtype.itemsize:
             letters = piece.view(piece.dtype.str[0] + "u4")
             if letters.max() > 0x10FFFF:  # beyond Unicode: a SystemError, were it made a string
-                raise ValueError("it holds text that is no Unicode")
+                raise ValueError("it holds text that isn't valid Unicode")
         texts[start : start + _STRINGS_AT_ONCE] = [
             value if isinstance(value, bytes) else value.encode() for value in piece.tolist()
         ]
@@ -153,7 +155,7 @@ def to_npy(array: Array, name: str = "the tensor") -> bytes:
         texts = array.ravel().tolist()
         if any(text.endswith(b"\0") for text in texts):
             raise TensorError(
-                f"{name}: NumPy's files cut zeros at a string's end; use application/json or protobuf"
+                f"{name}: NumPy files drop zeros at a string's end; use application/json or protobuf"
             )
         array = array.astype(f"S{max(map(len, texts), default=0) or 1}")
     elif array.dtype.kind != "S" and not is_bfloat16(array.dtype):
@@ -202,19 +204,21 @@ def from_npz(
             if unpacked > MOST_UNPACKED_BYTES:
                 raise TensorTooLargeError(
                     f"the .npz unpacks to {unpacked} bytes; "
-                    f"at most {MOST_UNPACKED_BYTES} are allowed: send less in one request"
+                    f"the maximum is {MOST_UNPACKED_BYTES}; send less in one request"
                 )
             names = [file.filename.removesuffix(".npy") for file in files]
             if len(set(names)) < len(names):
-                raise TensorError("the .npz holds the same name twice")
+                raise TensorError("the .npz contains the same name twice")
             check_names(names)
             if len(names) > MOST_MEMBERS:
-                raise TensorError(f"the .npz holds {len(names)} arrays; at most {MOST_MEMBERS}")
+                raise TensorError(
+                    f"the .npz contains {len(names)} arrays; the maximum is {MOST_MEMBERS}"
+                )
             for file in files:
                 # Other methods can be told to take gigabytes before their first byte is out.
                 if file.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise TensorError(
-                        f"{file.filename[:60]}: compressed by other means than deflate"
+                        f"{file.filename[:60]}: compressed with a method other than deflate"
                     )
             return {
                 name: from_npy(archive.read(file), name[:60], most_strings=most_strings)
@@ -224,7 +228,7 @@ def from_npz(
         raise TensorError(f"the body is no .npz: {error}") from None
     except (RuntimeError, KeyError, OverflowError, IndexError, struct.error) as error:
         # zipfile's words for an encrypted member, an unknown method, a damaged directory.
-        raise TensorError(f"the .npz cannot be read: {error}") from None
+        raise TensorError(f"cannot read the .npz: {error}") from None
 
 
 def to_npz(arrays: Arrays) -> bytes:

@@ -154,7 +154,7 @@ def read_arrays(reply: bytes, read: Callable[[Any], Array] = to_array) -> dict[s
         response = wire.PredictResponse.FromString(reply)
         if len(response.outputs) > MOST_OUTPUTS:
             raise UnknownTypeError(
-                f"{len(response.outputs)} outputs; at most {MOST_OUTPUTS} are read"
+                f"the response has {len(response.outputs)} outputs; the maximum is {MOST_OUTPUTS}"
             )
         return {name: read(tensor) for name, tensor in sorted(response.outputs.items())}
     return {
@@ -184,14 +184,14 @@ def find_places(reply: bytes) -> tuple[Place, ...] | None:
     except (WireError, UnicodeDecodeError, DecodeError):
         return None
     if len({place.name for place in places}) < len(places) or len(places) > MOST_OUTPUTS:
-        return None  # of a name that comes twice the last counts
+        return None  # of a name that appears twice the last counts
     by_name = tuple(sorted(places))
     _SEEN.keep(reply, [(place.start, place.end) for place in places], by_name)
     return by_name
 
 
 def _find_place(reply: bytes, start: int, end: int) -> Place | None:
-    """Return an output's place; None for a field that comes twice or that no plain response has."""
+    """Return an output's place; None for a field that appears twice or that no plain response has."""
     entry = list(islice(iterate_fields(reply, start, end), 3))
     if [part[:2] for part in entry] != [(1, BYTES), (2, BYTES)]:
         return None

@@ -77,7 +77,7 @@ def check_predict_request(body: bytes) -> DescribedRequest:
         _SEEN.keep(body, [place for place, _ in contents], request)
     for start, end in request.truths:
         if np.frombuffer(body, np.uint8, end - start, start).max() > 1:
-            raise TensorError("a tensor of truth values holds a byte that is neither 0 nor 1")
+            raise TensorError("a bool tensor contains a byte that is neither 0 nor 1")
     return request.described
 
 
@@ -90,7 +90,7 @@ def has_named_model(body: bytes) -> bool:
                 _require_bytes(number, kind)
                 named = _has_model_name(body, start, end, named)
     except WireError as bad:
-        raise TensorError(f"the body is no request of that method: {bad}") from None
+        raise TensorError(f"the body isn't a request of this method: {bad}") from None
     return named
 
 
@@ -124,9 +124,9 @@ def _walk_request(body: bytes) -> tuple[bool, bytes, dict[str, Tensor], int]:
             elif number == 2:
                 name, tensor = _read_input(body, start, end)
                 if name in tensors:
-                    raise TensorError(f"{name:.60}: the body holds the input twice")
+                    raise TensorError(f"{name:.60}: the body contains this input twice")
                 if len(tensors) == MOST_INPUTS:
-                    raise TensorError(f"more than {MOST_INPUTS} inputs; send fewer in one request")
+                    raise TensorError(f"the body has more than {MOST_INPUTS} inputs; send fewer")
                 tensors[name] = tensor
                 try:
                     repeated += _count_repeated_bytes(body, tensor)
@@ -134,7 +134,7 @@ def _walk_request(body: bytes) -> tuple[bool, bytes, dict[str, Tensor], int]:
                     raise TensorError(f"{name:.60}: {bad}") from None
                 if repeated > MOST_TENSOR_BYTES:
                     raise TensorError(
-                        f"{name:.60}: with single values that stand for all, the inputs take more "
+                        f"{name:.60}: with single values repeated, the inputs take more "
                         f"than {MOST_TENSOR_BYTES // _MIB} MiB together; send less in one request"
                     )
             elif number == 3:
@@ -162,10 +162,10 @@ def _read_input(body: bytes, start: int, end: int) -> tuple[str, Tensor]:
     places: dict[int, Range] = {}
     for number, kind, first, last in iterate_fields(body, start, end):
         if number not in (1, 2) or kind != BYTES:
-            raise WireError(f"field {number} of an input is none")
+            raise WireError(f"an input has the unknown or invalid field {number}")
         if number in places:
             # A parser would merge two tensors: each harmless, a bomb together.
-            raise WireError("an input holds its name or its tensor in two pieces")
+            raise WireError("an input has its name or its tensor twice")
         places[number] = first, last
     if 1 not in places or not (name := read_text(body, *places[1])):
         raise WireError("an input has no name")
@@ -181,45 +181,45 @@ def _count_repeated_bytes(body: bytes, tensor: Tensor) -> int:
     shape = f"[{', '.join(map(str, tensor.sizes[:8]))}{', …' if len(tensor.sizes) > 8 else ''}]"
     shown = f"got {wire.find_dtype_name(tensor.dtype)} {shape}"
     if size is None:
-        raise WireError(f"{shown}, a type that a request can't carry")
+        raise WireError(f"{shown}, a type that a request can't contain")
     if tensor.unknown_rank or min(tensor.sizes, default=0) < 0:
         raise WireError(f"{shown}, whose shape is not fully known")
     count = count_elements(tensor.sizes, MOST_TENSOR_BYTES // size)
     if count is None:
         raise WireError(
-            f"{shown}, more than {MOST_TENSOR_BYTES // _MIB} MiB; send less in one request"
+            f"{shown}, which exceeds {MOST_TENSOR_BYTES // _MIB} MiB; send less in one request"
         )
     field = find_value_field(tensor.dtype)
     values, least, greatest = count_values(body, tensor, field)
     if tensor.content_bytes:
         if tensor.dtype == STRING:
-            raise WireError(f"{shown}, with tensor_content; strings are sent in string_val")
+            raise WireError(f"{shown}, with tensor_content; send strings in string_val")
         if tensor.content_bytes != count * size:
             raise WireError(
                 f"{shown}, {count * size} bytes, with {tensor.content_bytes} bytes of content"
             )
         if tensor.single or tensor.packed_at:
-            raise WireError(f"{shown}, with both tensor_content and values; send one of them")
+            raise WireError(f"{shown} with both tensor_content and values; send one of them")
         return 0
     if field in ("scomplex_val", "dcomplex_val"):
         if values % 2:
-            raise WireError(f"{shown}, with {values} parts of complex numbers, which come in pairs")
+            raise WireError(f"{shown} with {values} parts of complex numbers; send an even number")
         values //= 2
     # One value stands for all. Fewer than wanted, but more than one, does not.
     if values != count and (values != 1 or not count):
-        raise WireError(f"{shown}, {count} elements, with {values} values")
+        raise WireError(f"{shown}, {count} elements, with {values} values; send one per element")
     if {*tensor.single, *tensor.packed_at} - {field}:
         raise WireError(
-            f"{shown}, with values of another type than its own; they are sent in {field}"
+            f"{shown}, with values of a different type than its own; send them in {field}"
         )
     low, high = find_value_bounds(tensor.dtype)
     if least < low or greatest > high:
         wrong = least if least < low else greatest
-        raise WireError(f"{shown}, with {wrong} in {field}, which the type does not hold")
+        raise WireError(f"{shown}, with {wrong} in {field}, which the type can't represent")
     # A string that stands for all is copied for each of them.
     return count * (size + tensor.string_bytes) if values == 1 < count else 0
 
 
 def _require_bytes(number: int, kind: int) -> None:
     if kind != BYTES:
-        raise WireError(f"field {number} has the wire type {kind}")
+        raise WireError(f"field {number} has the wire type {kind}, which isn't allowed")

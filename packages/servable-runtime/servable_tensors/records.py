@@ -152,7 +152,7 @@ class JsonPath:
         while at < len(text):
             part = _PART.match(text, at)
             if part is None:
-                raise ValueError(f"{self.text}: [{text}] is not supported")
+                raise ValueError(f"{self.text}: [{text}] isn't supported in a JSONPath")
             name, every, index, start, end = part.groups()
             if name is not None or every:
                 parts.append(name if name is not None else every)
@@ -166,7 +166,7 @@ class JsonPath:
         try:
             return self._select(value, self._steps)
         except (LookupError, TypeError):
-            raise TransformError(f"{self.text} selects nothing of a record") from None
+            raise TransformError(f"{self.text} selects nothing in a record") from None
 
     def _select(self, value: Any, steps: list[list[Any]]) -> Any:
         if not steps:
@@ -204,9 +204,11 @@ class DataProcessing:
         if not self.selects and self._input.text == "$":
             return
         if self._type not in ("text/csv", "application/json", "application/jsonlines"):
-            raise ValueError(f"DataProcessing needs CSV or JSON; ContentType is {self._type!r}.")
+            raise ValueError(
+                f"DataProcessing needs CSV or JSON, but ContentType is {self._type!r}."
+            )
         if parse_media_type(gave.get("Accept", "")) != self._type:
-            raise ValueError("With DataProcessing, Accept must be ContentType.")
+            raise ValueError("With DataProcessing, Accept must equal ContentType.")
         lines = (took.get("SplitType"), gave.get("AssembleWith"))
         if self._csv and lines != ("Line", "Line"):
             raise ValueError("CSV with DataProcessing needs SplitType and AssembleWith Line.")
@@ -254,7 +256,7 @@ class DataProcessing:
                 for output in answers:  # JSON over several lines isn't CSV, and is reported as such
                     _parse_csv(output, _OF_ALGORITHM)
             raise TransformError(
-                f"{len(answers)} records came back for {len(sources)}: they cannot be joined or filtered"
+                f"{len(answers)} output records for {len(sources)} inputs: cannot join or filter them"
             )
         for source, output in zip(sources, answers, strict=True):
             yield self._build_result(source, output)

@@ -1,6 +1,6 @@
 """Type, shape and positions of values in a serialized TensorProto, without building the message.
 
-It is stricter than protobuf. It rejects a field that comes twice, that has another wire type than
+It is stricter than protobuf. It rejects a field that appears twice, that has another wire type than
 its own, or that no tensor of numbers or strings has. Parsers merge the first, ignore the second,
 and a writer produces none of them.
 Source: tensorflow/core/framework/{tensor.proto,tensor_shape.proto}
@@ -98,7 +98,7 @@ def read_tensor(body: bytes, start: int, end: int) -> Tensor:
         elif number in _VALUE_FIELDS:
             _add_values(tensor, _VALUE_FIELDS[number], kind, first, last)
         elif number in seen or number not in _FIELDS:
-            problem = "comes twice" if number in seen else "is none that a request may carry"
+            problem = "appears twice" if number in seen else "isn't allowed in a request"
             raise WireError(f"field {number} of the tensor {problem}")
         else:
             seen.add(number)
@@ -115,7 +115,7 @@ def count_values(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]
         if width := FIXED_WIDTHS.get(name):
             if (end - start) % width:
                 raise WireError(
-                    f"{name} holds {end - start} bytes, which are no numbers of {width}"
+                    f"{name} holds {end - start} bytes, which isn't a multiple of {width}"
                 )
             count += (end - start) // width
         elif end > start:
@@ -147,7 +147,7 @@ def _decode_varints(chunk: Array, ends: Array, lengths: Array) -> Array:
     if lengths.max() == 1:
         return chunk
     if np.any(chunk[ends[lengths == _VARINT_BYTES]] > 1):
-        raise WireError("a number has more than 64 bits")
+        raise WireError("a varint has more than 64 bits")
     starts = ends - lengths + 1
     shifts = (np.arange(len(chunk)) - np.repeat(starts, lengths)).astype(np.uint64) * np.uint64(7)
     bits = (chunk & 0x7F).astype(np.uint64) << shifts
@@ -170,13 +170,15 @@ def _add_values(tensor: Tensor, name: str, kind: int, first: int, last: int) -> 
         pieces = tensor.packed_at.setdefault(name, [])
         pieces.append((first, last))
         if len(pieces) > MOST_PIECES:
-            raise WireError(f"{name} of the tensor comes in more than {MOST_PIECES} pieces")
+            raise WireError(f"{name} of the tensor is split into more than {MOST_PIECES} pieces")
         return
     if kind != _KINDS.get(FIXED_WIDTHS.get(name, 0), VARINT) or name == "string_val":
         raise _build_kind_error(name, kind)
     tensor.single[name] = tensor.single.get(name, 0) + 1
     if tensor.single[name] > MOST_SINGLE_NUMBERS:
-        raise WireError(f"{name} holds more than {MOST_SINGLE_NUMBERS} numbers that are not packed")
+        raise WireError(
+            f"{name} has more than {MOST_SINGLE_NUMBERS} unpacked numbers; use packed encoding"
+        )
     if kind == VARINT:
         value = _convert_to_signed(first)
         tensor.least, tensor.greatest = min(tensor.least, value), max(tensor.greatest, value)
@@ -194,7 +196,7 @@ def read_shape(body: bytes, start: int, end: int) -> tuple[list[int], bool]:
         elif number == 3 and kind == VARINT and not unknown_rank:
             unknown_rank = bool(first)
         else:
-            raise WireError(f"field {number} of the shape is none, or comes twice")
+            raise WireError(f"field {number} of the shape is unknown, invalid, or repeated")
     return sizes, unknown_rank
 
 
@@ -206,10 +208,10 @@ def _read_size(body: bytes, start: int, end: int) -> int:
         elif number == 2 and kind == BYTES:
             read_text(body, first, last)
         else:
-            raise WireError(f"field {number} of a dimension is none")
+            raise WireError(f"field {number} of a dimension is unknown or invalid")
         seen.append(number)
         if len(seen) > 2 or seen.count(number) > 1:
-            raise WireError(f"field {number} of a dimension comes twice")
+            raise WireError(f"field {number} of a dimension appears twice")
     return size
 
 
@@ -218,7 +220,7 @@ def read_text(body: bytes, start: int, end: int) -> str:
     try:
         return body[start:end].decode()
     except UnicodeDecodeError:
-        raise WireError("a name is not UTF-8") from None
+        raise WireError("a name isn't UTF-8") from None
 
 
 def _convert_to_signed(value: int) -> int:
@@ -226,4 +228,4 @@ def _convert_to_signed(value: int) -> int:
 
 
 def _build_kind_error(name: str, kind: int) -> WireError:
-    return WireError(f"{name} of the tensor has the wire type {kind}")
+    return WireError(f"{name} of the tensor has the wire type {kind}, which isn't allowed")

@@ -149,7 +149,7 @@ def fill_proto(message: Any, array: Array, number: int | None = None) -> None:
     elif number == BFLOAT16:
         message.tensor_content = _encode_bfloat16(array).tobytes()
     elif array.dtype.kind in "OSU":
-        raise UnknownTypeError(f"strings are no {wire.find_dtype_name(number)}")
+        raise UnknownTypeError(f"the array contains strings, not {wire.find_dtype_name(number)}")
     else:
         message.tensor_content = array.astype(find_array_dtype(number), copy=False).tobytes()
 
@@ -170,7 +170,7 @@ def to_array(message: Any) -> Array:
         stored = np.dtype(_STORED[number][0])
         if len(message.tensor_content) != count * stored.itemsize:
             raise UnknownTypeError(
-                f"{len(message.tensor_content)} bytes for {count} elements of {stored.itemsize}"
+                f"{len(message.tensor_content)} bytes for {count} elements of {stored.itemsize} bytes each"
             )
         values: Array = np.frombuffer(message.tensor_content, stored)
     else:
@@ -180,7 +180,9 @@ def to_array(message: Any) -> Array:
     try:
         return values.reshape(shape)
     except ValueError as error:  # as for more dimensions than NumPy has
-        raise UnknownTypeError(f"no array has the shape {list(shape)!s:.80} ({error})") from None
+        raise UnknownTypeError(
+            f"cannot create an array of shape {list(shape)!s:.80} ({error})"
+        ) from None
 
 
 def _read_values(message: Any, number: int) -> Array:
@@ -192,7 +194,9 @@ def _read_values(message: Any, number: int) -> Array:
         # Real and imaginary parts in turn.
         parts = np.array(written, f"<f{int(stored[2:]) // 2}")
         if len(parts) % 2:
-            raise UnknownTypeError(f"{len(parts)} parts of complex numbers, which come in pairs")
+            raise UnknownTypeError(
+                f"{len(parts)} parts of complex numbers, which must be an even number"
+            )
         return parts.view(stored)
     if find_value_field(number) not in ("int_val", "half_val"):
         return np.array(written, stored)
@@ -201,7 +205,7 @@ def _read_values(message: Any, number: int) -> Array:
     if len(wide) and not least <= wide.min() <= wide.max() <= greatest:
         wrong = wide.min() if wide.min() < least else wide.max()
         raise UnknownTypeError(
-            f"{wrong} in {find_value_field(number)} is no {wire.find_dtype_name(number)}"
+            f"{wrong} in {find_value_field(number)} is out of range for {wire.find_dtype_name(number)}"
         )
     # half_val holds the sixteen bits.
     return wide.astype("<u2").view(stored) if number in (BFLOAT16, HALF) else wide.astype(stored)
@@ -231,11 +235,13 @@ def encode_string(element: Any) -> bytes:
     if isinstance(element, bytes):
         return element
     if not isinstance(element, str):
-        raise UnknownTypeError(f"{type(element).__name__} is no string")
+        raise UnknownTypeError(f"{type(element).__name__} isn't a string; use str or bytes")
     try:
         return element.encode()
     except UnicodeEncodeError:
-        raise UnknownTypeError("a string holds a lone surrogate, which UTF-8 cannot") from None
+        raise UnknownTypeError(
+            "a string contains a lone surrogate, which UTF-8 can't encode"
+        ) from None
 
 
 def _encode_bfloat16(array: Array) -> Array:
@@ -255,7 +261,7 @@ def _round_to_bfloat16(floats: Array) -> Array:
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
     too_large = (rounded & 0x7FFF == 0x7F80) & np.isfinite(floats)
     if np.any(too_large):
-        raise UnknownTypeError(f"{floats[too_large][0]:.9g} is more than bfloat16 holds")
+        raise UnknownTypeError(f"{floats[too_large][0]:.9g} exceeds bfloat16's range")
     return np.where(np.isnan(floats), 0x7FC0, rounded).astype("<u2")
 
 
@@ -296,4 +302,4 @@ def _cast_rounded(array: Array, dtype: np.dtype[Any]) -> Array:
 def _require_none(array: Array, wrong: Array, dtype: np.dtype[Any]) -> None:
     if np.any(wrong):
         value = array[wrong].flat[0].item()
-        raise InexactCastError(f"holds {value!r:.40}, which {dtype} cannot hold")
+        raise InexactCastError(f"holds {value!r:.40}, which {dtype} can't represent")

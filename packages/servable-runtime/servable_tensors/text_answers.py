@@ -47,7 +47,7 @@ def as_lines(arrays: Arrays) -> bytes:
 
 def as_csv(arrays: Arrays) -> bytes:
     """Return one line for each row: the outputs in order, flattened. Raises `TensorError`."""
-    _require_rows(arrays, ": no lines of CSV")
+    _require_rows(arrays, ", so they can't become CSV lines")
     columns = [_format_cells(name, array) for name, array in arrays.items()]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -74,7 +74,7 @@ def _require_rows(arrays: Arrays, so: str) -> None:
 
 def format_rows(arrays: Arrays) -> list[str]:
     """Return one JSON text for each row. Raises `TensorError` if the outputs have no common rows."""
-    _require_rows(arrays, "; accept another form, as .npz")
+    _require_rows(arrays, "; accept a different format, such as .npz")
     columns = [[_format_nested(name, row, row.ndim) for row in a] if a.ndim > 1 else format_elements(name, a)
                for name, a in arrays.items()]  # fmt: skip
     if len(columns) == 1:

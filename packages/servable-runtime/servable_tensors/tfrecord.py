@@ -38,17 +38,17 @@ def read_records(file: BinaryIO) -> Iterator[bytes]:
         if len(header) < 12:
             raise RecordError(f"record {number}: the file ends inside the length")
         if _CRC.unpack(header[8:])[0] != mask_crc(compute_crc32c(header[:8])):
-            raise RecordError(f"record {number}: the length's CRC does not match")
+            raise RecordError(f"record {number}: the length's CRC doesn't match")
         length = _LENGTH.unpack(header[:8])[0]
         if length > _MOST_RECORD_BYTES:
             raise RecordError(
-                f"record {number}: {length} bytes long; at most {_MOST_RECORD_BYTES} are read"
+                f"record {number}: {length} bytes long; at most {_MOST_RECORD_BYTES} are allowed"
             )
         body = file.read(length + 4)
         if len(body) < length + 4:
             raise RecordError(f"record {number}: the file ends inside the record")
         if _CRC.unpack(body[length:])[0] != mask_crc(compute_crc32c(body[:length])):
-            raise RecordError(f"record {number}: the CRC does not match")
+            raise RecordError(f"record {number}: the CRC doesn't match")
         yield body[:length]
         number += 1
 

@@ -21,7 +21,7 @@ from servable_tensors.tensors import Array, Arrays, build_object_array
 
 # A float32 is written with 17 digits as a float64; one that was rounded needs no more than these.
 _DECIMALS = (4, 7)
-# A number that may be above what float64 holds: with an exponent of three digits, or 200 digits.
+# A number that may be above float64's maximum: with an exponent of three digits, or 200 digits.
 _LONG_NUMBER = re.compile(r"[eE]\+?0*[1-9][0-9]{2}|[0-9]{200}")
 _SHOWN = 60  # characters of a name that a server sent
 
@@ -54,11 +54,11 @@ def convert_response(answer: Any) -> dict[str, Array]:
     elif isinstance(answer, dict) and isinstance(answer.get("predictions"), list):
         values = _convert_rows(answer["predictions"])
     else:
-        raise ValueError('it has neither "outputs" nor "predictions"')
+        raise ValueError('it has no "outputs" or "predictions" key')
     if not isinstance(values, dict) or values.keys() == {"b64"}:
         values = {UNNAMED_OUTPUT: values}
     if len(values) > MOST_OUTPUTS:
-        raise ValueError(f"{len(values)} outputs; at most {MOST_OUTPUTS} are read")
+        raise ValueError(f"the response has {len(values)} outputs; the maximum is {MOST_OUTPUTS}")
     return build_arrays(values)
 
 
@@ -78,14 +78,14 @@ def parse_strictly(body: bytes) -> Any:
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError("an object in it has the same name twice")
+        raise ValueError("an object in it has the same key twice")
     return members
 
 
 def _parse_finite(number: str) -> float:
     value = float(number)
     if math.isinf(value):
-        raise ValueError(f"it holds {number[:40]}, which is above what float64 holds")
+        raise ValueError(f"it holds {number[:40]}, which is above float64's maximum")
     return value
 
 
@@ -98,7 +98,7 @@ def _convert_rows(rows: list[Any]) -> Any:
     if not rows or not all(isinstance(row, dict) and row.keys() != {"b64"} for row in rows):
         return rows
     if any(row.keys() != rows[0].keys() for row in rows):
-        raise ValueError("its rows do not all have the same outputs")
+        raise ValueError("its rows have different outputs")
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
@@ -106,8 +106,8 @@ def _convert_values(name: str, array: Array) -> Any:
     kind = array.dtype.kind
     if 0 in array.shape[:-1]:
         raise TensorError(
-            f"{name or 'the input'}: JSON loses the shape {list(array.shape)} of an array that "
-            "holds nothing; leave format out"
+            f"{name or 'the input'}: JSON can't keep the shape {list(array.shape)} of an array "
+            "without elements; omit format"
         )
     if kind == "O":
         texts = build_object_array([_encode_text(value) for value in array.ravel().tolist()])
@@ -115,7 +115,7 @@ def _convert_values(name: str, array: Array) -> Any:
     if kind == "f" and array.dtype.itemsize < 8:
         return _shorten_floats(array).tolist()
     if kind not in "biuf" or array.dtype.itemsize > 8:
-        raise TensorError(f"{name or 'the input'}: JSON has no {array.dtype}; leave format out")
+        raise TensorError(f"{name or 'the input'}: JSON can't represent {array.dtype}; omit format")
     return array.tolist()
 
 
@@ -153,21 +153,21 @@ def _build_array(name: str, value: Any) -> Array:
 def _build_number_array(kinds: set[type], leaves: list[Any]) -> Array:
     """Return int64, uint64, float64, or bool without changing a value. Raises ValueError."""
     if type(None) in kinds:
-        raise ValueError("holds null")
+        raise ValueError("contains null")
     if bool in kinds:
         if len(kinds) > 1:
-            raise ValueError("holds truth values and others")
+            raise ValueError("mixes booleans with other values")
         return np.array(leaves, np.bool_)
     if list in kinds:
-        raise ValueError("is ragged: not every list is as deep as the first")
+        raise ValueError("is ragged: some lists are nested deeper than others")
     if kinds == {int}:
         for dtype in (np.int64, np.uint64):
             bounds = np.iinfo(dtype)
             if bounds.min <= min(leaves) and max(leaves) <= bounds.max:
                 return np.array(leaves, dtype)
-        raise ValueError("holds integers that neither int64 nor uint64 holds")
+        raise ValueError("contains integers beyond the range of int64 and uint64")
     if not all(_is_exact_as_float(leaf) for leaf in leaves if type(leaf) is int):
-        raise ValueError("holds an integer among fractions, which float64 rounds")
+        raise ValueError("contains fractions and an integer that float64 would round")
     return np.array(leaves, np.float64)
 
 

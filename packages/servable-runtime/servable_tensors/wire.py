@@ -41,7 +41,7 @@ def iterate_fields(body: Buffer, at: int, end: int) -> Iterator[Field]:
         tag, at = (body[at], at + 1) if body[at] < 0x80 else _read_tag(body, at, end)
         number, kind = tag >> 3, tag & 7
         if number == 0:
-            raise WireError("a field has the number 0")
+            raise WireError("a field has the invalid number 0")
         if kind == VARINT:
             value, at = read_varint(body, at, end)
             yield number, kind, value, 0
@@ -54,7 +54,7 @@ def iterate_fields(body: Buffer, at: int, end: int) -> Iterator[Field]:
         elif kind in (FIXED64, FIXED32):
             length = 8 if kind == FIXED64 else 4
         else:
-            raise WireError(f"field {number} has the wire type {kind}")
+            raise WireError(f"field {number} has the wire type {kind}, which isn't allowed")
         if length > end - at:
             raise WireError(f"field {number} is {length} bytes long; {end - at} are left")
         yield number, kind, at, at + length
@@ -64,7 +64,7 @@ def iterate_fields(body: Buffer, at: int, end: int) -> Iterator[Field]:
 def _read_tag(body: Buffer, at: int, end: int) -> tuple[int, int]:
     tag, behind = read_varint(body, at, end, _TAG_BYTES)
     if tag >> 32 or body[behind - 1] == 0:
-        raise WireError(f"a field begins with {body[at:behind].hex()}, which is no tag")
+        raise WireError(f"a field begins with {body[at:behind].hex()}, which isn't a tag")
     return tag, behind
 
 
@@ -80,7 +80,7 @@ def read_varint(
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             if value >> 64:
-                raise WireError("a number has more than 64 bits")
+                raise WireError("a varint has more than 64 bits")
             return value, at
         shift += 7
     raise WireError("a number does not end")

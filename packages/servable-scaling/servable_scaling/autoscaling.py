@@ -180,7 +180,7 @@ class Autoscaling:
                 str(properties.get("ScalingTargetId"))
             )
             if resource not in self.scalers:
-                raise ScalingPropertyError(f"Policy {name} names no target that is given.")
+                raise ScalingPropertyError(f"Policy {name} names no target that is registered.")
             policy, scaler = parse_scaling_policy(properties), self.scalers[str(resource)]
             scaler.policies[name] = policy
             self._resources[name] = str(resource)

@@ -142,7 +142,7 @@ def parse_scaling_policy(properties: Properties) -> ScalingPolicy:
     configuration = properties.get("StepScalingPolicyConfiguration")
     if configuration is None:
         raise ScalingPropertyError(
-            f"Policy {name}: only TargetTrackingScaling and StepScaling are emulated, each with its "
+            f"Policy {name}: only TargetTrackingScaling and StepScaling are emulated, each with a "
             "configuration."
         )
     steps = tuple(
@@ -184,7 +184,7 @@ def _check_steps(steps: Sequence[StepAdjustment], *, exact: bool) -> None:
     if not steps:
         raise ScalingPropertyError("StepAdjustments: at least one is required.")
     if exact and any(step.adjustment < 0 for step in steps):
-        raise ScalingPropertyError("ScalingAdjustment: with ExactCapacity at least 0.")
+        raise ScalingPropertyError("ScalingAdjustment must be at least 0 with ExactCapacity.")
     if any(step.lower is None and step.upper is None for step in steps):
         raise ScalingPropertyError("StepAdjustments: a step's bounds cannot both be null.")
     ordered = sorted(steps, key=lambda step: -math.inf if step.lower is None else step.lower)

@@ -146,7 +146,7 @@ def _build_metric(policy: TargetTracking, target: ScaledTarget) -> tuple[dict[st
     if kind not in PREDEFINED or not (of_component or len(parts) == 4):
         raise ScalingPropertyError(
             f"Policy {policy.name}: PredefinedMetricType {kind} of {target.resource_id} is not emulated; "
-            f"known are {', '.join(PREDEFINED)}, or give a CustomizedMetricSpecification."
+            f"allowed: {', '.join(PREDEFINED)}, or a CustomizedMetricSpecification."
         )
     name, statistic, high_resolution = PREDEFINED[kind]
     if of_component:

@@ -130,11 +130,11 @@ def _parse_rate(rest: str) -> int:
     parts = re.fullmatch(r"0*([1-9][0-9]*) (minute|hour|day)(s?)", rest)
     if parts is None:
         allowed = "rate(N UNIT): a whole number from 1 up, and minutes, hours or days"
-        raise ScheduleError(f"{rest!r} is not an interval", allowed)
+        raise ScheduleError(f"{rest!r} isn't a valid interval", allowed)
     value, unit, plural = int(parts[1]), parts[2], parts[3]
     # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rate-expressions.html (2026-11-24)
     if (value == 1) == bool(plural):
-        problem = f"the unit is singular after 1, and plural after a larger number: {rest!r}"
+        problem = f"the unit must be singular after 1, and plural after larger numbers: {rest!r}"
         raise ScheduleError(problem, f"rate({value} {unit}{'' if value == 1 else 's'})")
     return value * _UNIT_SECONDS[unit]
 
@@ -146,7 +146,7 @@ def _parse_at(moment: str) -> datetime:
     except ValueError:
         pass  # as 30 February
     allowed = "at(yyyy-mm-ddThh:mm:ss), for example at(2026-12-24T18:00:00)"
-    raise ScheduleError(f"{moment!r} is not a point in time", allowed)
+    raise ScheduleError(f"{moment!r} isn't a valid time", allowed)
 
 
 class _Cron:
@@ -232,7 +232,7 @@ def _parse_values(
     for part in field.split(","):
         parts = re.fullmatch(r"(?:\*|(\w+)(?:-(\w+))?)(?:/(\d+))?", part)
         if parts is None or (parts[3] is not None and int(parts[3]) == 0):
-            raise ScheduleError(f"{part!r} is not a valid {name}", f"{allowed}, with , - * /")
+            raise ScheduleError(f"{part!r} isn't a valid {name}", f"{allowed}, with , - * /")
         ends = [
             words.index(end) + least if end in words else end for end in parts.groups()[:2] if end
         ]

@@ -41,9 +41,7 @@ _REPEATED = dict.fromkeys(
     ("ProductionVariants", "ShadowProductionVariants", "DataCaptureConfig", "AsyncInferenceConfig",
      "LastDeploymentConfig", "MetricsConfig", "ExplainerConfig")
 )  # fmt: skip
-_OWN_BUCKET = (
-    "objects go to a bucket of the retained stack ENV/data from then on; existing objects stay"
-)
+_OWN_BUCKET = "new objects go to a bucket of the retained stack ENV/data; existing objects stay"
 # Key of a variant -> its field.
 _SAME = {
     "volume_gb": "VolumeSizeInGB",
@@ -80,8 +78,8 @@ def convert_live_endpoint(snapshot: LiveSnapshot, *, endpoint_name: str | None =
     config = snapshot.config
     if any(not variant.get("ModelName") for variant, _ in iterate_variants(config)):
         name = str(snapshot.endpoint.get("EndpointName") or config["EndpointConfigName"])
-        problem = "hosts inference components: its variants name no model"
-        remedy = "Servable cannot adopt those; adopt an endpoint whose variants name models"
+        problem = "hosts inference components, so its variants have no model"
+        remedy = "adopt an endpoint whose variants have models; Servable supports only those"
         raise PackagingError(Path(name), problem, remedy)
     return _Conversion(snapshot).convert(endpoint_name)
 
@@ -93,7 +91,7 @@ class _Conversion:
         self._snapshot = snapshot
         self._listed: list[NotCarried] = []
         for what, why in snapshot.unread.items():
-            self._note(what, None, f"could not be read: {why}", "lost")
+            self._note(what, None, f"cannot be read: {why}", "lost")
         self._models: dict[str, dict[str, Any]] = {}
         self._converted: dict[str, ExpressedModel] = {}
         """By the deployed model's name."""
@@ -186,7 +184,7 @@ class _Conversion:
         weight = 1.0 if given is None else float(given)
         table["weight"] = float(running.get("DesiredWeight", weight))
         if table["weight"] != weight:
-            reason = "a different weight is in force; the file has that one"
+            reason = "the current weight differs; the file has the current weight"
             fields.note("InitialVariantWeight", weight, reason)
         scaling = ExpressedScaling(self._snapshot, self._name, name)
         self._listed += scaling.not_carried
@@ -221,7 +219,7 @@ class _Conversion:
                 entry["container"] = differing
             if other["model"] != table["model"]:
                 self._models.pop(other["model"])
-                reason = "its archive, image, or role differs from the variant's model's"
+                reason = "its archive, image, or role differs from that of the variant's model"
                 where = f"instance type {instance_type}: ModelNameOverride"
                 self._note(where, override, reason, "lost")
         return entry
@@ -230,8 +228,8 @@ class _Conversion:
         """Write a role that all models share once, as endpoint.execution_role."""
         for arn, stack in self._snapshot.stacks_of_roles.items():
             reason = (
-                f"the role belongs to stack {stack} and is deleted with it; before that, take "
-                "execution_role out of the file, so that this stack creates its own role"
+                f"the role belongs to stack {stack} and is deleted with it; before deleting it, remove "
+                "execution_role from the file, so that this stack creates its own role"
             )
             self._note("execution role", arn, reason)
         served = [table for table in self._models.values() if "execution_role" in table]
@@ -244,7 +242,7 @@ class _Conversion:
         if networks[0]:
             tables["network"] = dict(networks[0])
         if any(network != networks[0] for network in networks):
-            reason = "[network] applies to all models; the file has the first model's"
+            reason = "[network] applies to all models; the file has the first model's network"
             self._note("models: VpcConfig", str(networks), reason)
 
     def _convert_endpoint(self, endpoint: dict[str, Any], config: LiveFields) -> None:
@@ -270,7 +268,9 @@ class _Conversion:
                 table["detailed_observability"] = True
             elif by_day is not False:
                 where = "endpoint configuration: MetricsConfig.EnableDetailedObservability"
-                reason = "SageMaker's default depends on the day of creation; the file's is false"
+                reason = (
+                    "SageMaker's default depends on the creation date; the file's default is false"
+                )
                 self._note(where, "not set", reason)
         if table:
             tables["metrics"] = table
@@ -284,7 +284,7 @@ class _Conversion:
             fields = LiveFields("data capture", capture, self._listed, known=known)
             tables["capture"] = _convert_capture(fields, capture)
         elif capture is not None:
-            reason = "EnableCapture is false, so that nothing is captured, as without [capture]"
+            reason = "EnableCapture is false, so nothing is captured, as without [capture]"
             self._note("DataCaptureConfig", capture.get("DestinationS3Uri"), reason, "none")
         if (queue := config.take("AsyncInferenceConfig")) is not None:
             fields = LiveFields("asynchronous inference", queue, self._listed)
@@ -294,7 +294,7 @@ class _Conversion:
         own = {}
         for key, value in self._snapshot.tags.items():
             if key.startswith("aws:"):
-                stack = ": that stack owns the endpoint, and must release it before it is imported"
+                stack = ": that stack owns the endpoint and must release it before the import"
                 reason = f"AWS's own tag{stack if key == STACK_TAG else ''}"
                 self._note(f"tag {key}", value, reason, "none")
             else:
@@ -304,7 +304,7 @@ class _Conversion:
         for resource, tags in self._snapshot.other_tags.items():
             for key, value in tags.items():
                 if not key.startswith("aws:") and own.get(key) != value:
-                    reason = "[tags] applies to all resources of the stack; it has the endpoint's"
+                    reason = "[tags] applies to all resources of the stack; the file has the endpoint's tags"
                     self._note(f"{resource}: tag {key}", value, reason, "lost")
 
     def _write_defaults(self, tables: dict[str, Any]) -> None:
@@ -330,7 +330,9 @@ class _Conversion:
                 choices: list[Choice[Any]] = [placed.driver, *placed.timeouts.values()]
                 for choice in choices:
                     if choice.origin == "derived":
-                        reason = f"not set; {choice.name} becomes {choice.value}: {choice.reason}"
+                        reason = (
+                            f"not set, so {choice.name} becomes {choice.value}: {choice.reason}"
+                        )
                         self._note(f"variant {name}: {choice.name}", None, reason)
 
     def _validate_environment(self, tables: dict[str, Any]) -> Environment:
@@ -379,7 +381,7 @@ def _convert_instances(
     count = running.get("DesiredInstanceCount") or running.get("CurrentInstanceCount") or initial
     table["min_instances"] = int(count)
     if table["min_instances"] != initial:
-        reason = "a different number of instances runs; the file has that one"
+        reason = "a different number of instances is running; the file has the running number"
         fields.note("InitialInstanceCount", initial, reason)
 
 
@@ -396,7 +398,7 @@ def _convert_core_dumps(dumps: Described, fields: LiveFields) -> dict[str, Any]:
     uri = str(dumps["DestinationS3Uri"])
     table = {"uri": f"{uri.removesuffix('/')}/"}
     if not uri.endswith("/"):
-        reason = "the file's is a folder, and ends with a slash"
+        reason = "the file needs a prefix that ends with a slash"
         fields.note("CoreDumpConfig.DestinationS3Uri", uri, reason)
     if key := dumps.get("KmsKeyId"):
         table["kms_key"] = key
@@ -413,14 +415,17 @@ def _convert_capture(fields: LiveFields, live: Described) -> dict[str, Any]:
     }
     if not table["sample_percent"]:
         table["sample_percent"] = 1
-        reason = "capture.sample_percent is at least 1; remove [capture] to capture nothing"
+        reason = "capture.sample_percent must be at least 1; to capture nothing, remove [capture]"
         fields.note("InitialSamplingPercentage", 0, reason)
     _take_kms_key(table, fields)
     if live.get("CaptureContentTypeHeader") is None:
-        reason = "not set, so that SageMaker keeps bodies in base64; CSV and JSON become text"
+        reason = (
+            "not set, so SageMaker stores bodies in base64; the file stores CSV and JSON as text"
+        )
         fields.note("CaptureContentTypeHeader", None, reason)
     fields.note_rest(
-        DestinationS3Uri=_OWN_BUCKET, CaptureContentTypeHeader="text/csv and JSON are kept as text"
+        DestinationS3Uri=_OWN_BUCKET,
+        CaptureContentTypeHeader="text/csv and JSON are stored as text",
     )
     return table
 
@@ -431,9 +436,7 @@ def _convert_asynchronous(fields: LiveFields) -> dict[str, Any]:
     if most is not None:
         table["max_concurrent_invocations_per_instance"] = most
     _take_kms_key(table, fields, "OutputConfig")
-    reason = (
-        f"{_OWN_BUCKET}, and topics of the stack notify: asynchronous.notify_success, notify_error"
-    )
+    reason = f"{_OWN_BUCKET}; the stack's topics notify: asynchronous.notify_success, notify_error"
     fields.note_rest(OutputConfig=reason)
     return table
 
@@ -443,7 +446,7 @@ def _take_kms_key(table: dict[str, Any], fields: LiveFields, *outer: str) -> Non
     if _is_key_arn(key):
         table["kms_key"] = key
     else:
-        reason = "kms_key takes the ARN of a key; without one the stack ENV/data creates a key"
+        reason = "kms_key needs a key ARN; without one, the stack ENV/data creates a key"
         fields.note("KmsKeyId", key or "not set", reason)
 
 

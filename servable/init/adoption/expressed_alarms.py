@@ -43,7 +43,7 @@ def convert_alarms(
         replaced = _convert_threshold(alarm, types)
         if replaced is None:
             reason = (
-                "no key of [alarms] creates this alarm; it stays and keeps watching the endpoint of its "
+                "no key of [alarms] creates this alarm; it stays and continues to watch its "
                 "dimension"
             )
             note(alarm, alarm.get("MetricName"), reason, "none")
@@ -62,10 +62,10 @@ def convert_alarms(
         table["window_minutes"] = window
     for alarm, key, minutes in matched:
         if differences := _list_differences(alarm, minutes, table.get("window_minutes", 3)):
-            note(alarm, "; ".join(differences), f"the alarm of alarms.{key} differs in it")
+            note(alarm, "; ".join(differences), f"the alarm created by alarms.{key} differs")
         if actions := alarm.get("AlarmActions"):
             reason = (
-                f"the alarm of alarms.{key} notifies a topic of the stack: add the recipients to "
+                f"the alarm created by alarms.{key} notifies a topic of the stack; add recipients to "
                 "alarms.notify, and delete this alarm after the change"
             )
             note(alarm, ", ".join(actions), reason)
@@ -102,11 +102,11 @@ def _list_differences(alarm: Described, minutes: int, window: int) -> list[str]:
     # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html: missing
     missing = alarm.get("TreatMissingData") or "missing"
     rows = (
-        (minutes != window, f"a window of {minutes} minutes, in the file {window}"),
-        (int(alarm["Period"]) != 60, f"periods of {alarm['Period']} s, in the file 60"),
+        (minutes != window, f"a window of {minutes} minutes; in the file: {window}"),
+        (int(alarm["Period"]) != 60, f"periods of {alarm['Period']} s; in the file: 60"),
         (points not in (None, periods), f"{points} of {periods} periods"),
-        (operator != "GreaterThanThreshold", f"{operator}, in the file GreaterThanThreshold"),
-        (missing != "notBreaching", f"TreatMissingData {missing}, in the file notBreaching"),
+        (operator != "GreaterThanThreshold", f"{operator}; in the file: GreaterThanThreshold"),
+        (missing != "notBreaching", f"TreatMissingData {missing}; in the file: notBreaching"),
     )
     return [text for differs, text in rows if differs]
 
@@ -123,13 +123,13 @@ def convert_rollout(deployment: Described, listed: list[NotCarried]) -> dict[str
     policy = rolling or fields.take("BlueGreenUpdatePolicy") or {}
     table = _convert_rolling(policy) if rolling else _convert_blue_green(policy)
     for alarm in alarms:
-        reason = (
-            "[rollout] creates its own alarms for each configuration, which roll back an update"
-        )
+        reason = "[rollout] creates its own rollback alarms for each configuration"
         fields.note("AutoRollbackConfiguration", alarm["AlarmName"], reason)
     fields.note_rest()
     if table is None:
-        reason = "[rollout] has shares in percent and whole minutes; write the table by hand"
+        reason = (
+            "[rollout] supports only shares in percent and whole minutes; write the table yourself"
+        )
         listed.append(NotCarried(where, policy, reason, "lost"))
         return None
     for name in ("TerminationWaitInSeconds", "MaximumExecutionTimeoutInSeconds"):

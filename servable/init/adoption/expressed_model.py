@@ -103,7 +103,9 @@ def convert_model(
     described, where = snapshot.models[name], f"model {name}"
     listed: list[NotCarried] = []
     if len(described.get("Containers") or []) > 1:
-        problem = "is an inference pipeline of several containers; a variant serves one"
+        problem = (
+            "is an inference pipeline of several containers, but a variant serves one container"
+        )
         remedy = "adopt an endpoint with one container, or join the steps into one model"
         raise PackagingError(Path(name), problem, remedy)
     fields = LiveFields(where, described, listed, known=_NO_SETTINGS)
@@ -157,7 +159,7 @@ def _convert_image(where: str, uri: str, region: str, instance_type: str | None)
     """
     repository, _, tag = uri.partition("/")[2].partition(":")
     if uri.partition(".")[0] in images.list_registry_accounts() and "tensorflow" not in repository:
-        problem = f"its image is {uri}, which does not serve TensorFlow models"
+        problem = f"its image is {uri}, which doesn't serve TensorFlow models"
         raise PackagingError(Path(where), problem, "adopt an endpoint with AWS's TensorFlow image")
     instance = load_instances().get(instance_type or "")
     device = instance.device if instance else "cpu"
@@ -197,8 +199,10 @@ class _ModelData:
             return self._convert_archive(), {}
         if self.uri:
             return self._convert_prefix()
-        problem = "names no archive; its model is in the image itself"
-        raise PackagingError(Path(where), problem, "put the model into an archive, and adopt that")
+        problem = "has no archive; its model is in the image"
+        raise PackagingError(
+            Path(where), problem, "put the model into an archive and adopt that model"
+        )
 
     def _note(self, where: str, reason: str, effect: Effect = "changed") -> None:
         self.listed.append(NotCarried(where, None, reason, effect))
@@ -222,8 +226,8 @@ class _ModelData:
             if len(archive.models) > 1 and self.default is None:
                 self._note(
                     self.uri,
-                    f"the container finds {', '.join(archive.models)} and no variable selects one for "
-                    f"requests without a model name; the file names {served}: check it",
+                    f"the container finds {', '.join(archive.models)}, and no variable selects one for "
+                    f"requests without a model name; the file uses {served}; verify it",
                 )
         name = self._choose_name(served)
         if name != served:
@@ -237,7 +241,7 @@ class _ModelData:
         # Named after the deployed model: the model in it is called `model` in most of them.
         folder = f"models/{self.own_name}"
         name = self._choose_name(served)
-        note = f"files under a prefix cannot be pinned: they are packed from {folder} from then on"
+        note = f"files under a prefix can't be pinned; deployments now pack them from {folder}"
         if name != served:
             note += f", where requests name the model {name} and not {served}"
         self._note(self.uri, note)
@@ -259,10 +263,10 @@ class _ModelData:
             folder = f"models/{member}"
             tables[member] = {"saved_model": folder, **({"tensorflow": version} if version else {})}
             sources[folder] = f"{self.uri}{key}"
-        note = "the archives of a multi-model endpoint are packed from models/ from then on"
+        note = "deployments now pack the archives of a multi-model endpoint from models/"
         self._note(self.uri, note)
         if not tables:
-            problem = "contains no model archive, so that no model can be named"
+            problem = "contains no model archive"
             remedy = "upload one, or check the permission s3:ListBucket"
             raise PackagingError(Path(self.uri), problem, remedy)
         return {self.own_name: {"multi_model": [*tables], **self.table}, **tables}, sources
@@ -285,23 +289,23 @@ def _convert_variables(
             continue
         if is_secret(name, value):
             reason = (
-                "it looks like a secret and is left out: keep it in AWS Secrets Manager and give the code "
-                "its ARN, or add it to environment yourself"
+                "it looks like a secret and was omitted; store it in AWS Secrets Manager and pass "
+                "its ARN, or add it to `environment` yourself"
             )
             note(name, HIDDEN, reason, "lost")
         elif (key := find_setting(name, value)) is not None:
             parsed = _parse_setting(key, name, value, version)
             if parsed is None:
-                note(name, value, f"container.{key} cannot express this value", "lost")
+                note(name, value, f"container.{key} doesn't accept this value", "lost")
             elif not key.startswith("batching."):
                 settings[key] = parsed
             elif batches:
                 batching[key.removeprefix("batching.")] = parsed
             else:
-                reason = f"without {BATCHING_SWITCH}=true the image does not read it"
+                reason = f"without {BATCHING_SWITCH}=true, the image doesn't read it"
                 note(name, value, reason, "none")
         elif inert := explain_inert_variable(name, value, tensorflow=version):
-            note(name, value, f"the image does not use it: {inert}", "none")
+            note(name, value, f"the image doesn't use it: {inert}", "none")
         else:
             own[name] = value
     if batches:

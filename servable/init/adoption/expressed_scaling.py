@@ -62,7 +62,7 @@ class ExpressedScaling:
         if self._keys:
             self.table = self._keys | self._cooldowns
         elif not self.not_carried:
-            reason = "a target without a policy scales nothing; the number of instances is fixed"
+            reason = "a target without a policy doesn't scale; the number of instances is fixed"
             self.not_carried.append(NotCarried(self._where, self.bounds, reason, "none"))
 
     def _build_fields(self, described: Described) -> LiveFields:
@@ -76,7 +76,7 @@ class ExpressedScaling:
             fields.note("RoleARN", role, "the service-linked role is used instead", "none")
         state = fields.take("SuspendedState") or {}
         if suspended := [name for name, value in state.items() if value]:
-            reason = "suspended by hand; write scaling.hold = true to keep the number of instances"
+            reason = "suspended manually; to keep the number of instances, set scaling.hold = true"
             fields.note("SuspendedState", ", ".join(suspended), reason)
         fields.note_rest()
 
@@ -93,7 +93,7 @@ class ExpressedScaling:
             fields = LiveFields(where, steps, self.not_carried, known=known)
             self._convert_steps(where, fields, alarm)
         else:
-            self._note_policy(where, policy["PolicyType"], "no key creates such a policy")
+            self._note_policy(where, policy["PolicyType"], "no key creates this kind of policy")
 
     def _note_policy(self, where: str, value: object, reason: str) -> None:
         self.not_carried.append(NotCarried(where, value, reason, "lost"))
@@ -113,7 +113,9 @@ class ExpressedScaling:
         self._keys[key] = _convert_unit(value, unit)
         if key != "provisioned_use_percent":
             self._keys["safety_factor"] = 1.0
-            reason = "safety_factor 1 keeps the target, because an instance's maximum is unknown"
+            reason = (
+                "safety_factor is 1 to keep the target, because an instance's maximum is unknown"
+            )
             fields.note("TargetValue", value, reason, "none")
         for way in ("Out", "In"):
             self._set_cooldown(fields, way, fields.take(f"Scale{way}Cooldown"))
@@ -124,7 +126,7 @@ class ExpressedScaling:
         seconds = DEFAULT_COOLDOWN_SECONDS if live is None else int(live)
         first = self._cooldowns.setdefault(f"scale_{way.lower()}_cooldown_seconds", seconds)
         if first != seconds:
-            reason = f"all policies of a variant have one cooldown; the file has {first} s"
+            reason = f"all policies of a variant share one cooldown; the file has {first} s"
             fields.note(f"cooldown {way.lower()}", seconds, reason)
 
     def _convert_steps(self, where: str, fields: LiveFields, alarm: Described | None) -> None:

@@ -71,7 +71,7 @@ class LiveFields:
             if reason := changed.get(path.partition(".")[0].partition("[")[0]):
                 self.note(path, value, reason)
             else:
-                self.note(path, value, "no key of an environment file expresses it", "lost")
+                self.note(path, value, "no key of an environment file can express it", "lost")
 
 
 def _iterate_leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -93,7 +93,7 @@ def read_live_snapshot(
     try:
         return _Reader(account).read_snapshot(kind, name, archives=archives)
     except AwsError as wrong:
-        remedy = choose_remedy(wrong, "check credentials, region and network")
+        remedy = choose_remedy(wrong, "check the credentials, Region, and network")
         raise PackagingError(Path(name), f"cannot be read: {wrong}", remedy) from None
 
 
@@ -156,7 +156,7 @@ class _Reader:
             names = [each[f"{kind}Name"] for each in pages]
             there = f"account {self._account.number}, {self._account.region}"
             raise PackagingError(
-                Path(name), f"no {kind} of that name in {there}", suggest_name(name, names)
+                Path(name), f"no {kind} with this name in {there}", suggest_name(name, names)
             )
         return described
 

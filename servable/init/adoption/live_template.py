@@ -257,17 +257,17 @@ def explain_harmless_change(
         and before == snapshot.endpoint.get("EndpointName")
     )
     reasons = {
-        "SageMaker's own routing, written out":
+        "SageMaker's default routing, now explicit":
             added and name == "RoutingStrategy" and after == "RANDOM",
-        "Application Auto Scaling's default, written out":
+        "Application Auto Scaling's default, now explicit":
             added and name.endswith(("Cooldown", "Timezone")) and after == cooldown_or_zone,
-        "applies to updates: the live number of instances stays":
+        "applies only to updates; the current number of instances stays":
             added and what.startswith(retained),
-        "SageMaker's own default, written out":
+        "SageMaker's default, now explicit":
             added and _is_default_of_metrics(what, after, snapshot),
         "data is captured unless EnableCapture is false":
             added and what == "DataCaptureConfig.EnableCapture" and after == "true",
-        "InputAndOutput is Input and Output":
+        "InputAndOutput equals Input and Output":
             what == "DataCaptureConfig.CaptureOptions"
             and _parse_capture_modes(before) == _parse_capture_modes(after),
         "a new endpoint next to the live one": new,
@@ -276,8 +276,8 @@ def explain_harmless_change(
         "EnableCapture is false: nothing was captured":
             what.startswith("DataCaptureConfig.") and after is None
             and not is_capturing(snapshot.config),
-        "the number of instances that run": name == "InitialInstanceCount" and after in counts,
-        "the weight that is in force":
+        "the number of running instances": name == "InitialInstanceCount" and after in counts,
+        "the current weight":
             name == "InitialVariantWeight"
             and after in [text for each in weights for text in (str(each), f"{each:g}")],
     }  # fmt: skip
@@ -301,14 +301,14 @@ def _explain_harmless_variable(
         if name == DEFAULT_MODEL_NAME:
             return "names the model that the container finds in the archive"
         if _IMAGE_DEFAULTS.get(name) == after:
-            return "the image's own default, written out"
+            return "the image's default, now explicit"
         vcpus = [str(instance.vcpus) for instance in instances if instance is not None]
         if find_setting(name) in _NUMBER_OF_VCPUS and after in vcpus:
-            return "the image's own default, written out: the number of vCPUs"
+            return "the image's default, now explicit: the number of vCPUs"
     elif after is None:
         version = find_image_version([find_container(model) for model in snapshot.models.values()])
         if inert := explain_inert_variable(name, before, tensorflow=version):
-            return f"the image does not use it: {inert}"
+            return f"the image doesn't use it: {inert}"
     return None
 
 

@@ -324,7 +324,7 @@ def test_a_rollout_that_no_key_says_is_listed_and_not_guessed() -> None:
         (snapshot(variant={"ModelName": None}), "inference components"),
         (snapshot(model={"PrimaryContainer": None, "Containers": [{"Image": IMAGE}] * 2}), "pipeline"),
         (snapshot(container={"Image": IMAGE.replace("tensorflow-inference", "pytorch-inference")}),
-         "does not serve TensorFlow models"),
+         "doesn't serve TensorFlow models"),
         (snapshot(container={"ModelDataUrl": None}), "names no archive"),
     ],
 )  # fmt: skip

@@ -275,12 +275,12 @@ def slow(name: str = "slow", threshold: float = 150_000.0, **more: Any) -> dict[
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
-        ({"Period": 120, "EvaluationPeriods": 3}, "periods of 120 s, in the file 60"),
+        ({"Period": 120, "EvaluationPeriods": 3}, "periods of 120 s; in the file: 60"),
         ({"DatapointsToAlarm": 2}, "2 of 3 periods"),
         ({"DatapointsToAlarm": 3}, None),
         ({"ComparisonOperator": "GreaterThanOrEqualToThreshold"},
-         "GreaterThanOrEqualToThreshold, in the file GreaterThanThreshold"),
-        ({"TreatMissingData": None}, "TreatMissingData missing, in the file notBreaching"),
+         "GreaterThanOrEqualToThreshold; in the file: GreaterThanThreshold"),
+        ({"TreatMissingData": None}, "TreatMissingData missing; in the file: notBreaching"),
         ({}, None),
     ],
 )  # fmt: skip
@@ -296,10 +296,10 @@ def test_the_window_is_that_of_most_alarms() -> None:
     busy = alarm("CPUUtilization", "Average", 320.0, **five)
     tables, listed = express(alarms=[slow(), errors, busy])
     assert tables["alarms"]["window_minutes"] == 5
-    assert listed == [("alarm slow", "a window of 3 minutes, in the file 5", "changed")]
+    assert listed == [("alarm slow", "a window of 3 minutes; in the file: 5", "changed")]
     tables, listed = express(alarms=[slow(EvaluationPeriods=90)])
     assert "window_minutes" not in tables["alarms"]
-    assert listed == [("alarm slow", "a window of 90 minutes, in the file 3", "changed")]
+    assert listed == [("alarm slow", "a window of 90 minutes; in the file: 3", "changed")]
     assert express(alarms=[slow(EvaluationPeriods=60)])[0]["alarms"]["window_minutes"] == 60
     assert express(alarms=[slow(EvaluationPeriods=1)])[0]["alarms"]["window_minutes"] == 1
 

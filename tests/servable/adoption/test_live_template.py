@@ -298,7 +298,7 @@ def variable(name: str) -> str:
         (variable("SERVABLE_ARTIFACT_SHA256"), None, "a" * 64, "names the archive's hash"),
         (variable("SERVABLE_ARTIFACT_SHA256"), "b" * 64, "a" * 64, None),
         (variable("SAGEMAKER_TFS_DEFAULT_MODEL_NAME"), None, "ranker", "names the model that"),
-        (variable("SAGEMAKER_GUNICORN_WORKERS"), None, "1", "the image's own default, written"),
+        (variable("SAGEMAKER_GUNICORN_WORKERS"), None, "1", "the image's default, now explicit"),
         (variable("SAGEMAKER_GUNICORN_WORKERS"), None, "2", None),
         (variable("SAGEMAKER_TFS_NUM_BATCH_THREADS"), None, "4", "the number of vCPUs"),
         (variable("SAGEMAKER_TFS_NUM_BATCH_THREADS"), None, "5", None),
@@ -319,8 +319,8 @@ def variable(name: str) -> str:
         ("X.Dimensions[EndpointName].Value", "other", "new", None),
         ("ProductionVariants[a].InitialInstanceCount", "1", "3", "number of instances that run"),
         ("ProductionVariants[a].InitialInstanceCount", "1", "2", None),
-        ("ProductionVariants[a].InitialVariantWeight", "0.5", "1", "the weight that is in force"),
-        ("ProductionVariants[a].InitialVariantWeight", "0.5", "1.0", "the weight that is in force"),
+        ("ProductionVariants[a].InitialVariantWeight", "0.5", "1", "the current weight"),
+        ("ProductionVariants[a].InitialVariantWeight", "0.5", "1.0", "the current weight"),
         ("ProductionVariants[a].InitialVariantWeight", "0.5", "2", None),
         ("ProductionVariants[a].VolumeSizeInGB", "1", "3", None),
         (variable("SAGEMAKER_BIND_TO_PORT"), "8080", "8081", None),
@@ -351,5 +351,5 @@ def test_a_container_variable_is_the_same_with_its_key_beside_it() -> None:
     variable = "PrimaryContainer.Environment.SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"
     for what in (variable, f"{variable} (container.gunicorn_timeout_seconds)"):
         told = explain_harmless_change(what, None, "30", snapshot())
-        assert told == "the image's own default, written out"
+        assert told == "the image's default, now explicit"
         assert explain_harmless_change(what, None, "31", snapshot()) is None

@@ -92,7 +92,7 @@ def test_a_file_without_a_batch_or_with_a_wrong_one_runs_nothing(
     assert (code, "rows.toml has no [batch.NAME]" in errors) == (2, True)
     file.write_text(FILE.replace("ml.c5.xlarge", "ml.c5.xlarg"))
     code, _, errors = batch()
-    assert (code, "`servable check rows` shows what is wrong" in errors) == (2, True), errors
+    assert (code, "`servable check rows` shows the problem" in errors) == (2, True), errors
     file.write_text(FILE.replace('"model"', '"nowhere"'))
     code, _, errors = batch("--estimate")
     assert (code, "nowhere" in errors) == (2, True)
@@ -204,7 +204,7 @@ def test_files_go_through_the_container_into_the_output(
         "1 rows in 1 object, 0.0 MB",
         "time  about 1 s",
         "from  2 rows/s of one instance: job, local container",
-        "      of 2 rows only; a longer run is faster per row",
+        "      of 2 rows only; longer runs are faster per row",
     ])  # fmt: skip
     table, log = Path("table.csv"), "container.log"
     assert seen == [
@@ -222,4 +222,4 @@ def test_a_container_that_does_not_start_is_told_with_the_exit_code_2(
     monkeypatch.setattr(LocalBatch, "run", run)
     (root / "table.csv").write_text("1,2\n")
     code, _, errors = batch("--local", "--input", "table.csv", "--output", "out")
-    assert (code, "the container does not start: it ended" in errors) == (2, True)
+    assert (code, "the container didn't start: it ended" in errors) == (2, True)

@@ -158,4 +158,4 @@ def test_the_first_rows_of_a_short_run_are_told(root: Path) -> None:
         lines = list(
             estimate_batch(*loaded(root), rate, [10], sizes=[1], in_aws=True).format_lines()
         )
-        assert (f"      of {rows:,} rows only; a longer run is faster per row" in lines) == told
+        assert (f"      of {rows:,} rows only; longer runs are faster per row" in lines) == told

@@ -177,7 +177,7 @@ def test_a_full_disk_ends_the_run_and_is_no_bad_row(
 def test_a_file_that_is_no_gzip_is_named_and_the_run_ends(run: Run, tmp_path: Path) -> None:
     takes = {**REQUEST["TransformInput"], "CompressionType": "Gzip"}
     with pytest.raises(
-        BatchError, match=f"{tmp_path}/in/a.csv: an input differs from the file's description"
+        BatchError, match=f"{tmp_path}/in/a.csv: an input doesn't match its settings"
     ):
         run({"a.csv": "no gzip"}, request=REQUEST | {"TransformInput": takes})
 
@@ -196,7 +196,10 @@ def test_answers_that_cannot_be_counted_are_told(run: Run) -> None:
     gives = {"Accept": "application/x-npy", "AssembleWith": "None"}
     result = run({"a.csv": lines(3)}, request=REQUEST | {"TransformOutput": gives})
     assert (result.rows_in, result.rows_out, result.is_complete) == (3, None, True)
-    assert result.not_counted == "answers of application/x-npy do not show how many rows they cover"
+    assert (
+        result.not_counted
+        == "responses of type application/x-npy don't show how many rows they cover"
+    )
 
 
 def test_the_result_says_what_was_read_and_where_it_is(run: Run, tmp_path: Path) -> None:

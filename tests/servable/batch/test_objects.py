@@ -59,7 +59,7 @@ def test_records_are_counted_as_they_are_split(
     ("body", "asked"), [(b"no gzip", request(**GZIP)), (b"short", request("TFRecord"))]
 )
 def test_an_input_of_another_form_is_refused(body: bytes, asked: dict[str, Any]) -> None:
-    with pytest.raises(BatchError, match="an input differs from the file's description of it"):
+    with pytest.raises(BatchError, match="an input doesn't match its settings in the file"):
         count_records(io.BytesIO(body), asked)
 
 
@@ -117,7 +117,7 @@ def test_the_first_records_that_have_no_lines_end_as_they_are() -> None:
 
 def test_a_result_that_is_no_json_is_refused() -> None:
     asked = request(accept="application/json", BatchStrategy="SingleRecord")
-    with pytest.raises(ValueError, match=r"a result is not JSON: '\\n<html>"):
+    with pytest.raises(ValueError, match=r"a result isn't JSON: '\\n<html>"):
         count_result_records(io.BytesIO(b'{"predictions": [1]}\n<html>'), asked)
     assert count_result_records(io.BytesIO(b'{"predictions": [1]}\n '), asked) == 1
 

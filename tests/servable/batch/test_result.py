@@ -75,7 +75,7 @@ def test_failures_are_told_by_kind_with_the_first_few() -> None:
 
 def test_rows_without_an_answer_are_told() -> None:
     *_, last = dataclasses.replace(HOLDS, rows_out=3).format_lines()
-    assert "an empty line has no answer" in last
+    assert "an empty line has no response" in last
 
 
 def test_the_table_of_the_end_says_all_that_is_known() -> None:
@@ -87,7 +87,7 @@ def test_the_table_of_the_end_says_all_that_is_known() -> None:
         "rows in            4,000   in 2 objects",
         "rows out           4,000   in 2 objects",
         "failed                 0",
-        "time          1 min 30 s   5 min 0 s, counted from the request",
+        "time          1 min 30 s   5 min 0 s including the start of instances",
         "cost             $0.0100   one at $0.2 an hour",
         "results      s3://bucket/out/",
     ]
@@ -107,7 +107,7 @@ def test_the_table_of_the_end_says_what_is_not_known() -> None:
         "failed                 1",
         f"{'':23}1   ClientError: 400",
         f"{'':27}a.csv",
-        f"{'':27}download the file and run it with --local --input FILE to see which rows",
+        f"{'':27}to see which rows failed, download the file and run --local --input FILE",
         "cost           not known   no price",
         "results      s3://bucket/out/",
     ]

@@ -84,8 +84,8 @@ def test_requests_of_one_kind_are_few_and_those_first_that_cover_most() -> None:
 @pytest.mark.parametrize(
     ("captured", "reason"),
     [
-        (asked({}, answer=None), "without a successful answer"),
-        (asked({}, answer=dataclasses.replace(ANSWER, status=500)), "without a successful answer"),
+        (asked({}, answer=None), "without a successful response"),
+        (asked({}, answer=dataclasses.replace(ANSWER, status=500)), "without a successful response"),
         (asked(b"", NPZ), "of content type application/x-npz"),
         (asked({}, custom_attributes="tfs-model-name=b"), "with custom attributes"),
         (asked({}, answer=dataclasses.replace(ANSWER, content_type=NPY)), "answered in application/x-npy"),

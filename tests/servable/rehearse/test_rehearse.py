@@ -129,7 +129,7 @@ def test_a_day_may_leave_minutes_out_or_be_captured(run: Run, tmp_path: Path) ->
         ("0,12\nx,12\n", "day.csv:2: x,12 isn't a minute"),
         ("0,12\n0,13\n", "day.csv:2: minute 0 comes after minute 0"),
         ("0,-1\n", "day.csv:1: 0,-1 isn't a minute"),
-        ("", "has no line"),
+        ("", "the file is empty"),
     ],
 )
 def test_an_unreadable_file_is_refused_with_its_line(

@@ -195,7 +195,7 @@ def test_lines_that_are_skipped_are_named(sending: Sending) -> None:
     file = Path("captured/x.jsonl")
     file.write_bytes(file.read_bytes() + b"{}\n")
     ended = ran()
-    assert "x.jsonl, line 7: skipped: it is not a record of data capture" in ended.stderr
+    assert "x.jsonl, line 7: skipped: it isn't a data capture record" in ended.stderr
     assert len(sending.sent) == 6
 
 

@@ -67,8 +67,8 @@ def test_damaged_lines_are_named_by_their_reason_and_the_others_are_read(tmp_pat
     file.write_bytes(b"{}\n" + file.read_bytes() + format_line(request(1))[:-5])
     found = index(tmp_path)
     assert [str(skipped) for skipped in found.skip_counts] == [
-        f"{file}, line 1: skipped: it is not a record of data capture",
-        f"{file}, line 3: skipped: it is cut off",
+        f"{file}, line 1: skipped: it isn't a data capture record",
+        f"{file}, line 3: skipped: it is truncated",
     ]
     assert ids(found) == ["event-0"]
 

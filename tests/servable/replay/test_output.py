@@ -200,7 +200,7 @@ def test_the_result_is_json_or_lines(skipping: CaptureIndex, tmp_path: Path) -> 
         "skipped": [
             {
                 "file": str(tmp_path / "x.jsonl"),
-                "reason": "it is not a record of data capture",
+                "reason": "it isn't a data capture record",
                 "lines": 2,
                 "first_line": 3,
             }

@@ -278,7 +278,7 @@ def test_the_history_has_every_change(case: Case) -> None:
 
     case = new_case()
     case.alarms.set_state("a", "OK", "first", '{"n": 1}')
-    case.alarms.set_state("a", "ALARM", "second", "no JSON")
+    case.alarms.set_state("a", "ALARM", "second", "isn't JSON")
     alarm = case.alarms.find_alarm("a")
     assert alarm is not None
     assert json.loads(alarm.history[-1]["HistoryData"]) == {
@@ -287,7 +287,7 @@ def test_the_history_has_every_change(case: Case) -> None:
         "newState": {
             "stateValue": "ALARM",
             "stateReason": "second",
-            "stateReasonData": "no JSON",
+            "stateReasonData": "isn't JSON",
         },
     }
     for number in range(1001):

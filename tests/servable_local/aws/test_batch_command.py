@@ -61,7 +61,7 @@ def test_a_place_outside_the_role_s_is_noted(deployed: DeployedBatch, batch: Ser
     code, _, errors = batch("--input", f"s3://{deployed.bucket}/other/", "--output", elsewhere)
     notes = [line for line in errors.splitlines() if line.startswith("note: ")]
     assert notes == [
-        f"note: the stack's role of nightly has s3://{deployed.bucket}/{own}/ only"
+        f"note: the role of nightly can access only s3://{deployed.bucket}/{own}/"
         for own in ("in", "out")
     ]
     assert (code, deployed.keys("elsewhere/")) == (0, ["elsewhere/a.csv.out"])
@@ -114,10 +114,10 @@ def test_an_estimate_in_aws_is_of_its_rate_and_price(
     code, output, _ = batch("--estimate")
     assert (code, output.splitlines()) == (0, [
         "100 rows in 2 objects, 0.0 MB",
-        "time  about 10 s; instances start in 3 to 5 minutes, not billed",
+        "time  about 10 s plus 3 to 5 minutes to start instances, which isn't billed",
         "cost  about $0.0006: 1 x ml.c5.xlarge at $0.204 an hour (us (region not stated))",
         "from  10 rows/s of one instance: job, aws",
-        "      of 1,000 rows only; a longer run is faster per row",
+        "      of 1,000 rows only; longer runs are faster per row",
     ])  # fmt: skip
     code, output, _ = batch("--estimate", "--json", "--limit", "40")
     assert (code, json.loads(output)["rows"]) == (0, 40)
@@ -166,7 +166,7 @@ def test_an_interruption_says_whether_the_job_goes_on(
     monkeypatch.setattr(TransformWatch, "follow", interrupt)
     code, _, errors = batch()
     job = errors.split()[0]
-    goes_on = f"{job} continues; `servable batch rows nightly --attach {job}` follows it again"
+    goes_on = f"{job} continues; `servable batch rows nightly --attach {job}` resumes following it"
     assert (code, goes_on in errors) == (130, True), errors
     assert f"`aws sagemaker stop-transform-job --transform-job-name {job}` ends it" in errors
     monkeypatch.setattr(command.BatchCommand, "_find_model", interrupt)
@@ -176,7 +176,7 @@ def test_an_interruption_says_whether_the_job_goes_on(
 
 def test_a_job_that_cannot_be_read_is_named(deployed: DeployedBatch, batch: Servable) -> None:
     code, _, errors = batch()
-    assert (code, "no objects there" in errors, deployed.job()) == (2, True, None)
+    assert (code, "found no objects" in errors, deployed.job()) == (2, True, None)
     code, _, errors = batch("--attach", "nobody")
     assert (code, "there is no transform job nobody" in errors) == (3, True)
 

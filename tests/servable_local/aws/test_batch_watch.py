@@ -186,15 +186,15 @@ def test_a_job_is_followed_to_its_end(
     table.sagemaker.assert_no_pending_responses()
 
 
-NO_ROWS = "answers of application/x-npy do not show how many rows they cover"
+NO_ROWS = "responses of type application/x-npy don't show how many rows they cover"
 
 
 @pytest.mark.parametrize(
     ("sent", "body", "answer", "why"),
     [
         ({"gives": {"Accept": "application/x-npy"}}, b"1\n", b"1", NO_ROWS),
-        ({"gives": {"Accept": "application/json"}}, b"1\n", b"{", "a result is not JSON: '{'"),
-        ({"takes": {"CompressionType": "Gzip"}}, b"1", b"1\n", "the input cannot be read"),
+        ({"gives": {"Accept": "application/json"}}, b"1\n", b"{", "a result isn't JSON: '{'"),
+        ({"takes": {"CompressionType": "Gzip"}}, b"1", b"1\n", "cannot read the input"),
     ],
 )
 def test_why_rows_are_not_counted_is_told(
@@ -234,7 +234,7 @@ def test_the_progress_counts_the_objects_that_have_their_result(table: Table) ->
     assert watch._describe_progress({"a.csv"}) == (
         "InProgress: 1 of 2 objects, 3 of 4 rows; 3 h 0 min; about 1 h 0 min left"
     )
-    waits = "; 3 h 0 min; an object gets its result when all its rows are done"
+    waits = "; 3 h 0 min; each object's result is written when all its rows are done"
     assert watch._describe_progress(set()) == f"InProgress: 0 of 2 objects, 0 of 4 rows{waits}"
     assert watch._describe_progress({"a.csv", "b.csv"}).endswith(
         f"2 of 2 objects, 4 of 4 rows{waits}"
@@ -242,7 +242,7 @@ def test_the_progress_counts_the_objects_that_have_their_result(table: Table) ->
     watch._rows.pop("b.csv")
     del watch.shown["TransformStartTime"]
     assert watch._describe_progress({"a.csv"}) == (
-        "InProgress: 1 of 2 objects; instances are started, which takes 3 to 5 minutes in AWS"
+        "InProgress: 1 of 2 objects; starting instances, which takes 3 to 5 minutes in AWS"
     )
 
 
@@ -278,7 +278,7 @@ def test_an_answer_that_never_comes_leaves_the_job_unknown(table: Table) -> None
     watch = table.watch()
     table.lose("DescribeTransformJob", TIMEOUT, 100)
     with pytest.raises(
-        UnknownJobError, match=f"AWS returns no state of {JOB}.*servable batch --attach"
+        UnknownJobError, match=f"cannot read the state of {JOB}.*servable batch --attach"
     ):
         watch._describe()
 
@@ -297,7 +297,7 @@ def test_a_refused_start_is_an_error_and_a_lost_one_is_unknown(table: Table) -> 
     ):
         TransformWatch(table.account, JOB, "", request=table.request())
     table.lose("CreateTransformJob", TIMEOUT, 100)
-    with pytest.raises(UnknownJobError, match="which may continue"):
+    with pytest.raises(UnknownJobError, match="which may still be running"):
         TransformWatch(table.account, JOB, "", request=table.request())
 
 
@@ -332,7 +332,7 @@ def test_the_input_is_the_objects_below_the_prefix(table: Table) -> None:
 
 
 def test_a_prefix_without_objects_and_a_manifest_are_refused(table: Table) -> None:
-    with pytest.raises(BatchError, match=f"s3://{table.bucket}/in/: no objects there"):
+    with pytest.raises(BatchError, match=f"s3://{table.bucket}/in/: found no objects"):
         TransformObjects(table.s3, table.request())
     manifest = table.request()
     manifest["TransformInput"]["DataSource"]["S3DataSource"]["S3DataType"] = "ManifestFile"

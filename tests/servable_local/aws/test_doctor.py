@@ -87,18 +87,18 @@ def test_a_projects_files_are_held_to_this_version(written: Path) -> None:
     ):
         assert step in look.mend
     (written / "cdk.json").write_text('{"app": "servable-app"}')
-    assert "cdk.json does not record" in project_files_look(written).said
+    assert "cdk.json doesn't record" in project_files_look(written).said
 
 
 def test_a_folder_without_cdk_json_is_told_what_writes_it(tmp_path: Path) -> None:
-    assert project_files_look(tmp_path).mend == "`servable init` writes what is missing"
+    assert project_files_look(tmp_path).mend == "`servable init` writes the missing files"
 
 
 def test_what_an_account_has_is_looked_at(embedded: LocalAws) -> None:
     assert asked(embedded)["bootstrap"].mend == "`cdk bootstrap aws://111111111111/us-west-2`"
     assert asked(embedded)["names"].state == "ok"
     look = asked(embedded)["quotas"]
-    assert (look.state, look.said) == ("open", "the local AWS has none")
+    assert (look.state, look.said) == ("open", "the local AWS has no quotas")
     look = asked(embedded)["SageMaker SDK"]
     assert (look.state, "Session(default_bucket=NAME)" in look.mend) == ("open", True)
     assert asked(embedded, "222222222222")["credentials"].state == "problem"

@@ -242,7 +242,7 @@ def test_the_way_back_has_the_values_that_the_file_contained(past: Past) -> None
     past.deploy(past.record(name=packed, container={}))
     found = build_restored_file(past.loaded(), past.found()[0], past.asked)
     assert tomllib.loads(found.text) == stated
-    assert found.notes == ["ranker: the sources here still pack to the same archive"]
+    assert found.notes == ["ranker: the current sources produce the same archive"]
 
 
 def test_the_way_back_writes_what_would_be_derived_otherwise_now(past: Past) -> None:
@@ -250,7 +250,7 @@ def test_the_way_back_writes_what_would_be_derived_otherwise_now(past: Past) -> 
     past.deploy(past.record(name=packed, container={"gunicorn_workers": 7}))
     found = build_restored_file(past.loaded(), past.found()[0], past.asked)
     assert tomllib.loads(found.text)["variants"]["primary"]["container"] == {"gunicorn_workers": 7}
-    assert [note for note in found.notes if "gunicorn_workers = 7 was derived then" in note]
+    assert [note for note in found.notes if "gunicorn_workers = 7 was derived at that time" in note]
 
 
 def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> None:
@@ -275,7 +275,7 @@ def test_a_removed_archive_that_the_sources_here_still_pack_to_is_no_hindrance(p
     past.account.client("s3").delete_object(Bucket=bucket, Key=f"{packed}.tar.gz")
     found = build_restored_file(past.loaded(), past.found()[0], past.asked)
     # The CLI publishes what is not there: the next deploy packs it again.
-    assert found.notes == ["ranker: the sources here still pack to the same archive"]
+    assert found.notes == ["ranker: the current sources produce the same archive"]
 
 
 def test_sources_of_many_models_may_pack_to_the_same_prefix(past: Past) -> None:
@@ -293,7 +293,7 @@ def test_sources_of_many_models_may_pack_to_the_same_prefix(past: Past) -> None:
     told = deployment.record["variants"][0]
     told["model"], told["archive"] = "cities", f"s3://archives-{past.account.number}/{prefix}/"
     found = build_restored_file(past.loaded(), deployment, past.asked)
-    assert found.notes[0] == "cities: the sources here still pack to the same archive"
+    assert found.notes[0] == "cities: the current sources produce the same archive"
 
 
 def test_acceptances_of_nothing_are_dropped(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:

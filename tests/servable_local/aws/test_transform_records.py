@@ -102,7 +102,7 @@ def test_what_cannot_be_joined_or_parsed_fails() -> None:
     assert str(failed.value) == (
         'Failed to parse output from the algorithm as CSV: bare " in non quoted field'
     )
-    with pytest.raises(TransformError, match="1 records came back for 2"):
+    with pytest.raises(TransformError, match="1 output records for 2"):
         through(processing(CSV, JoinSource="Input"), b"1\n2\n", b"0.5\n")
     with pytest.raises(TransformError, match="Failed to parse input as JSON"):
         through(processing(JSON, InputFilter="$.x"), b"{")
@@ -134,7 +134,7 @@ def test_without_join_and_output_filter_an_answer_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("content_type", "accept", "lines", "problem"),
     [
-        ("text/csv", "application/json", "Line", "Accept must be ContentType"),
+        ("text/csv", "application/json", "Line", "Accept must equal ContentType"),
         ("text/csv", "text/csv", "None", "needs SplitType and AssembleWith Line"),
         ("application/x-npy", "application/x-npy", "Line", "needs CSV or JSON"),
     ],

@@ -53,13 +53,13 @@ def _is_running(pid: int) -> bool:
             {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "b"},
             "SAGEMAKER_TFS_DEFAULT_MODEL_NAME=b: the archive contains a",
         ),
-        ({"1/saved_model.pb": b"no model"}, {}, {}, "TensorFlow does not load the model"),
+        ({"1/saved_model.pb": b"no model"}, {}, {}, "TensorFlow can't load the model"),
         (BROKEN, {"1": RANKER / "model/1"}, {}, "ModuleNotFoundError: No module named"),
         (
             {"code/inference.py": b"import time\ntime.sleep(30)\n"},
             {"1": RANKER / "model/1"},
             {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "1"},
-            "Gunicorn did not start within 1 s",
+            "Gunicorn didn't start within 1 s",
         ),
     ],
 )

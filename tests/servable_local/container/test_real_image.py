@@ -68,7 +68,7 @@ def pinging() -> Iterator[int]:
 
 def test_no_docker_is_said(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LaunchError, match="this computer has no `docker`"):
+    with pytest.raises(LaunchError, match="`docker` isn't installed here"):
         launch_image(IMAGE, archive, {})
 
 
@@ -76,7 +76,7 @@ def test_a_docker_that_fails_is_said_with_its_words(
     archive: Path, docker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_FAILS", "version")
-    with pytest.raises(LaunchError, match="Docker does not run: it is not there"):
+    with pytest.raises(LaunchError, match="Docker isn't running: it is not there"):
         launch_image(IMAGE, archive, {})
 
     monkeypatch.setenv("DOCKER_FAILS", "image")

@@ -63,4 +63,4 @@ def test_a_recording_ends_at_its_size(tmp_path: Path, capfd: pytest.CaptureFixtu
     recorded(file, request())
     size = file.stat().st_size
     assert len(recorded(file, request(), request(), request(), most_bytes=2 * size + 50)) == 2
-    assert "recording has ended, it is full" in capfd.readouterr().err
+    assert "recording stopped: the file reached" in capfd.readouterr().err

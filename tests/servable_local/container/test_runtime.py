@@ -60,7 +60,7 @@ def test_tensorflows_refusal_is_a_sentence_without_python_stacks() -> None:
         (tfrecord.frame_records([b"\x0a"]), "Error parsing message"),
         (
             tfrecord.frame_records([b""]),
-            "record 1: the local container replays only predict records",
+            "record 1: the record isn't a predict record; the local container replays no other kind",
         ),
     ],
     ids=["cut", "no message", "no predict record"],

@@ -103,7 +103,7 @@ def test_a_port_range_has_room_for_the_model_servers() -> None:
 
 def test_what_cannot_run_or_becomes_several_words_is_refused() -> None:
     for worker_class in ["eventlet", "tornado"]:
-        with pytest.raises(SettingsError, match="allowed here: sync, gevent, gthread"):
+        with pytest.raises(SettingsError, match="allowed: sync, gevent, gthread"):
             read_settings({"SAGEMAKER_GUNICORN_WORKER_CLASS": worker_class})
     for name, text in [
         ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", " 1"),

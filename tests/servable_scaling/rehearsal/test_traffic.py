@@ -105,8 +105,8 @@ def test_a_file_gives_each_minute_of_at_most_a_week_its_requests(tmp_path: Path)
             "traffic.csv:2: minute 1 comes after minute 1; each minute must appear once",
         ),
         ("3,5\n2,6\n", "traffic.csv:2: minute 2 comes after minute 3"),
-        ("", "traffic.csv: has no line; write minute,requests, such as 0,1200"),
-        ("minute,requests\n", "traffic.csv: has no line"),
+        ("", "traffic.csv: the file is empty; write minute,requests, such as 0,1200"),
+        ("minute,requests\n", "traffic.csv: the file is empty"),
     ],
 )
 def test_a_line_that_is_no_minute_is_named(tmp_path: Path, text: str, problem: str) -> None:
@@ -151,7 +151,7 @@ def test_cloudwatchs_own_file_is_read_by_its_period_and_its_invocations(tmp_path
     ("text", "said"),
     [
         (CONSOLE.replace("Sum", "Average"), "its statistic is Average; allowed: Sum"),
-        ("Label,a,b\n2026-11-20 00:00:00,1,2\n", "it has 2 metrics; allowed: one, Invocations"),
+        ("Label,a,b\n2026-11-20 00:00:00,1,2\n", "it has 2 metrics; allowed: only Invocations"),
         ("2026-11-20 00:00:00,many\n", "many at 2026-11-20 00:00 isn't a number"),
         ("2026-11-20 00:00:00,1\n2026-12-20 00:00:00,1\n", "has 31 days; allowed: at most 7"),
     ],

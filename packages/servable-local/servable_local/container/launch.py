@@ -241,7 +241,7 @@ def launch(
         process = EndpointProcess(_start_process(options, variables, folder, words), folder)
     except OSError as error:
         folder.remove()
-        raise LaunchError(f"the endpoint's process cannot be started: {error}") from None
+        raise LaunchError(f"cannot start the endpoint's process: {error}") from None
     try:
         report = _wait_for_report(process, ready_timeout_seconds, words, unpacking)
         process.url = f"http://127.0.0.1:{report['port']}"
@@ -324,14 +324,14 @@ def _wait_for_report(
                 continue
             if not ready.select(max(0.0, deadline - time.monotonic())):
                 raise LaunchError(
-                    f"the endpoint was not ready after {timeout_seconds:g} s; a large model needs "
+                    f"the endpoint wasn't ready after {timeout_seconds:g} s; for a large model, set "
                     f"a longer startup_timeout_seconds.{_read_last_lines(words)}"
                 )
             part = os.read(out.fileno(), 65536)
             if not part:
                 status = process.process.wait()
                 raise LaunchError(
-                    f"the endpoint's process ended with status {status} before it was ready; "
+                    f"the endpoint's process exited with status {status} before it was ready; "
                     f"see its output.{_read_last_lines(words)}"
                 )
             data += part

@@ -151,7 +151,7 @@ class ModelServerProcesses:
             return False
         self._parent.release()
         self.pids.clear()
-        log(f"the model servers' parent {pid} has ended; it is restarted")
+        log(f"the model servers' parent process {pid} exited; restarting it")
 
         async def restart_servers() -> None:
             await self.start_parent()
@@ -180,13 +180,13 @@ class ModelServerProcesses:
             if self.pids.get(number) == event["pid"]:
                 del self.pids[number]
             # This changes nothing for a server that was ready.
-            problem = ContainerStartError(f"a model server ended, status {event['status']}")
+            problem = ContainerStartError(f"a model server exited with status {event['status']}")
             self._finish_start(number, problem)
             if number in self._once:
                 self._plans.pop(number, None)
-                log(f"unexpected end of model server {number}, {event}; it is not restarted")
+                log(f"model server {number} exited unexpectedly: {event}; not restarting it")
             elif number in self._plans:
-                log(f"unexpected end of model server {number}, {event}; it is restarted")
+                log(f"model server {number} exited unexpectedly: {event}; restarting it")
                 asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._request_fork, number)
         self._changed()
 
@@ -252,7 +252,7 @@ class MultiModelMode:
         self._numbers[name] = {}
         try:
             if not versions:
-                raise ContainerStartError(f"{folder} has no version itself, only further down")
+                raise ContainerStartError(f"{folder} has no version at its top level, only deeper")
             for _ in range(self._settings.model_servers):
                 number = next(self._count)
                 grpc, self._numbers[name][number] = self._reserve_pair()
@@ -268,7 +268,9 @@ class MultiModelMode:
             # The image waits for a model that can't be loaded as for a slow one; its response isn't JSON.
             status, body = 408, f"Timed out after {self._settings.wait_seconds} seconds"
             if str(error):
-                log(f"model {name}: {error}; the image answers this after the wait, not at once")
+                log(
+                    f"model {name}: {error}; the real image sends this response only after the full wait"
+                )
         else:
             self._loaded[name] = LoadedModel(name, folder, tuple(pairs))
             self._registry.write(self._loaded)

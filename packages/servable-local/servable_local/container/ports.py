@@ -60,7 +60,9 @@ def reserve_range(count: int) -> tuple[int, list[socket.socket]]:
         except PortError:
             for holder in kept:
                 holder.close()
-    raise PortError(f"no {count} free ports in a row between {_LOWEST} and {_HIGHEST}")
+    raise PortError(
+        f"found no {count} consecutive free ports between {_LOWEST} and {_HIGHEST}; free some"
+    )
 
 
 def _create_socket() -> socket.socket:
@@ -80,7 +82,7 @@ def describe_holder(port: int) -> str:
                 local = any(word.startswith("servable_local.container") for word in words)
                 shown = textwrap.shorten(" ".join(words), MOST_CHARACTERS) or process.name()
                 return (
-                    f"; process {process.pid} holds it ({'a local container' if local else shown}); "
-                    "choose another port, or end that process"
+                    f"; process {process.pid} uses it ({'a local container' if local else shown}); "
+                    "choose a different port, or stop that process"
                 )
-    return "; another process holds it; choose another port, or end that process"
+    return "; another process uses it; choose a different port, or stop that process"

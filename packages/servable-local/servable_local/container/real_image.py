@@ -90,16 +90,16 @@ def launch_image(
 def check_image(image: str) -> None:
     """Raise `LaunchError` if Docker, its daemon, or the image is missing."""
     if shutil.which("docker") is None:
-        raise LaunchError("this computer has no `docker`; install it, or omit --docker")
+        raise LaunchError("`docker` isn't installed here; install it, or omit --docker")
     server = _run_docker("version", "--format", "{{.Server.Version}}")
     if server.returncode != 0:
         reason = (server.stderr.strip().splitlines() or ["no answer"])[-1]
-        raise LaunchError(f"Docker does not run: {reason}; start it, or omit --docker")
+        raise LaunchError(f"Docker isn't running: {reason}; start it, or omit --docker")
     if _run_docker("image", "inspect", image).returncode != 0:
         registry = image.split("/")[0]
         region = registry.split(".")[3] if registry.count(".") > 3 else "REGION"
         raise LaunchError(
-            f"the image {image} is not on this computer (10 GB); fetch it, with AWS credentials:\n"
+            f"the image {image} isn't on this computer; pull it (10 GB) with AWS credentials:\n"
             f"  aws ecr get-login-password --region {region} | "
             f"docker login --username AWS --password-stdin {registry}\n"
             f"  docker pull {image}"
@@ -119,7 +119,7 @@ def _wait_until_ready(container: ImageContainer, timeout_seconds: float) -> None
         time.sleep(0.5)
     logs = _run_docker("logs", "--tail", "10", container.name)
     raise LaunchError(
-        f"the container did not answer /ping within {timeout_seconds:g} s:\n"
+        f"the container didn't respond to /ping within {timeout_seconds:g} s:\n"
         f"{logs.stdout}{logs.stderr}"
     )
 
@@ -130,4 +130,6 @@ def _run_docker(*words: str) -> "subprocess.CompletedProcess[str]":
             ["docker", *words], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        raise LaunchError(f"`docker {words[0]}` does not answer; is Docker running?") from None
+        raise LaunchError(
+            f"`docker {words[0]}` doesn't respond; check that Docker is running"
+        ) from None

@@ -83,7 +83,7 @@ class CaptureRecorder:
         }
         line = json.dumps(record).encode() + b"\n"
         if self._bytes + len(line) > self._most_bytes:
-            self._end_recording(f"it is full: --record-megabytes {self._most_bytes / 1e6:g}")
+            self._end_recording(f"the file reached --record-megabytes {self._most_bytes / 1e6:g}")
             return
         try:
             self._file.write(line)
@@ -95,4 +95,4 @@ class CaptureRecorder:
     def _end_recording(self, why: str) -> None:
         self._file.close()
         self._file = None
-        print(f"{self._path}: recording has ended, {why}", file=sys.stderr, flush=True)
+        print(f"{self._path}: recording stopped: {why}", file=sys.stderr, flush=True)

@@ -88,8 +88,8 @@ def read_settings(variables: Mapping[str, str], *, gunicorn: bool = True) -> Sta
     )
     if (name := fields["worker_class"]) in _NOT_IN_THE_IMAGE:
         raise SettingsError(
-            f"{WORKER_CLASS}={name}: needs the package {name}, "
-            "which neither the image nor this computer has; allowed here: sync, gevent, gthread"
+            f"{WORKER_CLASS}={name} requires the package {name}, "
+            "which isn't in the image or on this computer; allowed: sync, gevent, gthread"
         )
     waiting = {_ENQUEUED: _ENQUEUED_OF_A_JOB} if BATCH in variables else {}
     batching = None
@@ -102,12 +102,12 @@ def read_settings(variables: Mapping[str, str], *, gunicorn: bool = True) -> Sta
     )
     if fields["read_timeout_seconds"] < 1:
         raise SettingsError(
-            f"{READ_TIMEOUT} and {GUNICORN_TIMEOUT}: NGINX would wait for no answer; "
-            "allowed: 1 or more in one of them"
+            f"{READ_TIMEOUT} and {GUNICORN_TIMEOUT} are both 0, so NGINX would wait for no response; "
+            "set at least one of them to 1 or more"
         )
     port = variables.get(PORT, "0")
     if not port.isdecimal() or int(port) > 65535:
-        raise SettingsError(f"{PORT}: {port!r} is not accepted; allowed: a port up to 65535")
+        raise SettingsError(f"{PORT}: {port!r} is not accepted; allowed: a port from 0 to 65535")
     tensorflow = variables.get(VERSION, NEWEST)
     if fields["multi_model"] and not find_image_code(tensorflow).rewritten:
         fields["worker_class"] = "gthread"
@@ -207,7 +207,7 @@ def _build_number_form(at_least: int) -> _Form:
             raise ValueError
         return number
 
-    return read, f"a whole number from {at_least} up"
+    return read, f"an integer of at least {at_least}"
 
 
 def _build_choice_form(*words: str) -> _Form:

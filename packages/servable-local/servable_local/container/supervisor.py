@@ -139,8 +139,8 @@ class Supervisor:
                 await generation.model_servers.wait_until_ready(number, wait_seconds=seconds)
         except TimeoutError:
             raise ContainerStartError(
-                f"the model is not loaded after {seconds:.1f} s, which is how long the image waits "
-                f"with SAGEMAKER_TFS_WAIT_TIME_SECONDS={settings.wait_seconds}; give it more"
+                f"the model didn't load within {seconds:.1f} s, the time that the image waits "
+                f"with SAGEMAKER_TFS_WAIT_TIME_SECONDS={settings.wait_seconds}; increase it"
             ) from None
 
     async def _start_child(self, name: str) -> None:
@@ -154,9 +154,9 @@ class Supervisor:
         except TimeoutError:
             seconds = self._generations[name].plan.settings.gunicorn_timeout_seconds
             raise ContainerStartError(
-                f"Gunicorn did not start within {seconds} s, which is its own timeout "
-                "(SAGEMAKER_GUNICORN_TIMEOUT_SECONDS) and the image's patience; "
-                "import less in inference.py, or increase it"
+                f"Gunicorn didn't start within {seconds} s, its timeout in the image "
+                "(SAGEMAKER_GUNICORN_TIMEOUT_SECONDS); "
+                "import less in inference.py, or increase the timeout"
             ) from None
 
     def _spawn(self, name: str) -> None:
@@ -218,10 +218,12 @@ class Supervisor:
             child.release()
             ready = self._ready[name]
             if not ready.done():
-                problem = f"{child.module} ended with status {status}; see the log"
+                problem = f"{child.module} exited with status {status}; see the log"
                 ready.set_exception(ContainerStartError(problem))
             elif ready.exception() is None:
-                log(f"unexpected end of {child.module} {pid}, status {status}; it is restarted")
+                log(
+                    f"{child.module} (process {pid}) exited unexpectedly with status {status}; restarting it"
+                )
                 asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, name)
 
     async def _serve_control(

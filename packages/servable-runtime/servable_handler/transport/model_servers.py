@@ -177,8 +177,8 @@ class ModelServers:
                     self._small = None
                     raise RequestError(
                         500,
-                        f"the model server's answer is not supported ({error}); the request may have "
-                        "run, so it was not sent again; later requests go through grpcio",
+                        f"the model server's response isn't supported ({error}); the request may have "
+                        "run, so it wasn't retried; later requests use grpcio",
                     ) from None
             try:
                 return self._channels.call(port, method, request, deadline=call.deadline)
@@ -224,13 +224,13 @@ class ModelServers:
                 # Without Retry-After, which would mean that the request did not run or is harmless.
                 raise RequestError(
                     503,
-                    "the model server ended or closed the connection while it had this request "
-                    f"({error}); the request may have run and may be the cause, so it was not sent again",
+                    "the model server exited or closed the connection during this request "
+                    f"({error}); the request may have run and may be the cause, so it wasn't retried",
                 ) from None
             except DeadlineError:
                 seconds = time.monotonic() - began
                 self._set_aside(server, call.model)
-                late = "the model did not answer in time; send less, or raise wait_time_seconds"
+                late = "the model didn't respond in time; send less, or increase wait_time_seconds"
                 raise RequestError(504, late) from None
             finally:
                 self._choice.give_back(server, seconds)
@@ -283,5 +283,5 @@ def _build_failure(status: str, message: str) -> Exception:
 
 def _build_queue_error() -> RequestError:
     return RequestError(
-        429, "the model server's batching queue is full: try again", retry_after_seconds=1
+        429, "the model server's batching queue is full; try again", retry_after_seconds=1
     )

@@ -122,7 +122,7 @@ def _exchange(
             got += _receive_piece(connection)
             end = got.find(b"\r\n\r\n")
             if end < 0 and len(got) > _MOST_HEAD_BYTES:
-                raise BrokenOffError("an answer without an end to its headers")
+                raise BrokenOffError("the response's headers have no end")
         top, rest = got[: end + 2], got[end + 4 :]
         status = int(top[9:12])
         if length := _LENGTH.search(top):
@@ -131,7 +131,7 @@ def _exchange(
         elif _CHUNKED.search(top):
             answer, extra = _read_chunks(connection, rest, deadline)
         else:
-            raise BrokenOffError("an answer without a length")
+            raise BrokenOffError("the response has no length")
     except TimeoutError:
         raise DeadlineError from None
     except (OSError, ValueError) as error:

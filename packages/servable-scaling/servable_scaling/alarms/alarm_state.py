@@ -45,9 +45,9 @@ class AlarmRule:
         try:
             self._tree = ast.parse(words, mode="eval").body
         except SyntaxError:
-            raise ValueError(f"AlarmRule: cannot be read: {text}") from None
+            raise ValueError(f"AlarmRule: cannot be parsed: {text}") from None
         if any(isinstance(node, ast.Call | ast.Tuple) for node in ast.walk(self._tree)):
-            raise ValueError(f"AlarmRule: cannot be read: {text}")
+            raise ValueError(f"AlarmRule: cannot be parsed: {text}")
         self.names = {name for _, name in self._tests.values()}
 
     def is_met(self, state_of: StateOf) -> bool:
@@ -57,7 +57,7 @@ class AlarmRule:
         at = 0
         while text[at:].strip():
             if not (match := _TOKEN.match(text, at)):
-                raise ValueError(f"AlarmRule: cannot be read at: {text[at:].strip()}")
+                raise ValueError(f"AlarmRule: cannot be parsed at: {text[at:].strip()}")
             at = match.end()
             if state := match["state"]:
                 name = match["bare"] or match["quoted"].replace('\\"', '"')
@@ -81,7 +81,7 @@ class AlarmRule:
                 return all(self._evaluate_node(part, state_of) for part in parts)
             case ast.BoolOp(values=parts):
                 return any(self._evaluate_node(part, state_of) for part in parts)
-        raise ValueError(f"AlarmRule: cannot be read: {self.text}")
+        raise ValueError(f"AlarmRule: cannot be parsed: {self.text}")
 
 
 State = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]

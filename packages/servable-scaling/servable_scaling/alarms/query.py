@@ -98,7 +98,7 @@ class UnknownStatisticError(ValueError):
     """The error of a statistic that is not emulated, such as a trimmed mean."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"The statistic {name} is not emulated; known are {', '.join(KNOWN)}.")
+        super().__init__(f"The statistic {name} is not emulated; allowed: {', '.join(KNOWN)}.")
 
 
 def check_statistic(name: str) -> None:
@@ -157,7 +157,7 @@ class Expression:
         try:
             tree = ast.parse(text.strip(), mode="eval").body
         except SyntaxError:
-            raise ValueError(f"The expression {text} cannot be read.") from None
+            raise ValueError(f"Cannot parse the expression {text}.") from None
         self._term = self._compile(tree)
 
     def compute_value(self, values: Values) -> float | None:
@@ -320,7 +320,7 @@ def parse_queries(entries: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
         if isinstance(query, MathQuery):
             unknown = query.expression.ids - set(by_id)
             if unknown or not query.expression.ids:
-                names = ", ".join(sorted(unknown)) or "no metric at all"
+                names = ", ".join(sorted(unknown)) or "no metric ID"
                 raise ValueError(f"The expression {query.expression.text} refers to {names}.")
     for name in by_id:
         _reject_cycle(by_id, name, ())
@@ -342,7 +342,7 @@ def parse_alarm_query(request: Mapping[str, Any]) -> Query:
         returned = [entry["Id"] for entry in request["Metrics"] if entry.get("ReturnData", True)]
         if len(returned) != 1:
             raise ValueError(
-                "Exactly one of Metrics must have ReturnData true; here it is "
+                "Exactly one of Metrics must have ReturnData true, not "
                 f"{', '.join(returned) or 'none'}."
             )
         query = by_id[returned[0]]

@@ -51,7 +51,7 @@ def parse_requests(rows: Sequence[Sequence[str]]) -> dict[int, float]:
     statistic = _select_cell(named.get("statistic", named.get("stat", [])), column)
     if statistic and statistic.lower() not in ("sum", "samplecount", "sample count"):
         raise ValueError(
-            f"its statistic is {statistic}; allowed: Sum, of the metric Invocations by the minute"
+            f"its statistic is {statistic}; allowed: Sum of the metric Invocations per minute"
         )
     times = sorted({time for time, _ in points})
     period = _find_period(_select_cell(named.get("period", []), column), times)
@@ -85,7 +85,7 @@ def _find_column(words: Sequence[Sequence[str]], count: int) -> int:
     }
     if len(chosen) != 1:
         raise ValueError(
-            f"it has {count} metrics; allowed: one, Invocations, or a column with that label"
+            f"it has {count} metrics; allowed: only Invocations, or one column with that label"
         )
     return chosen.pop()
 
@@ -195,7 +195,7 @@ def read_traffic(file: Path, shown: str = "") -> list[float]:
     try:
         lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     except OSError as wrong:
-        raise TrafficError(f"{name}: cannot be read: {wrong.strerror}") from None
+        raise TrafficError(f"cannot read {name}: {wrong.strerror}") from None
     rows = list(csv.reader(lines))
     if any(row and parse_time(row[0]) is not None for row in rows):
         try:
@@ -222,7 +222,7 @@ def read_traffic(file: Path, shown: str = "") -> list[float]:
             )
         minutes[minute] = requests
     if not minutes:
-        raise TrafficError(f"{name}: has no line; write minute,requests, such as 0,1200")
+        raise TrafficError(f"{name}: the file is empty; write minute,requests, such as 0,1200")
     return fill_minutes(minutes)
 
 

@@ -53,7 +53,7 @@ def replay_warmup(
             for record in tfrecord.read_records(opened):
                 number += 1
                 if number > MOST_RECORDS:
-                    raise ModelLoadError(f"{PLACE}: more than {MOST_RECORDS} records")
+                    raise ModelLoadError(f"{PLACE} has more than {MOST_RECORDS} records")
                 _compute_record(wire.PredictionLog.FromString(record), servable, max_batch_rows)
     except (tfrecord.RecordError, DecodeError) as problem:
         raise ModelLoadError(f"{PLACE}: {problem}") from None
@@ -68,7 +68,9 @@ def _compute_record(
     if log.WhichOneof("log_type") in _NOT_HERE:
         return
     if not log.HasField("predict_log"):
-        raise HttpError("the local container replays only predict records")
+        raise HttpError(
+            "the record isn't a predict record; the local container replays no other kind"
+        )
     request = log.predict_log.request
     name = request.model_spec.signature_name or "serving_default"
     if name not in servable.signatures:
@@ -101,10 +103,10 @@ def run_model_server(plan: ServerPlan, number: int, events: Events, *, parent_pi
         server.wait_for_termination()
     except ModelLoadError as error:
         events.report(
-            number=number, error=f"TensorFlow does not load the model: {str(error)[:_LONGEST]}"
+            number=number, error=f"TensorFlow can't load the model: {str(error)[:_LONGEST]}"
         )
     except OSError as error:
-        events.report(number=number, error=f"the model server cannot listen: {error}")
+        events.report(number=number, error=f"the model server can't listen on its port: {error}")
     except BaseException:
         traceback.print_exc()
         events.report(number=number, error="the model server failed; see the log")

@@ -52,8 +52,8 @@ def _explain_failure(failure: Exception) -> str:
     if UNREGISTERED not in reason:
         return reason
     return (
-        f"{reason.partition(' in binary')[0]} in TensorFlow {versions.VERSION} of this computer; the image "
-        f"may have it: TensorFlow Serving links {' and '.join(ADDED)}. Install the one that has it, for "
+        f"{reason.partition(' in binary')[0]} in this computer's TensorFlow {versions.VERSION}; the image "
+        f"may have it: TensorFlow Serving links {' and '.join(ADDED)}. Install the right one for "
         "this TensorFlow, or run the image (--docker)"
     )
 

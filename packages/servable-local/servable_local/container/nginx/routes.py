@@ -73,7 +73,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self._answer is not None and self._headers_are_here:
             # A body that ended early, as of a handler that returned a dict: what came, goes on.
             self.on_message_complete()
-        self._fail("closed before it answered")
+        self._fail("the connection closed before a response arrived")
 
     # --- called by the parser
 
@@ -156,7 +156,7 @@ class ModelServersUpstream:
             if connection.usable:
                 self._idle[port].append(connection)
             return answer
-        raise UpstreamError("no model server listens")
+        raise UpstreamError("no model server is listening")
 
     async def _open_connection(self, port: int) -> UpstreamConnection | None:
         while self._idle[port]:
@@ -279,7 +279,7 @@ class Routes:
 
     async def _forward_to_gunicorn(self, request: HttpRequest) -> HttpResponse:
         if self.gunicorn is None:
-            raise UpstreamError("its socket has no listener")
+            raise UpstreamError("no Gunicorn process is listening on the socket")
         return await self.gunicorn.send(build_gunicorn_request(request))
 
     async def _respond_to_ping(self, request: HttpRequest) -> HttpResponse:

@@ -231,7 +231,9 @@ class Frames:
         high, low, kind, flags, stream = _HEAD.unpack_from(self._got, self._at)
         size = high << 16 | low
         if size > MOST_BYTES_WITHOUT_DATA and kind != DATA:
-            raise UnexpectedAnswerError(f"a frame of type {kind} with {size:,} bytes")
+            raise UnexpectedAnswerError(
+                f"a frame of type {kind} has {size:,} bytes, which is too large"
+            )
         start, end = self._at + 9, self._at + 9 + size
         if len(self._got) < end:
             self._receive(9 + size)

@@ -156,7 +156,7 @@ class GrpcConnection:
             self.usable = False
         size = _PREFIX_BYTES + len(request)
         if size > self._window_of_a_call or not self._takes_calls:
-            raise UnsupportedError("settings that leave no room for a call")
+            raise UnsupportedError("the server's HTTP/2 settings don't allow a call")
         return self.usable and size <= self._window and self._stream < _LAST_STREAM
 
     def call(self, path: str, request: bytes, deadline: float) -> tuple[int, bytes, bytes]:
@@ -207,55 +207,59 @@ class GrpcConnection:
                 self._apply_frame(kind, flags, stream, payload)
                 continue
             if stream != self._stream or not self._greeted:
-                raise UnexpectedAnswerError("an answer to another call, or before the settings")
+                raise UnexpectedAnswerError("the response is of another call, or before settings")
             shapes.append((kind, flags, len(payload)))
             if kind == frames.DATA:
                 if flags or not self._began:
-                    raise UnexpectedAnswerError("data without headers, or with flags")
+                    raise UnexpectedAnswerError("data comes before headers, or has flags")
                 pieces.append(payload)
                 size += len(payload)
                 if size >= _PREFIX_BYTES and not whole:
                     compressed, length = _MESSAGE.unpack(b"".join(pieces)[:_PREFIX_BYTES])
                     if compressed or length > _MOST_MESSAGE_BYTES:
                         raise UnexpectedAnswerError(
-                            f"a compressed message, or one of {length:,} bytes"
+                            f"the message is compressed, or too large ({length:,} bytes)"
                         )
                     whole = _PREFIX_BYTES + length
                 if whole and size > whole:
-                    raise UnexpectedAnswerError("a message that is longer than it says")
+                    raise UnexpectedAnswerError("the message is longer than its prefix states")
                 continue
             headers = self._parse_headers(flags, payload)
             if flags & frames.END_STREAM:
                 break
         code = headers.get(b"grpc-status", b"")
         if not _STATUS.fullmatch(code):
-            raise CallFailedError(_INTERNAL, f"an answer with the gRPC status {code!r:.60}")
+            raise CallFailedError(
+                _INTERNAL, f"the response has the invalid gRPC status {code!r:.60}"
+            )
         if code != b"0":
             return int(code), headers.get(b"grpc-message", b""), b""
         if not whole or size != whole:
-            raise UnexpectedAnswerError("an answer that is not one message")
+            raise UnexpectedAnswerError("the response doesn't contain exactly one message")
         self._last_layout = _build_layout(ahead, shapes)
         return 0, b"", b"".join(pieces)[_PREFIX_BYTES:]
 
     def _parse_headers(self, flags: int, payload: bytes) -> Mapping[bytes, bytes]:
         if flags & ~(frames.END_STREAM | frames.END_HEADERS):
-            raise UnexpectedAnswerError("headers with padding or a priority")
+            raise UnexpectedAnswerError("the headers have padding or a priority")
         if not flags & frames.END_HEADERS:
             payload = self._read_continuation(payload)
         headers = read_headers(payload)
         ends = bool(flags & frames.END_STREAM)
         if self._began == (b":status" in headers) or (self._began and not ends):
-            raise UnexpectedAnswerError("headers at another place of an answer")
+            raise UnexpectedAnswerError("the headers are at an unexpected position in the response")
         if not self._began and not _CONTENT_TYPE.fullmatch(headers.get(b"content-type", b"")):
-            raise UnexpectedAnswerError(f"the content type {headers.get(b'content-type')!r:.60}")
+            raise UnexpectedAnswerError(f"the content type is {headers.get(b'content-type')!r:.60}")
         if headers.get(b"grpc-encoding", b"identity") not in _ENCODINGS:
-            raise UnexpectedAnswerError("an encoding of messages that gRPC does not have")
+            raise UnexpectedAnswerError("the message encoding isn't one of gRPC's")
         if not ends and (b"grpc-status" in headers or b"grpc-message" in headers):
-            raise UnexpectedAnswerError("a status before the message")
+            raise UnexpectedAnswerError("the gRPC status comes before the message")
         if headers.get(b"grpc-status", b"0") == b"0":
             listed = sum(len(name) + len(value) + 32 for name, value in headers.items())
             if listed > _MOST_ANSWER_HEADER_BYTES:
-                raise UnexpectedAnswerError(f"{listed:,} bytes of headers")
+                raise UnexpectedAnswerError(
+                    f"the headers have {listed:,} bytes, which is too large"
+                )
         self._began = True
         return headers
 
@@ -264,22 +268,22 @@ class GrpcConnection:
         while not flags & frames.END_HEADERS:
             kind, flags, stream, piece = self._frames.read_next()
             if (kind, stream) != (frames.CONTINUATION, self._stream):
-                raise UnexpectedAnswerError("headers that do not go on")
+                raise UnexpectedAnswerError("a CONTINUATION frame is missing after the headers")
             if flags & ~frames.END_HEADERS:
-                raise UnexpectedAnswerError("headers with flags")
+                raise UnexpectedAnswerError("a CONTINUATION frame has unexpected flags")
             block += piece
             others += 1
             if len(block) > frames.MOST_BYTES_WITHOUT_DATA or others > _MOST_OTHER_FRAMES:
-                raise UnexpectedAnswerError("headers without an end")
+                raise UnexpectedAnswerError("the headers are too long or have no end")
         return block
 
     def _apply_frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         """Apply a frame that is not part of the response, such as settings or a ping."""
         if not self._greeted and (kind, flags) != (frames.SETTINGS, 0):
-            raise UnexpectedAnswerError("another server than one of HTTP/2")
+            raise UnexpectedAnswerError("the server doesn't use HTTP/2")
         _check_frame(kind, flags, stream, len(payload))
         if stream and (stream > self._stream or stream % 2 == 0):
-            raise UnexpectedAnswerError("a frame of a call that was not made")
+            raise UnexpectedAnswerError("a frame belongs to a call that wasn't made")
         first = int.from_bytes(payload[:4], "big") & frames.LARGEST
         if kind == frames.SETTINGS:
             self._apply_settings(flags, payload)
@@ -292,13 +296,13 @@ class GrpcConnection:
             elif self._waits and stream == self._stream:
                 self._window_of_this_call += more
             if not 0 < more <= frames.LARGEST:
-                raise UnexpectedAnswerError(f"a window that grows by {more:,}")
+                raise UnexpectedAnswerError(
+                    f"a flow-control window grows by the invalid value {more:,}"
+                )
             self._check_windows()
         elif kind == frames.GOAWAY:
             if int.from_bytes(payload[4:8], "big") > _LAST_ERROR:
-                raise UnexpectedAnswerError(
-                    "a server that goes away for a reason unknown to HTTP/2"
-                )
+                raise UnexpectedAnswerError("the server sent GOAWAY with an unknown error code")
             self.usable = False
             if self._waits and self._stream > first:
                 self._raise_not_taken("the model server is going away")
@@ -307,17 +311,17 @@ class GrpcConnection:
             if code == _REFUSED_STREAM:
                 self._raise_not_taken("the model server refused the call")
             raise CallFailedError(
-                _STATUS_OF_RESET.get(code, _INTERNAL), f"the call was reset ({code})"
+                _STATUS_OF_RESET.get(code, _INTERNAL), f"the server reset the call (code {code})"
             )
 
     def _raise_not_taken(self, reason: str) -> None:
         if self._began:
-            raise UnexpectedAnswerError(f"{reason} after it began to answer")
+            raise UnexpectedAnswerError(f"{reason} after it had sent part of the response")
         raise NotTakenError(reason)
 
     def _check_windows(self) -> None:
         if max(self._window, self._window_of_this_call) > frames.LARGEST:
-            raise UnexpectedAnswerError("a window beyond what there can be")
+            raise UnexpectedAnswerError("a flow-control window exceeds HTTP/2's maximum")
 
     def _apply_settings(self, flags: int, payload: bytes) -> None:
         """Apply and acknowledge the server's settings, or record its acknowledgement.
@@ -326,7 +330,7 @@ class GrpcConnection:
         """
         if flags:
             if payload or self._acknowledged:
-                raise UnexpectedAnswerError("settings acknowledged that were not sent")
+                raise UnexpectedAnswerError("the server acknowledged settings that weren't sent")
             self._acknowledged = True
             return
         self._greeted = True
@@ -334,7 +338,9 @@ class GrpcConnection:
         for key, value in pairs:
             least, most = _ALLOWED.get(key, (0, value))
             if not least <= value <= most:
-                raise UnexpectedAnswerError(f"the setting {key} of {value:,}")
+                raise UnexpectedAnswerError(
+                    f"the HTTP/2 setting {key} has the invalid value {value:,}"
+                )
         settings = dict(pairs)
         window = settings.get(4, self._window_of_a_call)
         self._window_of_this_call += window - self._window_of_a_call
@@ -362,5 +368,5 @@ def _check_frame(kind: int, flags: int, stream: int, size: int) -> None:
         right = kind > _ALTSVC
     if not right:
         raise UnexpectedAnswerError(
-            f"a frame of type {kind}, flags {flags:#x}, stream {stream}, {size:,} bytes"
+            f"invalid frame: type {kind}, flags {flags:#x}, stream {stream}, {size:,} bytes"
         )

@@ -62,9 +62,11 @@ def _read_headers(block: bytes) -> Mapping[bytes, bytes]:
     headers: dict[bytes, bytes] = {}
     for name, value in _iterate_fields(block):
         if name in headers or _NOT_TAKEN.fullmatch(name):
-            raise UnexpectedAnswerError(f"the header {name!r:.60}")
+            raise UnexpectedAnswerError(f"the header {name!r:.60} is repeated or not allowed")
         if name == b":status" and (headers or value != b"200"):
-            raise UnexpectedAnswerError(f"the HTTP status {value!r:.60}, or not first")
+            raise UnexpectedAnswerError(
+                f"the HTTP status is {value!r:.60}, or isn't the first header"
+            )
         headers[name] = value
     return headers
 
@@ -83,7 +85,7 @@ def _iterate_fields(block: bytes) -> Iterator[tuple[bytes, bytes]]:
                 at += 1
                 continue
             if first & 0x80 or first & 0xE0 == 0x20:
-                raise UnexpectedAnswerError("a header of a table, or another size of the table")
+                raise UnexpectedAnswerError("the headers use the dynamic table, or change its size")
             # The table of headers has no room: with and without indexing are the same.
             index, at = _read_number(block, at, 6 if first & 0x40 else 4)
             if index == 0:
@@ -91,11 +93,11 @@ def _iterate_fields(block: bytes) -> Iterator[tuple[bytes, bytes]]:
             elif index in _NAMES:
                 name = _NAMES[index]
             else:
-                raise UnexpectedAnswerError(f"a header by its number {index}")
+                raise UnexpectedAnswerError(f"a header has the unknown table index {index}")
             value, at = _read_text(block, at, _VALUE)
             yield name, value
     except IndexError:
-        raise UnexpectedAnswerError("headers that end too soon") from None
+        raise UnexpectedAnswerError("the headers are truncated") from None
 
 
 def _read_number(block: bytes, at: int, bits: int) -> tuple[int, int]:
@@ -111,14 +113,14 @@ def _read_number(block: bytes, at: int, bits: int) -> tuple[int, int]:
             break  # longer than needed
         if byte < 0x80:
             return value, at
-    raise UnexpectedAnswerError("a number that is too long")
+    raise UnexpectedAnswerError("a number in the headers is too long")
 
 
 def _read_text(block: bytes, at: int, form: re.Pattern[bytes]) -> tuple[bytes, int]:
     if block[at] & 0x80:
-        raise UnexpectedAnswerError("a header in Huffman's code")
+        raise UnexpectedAnswerError("a header uses Huffman coding")
     length, at = _read_number(block, at, 7)
     text = block[at : at + length]
     if len(text) < length or not form.fullmatch(text):
-        raise UnexpectedAnswerError("a header that is cut off or has letters that none may have")
+        raise UnexpectedAnswerError("a header is truncated or has invalid characters")
     return text, at + length

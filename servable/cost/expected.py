@@ -59,7 +59,8 @@ def compute_expected_month(environment: Environment, costs: Cost) -> ExpectedMon
         return None
     day = "days as in traffic.day"
     if traffic.day is None:
-        day = f"days with the profile {traffic.profile or DEFAULT_PROFILE}, up to {traffic.peak_rps:g} requests/s"
+        profile = traffic.profile or DEFAULT_PROFILE
+        day = f"days with the profile {profile}, up to {traffic.peak_rps:g} requests/s"
     if traffic.day is None and traffic.profile is None:
         day += "; traffic.profile isn't set"
         daily = traffic.model_copy(update={"profile": DEFAULT_PROFILE})

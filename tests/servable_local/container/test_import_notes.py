@@ -17,5 +17,5 @@ a failure
 
 def test_only_the_usual_notes_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     process = cast(Any, SimpleNamespace(stderr=io.BytesIO(WRITTEN)))
-    EndpointProcess(process, cast(Any, None))._show_log()
+    EndpointProcess(process, cast(Any, None))._log.join()
     assert capsys.readouterr().err == "a failure\n"

@@ -31,7 +31,7 @@ from benchmarks.endpoints import (
     list_processes,
     pack,
 )
-from benchmarks.frame import Bounds, Log, Result, Spread, divide, repeat_ways
+from benchmarks.frame import Bounds, Log, Result, Spread, divide, measure_in_turn
 from infra.policy.container import (
     DEFAULT_MODEL_NAME,
     ContainerSettings,
@@ -109,7 +109,7 @@ def compare_flask(folder: Path, log: Log) -> list[Spread]:
             for case in cases
         }
         rates = {side: partial(measure_rate, sides[side][0], JSON, 1) for side in sides}
-        runs, rps = repeat_ways(ways, REPEATS, log), repeat_ways(rates, REPEATS, log)
+        runs, rps = measure_in_turn(ways, REPEATS, log), measure_in_turn(rates, REPEATS, log)
     latency, cpu = ({way: [run[at] for run in runs[way]] for way in runs} for at in (0, 1))
     return [
         divide(latency[f"{FLASK}, 1 row"], latency[f"{OURS}, 1 row"]),
@@ -140,7 +140,7 @@ def compare_transports(folder: Path, log: Log) -> list[Spread]:
             for form, rows in FORMS:
                 call = partial(client.predict, x=generate_rows(rows), format=form)
                 ways[f"{transport}, {form}, {rows}"] = partial(measure_median_ms, call)
-        times = repeat_ways(ways, REPEATS, log)
+        times = measure_in_turn(ways, REPEATS, log)
     cases = (("rest", "grpc"), ("grpc", "rest"), ("rest", "grpc"))
     return [
         divide(*(times[f"{side}, {form}, {rows}"] for side in sides))
@@ -156,7 +156,7 @@ def compare_splits(folder: Path, log: Log) -> list[Spread]:
             client.predict(array, split="measured")
         calls = {way: partial(client.predict, array, split=SPLITS[way]) for way in SPLITS}
         ways = {way: partial(measure_median_ms, call) for way, call in calls.items()}
-        times = repeat_ways(ways, REPEATS, log)
+        times = measure_in_turn(ways, REPEATS, log)
     better = min(("whole", "10 x 50"), key=lambda way: median(times[way]))
     return [divide(times["whole"], times["10 x 50"]), divide(times["chosen"], times[better])]
 

@@ -10,7 +10,7 @@ import boto3
 import numpy as np
 
 from benchmarks.endpoints import generate_rows
-from benchmarks.frame import Log, Result, compute_spread, divide, repeat_ways
+from benchmarks.frame import Log, Result, compute_spread, divide, measure_in_turn
 from benchmarks.null_server import start_null_server
 from servable_client import Endpoint
 from servable_client.formats import encode, find_content_type
@@ -46,7 +46,7 @@ def measure(_: Path, log: Log) -> Result:
         ways = build_ways(url)
         for way in [*ways.values()] * 3:  # connections made, caches filled
             way()
-        costs = repeat_ways(
+        costs = measure_in_turn(
             {name: partial(_measure_cpu_ms, name, ways[name]) for name in ways}, REPEATS, log
         )
     ratios = [divide(costs[ours], costs[theirs]) for ours, theirs in COMPARED]

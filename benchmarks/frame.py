@@ -99,7 +99,7 @@ def take_turns(ways: Iterable[Way], repeats: int) -> Iterator[Way]:
         yield from order[turn:] + order[:turn]
 
 
-def repeat_ways(
+def measure_in_turn(
     ways: Mapping[str, Callable[[], Way]], repeats: int, log: Log
 ) -> dict[str, list[Way]]:
     """Measure each way in turn; return the measurements of each way."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.endpoints import JSON, encode_rows
-from benchmarks.frame import Log, Result, compute_spread, divide, repeat_ways
+from benchmarks.frame import Log, Result, compute_spread, divide, measure_in_turn
 from benchmarks.null_server import KINDS, PERCENTILES, start_null_server
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Body, Pace, build_container_target
@@ -49,7 +49,7 @@ def measure(folder: Path, log: Log) -> Result:
         ways = {OURS: partial(run_ours, url, body), LOCUST: partial(run_locust, url, body)}
         if shutil.which("wrk"):
             ways[WRK] = partial(run_wrk, url, body, folder)
-        rates = repeat_ways(ways, REPEATS, log)
+        rates = measure_in_turn(ways, REPEATS, log)
     table = {way: {RPS: compute_spread(values)} for way, values in rates.items()}
     ratios = [divide(rates[OURS], rates[LOCUST])]
     openings: dict[str, Callable[[str, bytes, int], list[float]]] = {

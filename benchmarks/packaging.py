@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.frame import ROOT, Log, Result, compute_spread, divide, repeat_ways
+from benchmarks.frame import ROOT, Log, Result, compute_spread, divide, measure_in_turn
 from model_packaging.archive import pack
 from model_packaging.inputs import GRANULARITY_SECONDS, ArchiveInputs, Servable, compute_key
 
@@ -49,7 +49,7 @@ def _measure(folder: Path, log: Log) -> Result:
     weights = np.random.default_rng(SEED).standard_normal(WEIGHTS, dtype=np.float32)
     (weights * np.float32(DEVIATION)).tofile(small / "weights")
     ways = {way: partial(_run_way, way, small, folder / "a") for way in (OURS, TAR_GZIP, TAR)}
-    runs = repeat_ways(ways, REPEATS, log)
+    runs = measure_in_turn(ways, REPEATS, log)
     columns = {
         way: {column: [run[column] for run in of_way] for column in of_way[0]}
         for way, of_way in runs.items()

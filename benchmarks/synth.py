@@ -9,7 +9,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from benchmarks.frame import ROOT, Log, Result, compute_spread, divide, repeat_ways
+from benchmarks.frame import ROOT, Log, Result, compute_spread, divide, measure_in_turn
 
 TITLE = "Check and synth"
 CLAIMS = False
@@ -49,7 +49,7 @@ def measure(folder: Path, log: Log) -> Result:
     }
     for way in ways.values():
         way()  # caches filled, models hashed
-    seconds = repeat_ways(ways, REPEATS, log)
+    seconds = measure_in_turn(ways, REPEATS, log)
     pairs = zip(seconds[MORE], seconds[ALL], strict=True)
     each = [(more - every) / MORE_ENVIRONMENTS for more, every in pairs]
     ratios = [divide(values, seconds[EMPTY]) for values in (seconds[CHECK], seconds[ALL], each)]

@@ -47,7 +47,7 @@ class Candidate:
         return None if isinstance(value, BaseModel | dict) else value
 
     @property
-    def is_production(self) -> bool:
+    def needs_redundancy(self) -> bool:
         """Return whether redundancy rules apply. They don't for queues and serverless."""
         stated = self.environment.production
         production = self.loaded.name.lower().startswith("prod") if stated is None else stated

@@ -130,14 +130,16 @@ def _render_definition(node: ast.ClassDef | ast.FunctionDef) -> str:
     if isinstance(node, ast.FunctionDef):
         return "\n".join([*parts, _format_code(_format_signature(node))])
     methods = [member for member in node.body if isinstance(member, ast.FunctionDef)]
-    fields = (field for field in _list_described(node.body) if isinstance(field[0], ast.AnnAssign))
+    fields = (
+        field for field in _list_documented_fields(node.body) if isinstance(field[0], ast.AnnAssign)
+    )
     items = [f"- `{ast.unparse(field)}`: {said}\n" for field, said in fields]
     sections = []
     for member in methods:
         said = ast.get_docstring(member) or ""
         if member.name == "__init__":
             parts += [_format_code(_format_signature(member)), _format_docstring(member)]
-            for field, text in _list_described(member.body):
+            for field, text in _list_documented_fields(member.body):
                 targets = field.targets if isinstance(field, ast.Assign) else [field.target]
                 names = [each.attr for each in targets if isinstance(each, ast.Attribute)]
                 items += [f"- `{name}`: {text}\n" for name in names[:1]]
@@ -151,7 +153,9 @@ def _render_definition(node: ast.ClassDef | ast.FunctionDef) -> str:
     return "\n".join(filter(None, [*parts, "".join(items), *sections]))
 
 
-def _list_described(body: list[ast.stmt]) -> Iterator[tuple[ast.Assign | ast.AnnAssign, str]]:
+def _list_documented_fields(
+    body: list[ast.stmt],
+) -> Iterator[tuple[ast.Assign | ast.AnnAssign, str]]:
     """Yield each assignment that a string follows, with that string."""
     for field, said in pairwise(body):
         is_text = isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant)

@@ -303,5 +303,5 @@ class SleepProduction(SleepRule):
     reads = ("production",)
 
     def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
-        if self.candidate.is_production:
+        if self.candidate.needs_redundancy:
             yield self.build_finding()

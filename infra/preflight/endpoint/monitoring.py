@@ -58,7 +58,7 @@ class AlarmsRunbookUnreachable(Rule):
 
     def check_part(self) -> Findings:
         alarms = self.environment.alarms
-        on_call = bool(alarms.notify or alarms.page) and self.candidate.is_production
+        on_call = bool(alarms.notify or alarms.page) and self.candidate.needs_redundancy
         if on_call and not alarms.runbook.startswith(("https://", "http://")):
             yield self.build_finding(given=alarms.runbook, runbook=alarms.runbook)
 

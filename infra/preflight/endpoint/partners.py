@@ -110,7 +110,7 @@ def _list_scaling_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner
         if scaling.hold:
             needs = "production = false, an incident, or the first of two deploys"
             harm = "is true, so that nothing scales in production"
-            yield f"{key}.hold", _Partner(needs, not candidate.is_production, harm)
+            yield f"{key}.hold", _Partner(needs, not candidate.needs_redundancy, harm)
 
 
 def _is_sequential(placement: Placement) -> bool:

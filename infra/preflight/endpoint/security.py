@@ -160,5 +160,5 @@ class NetworkOneSubnet(Rule):
 
     def check_part(self) -> Findings:
         subnets = set(self.environment.network.subnets)
-        if len(subnets) == 1 and self.candidate.is_production:
+        if len(subnets) == 1 and self.candidate.needs_redundancy:
             yield self.build_finding(given=min(subnets), subnet=min(subnets))

@@ -191,7 +191,7 @@ class CapacitySingle(Rule):
     reads = ("production",)
 
     def check_part(self) -> Findings:
-        if not self.candidate.is_production:
+        if not self.candidate.needs_redundancy:
             return
         for name, variant in self.environment.production_variants.items():
             if variant.min_instances == 1 and variant.weight:

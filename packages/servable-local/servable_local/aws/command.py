@@ -14,7 +14,14 @@ import click
 
 from servable_local.aws.clock import SECONDS_PER_MINUTE
 from servable_local.aws.lifecycle import LocalAwsStartError, down, find_default_folder, status, up
-from servable_local.aws.local_aws import ACCOUNT, REGION, BootstrapError, LocalAws, bootstrap
+from servable_local.aws.local_aws import (
+    ACCOUNT,
+    REGION,
+    BootstrapError,
+    LocalAws,
+    bootstrap,
+    find_template,
+)
 
 DONE, FOUND_PROBLEMS, MISSING = 0, 1, 2
 _NO_CONTAINERS = (
@@ -60,7 +67,9 @@ def start_local_aws(
     if port and aws.port != port:
         raise LocalAwsStartError(f"{runs}; run `{program} down` first to use port {port}")
     try:
-        bootstrapped = bootstrap(aws, account=account, region=region, folder=aws.folder)
+        # Without a CDK CLI, nobody has bootstrapped a local AWS that has just started.
+        can_be = aws.already_up or find_template(aws.folder) is not None
+        bootstrapped = can_be and bootstrap(aws, account=account, region=region, folder=aws.folder)
     except BootstrapError as error:
         raise LocalAwsStartError(f"{runs}, but {error}") from None
     variables = aws.environment(account=account, region=region)

@@ -152,15 +152,13 @@ def bootstrap(aws: LocalAws, *, account: str, region: str, folder: Path) -> bool
 
     `folder`: where to look for the CLI, after PATH. Raises `BootstrapError`.
     """
-    template = find_template(folder)
-    if template is None and not aws.already_up:
-        return False  # it has just started, so nobody has bootstrapped it
     from botocore.exceptions import BotoCoreError, ClientError
 
     cloudformation = aws.client("cloudformation", account=account, region=region)
     try:
         stacks = cloudformation.describe_stacks()["Stacks"]
         if not any(stack["StackName"] == STACK for stack in stacks):
+            template = find_template(folder)
             if template is None:
                 return False
             with contextlib.suppress(cloudformation.exceptions.AlreadyExistsException):

@@ -147,8 +147,11 @@ WATCHED = {
         "gpu-memory": ("GPU memory", "GPUMemoryUtilization", "Maximum", "gpu_memory_percent"),
     },
 }
+PERCENTILES = tuple(alarm for alarm in WATCHED["latency"] if alarm != OVERHEAD)
+"""Alarms on a percentile of the model's latency, from the lowest."""
+PERCENTILE_KEYS = tuple(WATCHED["latency"][alarm][-1] for alarm in PERCENTILES)
 # The alarms of the service objective.
-OBJECTIVE = ("p50-latency", "p90-latency", "p99-latency", "5xx")
+OBJECTIVE = (*PERCENTILES, "5xx")
 
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html

@@ -192,7 +192,7 @@ def explain_unsuitable(request: CapturedRequest) -> str | None:
     usual = (codec.own_answer or media) if codec else JSON
     if parse_media_type(request.answer.content_type) not in (usual, media):
         return (
-            f"with a {parse_media_type(request.answer.content_type)} response that its Accept "
+            f"with a response in {parse_media_type(request.answer.content_type)} that its Accept "
             "header requested"
         )
     return None

@@ -328,7 +328,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "name": (
         {"name": "pri mary"},
-        "add_variant: name: 'pri mary' does not have the required form; .*; write it in that form",
+        "add_variant: name: 'pri mary' does not have the required format; .*; write it in that format",
     ),
     "groups": (
         {"network": ModelNetwork(security_groups=[object()])},
@@ -460,5 +460,5 @@ def test_a_refused_environment_file_says_everything(tmp_path: Path) -> None:
     (tmp_path / "environments").mkdir()
     file = tmp_path / "environments" / "prod.toml"
     file.write_text('account = "1"\nregion = "eu-west-1"\n')
-    with pytest.raises(EnvironmentFileError, match=r"(?s)prod.toml is refused.*account.*endpoint"):
+    with pytest.raises(EnvironmentFileError, match=r"(?s)prod.toml is rejected.*account.*endpoint"):
         Environment(cdk.App(), "prod", file=file)

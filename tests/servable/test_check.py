@@ -141,7 +141,7 @@ def test_what_was_not_checked_is_said_in_words(two: Path, monkeypatch: pytest.Mo
         "not checked: whether requests and responses are within SageMaker's size limits; give "
         "traffic.answer_bytes and traffic.request_bytes (2 checks)",
         "not checked: whether SageMaker accepts the change to the deployed endpoint; give --against "
-        "REF, the revision that is deployed (6 checks)",
+        "REF with the deployed revision (6 checks)",
     ]
 
 

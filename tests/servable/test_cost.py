@@ -104,7 +104,7 @@ def test_a_changed_objective_and_payment_by_use_stand_beside_the_money() -> None
     now, then = (compute_cost("prod", environment(n, p99=p)) for n, p in ((3, 80), (1, 120)))
     assert describe_difference(now, then).endswith("p99 objective 120 -> 80 ms")
     now = Environment.model_validate(tomllib.loads(SERVERLESS))
-    assert "paid by use" in describe_difference(
+    assert "billed by use" in describe_difference(
         compute_cost("prod", now), compute_cost("prod", environment())
     )
 
@@ -241,7 +241,7 @@ def test_serverless_is_paid_by_use_and_by_what_is_kept_warm(
     shown = said(project, monkeypatch, SERVERLESS)
     assert "paid by use: $0.00006 per second of processing" in shown
     # 3 GiB for 100 ms, a million times; and all ten containers for an hour.
-    assert "$6.00 per million predictions for each 100 ms" in shown
+    assert "$6.00 per million predictions at 100 ms each" in shown
     assert "2.16/hour" in shown
 
     warm = SERVERLESS.replace("= 10 }", "= 10, provisioned_concurrency = 2 }")

@@ -157,7 +157,7 @@ def test_no_file_that_is_there_is_written_over(tmp_path: Path) -> None:
     ran = run(str(tmp_path))
     assert (ran.return_value, files(tmp_path)) == (1, {"README.md", "environments"})
     assert f"{tmp_path}/README.md: exists already" in ran.stderr
-    assert f"{tmp_path}/environments: not a folder" in ran.stderr
+    assert f"{tmp_path}/environments: isn't a folder" in ran.stderr
     assert (tmp_path / "README.md").read_text() == "mine"
 
     linked = tmp_path / "linked"

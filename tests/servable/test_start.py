@@ -154,7 +154,7 @@ def test_without_a_model_it_writes_what_a_project_lacks_and_no_more(empty: Path)
     shutil.rmtree(empty / "my_model")
     ran = [CliRunner().invoke(init, [], standalone_mode=False) for _ in range(2)]
     assert (files(empty), [one.return_value for one in ran]) == (MADE, [0, 0])
-    assert ran[1].stdout == f"{empty}: nothing is missing\n"
+    assert ran[1].stdout == f"{empty}: no files are missing\n"
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import re
 
 from infra.parameters.finding import Severity
+from infra.parameters.monitoring import PERCENTILE_KEYS
 from infra.preflight.rule import Findings, Rule
 
 
@@ -20,7 +21,7 @@ class AlarmAboveCaller(Rule):
 
     def check_part(self) -> Findings:
         caller = self.environment.traffic.caller_timeout_ms
-        for name in ("p50_latency_ms", "p90_latency_ms", "p99_latency_ms"):
+        for name in PERCENTILE_KEYS:
             alarm = getattr(self.environment.alarms, name)
             if alarm is not None and caller is None:
                 needs = "traffic.caller_timeout_ms"

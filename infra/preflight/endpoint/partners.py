@@ -1,12 +1,13 @@
 """Rules about keys that need something else: a key of the same file, a path, or a type that is used."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from infra.catalog.limits import find_documented_limit
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, suggest_path
-from infra.parameters.monitoring import WATCHED, Alarms
+from infra.parameters.monitoring import PERCENTILE_KEYS, WATCHED, Alarms
 from infra.parameters.placement import Placement
 from infra.parameters.rollout import SHARE
 from infra.policy.container import find_worker_class
@@ -153,11 +154,9 @@ def _list_upper_limits(
 ) -> Iterator[tuple[str, float | None, str, float | None, str]]:
     """Yield (key, its value, the limit's name, the limit, the effect of exceeding it)."""
     alarms, traffic = environment.alarms, environment.traffic
-    p50, p90, p99 = alarms.p50_latency_ms, alarms.p90_latency_ms, alarms.p99_latency_ms
     first = "the higher percentile's alarm always fires first"
-    yield "alarms.p50_latency_ms", p50, "p90_latency_ms", p90, first
-    yield "alarms.p50_latency_ms", p50, "p99_latency_ms", p99, first
-    yield "alarms.p90_latency_ms", p90, "p99_latency_ms", p99, first
+    for lower, higher in itertools.combinations(PERCENTILE_KEYS, 2):
+        yield f"alarms.{lower}", getattr(alarms, lower), higher, getattr(alarms, higher), first
     quietest = "the quietest hour has more requests than the busiest minute"
     yield "traffic.quiet_rps", traffic.quiet_rps, "peak_rps", traffic.peak_rps, quietest
     if len(environment.variants_by_table) == 1:

@@ -325,7 +325,7 @@ def test_a_rollout_that_no_key_says_is_listed_and_not_guessed() -> None:
         (snapshot(model={"PrimaryContainer": None, "Containers": [{"Image": IMAGE}] * 2}), "pipeline"),
         (snapshot(container={"Image": IMAGE.replace("tensorflow-inference", "pytorch-inference")}),
          "doesn't serve TensorFlow models"),
-        (snapshot(container={"ModelDataUrl": None}), "names no archive"),
+        (snapshot(container={"ModelDataUrl": None}), "has no archive"),
     ],
 )  # fmt: skip
 def test_what_no_file_can_describe_is_refused_with_the_reason(

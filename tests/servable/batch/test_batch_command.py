@@ -80,7 +80,7 @@ def test_wrong_use_is_refused(batch: Servable, arguments: list[str], problem: st
 def test_one_of_several_batches_is_named(root: Path, batch: Servable) -> None:
     (root / "environments" / "rows.toml").write_text(FILE + SECOND)
     code, _, errors = batch()
-    assert (code, "name one of nightly, weekly" in errors) == (2, True)
+    assert (code, "pass one of nightly, weekly" in errors) == (2, True)
 
 
 def test_a_file_without_a_batch_or_with_a_wrong_one_runs_nothing(

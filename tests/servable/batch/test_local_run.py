@@ -156,10 +156,10 @@ def test_the_progress_says_rows_rate_and_time_left(
     rows = [line.partition(" rows, ")[0] for line in said]
     assert (len(rows), rows[-1]) == (3, "2,500 of 2,500")
     batch = LocalBatch(served(), REQUEST, Path("log"))
-    assert batch._describe_progress(400, 20.0) == "0 of 400 rows, 0 rows/s; ; Ctrl-C ends it"
+    assert batch._describe_progress(400, 20.0) == "0 of 400 rows, 0 rows/s; ; press Ctrl-C to stop"
     batch._done = 100
     assert batch._describe_progress(400, 20.0) == (
-        "100 of 400 rows, 5 rows/s; about 1 min 0 s left; Ctrl-C ends it"
+        "100 of 400 rows, 5 rows/s; about 1 min 0 s left; press Ctrl-C to stop"
     )
 
 

@@ -140,7 +140,7 @@ def test_lines_of_answers_are_counted_where_they_are_assembled(
 
 def test_a_folder_without_files_is_refused_and_a_file_is_its_own_table(tmp_path: Path) -> None:
     (tmp_path / "in" / "empty").mkdir(parents=True)
-    with pytest.raises(BatchError, match="it contains no files"):
+    with pytest.raises(BatchError, match="the folder contains no files"):
         list_files(tmp_path / "in", tmp_path / "out")
     file = tmp_path / "in" / "a.csv"
     file.touch()

@@ -88,7 +88,7 @@ def test_requests_of_one_kind_are_few_and_those_first_that_cover_most() -> None:
         (asked({}, answer=dataclasses.replace(ANSWER, status=500)), "without a successful response"),
         (asked(b"", NPZ), "of content type application/x-npz"),
         (asked({}, custom_attributes="tfs-model-name=b"), "with custom attributes"),
-        (asked({}, answer=dataclasses.replace(ANSWER, content_type=NPY)), "answered in application/x-npy"),
+        (asked({}, answer=dataclasses.replace(ANSWER, content_type=NPY)), "a response in application/x-npy"),
     ],
 )  # fmt: skip
 def test_what_golden_requests_cannot_hold_is_left_out(

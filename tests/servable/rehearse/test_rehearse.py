@@ -93,7 +93,7 @@ def test_what_depends_on_the_start_cannot_be_told(run: Run, tmp_path: Path) -> N
     ramp = "".join(f"{minute},{60 * (100 + 3 * max(0, minute - 60))}\n" for minute in range(100))
     (tmp_path / "day.csv").write_text(ramp)
     last = run("--day", str(tmp_path / "day.csv")).stdout.splitlines()[-1]
-    assert re.match("cannot be told: .*state variants.primary.start_seconds", last)
+    assert re.match("cannot be told: .*set variants.primary.start_seconds", last)
 
     run("--help")
     (tmp_path / "day.csv").write_text("0,6000\n1,6000\n")
@@ -173,7 +173,7 @@ def test_a_profile_of_this_run_replaces_the_files_day(run: Run, environment: Wri
         (("--day", "2026-02-30"), "--day 2026-02-30 isn't a date; write YYYY-MM-DD"),
         (("--day", "day.csv", "--local"), "--local needs --day with a date or s3://BUCKET/PREFIX"),
         (("--local",), "--local needs --day"),
-        (("--day", "absent.csv"), "absent.csv: cannot be read: No such file or directory"),
+        (("--day", "absent.csv"), "cannot read absent.csv: No such file or directory"),
         (("--per-instance", "1,2"), "write RPS or RPS,P50,P99, such as 164 or 164,20,60"),
         (("--per-instance", "100,60,20"), "p99 is below p50"),
     ],

@@ -130,12 +130,12 @@ def test_metadata_is_read(metadata: dict[str, Any], name: str, value: Any) -> No
         (record(captureData={"endpointInput": INPUT | {"encoding": "BASE64"}}), "is not BASE64"),
         (record(captureData={"endpointInput": INPUT | {"data": "\ud800"}}), "is not text"),
         (record(captureData={"endpointInput": INPUT | {"observedContentType": "a\r\nb: c"}}), "ASCII"),
-        (record(eventMetadata={"eventId": "a"}), "not a record"),
-        (record(eventMetadata=METADATA | {"inferenceTime": "yesterday"}), "is not a time"),
+        (record(eventMetadata={"eventId": "a"}), "isn't a data capture record"),
+        (record(eventMetadata=METADATA | {"inferenceTime": "yesterday"}), "isn't a time"),
         ([{"prefix": "s3://a/"}, "batch.csv"], "manifest of a batch transform job"),
-        ([], "not a record"),
-        ({"groundTruthData": {}}, "not a record"),
-        (None, "not a record"),
+        ([], "isn't a data capture record"),
+        ({"groundTruthData": {}}, "isn't a data capture record"),
+        (None, "isn't a data capture record"),
     ],
 )  # fmt: skip
 def test_a_foreign_line_is_refused_with_its_reason(content: Any, reason: str) -> None:
@@ -144,7 +144,7 @@ def test_a_foreign_line_is_refused_with_its_reason(content: Any, reason: str) ->
 
 
 def test_a_line_that_is_cut_off_says_so() -> None:
-    with pytest.raises(CaptureLineError, match="cut off"):
+    with pytest.raises(CaptureLineError, match="it is truncated"):
         read_line(format_line(REQUEST)[:-9], file=FILE, number=1)
 
 

@@ -98,36 +98,36 @@ def test_the_estimate_is_the_captured_time_that_is_left(index: CaptureIndex, clo
     answered(summary, tick, 4, moment=NINE + 30.25)
     clock.now += 5
     # 60 captured seconds are left, and 5 of them are over.
-    assert tick.format_text() == "4 of 10 answered, 0 failed; 0 requests/s; about 55 s left"
+    assert tick.format_text() == "4 of 10 done, 0 failed; 0 requests/s; about 55 s left"
 
     summary, tick = ReplaySummary(), ticker(index, ReplayPace())
     answered(summary, tick, 10, moment=NINE + 90.25)
     clock.now += 5
-    assert tick.format_text() == "10 of 10 answered, 0 failed; 2 requests/s; about 0 s left"
+    assert tick.format_text() == "10 of 10 done, 0 failed; 2 requests/s; about 0 s left"
 
     summary, tick = ReplaySummary(), ticker(index, ReplayPace())
     summary.add(LATE)
     tick.record_response(summary, NINE)
     clock.now += 1
-    assert tick.format_text().startswith("1 of 10 answered, 1 failed; ")
+    assert tick.format_text().startswith("1 of 10 done, 1 failed; ")
 
 
 def test_as_fast_as_possible_the_estimate_is_by_the_rate(index: CaptureIndex, clock: Clock) -> None:
     summary, tick = ReplaySummary(), ticker(index, ReplayPace(as_fast=True))
     answered(summary, tick, 4)
     clock.now += 2
-    assert tick.format_text() == "4 of 10 answered, 0 failed; 2 requests/s; about 3 s left"
+    assert tick.format_text() == "4 of 10 done, 0 failed; 2 requests/s; about 3 s left"
 
     summary, tick = ReplaySummary(), ticker(index, ReplayPace(as_fast=True))
     for _ in range(6):
         summary.add(OK)
     answered(summary, tick, 2)
     clock.now += 2
-    assert tick.format_text() == "8 of 10 answered, 0 failed; 1 requests/s; about 2 s left"
+    assert tick.format_text() == "8 of 10 done, 0 failed; 1 requests/s; about 2 s left"
 
     tick = ticker(index, ReplayPace(as_fast=True))
     clock.now += 2
-    assert tick.format_text() == "0 of 10 answered, 0 failed; 0 requests/s; about 0 s left"
+    assert tick.format_text() == "0 of 10 done, 0 failed; 0 requests/s; about 0 s left"
 
 
 def test_without_a_terminal_lines_are_few(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,7 +159,7 @@ def test_the_progress_is_shown_in_the_gaps_between_answers_too(
         while not any(text.startswith("1 of 10") for text in lines) and time.monotonic() < deadline:
             time.sleep(0.005)
             lines += capsys.readouterr().err.splitlines()
-    assert any(text.startswith("1 of 10 answered") for text in lines)
+    assert any(text.startswith("1 of 10 done") for text in lines)
 
 
 # --- the result

@@ -149,7 +149,7 @@ def test_what_is_not_tried_has_a_reason() -> None:
     loaded, placement = placed("prod")
     left_out = build_grid(loaded, placement).left_out
     assert left_out[QUEUE].startswith("at most 8.3 requests are at one instance at once")
-    assert "no throughput" in left_out["nginx_read_timeout_seconds"]
+    assert "not throughput" in left_out["nginx_read_timeout_seconds"]
     alone = dataclasses.replace(placement.served, has_code=False)
     left_out = build_grid(loaded, dataclasses.replace(placement, served=alone)).left_out
     assert "no Gunicorn runs" in left_out[WORKER_CLASS]

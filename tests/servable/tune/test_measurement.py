@@ -82,7 +82,7 @@ def test_where_one_caller_got_no_answer_no_limit_is_made_up() -> None:
     broken = step(
         1, 0.0, latencies=Latencies.from_milliseconds([]), errors={"500 Internal Server Error": 3}
     )
-    wanted = r"none of 3 requests \(3 500 Internal Server Error\).*servable invoke"
+    wanted = r"none of 3 requests succeeded \(3 500 Internal Server Error\).*servable invoke"
     with pytest.raises(LoadError, match=wanted):
         choose_limit([broken], None)
 

@@ -116,7 +116,7 @@ def test_what_cannot_be_tuned_is_said_at_once(
         said.return_value,
         said.stderr.startswith("servable tune: 1 minutes are too short"),
     ) == (2, True)
-    assert "give --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
+    assert "pass --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
 
     monkeypatch.setattr("infra.parameters.environment.Prices.find_instance_price", lambda *_: None)
     said = returned("--for", "cost").stderr
@@ -199,7 +199,7 @@ def test_a_busy_computer_is_reported_before_any_trial(
 def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
     with (
         lock_folder(tmp_path / "run"),
-        pytest.raises(TuneError, match="at work"),
+        pytest.raises(TuneError, match="in progress"),
         lock_folder(tmp_path / "run"),
     ):
         pass

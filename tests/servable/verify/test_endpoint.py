@@ -354,7 +354,7 @@ def test_the_fleet_of_a_pool_is_counted_by_type_with_the_preferred_one_first() -
     assert said(c5=0, m5=2) == ["primary runs on 2 x ml.m5.large, 0 x ml.c5.large"]
     (elsewhere,) = said(c5=1, m5=2)
     assert elsewhere.startswith(
-        "primary runs on 2 x ml.m5.large, 1 x ml.c5.large: AWS had too few of ml.m5.large when 1 of them"
+        "primary runs on 2 x ml.m5.large, 1 x ml.c5.large: AWS had too few ml.m5.large when 1 of them"
     )
     assert said() == []
     live.endpoint = None

@@ -168,7 +168,7 @@ def test_an_interruption_says_whether_the_job_goes_on(
     job = errors.split()[0]
     goes_on = f"{job} continues; `servable batch rows nightly --attach {job}` resumes following it"
     assert (code, goes_on in errors) == (130, True), errors
-    assert f"`aws sagemaker stop-transform-job --transform-job-name {job}` ends it" in errors
+    assert f"`aws sagemaker stop-transform-job --transform-job-name {job}` stops it" in errors
     monkeypatch.setattr(command.BatchCommand, "_find_model", interrupt)
     code, _, errors = batch()
     assert (code, errors.startswith("interrupted before rows-nightly-")) == (130, True)

@@ -54,7 +54,9 @@ def test_a_different_python_than_the_images_is_no_problem(
     monkeypatch.setattr("servable.doctor.machine.images.find_python", lambda version: "3.99")
     (look,) = (one for one in check_machine(tmp_path) if one.name == "image's Python")
     assert (look.state, look.said.partition(";")[0]) == ("ok", "3.99")
-    assert look.mend.startswith("to run code as in the image, install Servable with Python 3.99")
+    assert look.mend.startswith(
+        "optional: to run code as in the image, install Servable with Python 3.99"
+    )
 
 
 @pytest.fixture

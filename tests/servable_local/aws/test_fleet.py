@@ -167,7 +167,7 @@ def test_a_wrong_kind_of_model_is_named(launcher: Launcher, containers: dict[str
     launcher.models["a"] = containers
     assert launcher.failure(variant()) == (
         "the local AWS serves only models with exactly one container with model data; "
-        "variant primary has another."
+        "variant primary has a different one."
     )
 
 

@@ -149,7 +149,7 @@ def test_what_does_not_exist_is_refused_with_the_nearest_name(account: LocalAcco
     made(account)
     for kind, near in (("endpoint", NAME), ("config", "config"), ("model", MODEL)):
         with pytest.raises(
-            PackagingError, match=f"of that name in account {account.number}.*{near}"
+            PackagingError, match=f"with this name in account {account.number}.*{near}"
         ):
             snapshot(account, kind, f"{near}x")
 
@@ -181,7 +181,7 @@ def test_without_an_answer_of_sagemaker_or_s3_nothing_is_adopted(account: LocalA
     with pytest.raises(PackagingError, match=r"model\.tar\.gz: cannot be read.*s3:GetObject"):
         read_live_snapshot(owner, "endpoint", NAME)
     lose(owner, "sagemaker", "DescribeEndpoint")
-    with pytest.raises(PackagingError, match=f"{NAME}: cannot be read.*check credentials"):
+    with pytest.raises(PackagingError, match=f"{NAME}: cannot be read.*check the credentials"):
         read_live_snapshot(owner, "endpoint", NAME)
 
 

@@ -77,7 +77,7 @@ def test_up_env_needs_a_file_with_an_account_and_a_region(folder: Path, project:
     remedy = 'environments/prod.toml: account isn\'t a string; write account = "123456789012"'
     assert remedy in _run(folder, "up", "prod").stderr
     file.write_text('account = "1111"\nregion = "eu-west-1"\n')
-    assert "'1111' isn't a valid account; give 12 digits" in _run(folder, "up", "prod").stderr
+    assert "'1111' isn't a valid account; use 12 digits" in _run(folder, "up", "prod").stderr
     file.write_text("account = ")
     assert "not TOML" in _run(folder, "up", "prod").stderr
 

@@ -261,7 +261,7 @@ def test_a_404_of_an_endpoint_of_one_model_is_an_answer_as_any_other(case: Case)
 
 @pytest.mark.usefixtures("models")
 def test_an_endpoint_of_many_models_needs_a_target(case: Case) -> None:
-    assert case.refusal().endswith("name a TargetModel.")
+    assert case.refusal().endswith("pass TargetModel.")
 
 
 def test_an_endpoint_that_does_not_fit_is_named(case: Case) -> None:
@@ -291,7 +291,7 @@ def test_a_queued_request_has_its_form(case: Case) -> None:
         case = Case()
         case.endpoint.config = {"AsyncInferenceConfig": {}}
         message = case.refusal("invoke_endpoint_async", body=b"", **headers)
-        assert message.startswith("InputLocation: name an")
+        assert message.startswith("InputLocation must be an S3 URI")
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def pool(kind: str, priority: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("variant", "problem"),
     [
-        ({"InstanceType": "a", "InstancePools": [pool("b", 1)]}, "and not both"),
+        ({"InstanceType": "a", "InstancePools": [pool("b", 1)]}, "InstancePools, not both"),
         ({"InstancePools": [pool("a", 1), pool("b", 1)]}, "Priority must differ"),
         ({"InstancePools": [pool("a", 1), pool("a", 2)]}, "InstanceType must differ"),
     ],

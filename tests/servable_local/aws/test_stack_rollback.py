@@ -104,7 +104,7 @@ def test_a_type_that_is_not_emulated_fails_with_those_that_are(case: Case) -> No
         e["ResourceStatusReason"] for e in stack.events if e["ResourceStatus"] == "CREATE_FAILED"
     ]
     assert reason.startswith(
-        "Resource type Test::Absent is not emulated by the local AWS; it knows"
+        "Resource type Test::Absent is not emulated by the local AWS; it emulates AWS::"
     )
     assert "Test::Other, Test::Thing" in reason
 

@@ -58,7 +58,7 @@ def test_a_request_goes_to_its_target_alone(many: Account) -> None:
     assert path.endswith("/invoke")
     with pytest.raises(ClientError, match=r"key: models/absent.tar.gz\)"):
         _ask(many, TargetModel="absent.tar.gz")
-    with pytest.raises(ClientError, match="name a TargetModel"):
+    with pytest.raises(ClientError, match="pass TargetModel"):
         _ask(many)
 
 

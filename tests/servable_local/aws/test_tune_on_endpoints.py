@@ -193,7 +193,7 @@ def test_an_endpoint_that_the_budget_ends_while_it_starts_is_no_failed_trial(
 
 def test_a_type_of_another_device_is_refused(prod: ValidFile) -> None:
     (placement,) = list_placements(prod.environment)
-    with pytest.raises(ValueError, match=r"another kind \(gpu\)"):
+    with pytest.raises(ValueError, match=r"a different kind of device \(gpu\)"):
         build_machines(prod, placement, instance_types=("ml.g5.xlarge",))
 
 

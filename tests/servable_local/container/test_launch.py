@@ -164,7 +164,7 @@ def test_the_shells_own_container_variables_do_not_reach_the_endpoint(
 ) -> None:
     monkeypatch.setenv("SAGEMAKER_TFS_ENABLE_BATCHING", "nonsense")
     # Past the settings: the archive is what is refused.
-    with pytest.raises(LaunchError, match="it holds readme.txt"):
+    with pytest.raises(LaunchError, match="it contains readme.txt"):
         launch(pack({"readme.txt": b""}), {})
 
 

@@ -46,7 +46,7 @@ def test_version_zero_is_refused_as_before_2_20_or_found_as_since(files: Files) 
 
 
 def test_an_archive_that_the_image_ends_over_or_waits_for_is_refused(files: Files) -> None:
-    with pytest.raises(LayoutError, match=r"it holds model/saved_model\.pb, readme\.txt"):
+    with pytest.raises(LayoutError, match=r"it contains model/saved_model\.pb, readme\.txt"):
         find_models(files("model/saved_model.pb", "readme.txt"))
     # A folder without a SavedModel ends the container; a file of that name is waited for.
     for second in ("a/2/readme.txt", "a/2"):

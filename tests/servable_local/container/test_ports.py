@@ -19,7 +19,7 @@ def test_a_port_that_is_held_is_refused_with_its_holder() -> None:
     with socket.create_server((ports.HOST, 0)) as holder:
         port = holder.getsockname()[1]
         with pytest.raises(
-            PortError, match=rf"port {port} of 127\.0\.0\.1: .*; process \d+ holds it"
+            PortError, match=rf"port {port} of 127\.0\.0\.1: .*; process \d+ uses it"
         ):
             ports.reserve_port(port)
 

@@ -52,7 +52,9 @@ def test_every_resource_of_the_template_exists_type_by_type_and_count_by_count(
 def test_one_environment_is_deployed_beside_others_that_are_refused(
     deployment: Deployment,
 ) -> None:
-    refused = [f"{name}.toml is rejected" in deployment.first.stderr for name in ("staging", "torn")]
+    refused = [
+        f"{name}.toml is rejected" in deployment.first.stderr for name in ("staging", "torn")
+    ]
     assert refused == [True, True]
 
 

@@ -176,7 +176,7 @@ def test_arrays_need_a_handler_and_a_whole_npy_file() -> None:
     ("array", "says"),
     [
         (np.zeros((2, 3), "float32"), None),
-        (np.zeros((2, 3), "float64"), "is float64; x takes float32"),
+        (np.zeros((2, 3), "float64"), "is float64; x expects float32"),
         (np.zeros((2, 4), "float32"), "has shape [2, 4]; the signature expects [any, 3]"),
         (np.zeros(3, ">f4"), "has shape [3]; the signature expects [any, 3]"),
     ],
@@ -204,7 +204,7 @@ def test_a_predict_request_is_held_against_the_signature() -> None:
     request = wire.PredictRequest.FromString(message(x=np.zeros((2, 3), "float32")))
     request.inputs["x"].tensor_content = bytes(20)
     says = refused(request.SerializeToString(), sent_as=PROTOBUF, reader=Reader.SERVABLE)
-    assert says == "gives x of shape [2, 3] with 20 bytes of content; float32 takes 24"
+    assert says == "gives x of shape [2, 3] with 20 bytes of content; float32 needs 24"
 
     inputs = {**ONE.inputs, "scale": spec("float32", ())}
     info = model(serving_default=signature(inputs, dict(ONE.outputs), defaults=("scale",)))
@@ -332,5 +332,5 @@ def test_base64_may_lack_its_padding_but_not_a_part_of_it() -> None:
     for text in ["AAA=", "AAA", "AA A=\n"]:
         assert read(json.dumps({"instances": [{"b64": text}]}), WORDS) is not None
     for text in ["/9j/4AAQSkZJRg=", "AAA==", "AAAA="]:
-        with pytest.raises(RequestValueError, match="= signs"):
+        with pytest.raises(RequestValueError, match="padding characters"):
             read(json.dumps({"instances": [{"b64": text}]}), WORDS)

@@ -130,7 +130,7 @@ def test_a_graph_with_variables_needs_their_index_and_every_shard_whole(
     version = breakable("module")
     size = (version / SHARD).stat().st_size
     cut(version / SHARD, size - 1)
-    problem = f"is truncated: {size - 1:,} bytes where variables.index refers to {size:,}"
+    problem = f"is truncated: {size - 1:,} bytes, but variables.index refers to {size:,}"
     assert refusal(version) == (SHARD, problem, SAVED_AGAIN)
 
 

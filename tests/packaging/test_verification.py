@@ -95,10 +95,10 @@ def test_versions_at_the_root_are_found(tmp_path: Path) -> None:
             file("ranker/link", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
             "ranker/link: is a link to /etc/passwd; pack only files and folders",
         ),
-        (file("pipe", type=tarfile.FIFOTYPE), "pipe: is a device or pipe; pack files"),
+        (file("pipe", type=tarfile.FIFOTYPE), "pipe: is a device or pipe; pack only files"),
         (
             file("ranker/1/saved_model.pb", b"x"),
-            "ranker/1/saved_model.pb: is a second file of that name; pack files",
+            "ranker/1/saved_model.pb: is a second file of that name; pack only files",
         ),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_missing_model_a_graph_elsewhere_and_truncated_variables_are_problems(
 
     shard = "ranker/1/variables/variables.data-00000-of-00001"
     (problem,) = problems(changed(good, without=shard, add=file(shard, b"short")))
-    assert problem.startswith(f"{shard}: is truncated: 5 bytes where variables.index refers to")
+    assert problem.startswith(f"{shard}: is truncated: 5 bytes, but variables.index refers to")
     for place, remedy in [
         ("", "move it to 1/saved_model.pb"),
         ("export/", "rename export to 1"),

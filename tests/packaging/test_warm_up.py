@@ -89,7 +89,7 @@ def test_a_thousand_requests_are_written_and_one_more_is_refused(
     file = written(tmp_path, build_warm_up("ranker", many(1000), info))
     assert check_warm_up(file, info) == 1000
     with pytest.raises(
-        PackagingError, match="would hold 1001 warm-up requests; at most 1000 are allowed"
+        PackagingError, match="would contain 1001 warm-up requests; at most 1000 are allowed"
     ):
         build_warm_up("ranker", many(1001), info)
 
@@ -155,7 +155,7 @@ def test_a_number_out_of_range_and_a_request_nested_too_deeply_are_refused(
         build_warm_up("ranker", {Path("a.json"): request}, info)
     (tmp_path / "deep.json").write_text("[" * 100_000)
     with pytest.raises(
-        PackagingError, match="deep.json: is nested too deeply to be read; write one"
+        PackagingError, match="deep.json: is nested too deeply to be read; write a file with one"
     ):
         read_golden(tmp_path / "deep.json")
 

@@ -131,9 +131,9 @@ def test_an_account_that_is_missing_or_wrong_is_told_its_form(environment: Envir
     assert said(environment, **{'"111111111111"': '"1111"'}) == [
         (
             "account",
-            "'1111' does not have the required form",
+            "'1111' does not have the required format",
             "12 digits in quotes, for example 111111111111",
-            "write it in that form",
+            "write it in that format",
         )
     ]
 
@@ -158,7 +158,7 @@ def test_an_account_that_is_missing_or_wrong_is_told_its_form(environment: Envir
 )
 def test_an_identifier_that_is_none_is_told_its_form(project: Path, lines: str, form: str) -> None:
     (found,) = overlaid(project, lines).findings
-    assert found.problem.endswith(("does not have the required form", "is not a valid name"))
+    assert found.problem.endswith(("does not have the required format", "is not a valid name"))
     assert found.allowed.endswith(f", for example {form}")
 
 
@@ -367,7 +367,7 @@ def test_a_value_of_another_type_is_shown_as_it_was_probably_meant(
         ("variants.primary.weight = -1", "-1 is out of range", "0 or more and 1000000 or less"),
         ("models.ranker.version = 'a'", "'a' is not a whole number",
          "a whole number, 0 or more and 9223372036854775807 or less"),
-        (f'region = "{"x" * 70}"', "'" + "x" * 56 + "... does not have the required form",
+        (f'region = "{"x" * 70}"', "'" + "x" * 56 + "... does not have the required format",
          "a Region's name, for example eu-west-1"),
         ('acknowledge = { a = "short" }', "'short' is out of range", "at least 10 characters"),
         ("metrics.publish_seconds = 20", "20 is not known", "10, 30, 60, 120, 180, 240, 300"),

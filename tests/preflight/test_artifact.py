@@ -28,7 +28,7 @@ def test_an_artifact_with_its_hash_replaces_a_saved_model(environment: Environme
     (problem,) = said(environment, PINNED.replace(HASH, "abc"))
     assert problem[:2] == (
         "models.ranker.artifact.sha256",
-        "'abc' does not have the required form",
+        "'abc' does not have the required format",
     )
 
 

@@ -108,8 +108,8 @@ def test_what_pip_cannot_follow_at_start_is_an_error_and_the_minutes_are_named(
     (found,) = select_errors(check(environment(AT_START)))
     assert (found.rule, found.key) == ("code-fails-at-start", "models.ranker.code")
     assert found.problem == (
-        "code/requirements.txt:2: '-i https://***@host/simple' contains credentials, which anyone who "
-        "may read the archive can read"
+        "code/requirements.txt:2: '-i https://***@host/simple' contains credentials, which anyone with "
+        "access to the archive can read"
     )
 
     (project / "code" / "requirements.txt").write_text("orjson\n")

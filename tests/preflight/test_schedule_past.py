@@ -35,7 +35,7 @@ def test_an_action_is_over_after_its_time_in_its_zone_or_its_last_year(project: 
         found = [
             (
                 "variants.primary.scaling.schedule",
-                f"{AT} ({zone}) is over",
+                f"{AT} ({zone}) is in the past",
                 "",
                 "remove the action, or set a new time",
             )

@@ -91,8 +91,8 @@ def test_without_a_revision_that_is_there_changes_are_not_checked(
 ) -> None:
     ran = run(monkeypatch, deployed, SECOND, "--explain")
     assert (
-        "not checked: whether SageMaker accepts the change to the deployed endpoint; give --against REF, "
-        "the revision that is deployed [change-async-removed, change-instances-to-serverless, "
+        "not checked: whether SageMaker accepts the change to the deployed endpoint; give --against REF "
+        "with the deployed revision [change-async-removed, change-instances-to-serverless, "
         "change-serverless-to-instances, change-type-while-scaled, "
         "change-variant-removed-while-scaled, change-variants-under-rollout]\n"
     ) in ran.stderr

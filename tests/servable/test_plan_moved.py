@@ -56,10 +56,10 @@ def plan_json(project: Path, *changes: tuple[str, str]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "moves", "new"),
     [
-        ((REGION,), "region eu-west-1 becomes us-east-1", "ranker"),
-        ((ACCOUNT,), "account 111111111111 becomes 222222222222", "ranker"),
-        ((SERVICE, NAME), "service search becomes find", "finder"),
-        ((REGION, SERVICE), "service search becomes find and region eu-west-1 becomes us-east-1",
+        ((REGION,), "region eu-west-1 changes to us-east-1", "ranker"),
+        ((ACCOUNT,), "account 111111111111 changes to 222222222222", "ranker"),
+        ((SERVICE, NAME), "service search changes to find", "finder"),
+        ((REGION, SERVICE), "service search changes to find and region eu-west-1 changes to us-east-1",
          "ranker"),
     ],
 )  # fmt: skip

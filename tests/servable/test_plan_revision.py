@@ -91,7 +91,7 @@ def test_a_folder_outside_of_the_project_is_named(
 ) -> None:
     monkeypatch.chdir(committed)
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    with pytest.raises(RevisionError, match=r"--against HEAD: .*not in the project"):
+    with pytest.raises(RevisionError, match=r"--against HEAD: .*isn't in the project"):
         load_revision(Project(str(elsewhere)), "HEAD")
 
 

@@ -169,7 +169,7 @@ def test_an_answer_that_cannot_be_read_is_a_bad_answer() -> None:
         body = encode("npy", {"x": np.array([0x7FFFFFFF] * 3, f"{order}u4")}, HERE)
         with pytest.raises(BadAnswerError, match="isn't valid Unicode"):
             decode("application/x-npy", body.replace(b"u4", b"U1"))
-    with pytest.raises(BadAnswerError, match="the answer is text/html"):
+    with pytest.raises(BadAnswerError, match="the response is text/html"):
         decode("text/html", b"<html>")
 
 

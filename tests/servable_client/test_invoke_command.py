@@ -85,7 +85,7 @@ def test_without_a_body_and_a_golden_request_it_says_what_to_give(
 ) -> None:
     for lines, said in [
         ("[models.ranker]\n", "models.ranker has no golden request; pass --body FILE"),
-        (GOLDEN.format("json"), "does not exist"),
+        (GOLDEN.format("json"), "doesn't exist"),
     ]:
         (project / "environments" / "prod.toml").write_text(
             VALID.replace("[models.ranker]\n", lines)
@@ -269,11 +269,11 @@ def test_inputs_that_the_signature_does_not_take_are_refused(
 ) -> None:
     cases: list[tuple[tuple[str, ...], str]] = [
         (("-i", "feat_ids"), "write NAME=VALUE"),
-        (("-i", f"feat_ids=[{IDS}]"), "give -i feat_vals=…"),
+        (("-i", f"feat_ids=[{IDS}]"), "pass -i feat_vals=…"),
         (("-i", "feat_id=1"), "no such input; did you mean feat_ids"),
         (("-i", "feat_ids=1.5", "-i", "feat_vals=1"), "int64 of [any, 39]"),
         (("-i", "feat_ids=many", "-i", "feat_vals=1"), "int64 of [any, 39]"),
-        (("-i", "feat_ids=[1, 2]", "-i", "feat_vals=1"), "has the shape [1, 2]"),
+        (("-i", "feat_ids=[1, 2]", "-i", "feat_vals=1"), "the shape [1, 2] doesn't fit"),
         (("-i", "feat_ids=@no.npy", "-i", "feat_vals=1"), "no.npy"),
         (("-i", "feat_ids=1", "--body", "body.json"), "use either -i or --body"),
         (("-i", "feat_ids=1", "--signature", "other"), "has no signature other"),

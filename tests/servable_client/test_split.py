@@ -167,7 +167,7 @@ def test_progress_is_told_after_each_part_and_may_end_the_batch() -> None:
     [
         ({"a": np.zeros(3), "b": np.zeros(4)}, 2, "a 3, b 4"),
         ({"a": np.float32(1)}, 2, "no input has rows"),
-        ({"a": np.zeros(3)}, Split(rows=1, whole=frozenset({"z"})), "z: no such input"),
+        ({"a": np.zeros(3)}, Split(rows=1, whole=frozenset({"z"})), "z: not an input"),
     ],
 )
 def test_what_cannot_be_cut_is_refused(arrays: Any, split: Any, words: str) -> None:

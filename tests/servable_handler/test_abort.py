@@ -85,6 +85,6 @@ def test_a_request_over_which_tensorflow_aborts_ends_one_model_server_and_is_503
     time.sleep(2)  # a second one would have ended by now
     assert len(before & all_four(endpoint)) == 3
     assert answer.status_code == 503, answer.text
-    assert "it was not sent again" in answer.json()["error"]
+    assert "it wasn't retried" in answer.json()["error"]
     assert "Retry-After" not in answer.headers
     assert post(endpoint.url, GOOD, "application/json").status_code == 200

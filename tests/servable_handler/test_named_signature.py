@@ -63,7 +63,7 @@ def test_a_refusal_of_json_explains_the_signature_that_it_names(
 ) -> None:
     server.rest_answer = 400, b'{"error": "no"}'
     _, answer, _ = ask(b'{"signature_name": "two", "inputs": {"a": [1], "b": [2]}}')
-    assert json.loads(answer)["error"].startswith("b: holds 2, not a string")
+    assert json.loads(answer)["error"].startswith("b: holds 2, no string")
     _, answer, _ = ask(json.dumps({"signature_name": "two", "inputs": TWO}).encode())
     assert json.loads(answer)["error"] == "no"
 

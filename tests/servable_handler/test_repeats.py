@@ -94,7 +94,7 @@ def test_a_request_that_ends_model_servers_ends_one_of_four(
     servers = processes.servers(four)
     for _ in range(8):  # connections are kept to each
         ask(servers, b"1")
-    with pytest.raises(RequestError, match="it was not sent again") as raised:
+    with pytest.raises(RequestError, match="it wasn't retried") as raised:
         ask(servers, DEADLY)
     assert (raised.value.status, raised.value.retry_after_seconds) == (503, None)
     time.sleep(0.3)

@@ -42,7 +42,7 @@ def test_a_class_in_the_table_is_named_by_an_accept_header_and_by_the_client() -
 
 def test_what_is_not_in_the_table_is_neither() -> None:
     assert prediction.choose_content_type(OWN, JSON) == JSON
-    with pytest.raises(BadInputError, match="give one of json, npy, npz, protobuf"):
+    with pytest.raises(BadInputError, match="use one of json, npy, npz, protobuf"):
         FakeEndpoint(lambda x: {"y": x}).predict([1.5], format="own")
 
 
@@ -64,6 +64,6 @@ def test_what_is_handed_on_is_what_would_be_written(codec: Codec) -> None:
 @pytest.mark.parametrize("number", [0, 20, 21, 24], ids=["invalid", "resource", "variant", "new"])
 def test_an_input_of_a_type_that_nobody_can_send_is_400(number: int) -> None:
     signature = Signature("s", {"x": TensorSpec(number, None)}, {})
-    with pytest.raises(TensorError, match="cannot be sent") as raised:
+    with pytest.raises(TensorError, match="cannot send an input of the signature") as raised:
         CODECS["application/json"].read_request(b'{"inputs": 1}', signature)
     assert convert_error(raised.value).status == 400

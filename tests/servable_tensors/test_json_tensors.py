@@ -97,7 +97,7 @@ def test_rows_and_columns_are_the_same_tensors(body: Any) -> None:
         ({"instances": [{"a": 1, "b": "x"}, {"a": 2}]}, TWO, "every row must be an object"),
         ({"instances": [{"a": 1, "b": "x"}, 5]}, TWO, "every row must be an object"),
         ({"inputs": {"a": [1.5], "b": [3]}}, TWO, "a: holds 1.5, no whole number; the signature wants int64"),
-        ({"inputs": {"a": [1.5], "b": [3]}}, TWO, "b: holds 3, not a string; the signature wants string"),
+        ({"inputs": {"a": [1.5], "b": [3]}}, TWO, "b: holds 3, no string; the signature wants string"),
         ({"inputs": {"c": [1]}}, TWO, "'c': given, and no input of the signature"),
         ({"inputs": [[1, 2], [3]]}, ONE, "x: is ragged"),
         ({"inputs": [[1, [2]]]}, ONE, "x: is ragged"),
@@ -118,7 +118,7 @@ def test_what_is_no_request_is_400() -> None:
         with pytest.raises(TensorError) as raised:
             parse(body)
         assert convert_error(raised.value).status == 400
-    with pytest.raises(TensorError, match="isn't JSON"):
+    with pytest.raises(TensorError, match="the body is no JSON"):
         parse(b'{"inputs":' + b"[" * 100_000)
     for depth in range(900, 1010):
         body = b'{"inputs": ' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
@@ -159,15 +159,15 @@ def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         (b'{"instances": [{"x": [1, 2], "x": [3, 4]}]}', "the key 'x' appears twice"),
         (b'{"instances": [[1, {"b64": "", "b64": "AA=="}]]}', "the key 'b64' appears twice"),
         (b'{"inputs": [[1, 2]], "signature_name": ":", "signature_name": "s"}', "appears twice"),
-        (b'{"inputs": [[1, 01]]}', "isn't JSON"),
-        (b'{"inputs": [[1, 0x1]]}', "isn't JSON"),
-        (b'{"inputs": [[1, 1_0]]}', "isn't JSON"),
-        ('{"inputs": [[1, \u0661]]}'.encode(), "isn't JSON"),
-        (b'{"inputs": [[1, ' + b"9" * 5000 + b"]]}", "isn't JSON"),
+        (b'{"inputs": [[1, 01]]}', "the body is no JSON"),
+        (b'{"inputs": [[1, 0x1]]}', "the body is no JSON"),
+        (b'{"inputs": [[1, 1_0]]}', "the body is no JSON"),
+        ('{"inputs": [[1, \u0661]]}'.encode(), "the body is no JSON"),
+        (b'{"inputs": [[1, ' + b"9" * 5000 + b"]]}", "the body is no JSON"),
         (b'{"inputs": [[1, ' + b"9" * 400 + b"]]}", "float32 can't represent"),
-        (b'\xef\xbb\xbf{"inputs": [[1, 2]]}', "isn't JSON"),
-        ('{"inputs": [[1, 2]]}'.encode("utf-16"), "isn't JSON"),
-        (b'{"inputs": "\xff"}', "isn't JSON"),
+        (b'\xef\xbb\xbf{"inputs": [[1, 2]]}', "the body is no JSON"),
+        ('{"inputs": [[1, 2]]}'.encode("utf-16"), "the body is no JSON"),
+        (b'{"inputs": "\xff"}', "the body is no JSON"),
     ],
 )
 def test_what_json_parsers_read_differently_is_400(body: bytes, words: str) -> None:

@@ -56,11 +56,11 @@ def test_a_sound_tensor_passes(sound: Any) -> None:
 @pytest.mark.parametrize(
     ("bomb", "words"),
     [
-        (tensor(FLOAT, [1_500_000_000], float_val=[1]), "more than 64 MiB"),
-        (tensor(FLOAT, [MIB64 + 1], float_val=[1]), "more than 64 MiB"),
-        (tensor(FLOAT, [1 << 62, 1 << 62, 1 << 62], float_val=[1]), "more than 64 MiB"),
-        (tensor(FLOAT, [1 << 40, 0]), "more than 64 MiB"),
-        (tensor(STRING, [3_000_000], string_val=[b""]), "more than 64 MiB"),
+        (tensor(FLOAT, [1_500_000_000], float_val=[1]), "which exceeds 64 MiB"),
+        (tensor(FLOAT, [MIB64 + 1], float_val=[1]), "which exceeds 64 MiB"),
+        (tensor(FLOAT, [1 << 62, 1 << 62, 1 << 62], float_val=[1]), "which exceeds 64 MiB"),
+        (tensor(FLOAT, [1 << 40, 0]), "which exceeds 64 MiB"),
+        (tensor(STRING, [3_000_000], string_val=[b""]), "which exceeds 64 MiB"),
         (tensor(FLOAT, [3], float_val=[1, 2]), "3 elements, with 2 values"),
         (tensor(FLOAT, [3]), "3 elements, with 0 values"),
         (tensor(INT32, [3], float_val=[1, 2, 3]), "3 elements, with 0 values"),
@@ -118,7 +118,7 @@ def test_small_tensors_and_values_that_are_not_packed_pass() -> None:
         (b"\x12", "a number does not end"),
         (b"\x12\x05ab", "field 2 is 5 bytes long; 2 are left"),
         (b"\x03", "a field has the invalid number 0"),
-        (b"\x0b", "field 1 has the wire type 3"),
+        (b"\x0b", "field 1 has the wire type 3, which isn't allowed"),
         (b"\xff" * 12, "a number does not end"),
     ],
 )

@@ -123,10 +123,10 @@ def test_a_float32_that_bfloat16_would_make_infinite_is_refused(largest: float) 
 @pytest.mark.parametrize(
     ("dtype", "values", "words"),
     [
-        ("DT_HALF", {"half_val": [-1]}, "-1 in half_val is no float16"),
-        ("DT_HALF", {"half_val": [1 << 16]}, "65536 in half_val is no float16"),
-        ("DT_UINT8", {"int_val": [300]}, "300 in int_val is no uint8"),
-        ("DT_INT16", {"int_val": [-40000]}, "-40000 in int_val is no int16"),
+        ("DT_HALF", {"half_val": [-1]}, "-1 in half_val is out of range for float16"),
+        ("DT_HALF", {"half_val": [1 << 16]}, "65536 in half_val is out of range for float16"),
+        ("DT_UINT8", {"int_val": [300]}, "300 in int_val is out of range for uint8"),
+        ("DT_INT16", {"int_val": [-40000]}, "-40000 in int_val is out of range for int16"),
         ("DT_COMPLEX64", {"scomplex_val": [1.0]}, "1 parts of complex numbers"),
     ],
 )

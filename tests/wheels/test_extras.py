@@ -101,7 +101,7 @@ def test_every_command_has_a_help_without_its_extra(ran: Runs, command: str) -> 
 def test_a_command_without_its_extra_says_how_to_install_it(ran: Runs, command: str) -> None:
     code, said = ran[command]
     extra, module = COMMANDS[command]
-    wanted = f"servable {command} needs {module}, which is not installed here: "
+    wanted = f"servable {command} needs {module}, which isn't installed: "
     assert (code, said) == (2, f"Error: {wanted}pip install 'servable-endpoints[{extra}]'")
 
 

@@ -261,13 +261,13 @@ def _build_typed_array(leaves: Sequence[Any], number: int) -> Array:
     if number == STRING:
         return build_object_array([decode_string(leaf) for leaf in leaves])
     if number in _FLOATS:
-        _require_types(leaves, types, {int, float, _NamedFloat}, "a number")
+        _require_types(leaves, types, {int, float, _NamedFloat}, "number")
         return _build_float_array(leaves, number, whole_numbers=int in types)
     stored = find_array_dtype(number)
     if stored.kind == "b":
         _require_types(leaves, types, {bool}, "true or false")
     elif stored.kind in "iu":
-        _require_types(leaves, types, {int}, "an integer")
+        _require_types(leaves, types, {int}, "whole number")
         bounds = np.iinfo(stored)
         if leaves and not bounds.min <= min(leaves) <= max(leaves) <= bounds.max:
             raise JsonValueError(f"contains {max(leaves, key=abs)!r:.40}, which is out of range")
@@ -299,7 +299,7 @@ def _build_float_array(leaves: Sequence[Any], number: int, *, whole_numbers: boo
 def _require_types(leaves: Sequence[Any], types: set[type], allowed: set[type], word: str) -> None:
     if types - allowed:
         wrong = next(leaf for leaf in leaves if type(leaf) not in allowed)
-        raise JsonValueError(f"holds {_format_value(wrong)}, not {word}")
+        raise JsonValueError(f"holds {_format_value(wrong)}, no {word}")
 
 
 def decode_string(leaf: Any) -> bytes:
@@ -311,7 +311,7 @@ def decode_string(leaf: Any) -> bytes:
             return base64.b64decode(leaf["b64"], validate=True)
     except (binascii.Error, ValueError) as error:
         raise JsonValueError(f"contains an unreadable string ({error})") from None
-    raise JsonValueError(f"holds {_format_value(leaf)}, not a string")
+    raise JsonValueError(f"holds {_format_value(leaf)}, no string")
 
 
 def _format_value(leaf: Any) -> str:

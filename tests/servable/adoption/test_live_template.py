@@ -303,7 +303,7 @@ def variable(name: str) -> str:
         (variable("SAGEMAKER_TFS_NUM_BATCH_THREADS"), None, "4", "the number of vCPUs"),
         (variable("SAGEMAKER_TFS_NUM_BATCH_THREADS"), None, "5", None),
         (variable("FEATURES"), None, "4", None),
-        ("ProductionVariants[a].RoutingConfig.RoutingStrategy", None, "RANDOM", "default routing, now explicit"),
+        ("ProductionVariants[a].RoutingConfig.RoutingStrategy", None, "RANDOM", "default routing"),
         ("ProductionVariants[a].RoutingConfig.RoutingStrategy", None, "LEAST", None),
         ("Configuration.ScaleInCooldown", None, "300", "Application Auto Scaling's default"),
         ("Configuration.ScaleInCooldown", None, "60", None),

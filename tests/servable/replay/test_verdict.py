@@ -62,7 +62,7 @@ def test_enough_rows_without_a_difference_are_met_and_one_too_few_cannot_be_told
     several = [*alike(29), next(alike(1, rows=99))]
     found = verdict(comparison_of(iter(several)))
     assert (found.outcome, found.exit_code) == ("cannot be told", 3)
-    assert "takes 3,000 rows" in found.missing[0]
+    assert "which needs 3,000 rows" in found.missing[0]
     assert "detectable_share = 0.0011." in found.missing[0]
 
 

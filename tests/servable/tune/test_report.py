@@ -62,8 +62,9 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
     refused = dataclasses.replace(curve, steps=(late,))
     written = write_load_report(tmp_path, refused, OBJECTIVE)
     assert written is not None
-    assert "no step is valid, because every step's requests were sent late." in written.read_text(
-        encoding="utf-8"
+    assert (
+        "no step is valid, because every step&#39;s requests were sent late."
+        in written.read_text(encoding="utf-8")
     )
 
     curve = content().curve

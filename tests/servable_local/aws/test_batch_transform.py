@@ -211,4 +211,4 @@ def test_the_log_says_what_was_wrong_with_a_request(aws: LocalAws) -> None:
     put(aws, "wrong/a.csv", b"1,2\n3,4\nfive,6\n")
     create_job(aws, "wrong")
     rested(aws, "wrong")
-    assert 'x: holds "five", not a number' in log(aws).replace("\\", "")
+    assert 'x: holds "five", no number' in log(aws).replace("\\", "")

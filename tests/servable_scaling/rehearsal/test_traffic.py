@@ -122,7 +122,7 @@ def test_a_line_and_a_file_that_cannot_be_read_say_what_is_allowed(tmp_path: Pat
     file = tmp_path / "absent.csv"
     with pytest.raises(TrafficError) as raised:
         read_traffic(file)
-    assert str(raised.value) == f"{file}: cannot be read: No such file or directory"
+    assert str(raised.value) == f"cannot read {file}: No such file or directory"
 
 
 # As the console writes it: rows of words, then a row for each period; the newest may come first.

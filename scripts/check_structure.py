@@ -188,9 +188,9 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
     "rule classes whose name differs from their ID": (find_misnamed_rules, 0),
     f"functions of more than {LINES_OF_A_FUNCTION} lines": (find_long_functions, 0),
     # Of about 5,200: what Falcon, Locust, and httptools call, and public names. At most 1 % is allowed.
-    "functions whose name begins with a participle or a preposition": (find_bad_names, 44),
+    "functions whose name begins with a participle or a preposition": (find_bad_names, 42),
     # Of about 2,900. At most 10 % is allowed.
-    "docstrings of functions that don't begin with a verb": (find_bad_docstrings, 31),
+    "docstrings of functions that don't begin with a verb": (find_bad_docstrings, 26),
     "circles of imports": (find_import_circles, 0),
     # 215, and what was asked for since: openapi (3), invoke -i, serve --reload, and three of local up.
     "options of servable, including each command's -h": (list_options, 219),
@@ -200,17 +200,15 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # The bounds of lines: all .py files outside tests/ and examples/, then those of each group of packages. They
 # are what was reached, and fall: the goals are 83,000 lines, of which servable 22,500, servable_local
 # 18,800, infra 21,500, model_packaging 5,600, and benchmarks with scripts 3,600. A bound rises only with a
-# feature that needs it. Since 91,240: names and docstrings in whole words (3,450), the chained constructs
-# (560), overrides, moved stacks, and remedies that a program can follow (450), tune's new settings (140), and
-# the benchmark of percentiles (180). Joined files took 340 away.
-MOST_LINES = 95_980
+# feature that needs it.
+MOST_LINES = 90_450
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
-    ("servable",): 29_520,
-    ("servable_local",): 20_390,
-    ("infra", "stacks", "app"): 23_340,
-    ("model_packaging",): 6_740,
-    ("benchmarks", "scripts"): 3_990,
-    ("servable_scaling", "servable_tensors", "servable_handler", "servable_client"): 12_020,
+    ("servable",): 27_780,
+    ("servable_local",): 19_390,
+    ("infra", "stacks", "app"): 21_440,
+    ("model_packaging",): 6_360,
+    ("benchmarks", "scripts"): 3_940,
+    ("servable_scaling", "servable_tensors", "servable_handler", "servable_client"): 11_560,
 }
 
 

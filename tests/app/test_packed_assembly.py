@@ -51,5 +51,5 @@ def test_a_packed_file_lies_beside_its_manifest_and_goes_where_it_did(packed: Pa
 
 def test_what_cannot_be_packed_ends_the_synthesis_by_its_name(tmp_path: Path) -> None:
     assembly(tmp_path, "raise SystemExit('no model')")
-    with pytest.raises(SystemExit, match="model.tar.gz of ranker: not packed"):
+    with pytest.raises(SystemExit, match="model.tar.gz of ranker: wasn't packed"):
         list(pack(tmp_path))

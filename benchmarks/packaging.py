@@ -48,7 +48,7 @@ def _measure(folder: Path, log: Log) -> Result:
     small, large, sparse = (_write_model(folder / name) for name in ("small", "large", "sparse"))
     weights = np.random.default_rng(SEED).standard_normal(WEIGHTS, dtype=np.float32)
     (weights * np.float32(DEVIATION)).tofile(small / "weights")
-    ways = {way: partial(_run_way, way, small, folder / "a") for way in (OURS, TAR_GZIP, TAR)}
+    ways = {way: partial(_run_packer, way, small, folder / "a") for way in (OURS, TAR_GZIP, TAR)}
     runs = measure_in_turn(ways, REPEATS, log)
     columns = {
         way: {column: [run[column] for run in of_way] for column in of_way[0]}
@@ -56,13 +56,13 @@ def _measure(folder: Path, log: Log) -> Result:
     }
     for number in range(LARGE_COPIES):  # links: they cost no disk
         os.link(small / "weights", large / f"weights-{number}")
-    of_large = _run_way(OURS, large, folder / "a")
+    of_large = _run_packer(OURS, large, folder / "a")
     for number in range(SPARSE_FILES):
         with (sparse / f"shard-{number:04}").open("wb") as file:
             file.truncate(SPARSE_BYTES)
     # A file as young as the clock's step is not trusted, and is read again.
     time.sleep(GRANULARITY_SECONDS + 0.1)
-    first, *again = (_run_way("key", sparse, folder / "cache") for _ in range(REPEATS + 1))
+    first, *again = (_run_packer("key", sparse, folder / "cache") for _ in range(REPEATS + 1))
     seconds = {way: column[SECONDS] for way, column in columns.items()}
     ratios = [
         divide(seconds[TAR_GZIP], seconds[OURS]),
@@ -87,7 +87,7 @@ def _write_model(folder: Path) -> Path:
     return variables
 
 
-def _run_way(way: str, variables: Path, target: Path) -> dict[str, float]:
+def _run_packer(way: str, variables: Path, target: Path) -> dict[str, float]:
     """Run one way to pack in a separate process; return its measurements."""
     # What the previous run left to be written must not slow down this one.
     os.sync()

@@ -297,7 +297,7 @@ def _find_return_faults(
         if called.returns == _REQUEST and _is_request_without_rows(value):
             problem = f"{name} returns {shown}, which has neither instances nor inputs"
             yield node.lineno, problem, 'return json.dumps({"instances": rows})'
-        elif _is_wrong_value(value, called, first, assigned):
+        elif _is_invalid_response_value(value, called, first, assigned):
             yield node.lineno, f"{name} returns {shown}", f"return {called.returns}"
         elif called.returns == _BODY and _is_swapped_pair(value, assigned):
             remedy = "return the body first, then its content type"
@@ -310,7 +310,7 @@ def _is_stub(statement: ast.stmt) -> bool:
     return constant or isinstance(statement, ast.Pass | ast.Raise)
 
 
-def _is_wrong_value(
+def _is_invalid_response_value(
     value: ast.expr, called: _Called, first: str, assigned: Mapping[str, ast.expr]
 ) -> bool:
     pair = called.returns == _BODY

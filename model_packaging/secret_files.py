@@ -94,7 +94,7 @@ _REFERENCE = re.compile(r"arn:.*|.*/.*|\{\{.*|\$.*|(ssm|secretsmanager|env|vault
 _RANDOM = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])\S{8,}")
 
 
-def is_named_secret(name: str, value: str) -> bool:
+def is_secret_by_name(name: str, value: str) -> bool:
     """Return whether a variable's name marks it as a credential, and the value may be one."""
     if not value or _REFERENCE.fullmatch(value) or _NO_PASSWORD.fullmatch(value.encode()):
         return False

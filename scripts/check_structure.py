@@ -203,7 +203,7 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # feature that needs it.
 MOST_LINES = 90_450
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
-    ("servable",): 27_780,
+    ("servable",): 27_790,
     ("servable_local",): 19_390,
     ("infra", "stacks", "app"): 21_440,
     ("model_packaging",): 6_360,

@@ -51,9 +51,7 @@ def synthesise(
     )
     folder = root / (app.node.try_get_context("environments") or "environments")
     if not folder.is_dir():
-        sys.exit(
-            f"{folder}: this folder doesn't exist; pass an existing one with -c environments=FOLDER"
-        )
+        sys.exit(f"{folder} doesn't exist; pass an existing folder: -c environments=FOLDER")
     overrides = from_options(app.node.get_all_context())
     environments = load(root, folder, overrides)
     lost = find_unknown_environments(overrides, [loaded.name for loaded in environments], "-c")

@@ -234,7 +234,7 @@ def load_op_tables() -> tuple[OpTable, ...]:
     return tuple(OpTable(version) for version in load_table("op_versions")["versions"])
 
 
-def list_image_tables() -> tuple[OpTable, ...]:
+def list_operation_tables() -> tuple[OpTable, ...]:
     """Return the tables of the versions that have an image, oldest first."""
     return tuple(table for table in load_op_tables() if table.version in list_versions())
 

@@ -90,7 +90,7 @@ def find_driver(version: str, instance: Instance) -> str | None:
     return find_ami(cuda=cuda, family=instance.family) if instance.gpus else None
 
 
-def find_shared_driver(hosts: Sequence[tuple[str, Instance]]) -> str | None:
+def find_shared_ami(hosts: Sequence[tuple[str, Instance]]) -> str | None:
     """Return the AMI of a variant on several types, each with its image's version; None if none needs one.
 
     Raises KeyError if no AMI fits all types: a variant has one.

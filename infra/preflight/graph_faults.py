@@ -13,7 +13,7 @@ from infra.catalog.images import (
     OpAttribute,
     OpDefinition,
     OpTable,
-    list_image_tables,
+    list_operation_tables,
     load_op_tables,
 )
 from model_packaging.saved_model import find_dtype_name
@@ -81,7 +81,7 @@ _Problem = Callable[[_Subject, OpTable], str | None]
 
 def find_graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterator[GraphFault]:
     """Yield each fault once, with its first node. `cpu`: the instance type has no GPU."""
-    images = list_image_tables()
+    images = list_operation_tables()
     if (reason := _explain_version(graph, table)) is not None:
         takers = [image for image in images if _explain_version(graph, image) is None]
         remedy, problem = (

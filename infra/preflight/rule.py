@@ -188,7 +188,7 @@ class Rule(ABC):
     """A line that violates the rule, for the reference; empty if its text names the key already."""
 
     # The texts of the rule's findings, as far as they are always the same: templates of `str.format` for
-    # `self`, the parameters of `check_part`, and the values that are given to `build_finding`.
+    # `self`, the parameters of `find_problems`, and the values that are given to `build_finding`.
     key: ClassVar[str] = ""
     problem: ClassVar[str] = ""
     allowed: ClassVar[str] = ""
@@ -204,21 +204,21 @@ class Rule(ABC):
         self.candidate = candidate
         self.loaded, self.environment = candidate.loaded, candidate.environment
         self.part: dict[str, Any] = {}
-        """The arguments of `check_part` for the part of the file that is checked now, by name."""
+        """The arguments of `find_problems` for the part of the file that is checked now, by name."""
 
     def check(self) -> Findings:
         """Yield a finding for every key that violates the rule."""
-        names = inspect.signature(self.check_part).parameters
+        names = inspect.signature(self.find_problems).parameters
         for part in self.list_parts():
             self.part = dict(zip(names, part, strict=True))
-            yield from self.check_part(*part)
+            yield from self.find_problems(*part)
 
     def list_parts(self) -> Parts:
-        """Return the arguments of `check_part` for each part of the file to check."""
+        """Return the arguments of `find_problems` for each part of the file to check."""
         return [()]
 
     @abstractmethod
-    def check_part(self, *part: Any, **_: Any) -> Findings:
+    def find_problems(self, *part: Any, **_: Any) -> Findings:
         """Yield a finding for each violation of the rule in this part of the file."""
 
     def build_finding(
@@ -280,14 +280,14 @@ class Rule(ABC):
 
 
 class ModelRule(Rule):
-    """A rule about each model: `check_part` takes its name and the model."""
+    """A rule about each model: `find_problems` takes its name and the model."""
 
     def list_parts(self) -> Parts:
         return self.environment.models.items()
 
 
 class EachVariantRule(Rule):
-    """A rule about each variant: `check_part` takes its name and the variant."""
+    """A rule about each variant: `find_problems` takes its name and the variant."""
 
     def list_parts(self) -> Parts:
         return self.environment.variants.items()
@@ -296,7 +296,7 @@ class EachVariantRule(Rule):
 class InstanceRule(Rule):
     """A rule about each known instance type.
 
-    `check_part` takes its key, its variant's name, and the type.
+    `find_problems` takes its key, its variant's name, and the type.
     """
 
     def list_parts(self) -> Parts:
@@ -306,7 +306,7 @@ class InstanceRule(Rule):
 class VariantTableRule(Rule):
     """A rule about the variants and components that have a certain table or key.
 
-    `check_part` takes the name, the variant, and the table. The name of a component is that of
+    `find_problems` takes the name, the variant, and the table. The name of a component is that of
     its table: VARIANT.components.NAME.
     """
 

@@ -53,7 +53,7 @@ def write_lock(code: Path, chosen: Sequence[Wheel], *, python: str) -> None:
     lines = [
         f"{_FOR}{python} on {PLATFORM}.",
         "# Written by servable package; commit it.",
-        _compute_mark(code),
+        _compute_digest_comment(code),
         *(f"{wheel.name} sha256:{wheel.sha256}" for wheel in chosen),
     ]
     write_atomically(code / LOCK, ("\n".join(lines) + "\n").encode())
@@ -68,7 +68,7 @@ def read_lock(code: Path, *, python: str | None = None) -> list[Wheel]:
         if not (code / LOCK).is_file():
             raise PackagingError(code / WANTED, f"has no {LOCK} next to it", REMEDY)
         lines = (code / LOCK).read_text(encoding="utf-8", errors="replace").splitlines()
-        mark = _compute_mark(code)
+        mark = _compute_digest_comment(code)
     if mark not in lines:
         raise PackagingError(code / LOCK, f"is out of date: {WANTED} has changed since", REMEDY)
     stated = next((line for line in lines if line.startswith(_FOR)), "").removeprefix(_FOR)
@@ -94,7 +94,7 @@ def _parse_wheel(file: Path, number: int, line: str) -> Wheel:
     return Wheel(name, digest)
 
 
-def _compute_mark(code: Path) -> str:
+def _compute_digest_comment(code: Path) -> str:
     digest = hashlib.sha256()
     for file in requirements_file.list_files(code):
         digest.update(file.read_bytes())

@@ -271,7 +271,7 @@ class _Body:
             if node is None or self._is_fed(tensor):
                 return None
             if node.op in HOLDERS:
-                return _build_holder(node)
+                return _build_resource_holder(node)
             if not _PASSES.fullmatch(node.op) or not node.input:
                 return None
             number = int(tensor.rpartition(b":")[2]) if node.op == b"IdentityN" else 0
@@ -307,7 +307,7 @@ def _bind_roots(roots: Iterable[_Root], arguments: Sequence[_Root | None]) -> se
     return bound
 
 
-def _build_holder(node: Any) -> _Holder:
+def _build_resource_holder(node: Any) -> _Holder:
     shared = parse_attributes(node).get("shared_name")
     name = shared.s if shared is not None else b""
     kind = HOLDERS[node.op]

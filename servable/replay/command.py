@@ -37,7 +37,7 @@ from servable.project.revision import check_out_revision
 from servable.replay.answers import ANSWERS, ReplayResult
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.gate import check_limits
-from servable.replay.compare.output import build_json, format_lines, write_worst
+from servable.replay.compare.output import build_json, format_lines, write_worst_requests
 from servable.replay.index import CaptureIndex, list_capture_notes
 from servable.replay.places import PlaceError, format_skipped, open_place
 from servable.replay.run import (
@@ -225,7 +225,9 @@ def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: Repla
             click.echo(f"gate: {line}")
     from servable.replay.compare.page import write_page  # a second of imports
 
-    worst = write_worst([worst.pair.request for worst in comparison.worst_requests], result.folder)
+    worst = write_worst_requests(
+        [worst.pair.request for worst in comparison.worst_requests], result.folder
+    )
     title = f"{what} against {options.against or 'captured responses'}"
     where = f"captured: {options.place}"
     page = write_page(result.folder, comparison, title=title, where=where, gate=gate)

@@ -106,5 +106,5 @@ def test_an_unknown_environment_and_a_missing_folder_stop_with_a_sentence(projec
     )
     ran = project.app('{"environments": "nowhere"}')
     assert ran.stderr.endswith(
-        "nowhere: this folder doesn't exist; pass an existing one with -c environments=FOLDER\n"
+        "nowhere doesn't exist; pass an existing folder: -c environments=FOLDER\n"
     )

@@ -167,7 +167,7 @@ def test_a_model_is_an_archive_a_registered_version_or_several_folders() -> None
     )
     (model,) = found(place, "AWS::SageMaker::Model")
     assert model["PrimaryContainer"]["Mode"] == "MultiModel"
-    with pytest.raises(ValueError, match="model_name: it is also a folder's name; pass"):
+    with pytest.raises(ValueError, match="model_name is also a folder's name; pass"):
         own.Model.from_saved_model(stack(), "Model", {"model": RANKER / "1"})
 
 

@@ -60,6 +60,7 @@ EXITS = {
     "servable history prod --restore previous": 2,  # the reader deployed once
 }
 TOO_BUSY = "excluded: sent late"  # a load test on a busy computer ends with 1
+TOO_SLOW = "minutes are too short for a comparison"  # a search on a busy computer ends with 2
 SERVED_AT = "http://127.0.0.1:8080"
 GOLDEN = ROOT / "examples" / "ranker" / "golden"
 
@@ -258,7 +259,8 @@ def test_a_command_of_a_page_works(words: Words, answers: dict[Words, tuple[int,
     code, said = answers[words]
     wanted = 1 if TOO_BUSY in said else EXITS.get(" ".join(words), 0)
     # Which settings are better is no matter of the page.
-    allowed = (0, 1, 3) if words[:2] == ("servable", "tune") else (wanted,)
+    tuned = (2,) if TOO_SLOW in said else (0, 1, 3)
+    allowed = tuned if words[:2] == ("servable", "tune") else (wanted,)
     assert code in allowed, f"{on_pages()[words]}: {code}: {said}"
     # On a slow computer more than 15 of the local AWS's minutes of 2 s pass before the first request.
     lines = [line for line in said.rstrip().splitlines() if "no requests in the first" not in line]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_packaging.secret_files import find_secret, is_named_secret
+from model_packaging.secret_files import find_secret, is_secret_by_name
 
 # Random characters, joined here so that no scanner takes this file for a leak.
 MIXED = "Ab3dE6gH9jK2mN5pQ8rS1t" + "U4vW7xY0zA1bC2"
@@ -75,12 +75,15 @@ NONE = [
 @pytest.mark.parametrize("name", SECRETS)
 def test_a_credential_is_found(name: str) -> None:
     value = SECRETS[name]
-    assert find_secret(f"{name}={value}".encode()) or is_named_secret(name, value)
+    assert find_secret(f"{name}={value}".encode()) or is_secret_by_name(name, value)
 
 
 @pytest.mark.parametrize(("name", "value"), NONE)
 def test_what_is_no_credential_is_not_accused(name: str, value: str) -> None:
-    assert (find_secret(f"{name}={value}".encode()), is_named_secret(name, value)) == (None, False)
+    assert (find_secret(f"{name}={value}".encode()), is_secret_by_name(name, value)) == (
+        None,
+        False,
+    )
 
 
 def test_a_line_of_code_or_requirements_is_read_alike() -> None:

@@ -10,7 +10,7 @@ from infra.policy.hosting import (
     can_run,
     find_driver,
     find_newest_version,
-    find_shared_driver,
+    find_shared_ami,
 )
 
 GPU_2 = "al2-ami-sagemaker-inference-gpu-2"
@@ -89,13 +89,13 @@ def test_several_types_share_the_oldest_driver_that_is_for_all_or_are_named() ->
         ([("2.19", "g5.xlarge"), ("2.19", "p5e.48xlarge")], GPU_3),
         ([("2.18", "g5.xlarge"), ("2.18", "g6.xlarge")], GPU_3),
     ]:
-        assert find_shared_driver([(version, machine(name)) for version, name in hosts]) == ami
+        assert find_shared_ami([(version, machine(name)) for version, name in hosts]) == ami
     for hosts, names in [
         ([("2.19", "g5.xlarge"), ("2.20", "p3.2xlarge")], "ml.g5.xlarge, ml.p3.2xlarge"),
         ([("2.18", "g5.xlarge"), ("2.19", "g5.2xlarge")], "ml.g5.xlarge, ml.g5.2xlarge"),
     ]:
         with pytest.raises(KeyError, match=names):
-            find_shared_driver([(version, machine(name)) for version, name in hosts])
+            find_shared_ami([(version, machine(name)) for version, name in hosts])
 
 
 def hosted(

@@ -13,7 +13,7 @@ from infra.preflight.rule import Rule, discover_rules
 RULE = """
 from infra.preflight.rule import Rule
 class {name}(Rule):
-    def check_part(self):
+    def find_problems(self):
         yield self.build_finding("region", self.environment.region, "wrong", remedy="mend it")
 """
 

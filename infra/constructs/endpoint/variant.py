@@ -24,7 +24,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement, list_variant_placements
 from infra.parameters.variant import Component as ComponentSettings
 from infra.parameters.variant import Variant as VariantSettings
-from infra.policy.hosting import Hosting, find_shared_driver
+from infra.policy.hosting import Hosting, find_shared_ami
 
 Config = sagemaker.CfnEndpointConfig
 Property = Config.ProductionVariantProperty
@@ -184,7 +184,7 @@ class EndpointVariant(ScaledPart):
         if len(self._placements) > 1 and self.table.inference_ami is None:
             # A variant has one AMI for all of its types.
             try:
-                self._inference_ami = find_shared_driver(
+                self._inference_ami = find_shared_ami(
                     [(placed.tensorflow, placed.whole_instance) for placed in self._placements]
                 )
             except KeyError as types:

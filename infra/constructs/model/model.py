@@ -168,18 +168,14 @@ class Model(Construct):
             "code": None if code is None else str(code),
             # A str is a sequence too, of its letters.
             "warm_up": list(map(str, [warm_up] if isinstance(warm_up, str) else warm_up)),
-            "handler": handler,
-            "tensorflow": _check_version(where, tensorflow),
-        }
+            "handler": handler, "tensorflow": _check_version(where, tensorflow),
+        }  # fmt: skip
         folders = folder if isinstance(folder, Mapping) else {model_name: folder}
-        tables = {
-            name: _build_packed_table(where, each, archive, given) for name, each in folders.items()
-        }
+        built = (_build_packed_table(where, each, archive, given) for each in folders.values())
+        tables = dict(zip(folders, built, strict=True))
         if isinstance(folder, Mapping):
             if model_name in folder:
-                raise ValueError(
-                    f"{where}: model_name: it is also a folder's name; pass a different one"
-                )
+                raise ValueError(f"{where}: model_name is also a folder's name; pass another")
             several = {"multi_model": list(folder), "tensorflow": tensorflow}
             tables[model_name] = read_arguments(where, ModelTable, several)
         return Model(

@@ -21,7 +21,7 @@ _SAME_DRIVER = "al2-ami-sagemaker-inference-gpu-2"
 
 
 class BatchTableRule(Rule):
-    """A rule about each batch: `check_part` takes its name and its table."""
+    """A rule about each batch: `find_problems` takes its name and its table."""
 
     def list_parts(self) -> Parts:
         return self.environment.batch.items()
@@ -40,7 +40,7 @@ class TransformModelUnknown(BatchTableRule):
     key = "batch.{name}.model"
     problem = "there is no model {batch.model!r}"
 
-    def check_part(self, name: str, batch: BatchSettings) -> Findings:
+    def find_problems(self, name: str, batch: BatchSettings) -> Findings:
         models = self.candidate.model_names
         if batch.model not in models:
             allowed = ", ".join(models) or "none: the file has no [models.NAME]"
@@ -58,7 +58,7 @@ class TransformMultiModel(BatchTableRule):
     remedy = "write one batch for each model"
     reads = ("models.{batch.model}",)
 
-    def check_part(self, name: str, batch: BatchSettings) -> Findings:
+    def find_problems(self, name: str, batch: BatchSettings) -> Findings:
         model = self.environment.models.get(batch.model)
         if model is not None and model.multi_model is not None:
             yield self.build_finding()
@@ -72,7 +72,7 @@ class TransformInstanceType(BatchTableRule):
 
     key = "batch.{name}.instance_type"
 
-    def check_part(self, name: str, batch: BatchSettings) -> Findings:
+    def find_problems(self, name: str, batch: BatchSettings) -> Findings:
         known = load_instances()
         kinds = [kind for kind in find_limit("TransformInstanceType")["enum"] if kind in known]
         if batch.instance_type not in kinds:
@@ -100,7 +100,7 @@ class TransformGpuDriver(BatchJobRule):
     remedy = "try a job before you rely on it, or choose a type without a GPU"
     reads = ("models.{job.batch.model}.tensorflow",)
 
-    def check_part(self, job: BatchJob) -> Findings:
+    def find_problems(self, job: BatchJob) -> Findings:
         cuda, newest = images.infer_cuda(job.placement.tensorflow), find_driver_cuda(_SAME_DRIVER)
         if job.ami is not None and images.parse_version(cuda) > images.parse_version(newest):
             yield self.build_finding(cuda=cuda, newest=newest)
@@ -114,7 +114,7 @@ class TransformName(BatchTableRule):
 
     key = "batch.{name}"
 
-    def check_part(self, name: str, batch: BatchSettings) -> Findings:
+    def find_problems(self, name: str, batch: BatchSettings) -> Findings:
         whole = f"{self.environment.endpoint.name}-{name}"
         if len(whole) > MOST_NAME:
             yield self.build_finding(
@@ -138,7 +138,7 @@ class TransformSchedule(BatchTableRule):
 
     key = "batch.{name}.schedule"
 
-    def check_part(self, name: str, batch: BatchSettings) -> Findings:
+    def find_problems(self, name: str, batch: BatchSettings) -> Findings:
         if batch.schedule is None:
             return
         zone, zones = batch.timezone, load_time_zones()
@@ -166,7 +166,7 @@ class TransformLate(BatchTableRule):
     remedy = "lower it, or raise max_minutes"
     reads = ("batch.{name}.max_minutes",)
 
-    def check_part(self, name: str, batch: BatchSettings) -> Findings:
+    def find_problems(self, name: str, batch: BatchSettings) -> Findings:
         if batch.late_minutes >= batch.max_minutes:
             yield self.build_finding()
 
@@ -180,7 +180,7 @@ class TransformOverlap(BatchTableRule):
     remedy = "start runs less often, or lower max_minutes"
     reads = ("batch.{name}.max_minutes",)
 
-    def check_part(self, name: str, batch: BatchSettings) -> Findings:
+    def find_problems(self, name: str, batch: BatchSettings) -> Findings:
         with contextlib.suppress(ScheduleError):  # the rule TransformSchedule reports it
             seconds = parse_interval_seconds(batch.schedule) if batch.schedule else None
             if seconds is not None and seconds < 60 * batch.max_minutes:
@@ -200,7 +200,7 @@ class TransformOutputInside(BatchTableRule):
     remedy = "choose another prefix, or end the input with a slash"
     reads = ("batch.{name}.input",)
 
-    def check_part(self, name: str, batch: BatchSettings) -> Findings:
+    def find_problems(self, name: str, batch: BatchSettings) -> Findings:
         # Results lie below the output, whose slash at the end may be left out.
         if f"{batch.output.rstrip('/')}/".startswith(batch.input):
             yield self.build_finding()
@@ -216,7 +216,7 @@ class TransformOutputShared(BatchTableRule):
     remedy = "choose another prefix"
     reads = ("batch.{other}.output",)
 
-    def check_part(self, name: str, batch: BatchSettings) -> Findings:
+    def find_problems(self, name: str, batch: BatchSettings) -> Findings:
         for other, before in self.environment.batch.items():
             if other == name:
                 return
@@ -236,7 +236,7 @@ class TransformReadsResults(BatchTableRule):
     remedy = "choose another prefix, or start it when {other} has completed, and try with another --output"
     reads = ("batch.{other}.output",)
 
-    def check_part(self, name: str, batch: BatchSettings) -> Findings:
+    def find_problems(self, name: str, batch: BatchSettings) -> Findings:
         for other, writing in self.environment.batch.items():
             if other != name and f"{writing.output.rstrip('/')}/".startswith(batch.input):
                 yield self.build_finding(other=other)
@@ -250,7 +250,7 @@ class TransformTimeout(BatchJobRule):
 
     remedy = "remove it: Servable then chooses it"
 
-    def check_part(self, job: BatchJob) -> Findings:
+    def find_problems(self, job: BatchJob) -> Findings:
         container, seconds = job.batch.container, job.batch.timeout_seconds
         for name in ("gunicorn_timeout_seconds", "nginx_read_timeout_seconds", "wait_time_seconds"):
             given = getattr(container, name)

@@ -43,7 +43,7 @@ class TransformPayload(BatchJobRule):
     remedy = "lower one of them, or remove it: Servable then chooses it"
     reads = ("batch.{job.name}.max_concurrent",)
 
-    def check_part(self, job: BatchJob) -> Findings:
+    def find_problems(self, job: BatchJob) -> Findings:
         payload, concurrent = job.payload_mb.value, job.max_concurrent.value
         product = payload * concurrent
         if product > MOST_PAYLOAD_MB:
@@ -65,7 +65,7 @@ class TransformRecordSize(BatchJobRule):
     remedy = "raise it, and lower max_concurrent if their product exceeds 100 MB"
     reads = ("traffic.request_bytes", "traffic.rows_per_request")
 
-    def check_part(self, job: BatchJob) -> Findings:
+    def find_problems(self, job: BatchJob) -> Findings:
         payload = job.payload_mb.value
         if job.split.value != "none" and (job.record_bytes or 0) > payload * BYTES_PER_MB:
             yield self.build_finding(given=payload, payload=payload)
@@ -83,7 +83,7 @@ class TransformContentType(BatchJobRule):
     remedy = "choose one of those, or add code that reads it (models.{job.batch.model}.code)"
     reads = ("models.{job.batch.model}",)
 
-    def check_part(self, job: BatchJob) -> Findings:
+    def find_problems(self, job: BatchJob) -> Findings:
         read_by, _ = find_reader(self.candidate, job.placement, job.batch.model)
         types = TYPES_READ.get(read_by)
         if types is not None and parse_media_type(job.batch.content_type) not in types:
@@ -102,7 +102,7 @@ class TransformSplit(BatchJobRule):
     remedy = "remove it: Servable then chooses it"
     reads = ("batch.{job.name}.content_type",)
 
-    def check_part(self, job: BatchJob) -> Findings:
+    def find_problems(self, job: BatchJob) -> Findings:
         split, content_type = job.split.value, job.batch.content_type
         if split == "line" and _is_binary(content_type):
             yield self.build_finding(allowed="none, tfrecord, recordio")
@@ -122,7 +122,7 @@ class TransformStrategy(BatchJobRule):
     remedy = "remove it, or set split"
     reads = ("batch.{job.name}.split",)
 
-    def check_part(self, job: BatchJob) -> Findings:
+    def find_problems(self, job: BatchJob) -> Findings:
         if job.batch.strategy is not None and job.split.value == "none":
             yield self.build_finding()
 
@@ -144,7 +144,7 @@ class TransformLines(BatchJobRule):
     remedy = 'set models.{job.batch.model}.handler = "servable"'
     reads = ("models.{job.batch.model}", "batch.{job.name}.strategy")
 
-    def check_part(self, job: BatchJob) -> Findings:
+    def find_problems(self, job: BatchJob) -> Findings:
         read_by, _ = find_reader(self.candidate, job.placement, job.batch.model)
         if read_by is not Reader.NGINX or (job.split.value, job.assemble.value) != ("line", "line"):
             return
@@ -163,7 +163,7 @@ class TransformJoin(BatchJobRule):
 
     reads = ("batch.{job.name}.content_type", "batch.{job.name}.accept")
 
-    def check_part(self, job: BatchJob) -> Findings:
+    def find_problems(self, job: BatchJob) -> Findings:
         batch, sent, accept = job.batch, parse_media_type(job.batch.content_type), job.accept.value
         keys = ("join", "input_filter", "output_filter")
         used = next((key for key in keys if getattr(batch, key)), None)
@@ -210,7 +210,7 @@ class TransformFilter(BatchTableRule):
     remedy = "correct it"
     reads = ("batch.{name}.content_type", "batch.{name}.join")
 
-    def check_part(self, name: str, batch: BatchSettings) -> Findings:
+    def find_problems(self, name: str, batch: BatchSettings) -> Findings:
         for key in ("input_filter", "output_filter"):
             path = getattr(batch, key)
             if path is None:
@@ -236,7 +236,7 @@ class TransformAssemble(BatchJobRule):
     (AssembleWith, 2026-11-28)
     """
 
-    def check_part(self, job: BatchJob) -> Findings:
+    def find_problems(self, job: BatchJob) -> Findings:
         accept = job.accept.value
         if job.split.value == "none":
             return

@@ -34,7 +34,7 @@ class ImageUnknown(ModelRule):
 
     example = 'models.ranker.tensorflow = "2.21"'
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         version, key = model.tensorflow, f"models.{name}.tensorflow"
         if version is not None and version not in images.list_versions():
             short = [other for other in images.list_versions() if other.count(".") == 1]
@@ -94,7 +94,7 @@ class ImageEnded(ContainerRule):
     example = 'models.ranker.tensorflow = "2.19"'
     reads = ("instance_type",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         version, ended = placement.tensorflow, images.find_end_of_patch(placement.tensorflow)
         if ended is None or placement.model.image is not None:
             return
@@ -121,7 +121,7 @@ class ImageGpuTooOld(EachVariantRule):
     Source: infra/catalog/gpus.json, infra/catalog/image_facts.json, infra/catalog/inference_amis.json
     """
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         model = self.environment.models.get(variant.model)
         if model is None or model.image or model.tensorflow not in images.list_versions():
             return
@@ -152,7 +152,7 @@ class ImageCudaTooOld(ContainerRule):
     remedy = "choose an image with a newer CUDA, or an older instance type"
     reads = ("instance_type",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         oldest, key = find_gpu_fact(placement.instance.gpu, "oldest_cuda"), "tensorflow"
         cuda: str | None = images.infer_cuda(placement.tensorflow)
         if placement.model.image is not None:
@@ -208,7 +208,7 @@ class ImageOwnAddress(OwnImageRule):
     )
     remedy = "push it to ECR and write its address"
 
-    def check_part(self, key: str, address: str, image: Image | None) -> Findings:
+    def find_problems(self, key: str, address: str, image: Image | None) -> Findings:
         if image is None or len(address) > 255:
             yield self.build_finding(key, f"{address!r} is not an address in ECR")
 
@@ -221,7 +221,7 @@ class ImageOwnRegion(OwnImageRule):
 
     reads = ("region",)
 
-    def check_part(self, key: str, address: str, image: Image | None) -> Findings:
+    def find_problems(self, key: str, address: str, image: Image | None) -> Findings:
         if image is not None and image.region != self.environment.region:
             here = self.environment.region
             problem = f"the image is in {image.region}, the endpoint in {here}"
@@ -239,7 +239,7 @@ class ImageOwnKind(OwnImageRule):
     remedy = "write such an address, or remove image: AWS's image is then chosen"
     reads = ("region",)
 
-    def check_part(self, key: str, address: str, image: Image | None) -> Findings:
+    def find_problems(self, key: str, address: str, image: Image | None) -> Findings:
         if image is None or image.account not in {*images.list_registry_accounts(), OLD_REGISTRY}:
             return
         here = sorted(images.list_registry_accounts(self.environment.region))
@@ -278,7 +278,7 @@ class ImageOwnVersion(VariantRule):
     remedy = 'set tensorflow = "{stated}", or choose another image'
     reads = ("models.{placement.variant.model}.image",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         image = parse_own_image(placement.model.image or "")
         number = re.match(r"\d+\.\d+", image.tag) if image else None
         if image is None or number is None or "tensorflow" not in image.repository:
@@ -297,7 +297,7 @@ class ImageOwnMovingTag(OwnImageRule):
     severity = Severity.WARNING
     remedy = "write @sha256:… or a tag with a version"
 
-    def check_part(self, key: str, address: str, image: Image | None) -> Findings:
+    def find_problems(self, key: str, address: str, image: Image | None) -> Findings:
         if image is not None and image.tag in MOVING:
             yield self.build_finding(
                 key, f"the tag {image.tag!r} may point to a different image later"
@@ -316,7 +316,7 @@ class ImageDevice(VariantRule):
     remedy = "change the image or the instance type"
     reads = ("models.{placement.variant.model}.image",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         image, instance = parse_own_image(placement.model.image or ""), placement.instance
         devices = sorted(_split_words(image) & {"cpu", "gpu"}) if image else []
         if len(devices) == 1 and devices[0] != instance.device:

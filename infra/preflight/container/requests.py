@@ -25,7 +25,7 @@ class BodyRule(Rule):
     def list_parts(self) -> Parts:
         return [()] if self.environment.variants else []
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         key, kind = self.key, self.environment.kind
         name = key.removeprefix("traffic.")
         given, allowed = self.candidate.find_value(key), getattr(kind, name)
@@ -87,7 +87,7 @@ class CaptureOfNothing(Rule):
     remedy = "set requests or answers to true, or remove [capture]"
     reads = ("capture.answers",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         capture = self.environment.capture
         if capture is not None and not capture.requests and not capture.answers:
             yield self.build_finding(given=[capture.requests, capture.answers])
@@ -111,7 +111,7 @@ class ConversionCost(VariantRule):
     severity = Severity.WARNING
     allowed = f"at most {SMALL_BYTES:,} bytes, or a handler"
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         if placement.served.has_code is not False or placement.model.image is not None:
             return
         if not images.has_feature("rewritten_code", placement.tensorflow):
@@ -181,7 +181,7 @@ class BatchBelowRequest(BatchRule):
     remedy = "raise it, or send fewer rows at once"
     reads = ("traffic.rows_per_request",)
 
-    def check_part(self, placement: Placement, batching: Batching) -> Findings:
+    def find_problems(self, placement: Placement, batching: Batching) -> Findings:
         rows = self.environment.traffic.rows_per_request
         if batching.max_batch_size == 0:
             # Observed with the code of image 2.20: it starts.
@@ -210,7 +210,7 @@ class BatchTimeoutAboveAlarm(BatchRule):
     remedy = "lower it, or raise alarms.p99_latency_ms"
     reads = ("alarms.p99_latency_ms",)
 
-    def check_part(self, placement: Placement, batching: Batching) -> Findings:
+    def find_problems(self, placement: Placement, batching: Batching) -> Findings:
         alarm_ms = self.environment.alarms.p99_latency_ms
         if alarm_ms is not None and batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
             yield self.build_finding(alarm_ms=alarm_ms, most=alarm_ms * MICROS_PER_MS)
@@ -230,7 +230,7 @@ class BatchQueueShort(BatchRule):
     remedy = "raise it, or remove it"
     reads = ("container.gunicorn_workers",)
 
-    def check_part(self, placement: Placement, batching: Batching) -> Findings:
+    def find_problems(self, placement: Placement, batching: Batching) -> Findings:
         queue, processes = batching.max_enqueued_batches, placement.processes
         if queue is not None and queue * processes < placement.workers:
             yield self.build_finding(
@@ -251,7 +251,7 @@ class BatchFixedShape(BatchRule):
     acknowledgeable = True
     remedy = "export the model with unknown first dimensions, or remove batching"
 
-    def check_part(self, placement: Placement, batching: Batching) -> Findings:
+    def find_problems(self, placement: Placement, batching: Batching) -> Findings:
         for name in self.candidate.list_served_models(placement):
             for folder, info in self.candidate.read_saved_models(name):
                 for signature, tensors in info.signatures.items():

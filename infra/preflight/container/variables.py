@@ -12,7 +12,7 @@ from infra.policy.container import (
     explain_inert_variable,
 )
 from infra.preflight.rule import ContainerRule, Findings, Parts, Rule
-from model_packaging.secret_files import find_secret, is_named_secret
+from model_packaging.secret_files import find_secret, is_secret_by_name
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
 MOST_BYTES = 32 * 1024
@@ -47,7 +47,7 @@ class VariablesTooMany(ContainerRule):
 
     remedy = "put some into a file in the code folder"
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         count, allowed = len(_build_environment(placement)), find_maximum("EnvironmentMap")
         if count > allowed:
             own = len(placement.variant.environment)
@@ -67,7 +67,7 @@ class VariableTooLong(VariableRule):
 
     remedy = "put it into a file in the code folder"
 
-    def check_part(self, placement: Placement, name: str, value: str) -> Findings:
+    def find_problems(self, placement: Placement, name: str, value: str) -> Findings:
         allowed = find_maximum("EnvironmentValue")
         if len(value) > allowed:
             problem = f"{name} has {len(value)} characters"
@@ -84,7 +84,7 @@ class VariablesTooLarge(ContainerRule):
     allowed = f"at most {MOST_BYTES:,}"
     remedy = "put some into a file in the code folder"
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         variables = _build_environment(placement).items()
         size = sum(len(f"{name}{value}".encode()) for name, value in variables)
         if size > MOST_BYTES:
@@ -103,9 +103,9 @@ class VariableHoldsSecret(VariableRule):
     acknowledgeable = True
     remedy = "put it into AWS Secrets Manager, and read it when the code is imported"
 
-    def check_part(self, placement: Placement, name: str, value: str) -> Findings:
+    def find_problems(self, placement: Placement, name: str, value: str) -> Findings:
         looks_like = find_secret(f"{name}={value}".encode())
-        if looks_like or is_named_secret(name, value):
+        if looks_like or is_secret_by_name(name, value):
             kind = looks_like or "a secret, by its name"
             problem = f"{name} looks like {kind}: it would be in the template"
             finding = self.build_finding(problem=problem, given=None)
@@ -125,7 +125,7 @@ class VariableInert(VariableRule):
     remedy = "remove it"
     reads = ("models.{placement.variant.model}.tensorflow",)
 
-    def check_part(self, placement: Placement, name: str, value: str) -> Findings:
+    def find_problems(self, placement: Placement, name: str, value: str) -> Findings:
         if reason := explain_inert_variable(name, value, tensorflow=placement.tensorflow):
             yield self.build_finding(problem=f"{name} = {value!r} has no effect: {reason}")
 
@@ -140,6 +140,6 @@ class VariableUnsupported(VariableRule):
     problem = "{name} = {value!r} changes what the container serves"
     remedy = "remove it"
 
-    def check_part(self, placement: Placement, name: str, value: str) -> Findings:
+    def find_problems(self, placement: Placement, name: str, value: str) -> Findings:
         if name in UNSUPPORTED:
             yield self.build_finding(allowed=UNSUPPORTED[name])

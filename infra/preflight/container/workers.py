@@ -44,7 +44,7 @@ class WorkersWithoutCode(ContainerRule):
     remedy = "remove it, or add code"
     reads = ("models.{placement.variant.model}",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         for name in OF_GUNICORN if placement.served.has_code is False else ():
             value = getattr(placement.variant.container, name)
             if value is not None:
@@ -64,7 +64,7 @@ class WorkersMissing(ContainerRule):
     remedy = "remove it: Servable then chooses it"
     reads = ("models.{placement.variant.model}",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         container, served = placement.variant.container, placement.served
         if served.has_code is False or placement.model.image is not None:
             return
@@ -90,7 +90,7 @@ class ThreadsWithGevent(ContainerRule):
     remedy = 'remove it, or set gunicorn_worker_class = "gthread"'
     reads = ("container.gunicorn_worker_class",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         container, multi_model = placement.variant.container, placement.served.multi_model
         kind = find_worker_class(container, placement.tensorflow, multi_model=multi_model)
         threads = container.gunicorn_threads or 1
@@ -120,7 +120,7 @@ class MultiModelOneWorker(VariantRule):
     remedy = "set 2, or choose an instance type on which 2 fit"
     reads = ("instance_type", "container.gunicorn_worker_class")
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         threads = placement.settings.gunicorn_threads or 1
         kind = find_worker_class(placement.settings, placement.tensorflow, multi_model=True)
         blocks = kind in ("sync", "gthread") and placement.workers == threads == 1
@@ -138,7 +138,7 @@ class WorkerTimeout(VariantRule):
     key = "container.gunicorn_timeout_seconds"
     problem = "gunicorn_timeout_seconds {seconds} is longer than InvokeEndpoint waits"
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         given = placement.variant.container.gunicorn_timeout_seconds
         most = int(find_documented_limit("answer_seconds"))
         # A request to a queue may take up to an hour.
@@ -156,7 +156,7 @@ class ThreadsOversubscribed(ContainerRule):
     problem = "{processes} processes x {name} {threads} are {product} threads on {vcpus} vCPUs"
     reads = ("container.tfs_processes", "instance_type")
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         vcpus, processes = placement.instance.vcpus, placement.processes
         for name in ("inter_op_threads", "intra_op_threads"):
             threads = getattr(placement.settings, name) or 0
@@ -193,7 +193,7 @@ class SettingInert(ContainerRule):
     remedy = "remove it"
     reads = ("instance_type", "models.{placement.variant.model}.tensorflow")
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         for name, reason in self._list_reasons(placement):
             given = getattr(placement.variant.container, name)
             if given is not None:
@@ -249,7 +249,7 @@ class WaitTooShort(VariantRule):
     )
     reads = ("models.{placement.variant.model}", "container")
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         tensorflow, processes = placement.tensorflow, placement.processes
         load = estimate_load_seconds(placement.served, processes=processes)
         wait = placement.settings.wait_time_seconds
@@ -305,7 +305,7 @@ class DownloadTimeout(TimeoutRule):
 
     acknowledgeable = True
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         needed, what = estimate_download_seconds(placement.served), "fetching and unpacking"
         yield from self.check_timeout(placement, "download_timeout_seconds", DOWNLOAD, needed, what)
 
@@ -319,7 +319,7 @@ class StartupTimeout(TimeoutRule):
 
     acknowledgeable = True
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         needed = estimate_load_seconds(placement.served, processes=placement.processes)
         yield from self.check_timeout(
             placement, "startup_timeout_seconds", STARTUP, needed, "loading"

@@ -23,7 +23,7 @@ LONGEST_NAME = 63
 
 
 class ComponentRule(Rule):
-    """A rule about variants that run copies: `check_part` takes a name and its variant."""
+    """A rule about variants that run copies: `find_problems` takes a name and its variant."""
 
     def list_parts(self) -> Parts:
         variants = self.environment.variants.items()
@@ -40,7 +40,7 @@ class ComponentExcluded(ComponentRule):
     (several containers, 2026); botocore 1.44.5 (2026-11)
     """
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         environment, models = self.environment, self.environment.models
         key, own = f"variants.{name}", "components" if variant.components else "sleep_after_minutes"
         count = len(environment.variants)
@@ -81,7 +81,7 @@ class ComponentKeys(ComponentRule):
     remedy = 'move it into the components that need it, or remove it (in a base file: model = "")'
     reads = ("variants.{name}.components",)
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         for field in (*OF_COMPONENTS, "copy_memory_mib") if variant.components else ():
             if getattr(variant, field) != Variant.model_fields[field].default:
                 own = "memory_mib" if field == "copy_memory_mib" else field
@@ -94,7 +94,7 @@ class ComponentName(ComponentRule):
     Source: botocore 1.44.5 (InferenceComponentName)
     """
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         variants = self.environment.variants
         twice = Counter(each for other in variants.values() for each in other.components)
         for each in variant.components or (name,):
@@ -126,7 +126,7 @@ class ComponentBounds(EachVariantRule):
     key = "{table}.{bound}"
     reads = ("{table}.{partner}",)
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         table, least = f"variants.{name}", variant.min_instances
         asleep = variant.sleep_after_minutes is not None
         if asleep and least and "min_instances" in variant.model_fields_set:
@@ -191,7 +191,7 @@ class ComponentInstanceType(ComponentRule):
     remedy = "choose another type, or try it in the account first"
     reads = ("variants.{name}",)
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         if (variant.instance_type or "").startswith(("ml.m5.", "ml.m5d.", "ml.c5d.", "ml.p2.")):
             yield self.build_finding()
 
@@ -211,7 +211,7 @@ class ComponentMemory(VariantRule):
     )
     reads = ("instance_type", "models.{placement.variant.model}")
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         chosen = placement.copy_memory_mib
         if not placement.variant.has_copies or placement.variant.serverless is not None:
             return
@@ -244,7 +244,7 @@ class ComponentsFit(ComponentRule):
 
     acknowledgeable = True
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         whole = load_instances().get(variant.instance_type or "")
         placed = [each for each in self.candidate.placements if each.name in variant.components]
         if whole is None or not placed:
@@ -296,7 +296,7 @@ class ComponentGpusIdle(ComponentRule):
     )
     reads = ("variants.{name}.components",)
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         placed = [each for each in self.candidate.placements if each.name in variant.components]
         reserved = any(each.copy_gpus.value for each in placed)
         if placed and placed[0].whole_instance.gpus and not reserved:
@@ -314,7 +314,7 @@ class ComponentRepeated(ComponentRule):
         "remove one and raise max_copies of the other, or accept it if their settings must differ"
     )
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         first: dict[str, str] = {}
         for each, component in variant.components.items():
             if (other := first.setdefault(component.model, each)) != each:

@@ -41,7 +41,7 @@ class AsynchronousMultiModel(AsynchronousRule):
     remedy = "choose another model, or remove [asynchronous]"
     reads = ("asynchronous",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         for name, variant in self.environment.variants.items():
             model = self.environment.models.get(variant.model)
             if model is not None and model.multi_model is not None:
@@ -63,7 +63,7 @@ class AsynchronousSeveral(AsynchronousRule):
     remedy = "write a separate environment for each variant"
     reads = ("variants",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         count = len(self.environment.production_variants)
         if count > 1:
             yield self.build_finding(given=count, count=count)
@@ -85,7 +85,7 @@ class AsynchronousCapture(AsynchronousRule):
     remedy = "remove [capture]"
     reads = ("asynchronous",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         if self.environment.capture is not None:
             yield self.build_finding()
 
@@ -122,7 +122,7 @@ class ServerlessInstanceKeys(ServerlessRule):
     remedy = "remove it, or remove serverless"
     reads = ("variants.{name}.serverless",)
 
-    def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
+    def find_problems(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         for field in OF_INSTANCES:
             if field in variant.model_fields_set:
                 yield self.build_finding(field=field, value=getattr(variant, field))
@@ -142,7 +142,7 @@ class ServerlessExcluded(ServerlessRule):
     remedy = "remove it, or remove serverless"
     reads = ("variants.{name}.serverless",)
 
-    def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
+    def find_problems(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         environment, key = self.environment, f"models.{variant.model}"
         model = environment.models.get(variant.model) or ModelTable()
         count = len(environment.variants)
@@ -175,7 +175,7 @@ class ServerlessProvisioned(ServerlessRule):
     (ProvisionedConcurrency)
     """
 
-    def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
+    def find_problems(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         key = f"variants.{name}.serverless"
         least, most = serverless.provisioned_concurrency, serverless.max_provisioned_concurrency
         if most is not None and (least is None or most < least):
@@ -205,7 +205,7 @@ class ServerlessStart(VariantRule):
     remedy = "make the model smaller, or choose an instance_type"
     reads = ("models.{placement.variant.model}",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
             return
         fetch = estimate_download_seconds(placement.served)
@@ -247,7 +247,7 @@ class SleepRegion(SleepRule):
     remedy = "choose another region, or remove sleep_after_minutes"
     reads = ("variants.{name}.sleep_after_minutes",)
 
-    def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
+    def find_problems(self, name: str, variant: Variant, minutes: int) -> Findings:
         if self.environment.region.startswith(("eu-west-3", "us-gov-", "us-iso", "cn-")):
             yield self.build_finding()
 
@@ -264,7 +264,7 @@ class SleepTracking(SleepRule):
     remedy = "lower it, or remove the target from the scaling table"
     reads = ("variants.{name}.scaling",)
 
-    def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
+    def find_problems(self, name: str, variant: Variant, minutes: int) -> Findings:
         table = variant.scaling
         tracked = table and (table.max_rps_per_instance or table.max_concurrency_per_instance)
         if tracked and minutes > TRACKING_MINUTES:
@@ -282,7 +282,7 @@ class SleepUnwatched(Rule):
     remedy = "remove one of them"
     reads = ("variants.{name}.sleep_after_minutes",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         minutes = self.environment.alarms.no_traffic_minutes
         for name, variant in self.environment.variants_by_table.items():
             if minutes is not None and variant.can_sleep:
@@ -302,6 +302,6 @@ class SleepProduction(SleepRule):
     remedy = "remove it; if callers can wait, acknowledge it"
     reads = ("production",)
 
-    def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
+    def find_problems(self, name: str, variant: Variant, minutes: int) -> Findings:
         if self.candidate.needs_redundancy:
             yield self.build_finding()

@@ -19,7 +19,7 @@ class AlarmAboveCaller(Rule):
     remedy = "lower it to your latency objective"
     reads = ("traffic.caller_timeout_ms",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         caller = self.environment.traffic.caller_timeout_ms
         for name in PERCENTILE_KEYS:
             alarm = getattr(self.environment.alarms, name)
@@ -38,7 +38,7 @@ class AlarmsAddressTwice(Rule):
     problem = "{address} is listed more than once"
     remedy = "remove the others"
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         for key in ("notify", "page"):
             addresses = getattr(self.environment.alarms, key)
             for address in sorted(each for each in set(addresses) if addresses.count(each) > 1):
@@ -57,7 +57,7 @@ class AlarmsRunbookUnreachable(Rule):
     remedy = "write the https address of the page where your copy of docs/runbook.md is read"
     reads = ("production", "alarms.notify", "alarms.page")
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         alarms = self.environment.alarms
         on_call = bool(alarms.notify or alarms.page) and self.candidate.needs_redundancy
         if on_call and not alarms.runbook.startswith(("https://", "http://")):
@@ -90,7 +90,7 @@ class AlarmsWebhook(Rule):
         "write the channel's e-mail address, or subscribe Amazon Q Developer in chat to the topic"
     )
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         for key in ("notify", "page"):
             for address in filter(_WEBHOOKS.match, getattr(self.environment.alarms, key)):
                 host = address.split("/")[2]  # the path is the webhook's password
@@ -118,7 +118,7 @@ class MetricsTooRare(Rule):
     remedy = "lower it"
     reads = ("metrics.enhanced_metrics",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         metrics, tables = self.environment.metrics, self.environment.scaling_tables.values()
         requests = metrics.find_intervals(self.environment.kind).requests_seconds
         tracked = requests > PERIOD_SECONDS and any(one.max_rps_per_instance for one in tables)

@@ -133,7 +133,7 @@ class KeyWithoutPartner(Rule):
     severity = Severity.WARNING
     remedy = "remove it, or set what it needs"
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         for key, partner in _list_partners(self.candidate):
             path = tuple(key.split("."))
             own = self.loaded.source.origins.get(path) == self.loaded.file
@@ -222,7 +222,7 @@ class KeysCrossed(Rule):
     severity = Severity.WARNING
     remedy = "correct one of them"
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         for key, value, name, limit, why in _list_upper_limits(self.environment):
             if value is not None and limit is not None and value > limit:
                 shown = f"{round(limit, 2):,g}" if limit < MOST_PLAIN else f"{limit:,.0f}"
@@ -242,7 +242,7 @@ class PriceUnused(Rule):
     key = "prices.instance_usd_per_hour"
     remedy = "correct the type, or remove its price"
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         variants, batches = self.environment.variants.values(), self.environment.batch.values()
         used = {kind for variant in variants for kind in variant.instance_types}
         used |= {batch.instance_type for batch in batches}
@@ -265,7 +265,7 @@ class PathMissing(Rule):
     problem = "there is no file or folder {path}"
     remedy = "correct the path, or write the file"
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         for key, path in self._list_paths():
             if not (self.loaded.root / path).exists():
                 remedy = suggest_path(path, self.loaded.root) or self.remedy

@@ -12,7 +12,7 @@ class SecurityIdsMissing(Rule):
     Source: docs/security.md
     """
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         require, network = self.environment.security.require, self.environment.network
         given: dict[str, list[str]] = {}
         if "network" in require:
@@ -54,7 +54,7 @@ class KeyOfAnotherRegion(KeyArnRule):
     remedy = "use a key of that region, or the multi-Region key's replica there"
     reads = ("region",)
 
-    def check_part(self, key: str, arn: str) -> Findings:
+    def find_problems(self, key: str, arn: str) -> Findings:
         if arn.split(":")[3] != self.environment.region:
             yield self.build_finding(key, given=arn)
 
@@ -74,7 +74,7 @@ class KeyOfAnotherAccount(KeyArnRule):
     remedy = "use a key of {self.environment.account}, or accept this if the policy allows it"
     reads = ("account",)
 
-    def check_part(self, key: str, arn: str) -> Findings:
+    def find_problems(self, key: str, arn: str) -> Findings:
         account = arn.split(":")[4]
         if account != self.environment.account:
             yield self.build_finding(key, account=account)
@@ -94,7 +94,7 @@ class CallersOfAnotherAccount(Rule):
     )
     reads = ("account",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         for caller in self.environment.endpoint.callers:
             if caller.split(":")[4] != self.environment.account:
                 yield self.build_finding(given=caller, caller=caller)
@@ -110,7 +110,7 @@ class RoleOfAnotherAccount(Rule):
     remedy = "use one of that account, or remove the key"
     reads = ("account",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         region, account = self.environment.region, self.environment.account
         partition = find_partition(region)
         given = {
@@ -139,7 +139,7 @@ class NetworkHalf(Rule):
     remedy = "add {missing}, or remove {other}"
     reads = ("network.{other}",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         network = self.environment.network
         for missing, other in (("subnets", "security_groups"), ("security_groups", "subnets")):
             if getattr(network, other) and not getattr(network, missing):
@@ -158,7 +158,7 @@ class NetworkOneSubnet(Rule):
     remedy = "add a subnet in another zone, or set production = false if nobody depends on it"
     reads = ("production",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         subnets = set(self.environment.network.subnets)
         if len(subnets) == 1 and self.candidate.needs_redundancy:
             yield self.build_finding(given=min(subnets), subnet=min(subnets))

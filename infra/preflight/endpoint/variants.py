@@ -15,7 +15,7 @@ MACHINES = ("instance_type", "instance_pools", "serverless")
 class VariantModelUnknown(Rule):
     """A variant's model must be defined in this file."""
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         models = self.candidate.model_names
         for name, variant in self.environment.variants_by_table.items():
             if variant.model not in models:
@@ -34,7 +34,7 @@ class VariantMachine(EachVariantRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     """
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         given = [machine for machine in MACHINES if getattr(variant, machine) is not None]
         if not given:
             yield self.build_finding(
@@ -61,7 +61,7 @@ class NoVariant(Rule):
 
     example = "variants.primary.weight = 0"
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         production, written = self.environment.production_variants, self.loaded.source.values
         count = len(self.environment.variants)
         if not (written.get("variants") or written.get("batch")):
@@ -97,13 +97,13 @@ class EndpointNameShared(Rule):
     remedy = "rename one of them"
     reads = ("account", "region")
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         if self.loaded.sharing:
             yield self.build_finding(others=", ".join(self.loaded.sharing))
 
 
 class ShadowRule(Rule):
-    """A rule about shadow variants: `check_part` takes the first one's name and all names."""
+    """A rule about shadow variants: `find_problems` takes the first one's name and all names."""
 
     def list_parts(self) -> Parts:
         shadows = [name for name, variant in self.environment.variants.items() if variant.shadow]
@@ -122,7 +122,7 @@ class ShadowPair(ShadowRule):
     remedy = "keep one of each"
     reads = ("variants",)
 
-    def check_part(self, shadow: str, shadows: Sequence[str]) -> Findings:
+    def find_problems(self, shadow: str, shadows: Sequence[str]) -> Findings:
         count, others = len(shadows), len(self.environment.production_variants)
         if (count, others) != (1, 1):
             names = ", ".join(shadows)
@@ -139,7 +139,7 @@ class ShadowExcluded(ShadowRule):
     remedy = "remove it, or variants.{shadow}"
     reads = ("variants.{shadow}.shadow",)
 
-    def check_part(self, shadow: str, shadows: Sequence[str]) -> Findings:
+    def find_problems(self, shadow: str, shadows: Sequence[str]) -> Findings:
         if self.environment.asynchronous is not None:
             yield self.build_finding("asynchronous", what="[asynchronous]")
         for name, variant in self.environment.variants.items():
@@ -161,7 +161,7 @@ class ShadowWeight(ShadowRule):
     allowed = "above 0, at most {most:g}"
     remedy = "lower it; with equal weights every request is copied"
 
-    def check_part(self, shadow: str, shadows: Sequence[str]) -> Findings:
+    def find_problems(self, shadow: str, shadows: Sequence[str]) -> Findings:
         production = self.environment.production_variants.values()
         most = max((variant.weight for variant in production), default=None)
         for name in shadows:
@@ -184,7 +184,7 @@ class TagRefused(Rule):
     key = "tags.{tag}"
     allowed = "letters, digits, spaces and _ . : / = + - @; keys that do not begin with aws:"
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         tags = self.environment.tags
         if len(tags) > MOST_TAGS:
             problem, allowed = f"{len(tags)} tags are too many", f"at most {MOST_TAGS}"

@@ -49,7 +49,7 @@ class GpuIdle(GpuRule):
     )
     reads = ("instance_type",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         if placement.processes < placement.gpus:
             remedy = f"set {placement.gpus}, or choose a type with fewer GPUs"
             yield self.build_finding(given=placement.processes, remedy=remedy)
@@ -71,7 +71,7 @@ class GpuUneven(GpuRule):
     remedy = "set one of those"
     reads = ("instance_type",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         below = processes - processes % gpus
         if processes > below > 0:
@@ -91,7 +91,7 @@ class GpuShare(GpuRule):
     remedy = "remove it: Servable then chooses it"
     reads = ("container.tfs_processes", "instance_type")
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         margin, processes = placement.variant.container.gpu_memory_margin, placement.processes
         share = None if margin is None else compute_gpu_share(processes, margin)
         if share is not None:
@@ -116,7 +116,7 @@ class GpuMemory(GpuRule):
     remedy = "split the models, or choose a type with larger GPUs, such as ml.g6e"
     reads = ("models.{placement.variant.model}", "container")
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         instance, model_gib = placement.instance, placement.served.model_gib
         count, margin = placement.processes, placement.settings.gpu_memory_margin
         if model_gib is None:
@@ -152,7 +152,7 @@ class AmiUnknown(AmiRule):
 
     problem = "{ami!r} is not an inference AMI for GPUs"
 
-    def check_part(self, placement: Placement, ami: str) -> Findings:
+    def find_problems(self, placement: Placement, ami: str) -> Findings:
         known = list_amis()
         if ami not in known:
             remedy = f"remove it: Servable then chooses it; {suggest_name(ami, known)}"
@@ -170,7 +170,7 @@ class AmiWithoutGpu(AmiRule):
     remedy = "remove it"
     reads = ("instance_type",)
 
-    def check_part(self, placement: Placement, ami: str) -> Findings:
+    def find_problems(self, placement: Placement, ami: str) -> Findings:
         if ami in list_amis() and not placement.instance.gpus:
             yield self.build_finding()
 
@@ -186,7 +186,7 @@ class AmiCuda(AmiRule):
     remedy = "remove it: Servable then chooses one for the image"
     reads = ("models.{placement.variant.model}.tensorflow",)
 
-    def check_part(self, placement: Placement, ami: str) -> Findings:
+    def find_problems(self, placement: Placement, ami: str) -> Findings:
         tensorflow, cuda = placement.tensorflow, images.find_cuda(placement.tensorflow)
         chosen = find_driver(tensorflow, placement.instance)
         if ami not in list_amis() or cuda is None or chosen in (ami, None) or placement.model.image:
@@ -217,7 +217,7 @@ class AmiFamily(AmiRule):
     remedy = "remove it: Servable then chooses an AMI if one fits"
     reads = ("instance_type",)
 
-    def check_part(self, placement: Placement, ami: str) -> Findings:
+    def find_problems(self, placement: Placement, ami: str) -> Findings:
         instance = placement.instance
         if ami in list_amis() and instance.gpus and not is_ami_listed_for(ami, instance.family):
             yield self.build_finding(allowed=f"ml.{', ml.'.join(list_ami_families(ami))}")

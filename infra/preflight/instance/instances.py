@@ -18,7 +18,7 @@ from infra.catalog.limits import load_table
 from infra.parameters.finding import Severity, find_nearest
 from infra.parameters.placement import Placement, list_variant_placements
 from infra.parameters.variant import InstancePool, Variant
-from infra.policy.hosting import find_shared_driver
+from infra.policy.hosting import find_shared_ami
 from infra.policy.sizing import compute_disk_gib, compute_volume_gib
 from infra.preflight.rendering import format_count
 from infra.preflight.rule import (
@@ -39,7 +39,7 @@ class InstanceUnknown(Rule):
 
     example = 'variants.primary.instance_type = "ml.c5.4xlrge"'
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         known, excluded = load_instances(), load_table("instances")["excluded"]
         for key, (_, given) in self.candidate.instance_keys.items():
             if given in known:
@@ -64,7 +64,7 @@ class InstanceRetired(InstanceRule):
     acknowledgeable = True
     problem = "{instance.name} is retired: no region lists a price for it"
 
-    def check_part(self, key: str, name: str, instance: Instance) -> Findings:
+    def find_problems(self, key: str, name: str, instance: Instance) -> Findings:
         if instance.successor:
             change = f"change it to its successor {instance.successor}"
             remedy = f'{change}, or add {self.id} = "the reason" to [acknowledge]'
@@ -82,7 +82,7 @@ class InstanceNotInRegion(InstanceRule):
     remedy = "choose one of those, or another region"
     reads = ("region",)
 
-    def check_part(self, key: str, name: str, instance: Instance) -> Findings:
+    def find_problems(self, key: str, name: str, instance: Instance) -> Findings:
         region, having = self.environment.region, find_regions(instance.name)
         if instance.successor:
             return  # InstanceRetired reports it
@@ -112,7 +112,7 @@ class RegionWithoutEndpoints(Rule):
     problem = "CloudFormation has no AWS::SageMaker::Endpoint in {self.environment.region}"
     remedy = "choose another region, or try one endpoint there and acknowledge this finding"
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         if self.environment.region in list_regions_without_endpoints():
             yield self.build_finding()
 
@@ -128,7 +128,7 @@ class InstanceArchitecture(InstanceRule):
     allowed = "x86_64 types, such as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6"
     remedy = "choose one of those"
 
-    def check_part(self, key: str, name: str, instance: Instance) -> Findings:
+    def find_problems(self, key: str, name: str, instance: Instance) -> Findings:
         model = self.environment.models.get(self.environment.variants[name].model)
         own = model is not None and model.image is not None
         if instance.architecture != "x86_64" and not own:
@@ -151,7 +151,7 @@ class InstancePoolsRepeated(PoolsRule):
     problem = "{twice} is listed more than once"
     remedy = "remove the repetition, or name another type"
 
-    def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
+    def find_problems(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         types = variant.instance_types
         twice = [kind for kind in dict.fromkeys(types) if types.count(kind) > 1]
         if twice:
@@ -170,12 +170,12 @@ class InstancePoolsDriver(PoolsRule):
     remedy = "move the others to a separate variant"
     reads = ("models.{variant.model}",)
 
-    def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
+    def find_problems(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         if variant.inference_ami is not None:
             return  # ami-family, ami-cuda and ami-without-gpu check each type
         placed = list_variant_placements(self.environment, name)
         try:
-            find_shared_driver([(each.tensorflow, each.instance) for each in placed])
+            find_shared_ami([(each.tensorflow, each.instance) for each in placed])
         except KeyError:
             yield self.build_finding(given=None, types=", ".join(variant.instance_types))
 
@@ -195,7 +195,7 @@ class InstancePoolsUneven(PoolsRule):
     )
     reads = ("variants.{name}.scaling",)
 
-    def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
+    def find_problems(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         sizes, shown = set(), []
         for instance in filter(None, map(load_instances().get, variant.instance_types)):
             gpus = f", {instance.gpus} GPUs" if instance.gpus else ""
@@ -219,7 +219,7 @@ class Memory(ContainerRule):
     )
     reads = ("models.{placement.variant.model}", "container")
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         instance, need = placement.instance, placement.memory_need
         if placement.variant.component:
             return  # component-memory checks the instance, of which this is a part
@@ -253,7 +253,7 @@ class StorageVolumeOnNvme(VariantRule):
     remedy = "remove it, or choose a type without local NVMe"
     reads = ("instance_type",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         if placement.variant.volume_gb is not None and placement.instance.local_nvme_gb:
             yield self.build_finding()
 
@@ -274,7 +274,7 @@ class StorageKeyOnNvme(VariantRule):
     remedy = "remove it: the hardware encrypts it"
     reads = ("instance_type",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         key = self.environment.endpoint.volume_kms_key
         if key is not None and placement.instance.local_nvme_gb:
             yield self.build_finding()
@@ -289,7 +289,7 @@ class StorageTooSmall(VariantRule):
     acknowledgeable = True
     reads = ("instance_type", "models.{placement.variant.model}")
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         needed, given = compute_disk_gib(placement.served), placement.variant.volume_gb
         instance = placement.instance
         if needed is None:

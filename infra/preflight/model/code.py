@@ -55,7 +55,7 @@ def find_response_limit(environment: Environment) -> float:
 
 
 class CodeFolderRule(Rule):
-    """A rule about each code folder: `check_part` takes its model's name and the folder."""
+    """A rule about each code folder: `find_problems` takes its model's name and the folder."""
 
     def list_parts(self) -> Parts:
         return self.candidate.code_folders.items()
@@ -71,7 +71,7 @@ class Code(CodeFolderRule):
 
     acknowledgeable = True
 
-    def check_part(self, name: str, folder: Path) -> Findings:
+    def find_problems(self, name: str, folder: Path) -> Findings:
         variants, key = find_running_variants(self.environment, name), f"models.{name}.code"
         given = [
             variant.environment.keys() | build_variables(variant.container, default_model=None)
@@ -108,7 +108,7 @@ class HandlerModules(ModelRule):
         "Servable's handler needs {modules}, which the image of TensorFlow {version} does not have"
     )
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         folder, newest = self.candidate.code_folders.get(name), images.list_versions()[-1]
         remedy = (
             f"set tensorflow to {newest}, whose image has all of them, or write the packages into "
@@ -140,7 +140,7 @@ class HandlerModules(ModelRule):
 class CodeNotVendored(CodeFolderRule):
     """Publishing uses the lock file and the wheels on this computer, and never the network."""
 
-    def check_part(self, name: str, folder: Path) -> Findings:
+    def find_problems(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
         if model.install != "vendored":
             return
@@ -173,7 +173,7 @@ class CodeInstalledAtStart(CodeFolderRule):
     )
     remedy = 'set install = "vendored" and run `servable package {self.loaded.name}`'
 
-    def check_part(self, name: str, folder: Path) -> Findings:
+    def find_problems(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
         if model.install == "at start" and dependencies.has_requirements(folder):
             finding = self.build_finding()
@@ -194,7 +194,7 @@ class CodeFailsAtStart(CodeFolderRule):
     working folder), and serve.py of 2.20 and before, which runs pip in another folder than code/
     """
 
-    def check_part(self, name: str, folder: Path) -> Findings:
+    def find_problems(self, name: str, folder: Path) -> Findings:
         if self.environment.models[name].install != "at start":
             return
         with contextlib.suppress(OSError):  # the rule Code reports it
@@ -214,7 +214,7 @@ class IsolationInstalls(ModelRule):
     remedy = 'set install = "vendored", or remove network_isolation'
     reads = ("models.{name}.network_isolation",)
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         isolated = model.network_isolation or self.environment.security.network_isolation
         if isolated and model.code and model.install == "at start":
             yield self.build_finding()
@@ -232,7 +232,7 @@ class IsolationCalls(CodeFolderRule):
     remedy = "pack what it reads, or remove network_isolation"
     reads = ("models.{name}.network_isolation", "security.network_isolation")
 
-    def check_part(self, name: str, folder: Path) -> Findings:
+    def find_problems(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
         if not (model.network_isolation or self.environment.security.network_isolation):
             return
@@ -264,7 +264,7 @@ class CodeHoldsSecrets(ModelRule):
         'Manager; or accept this file in [acknowledge]: "{self.id}:{file}" = "the reason"'
     )
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         if model.code is None:
             return
         try:
@@ -291,7 +291,7 @@ class MultiModelPackages(ModelRule):
     )
     remedy = "name one version in the requirements.txt of both, and run `servable package {self.loaded.name}`"
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         first: dict[str, tuple[str, str]] = {}
         for member in model.multi_model or ():
             folder = self.candidate.code_folders.get(member)

@@ -37,7 +37,7 @@ class ModelVariables(ModelRule):
     key = "models.{name}.saved_model"
     remedy = "export the SavedModel again, or copy all of its files again"
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         for folder, info in self.candidate.read_saved_models(name):
             try:
                 stored = read_stored_variables(folder)
@@ -74,7 +74,7 @@ class ModelVocabulary(ModelRule):
     key = "models.{name}.saved_model"
     remedy = "correct the file, and export the SavedModel again"
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         for folder, info in self.candidate.read_saved_models(name):
             if not info.assets:
                 continue
@@ -104,7 +104,7 @@ class ModelUnfilled(ModelRule):
     acknowledgeable = True
     key = "models.{name}.saved_model"
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         for folder, _ in self.candidate.read_saved_models(name):
             try:
                 unfilled = self.candidate.read_graph(folder).unfilled
@@ -132,7 +132,7 @@ class VersionZero(VariantRule):
     remedy = "rename the folder to 1, or set tensorflow to 2.20"
     reads = ("models.{placement.variant.model}.tensorflow",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         new = images.has_feature("rewritten_code", placement.tensorflow)
         for name in self.candidate.list_served_models(placement):
             version = self.environment.models[name].version
@@ -157,7 +157,7 @@ class GraphRule(Rule):
                 if placement.variant.model in running and placement.model.image is None:
                     yield name, placement
 
-    def check_part(self, name: str, placement: Placement) -> Findings:
+    def find_problems(self, name: str, placement: Placement) -> Findings:
         key, table = f"models.{name}.saved_model", find_op_table(placement.tensorflow)
         folders = self.candidate.find_version_folders(name)
         if folders and table is None:
@@ -263,9 +263,9 @@ class ModelChannelsFirst(GraphRule):
 
     severity = Severity.WARNING
 
-    def check_part(self, name: str, placement: Placement) -> Findings:
+    def find_problems(self, name: str, placement: Placement) -> Findings:
         if has_upstream_tensorflow(placement.tensorflow) and not placement.settings.onednn:
-            for finding in super().check_part(name, placement):
+            for finding in super().find_problems(name, placement):
                 yield replace(finding, allowed=finding.allowed and "NHWC and NDHWC")
 
 

@@ -68,7 +68,7 @@ def find_file(file: ProjectPath) -> Path | None:
 
 
 class GoldenRule(KnownRequestRule):
-    """A rule about each golden request: `check_part` takes the model's name, its key, and it."""
+    """A rule about each golden request: `find_problems` takes the model's name, its key, and it."""
 
     def list_parts(self) -> Parts:
         for name, model in self.environment.models.items():
@@ -87,7 +87,7 @@ class GoldenRequest(GoldenRule):
 
     acknowledgeable = True
 
-    def check_part(self, name: str, table: str, golden: Golden) -> Findings:
+    def find_problems(self, name: str, table: str, golden: Golden) -> Findings:
         key, targets = f"{table}.request", _find_targets(self.candidate, name)
         if find_file(golden.request) is None:
             yield self.build_missing_file(key, golden.request)
@@ -104,7 +104,7 @@ class GoldenAnswer(GoldenRule):
     remedy = "write the model's response to the file with `servable invoke --output`"
     reads = ("models.{name}",)
 
-    def check_part(self, name: str, table: str, golden: Golden) -> Findings:
+    def find_problems(self, name: str, table: str, golden: Golden) -> Findings:
         key, answer = f"{table}.answer", golden.answer
         if answer is None:
             return
@@ -138,7 +138,7 @@ class RowsAboveShape(Rule):
     remedy = "export the model with an unknown first dimension, or send {most} at a time"
     reads = ("models.{name}.saved_model",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         rows = self.environment.traffic.rows_per_request
         if rows is None:
             return
@@ -172,7 +172,7 @@ class ContentTypeRefused(Rule):
     remedy = "send one of those, or add code that reads it (models.{model}.code, preprocess in transforms.py)"
     reads = ("models.{model}",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         for placement in self.candidate.placements:
             for model in placement.model.multi_model or [placement.variant.model]:
                 if model not in self.environment.models:
@@ -267,7 +267,7 @@ class ReplayOutputUnknown(Rule):
     acknowledgeable = True
     example = "replay.outputs.porb.relative = 0.001"
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         stated = [
             one for one in self.environment.replay.outputs if not _WITHOUT_NAME.fullmatch(one)
         ]

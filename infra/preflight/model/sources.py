@@ -32,7 +32,7 @@ PACKING = ("code", "handler", "version", "also_serves", "warm_up", "compression"
 class ModelSource(ModelRule):
     """A model has one source: packed here, an archive in S3, or several models. Only packing takes code."""
 
-    def check_part(self, name: str, _: ModelTable) -> Findings:
+    def find_problems(self, name: str, _: ModelTable) -> Findings:
         table = f"models.{name}"
         # Read from the file and not from the draft, where a source with a problem is missing.
         written = self.loaded.source.values.get("models", {}).get(name, {})
@@ -66,7 +66,7 @@ class ModelsTogether(ModelRule):
     example = 'models.ranker.also_serves = ["scorer"]'
     key = "models.{name}.{list_key}"
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         for list_key in ("also_serves", "multi_model"):
             others = getattr(model, list_key) or []
             for number, other in enumerate(others):
@@ -103,7 +103,7 @@ class ArtifactMovingKey(ModelRule):
     problem = "the key contains {moving!r}: the object is likely to be overwritten"
     remedy = "copy the archive to a unique key, such as run-17/model.tar.gz, and write that key"
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         parts = model.artifact.uri.lower().split("/")[3:-1] if model.artifact else []
         if moving := [part for part in parts if part in MOVING]:
             yield self.build_finding(moving=moving[0])
@@ -137,7 +137,7 @@ class Artefact(PackedModelRule):
 
     example = 'models.ranker.saved_model = "nowhere"'
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         if model.saved_model is None:
             return
         inputs = ArchiveInputs(
@@ -168,7 +168,7 @@ class CodeInsideModel(PackedModelRule):
 
     acknowledgeable = True
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         if model.saved_model is None:
             return
         folder, given = model.saved_model.path, model.code
@@ -205,7 +205,7 @@ class SavedModel(PackedModelRule):
     https://github.com/tensorflow/serving (9d981c5, 2026-11-22)
     """
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         for folder in self.candidate.find_version_folders(name):
             try:
                 info = self.candidate.read_saved_model(folder)
@@ -230,7 +230,7 @@ class SignatureDefaultMissing(PackedModelRule):
         "use; it has {signatures}"
     )
 
-    def check_part(self, name: str, _: ModelTable) -> Findings:
+    def find_problems(self, name: str, _: ModelTable) -> Findings:
         for folder, info in self.candidate.read_saved_models(name):
             if DEFAULT_SIGNATURE not in info.signatures:
                 remedy = f'export with signatures={{"{DEFAULT_SIGNATURE}": …}}, or accept it'
@@ -241,7 +241,7 @@ class SignatureDefaultMissing(PackedModelRule):
 class WarmUp(PackedModelRule):
     """Golden requests become warm-up records, which the model must be able to answer."""
 
-    def check_part(self, name: str, model: ModelTable) -> Findings:
+    def find_problems(self, name: str, model: ModelTable) -> Findings:
         key = f"models.{name}.warm_up"
         requests = [file.path for file in model.warm_up]
         for folder, info in self.candidate.read_saved_models(name) if requests else ():

@@ -27,7 +27,7 @@ class ChangeRule(Rule):
         `self.loaded.before` and `self.loaded.deployed` are set.
         """
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         if self.loaded.against is None:
             needs = "--against REF with the deployed revision"
             question = "whether SageMaker accepts the change to the deployed endpoint"

@@ -37,7 +37,7 @@ class RolloutBakeTooShort(RolloutRule):
     remedy = "raise bake_minutes, or lower alarms.window_minutes"
     reads = ("alarms.window_minutes",)
 
-    def check_part(self, rollout: Rollout) -> Findings:
+    def find_problems(self, rollout: Rollout) -> Findings:
         if rollout.bake_minutes <= self.environment.window_minutes:
             yield self.build_finding()
 
@@ -53,7 +53,7 @@ class RolloutTooManyAlarms(RolloutRule):
     allowed = f"at most {MOST_ALARMS}"
     remedy = "remove variants, or [rollout]"
 
-    def check_part(self, rollout: Rollout) -> Findings:
+    def find_problems(self, rollout: Rollout) -> Findings:
         each = 1 if self.environment.alarms.p99_latency_ms is None else 2
         variants, alarms = (
             len(self.environment.production_variants),
@@ -78,7 +78,7 @@ class RolloutAlarmLeftOut(RolloutRule):
     remedy = "set rollout.rollback_on_4xx = false, remove variants, or acknowledge this finding"
     reads = ("rollout.rollback_on_4xx", "alarms.error_4xx_percent", "alarms.model_error_percent")
 
-    def check_part(self, rollout: Rollout) -> Findings:
+    def find_problems(self, rollout: Rollout) -> Findings:
         environment = self.environment
         watched = rollout.list_rollback_alarms(
             environment.alarms,
@@ -107,7 +107,7 @@ class RolloutTooLong(VariantRule):
     remedy = "lower bake_minutes, or use fewer steps"
     reads = ("min_instances", "max_instances")
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         rollout, variant = self.environment.rollout, placement.variant
         if rollout is None:
             return
@@ -135,7 +135,7 @@ class RolloutShareBelowInstance(RolloutRule):
     severity = Severity.WARNING
     remedy = "raise it, or min_instances"
 
-    def check_part(self, rollout: Rollout) -> Findings:
+    def find_problems(self, rollout: Rollout) -> Findings:
         percent = rollout.percent
         for name, variant in self.environment.variants.items():
             count = max(1, variant.min_instances)
@@ -166,7 +166,7 @@ class RolloutBakeUnseen(RolloutRule):
     remedy = "raise it or the share, deploy when there is traffic, or add [rollout.golden_requests]"
     reads = ("traffic.quiet_rps", "alarms.error_5xx_percent")
 
-    def check_part(self, rollout: Rollout) -> Findings:
+    def find_problems(self, rollout: Rollout) -> Findings:
         quiet = self.environment.traffic.quiet_rps
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         if quiet is None and golden:
@@ -203,7 +203,7 @@ class RolloutP99Unseen(VariantRule):
     )
     reads = ("traffic.quiet_rps", "alarms.window_minutes")
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         environment, variant = self.environment, placement.variant
         rollout, quiet = environment.rollout, environment.traffic.quiet_rps
         if rollout is None or environment.alarms.p99_latency_ms is None:
@@ -239,7 +239,7 @@ class RolloutRollingVariants(RolloutRule):
     problem = "a rolling update is not possible with {count} variants"
     remedy = "choose all_at_once, canary, or linear, or keep one variant"
 
-    def check_part(self, rollout: Rollout) -> Findings:
+    def find_problems(self, rollout: Rollout) -> Findings:
         count = len(self.environment.variants)
         if rollout.strategy == "rolling" and count > 1:
             yield self.build_finding(count=count)
@@ -258,7 +258,7 @@ class RolloutLatencyUnwatched(RolloutRule):
     remedy = "set alarms.p99_latency_ms to your objective"
     reads = ("rollout",)
 
-    def check_part(self, rollout: Rollout) -> Findings:
+    def find_problems(self, rollout: Rollout) -> Findings:
         if self.environment.alarms.p99_latency_ms is None:
             yield self.build_finding()
 
@@ -276,7 +276,7 @@ class RolloutGoldenRequest(KnownRequestRule):
 
     key = "rollout.golden_requests.body"
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         golden = self.environment.rollout.golden_requests if self.environment.rollout else None
         if golden is None:
             return

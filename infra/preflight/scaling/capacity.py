@@ -23,7 +23,7 @@ class CapacityMinAboveMax(EachVariantRule):
         "set max_instances = {variant.min_instances}, or min_instances = {variant.instance_limit}"
     )
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         if variant.min_instances > variant.instance_limit:
             yield self.build_finding()
 
@@ -36,7 +36,7 @@ class CapacityNothingScales(EachVariantRule):
     remedy = "add a scaling table with max_rps_per_instance, or remove max_instances"
     reads = ("variants.{name}.scaling",)
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         fixed = variant.scaling is None and not variant.components
         least = 1 if variant.can_sleep else variant.min_instances
         if fixed and variant.instance_limit > least:
@@ -53,7 +53,7 @@ class CapacityInitialInstances(EachVariantRule):
     example = "variants.primary.initial_instances = 2"
     key = "variants.{name}.initial_instances"
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         initial, most = variant.initial_instances, variant.instance_limit
         fixed = variant.scaling is None and not variant.has_copies
         if initial is not None and (fixed or variant.serverless is not None):
@@ -86,7 +86,7 @@ class CapacityMixedScaling(Rule):
     remedy = "add [variants.{name}.scaling] with max_instances = min_instances"
     reads = ("variants.{name}.scaling",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         variants = self.environment.variants
         scaled = [name for name, variant in variants.items() if variant.scaling is not None]
         if not scaled or not self.environment.kind.has_instances:
@@ -112,7 +112,7 @@ class CapacityZero(EachVariantRule):
     remedy = "raise it"
     reads = ("asynchronous", "variants.{name}.scaling")
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         wakes = self.environment.kind.queued and variant.is_scaled
         if variant.min_instances == 0 and not (wakes or variant.has_copies):
             yield self.build_finding(name=name)
@@ -135,7 +135,7 @@ class CapacityTraffic(EachVariantRule):
     remedy = "raise it, or lower traffic.peak_rps"
     reads = ("traffic.peak_rps", "variants.{name}.scaling")
 
-    def check_part(self, name: str, variant: Variant) -> Findings:
+    def find_problems(self, name: str, variant: Variant) -> Findings:
         peak, scaling = self.environment.traffic.peak_rps, variant.scaling
         share, most = self.environment.compute_share(name), variant.instance_limit
         rate = scaling.max_rps_per_instance if scaling else None
@@ -172,7 +172,7 @@ class CapacityBurstableScaled(InstanceRule):
     problem = "{instance.name} is burstable and cannot be scaled"
     remedy = "choose a type that is not burstable, such as ml.c5.large, or remove [variants.{name}.scaling]"
 
-    def check_part(self, key: str, name: str, instance: Instance) -> Findings:
+    def find_problems(self, key: str, name: str, instance: Instance) -> Findings:
         if instance.burstable and self.environment.variants[name].is_scaled:
             yield self.build_finding(key)
 
@@ -190,7 +190,7 @@ class CapacitySingle(Rule):
     remedy = "set 2, or set production = false if nobody depends on it"
     reads = ("production",)
 
-    def check_part(self) -> Findings:
+    def find_problems(self) -> Findings:
         if not self.candidate.needs_redundancy:
             return
         for name, variant in self.environment.production_variants.items():
@@ -207,7 +207,7 @@ class ScalingBehindTraffic(VariantRule):
 
     severity = Severity.WARNING
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         traffic, scaling = self.environment.traffic, placement.variant.scaling
         if (traffic.profile is None and traffic.day is None) or placement.pool:
             return

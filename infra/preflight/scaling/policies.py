@@ -28,7 +28,7 @@ class ScalingOnNothing(ScalingRule):
 
     example = "variants.primary.scaling.safety_factor = 0.7"
 
-    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def find_problems(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         allowed = (*self.environment.kind.scales_on, *ANY_KIND)
         acts = scaling.hold or variant.sleep_after_minutes is not None
         if not acts and not any(getattr(scaling, key) for key in allowed):
@@ -51,7 +51,7 @@ class ScalingOneWay(ScalingRule):
     problem = "no step {missing} instances"
     remedy = "add the other step, a target, or a schedule"
 
-    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def find_problems(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         others = (*self.environment.kind.scales_on, *ANY_KIND)
         acts = any(getattr(scaling, key) for key in others if key != "steps")
         above = {step.above_rps is not None for step in scaling.steps}
@@ -71,7 +71,7 @@ class ScalingMetricUnpublished(ScalingRule):
     remedy = "use one of these"
     reads = ("asynchronous", "variants.{name}.serverless")
 
-    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def find_problems(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         kind, allowed = self.environment.kind, self.environment.kind.scales_on
         for key in sorted({key for other in KINDS for key in other.scales_on} - set(allowed)):
             given = getattr(scaling, key)
@@ -97,7 +97,7 @@ class ScalingStep(ScalingRule):
 
     key = "variants.{name}.scaling.steps"
 
-    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def find_problems(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         for step in scaling.steps:
             rates = {"above_rps": step.above_rps, "below_rps": step.below_rps}
             bounds = [f"{word} {rate:g}" for word, rate in rates.items() if rate is not None]
@@ -128,7 +128,7 @@ class ScalingStepsCross(ScalingRule):
     key = "variants.{name}.scaling.steps"
     remedy = "correct the bounds, or the changes"
 
-    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def find_problems(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         up = sorted((step.above_rps, step.change) for step in scaling.steps if step.above_rps)
         down = sorted((step.below_rps, step.change) for step in scaling.steps if step.below_rps)
         for word, steps in (("above_rps", up), ("below_rps", down)):
@@ -156,7 +156,7 @@ class ScalingWithoutProvisioned(ScalingRule):
     remedy = "set it to the concurrency that is always provisioned, or remove [scaling]"
     reads = ("variants.{name}.scaling",)
 
-    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def find_problems(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         serverless = variant.serverless
         if serverless is not None and serverless.provisioned_concurrency is None:
             yield self.build_finding(serverless=serverless)
@@ -178,7 +178,7 @@ class ScalingCooldownShort(VariantRule):
     remedy = "raise it"
     reads = ("models.{placement.variant.model}", "container")
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         scaling, start = placement.variant.scaling, placement.start_seconds
         stated = scaling.scale_out_cooldown_seconds if scaling else None
         # The default is derived from the start time; serverless containers start differently.
@@ -206,7 +206,7 @@ class ScalingInFaster(VariantRule):
     remedy = "raise it"
     reads = ("scaling.scale_out_cooldown_seconds",)
 
-    def check_part(self, placement: Placement) -> Findings:
+    def find_problems(self, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
         if scaling is None or scaling.scale_in_cooldown_seconds is None:
             return

@@ -28,7 +28,7 @@ class ScalingSchedule(ScheduledRule):
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
     """
 
-    def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
+    def find_problems(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         least, most = action.at_least, action.at_most
         lowest, highest = _compute_range(variant)
         low = lowest if least is None else least
@@ -84,7 +84,7 @@ class ScalingScheduleExpression(ScheduledRule):
 
     remedy = "correct the expression"
 
-    def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
+    def find_problems(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         try:
             compute_last_run(action.at)
         except ScheduleError as wrong:
@@ -107,7 +107,7 @@ class ScalingScheduleTogether(VariantTableRule):
     problem = "{first.at} and {second.at} run in the same minute, and set different bounds"
     remedy = "merge them, or move one to a different minute or day"
 
-    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def find_problems(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         for first, second in itertools.combinations(scaling.schedule, 2):
             bounds = ((first.at_least, second.at_least), (first.at_most, second.at_most))
             differ = any(None not in pair and pair[0] != pair[1] for pair in bounds)
@@ -131,7 +131,7 @@ class ScalingSchedulePast(ScheduledRule):
     severity = Severity.WARNING
     remedy = "remove the action, or set a new time"
 
-    def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
+    def find_problems(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         try:
             last = compute_last_run(action.at)
             zone = zoneinfo.ZoneInfo(action.timezone)
@@ -173,7 +173,7 @@ class ScalingTimezone(ScheduledRule):
 
     allowed = "names such as Europe/Berlin, America/New_York, UTC"
 
-    def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
+    def find_problems(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         zone, zones = action.timezone, load_time_zones()
         if not zones:
             question = f"whether {zone!r} is a time zone"

@@ -161,7 +161,7 @@ def _build_metric(policy: TargetTracking, target: ScaledTarget) -> tuple[dict[st
     }, high_resolution
 
 
-def compute_capacity_out(policy: TargetTracking, metric: float, capacity: int) -> int:
+def compute_scale_out_capacity(policy: TargetTracking, metric: float, capacity: int) -> int:
     """Return the capacity in proportion to the metric, rounded up. It is unchanged within the target."""
     if metric <= policy.target_value:
         return capacity
@@ -172,7 +172,7 @@ def compute_capacity_out(policy: TargetTracking, metric: float, capacity: int) -
     return math.ceil(capacity * metric / policy.target_value - _ROUNDING)
 
 
-def compute_capacity_in(policy: TargetTracking, metric: float, capacity: int) -> int:
+def compute_scale_in_capacity(policy: TargetTracking, metric: float, capacity: int) -> int:
     """Return the capacity after scaling in; unchanged if one less would exceed the target."""
     if capacity == 0 or metric >= policy.target_value:
         return capacity

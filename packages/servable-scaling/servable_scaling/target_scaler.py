@@ -26,8 +26,8 @@ from servable_scaling.scalable_target import (
 from servable_scaling.scaling_policies import (
     aggregate_datapoints,
     compute_adjusted_capacity,
-    compute_capacity_in,
-    compute_capacity_out,
+    compute_scale_in_capacity,
+    compute_scale_out_capacity,
     find_step,
 )
 from servable_scaling.schedule import ActionSchedule
@@ -298,7 +298,7 @@ class TargetScaler:
                 # https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html
                 # (2026-11-28). The alarm may still see minutes of the last copy.
                 return None
-            compute = compute_capacity_out if breach.upward else compute_capacity_in
+            compute = compute_scale_out_capacity if breach.upward else compute_scale_in_capacity
             # Chosen: a tracking policy compares its metric's newest datapoint with its target.
             return compute(policy, breach.datapoints[-1], capacity)
         metric = aggregate_datapoints(policy, breach.datapoints)

@@ -21,7 +21,7 @@ from infra.policy.container import (
     split_environment,
 )
 from model_packaging.refusal import PackagingError
-from model_packaging.secret_files import find_secret, is_named_secret
+from model_packaging.secret_files import find_secret, is_secret_by_name
 from servable.init.adoption.live_fields import HIDDEN, Effect, LiveFields, NotCarried
 from servable.init.adoption.live_snapshot import (
     AT_ROOT,
@@ -332,7 +332,7 @@ def is_secret(name: str, value: str) -> bool:
     if _REFERENCE.fullmatch(value) or counts_tokens:
         return False
     texts = (_SECRET_NAME.search(name), _SECRET_VALUE.search(value), _RANDOM.fullmatch(value))
-    return any(texts) or is_named_secret(name, value) or find_secret(value.encode()) is not None
+    return any(texts) or is_secret_by_name(name, value) or find_secret(value.encode()) is not None
 
 
 def _is_name(text: str) -> bool:

@@ -162,7 +162,7 @@ def _describe_output(output: OutputStatistics) -> dict[str, Any]:
     }
 
 
-def write_worst(requests: Sequence[CapturedRequest], folder: Path) -> Path | None:
+def write_worst_requests(requests: Sequence[CapturedRequest], folder: Path) -> Path | None:
     """Write requests as a capture file with mode 0600, and return its path.
 
     Returns None if there are no requests. Raises OSError.

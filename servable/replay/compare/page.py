@@ -56,7 +56,7 @@ def build_tabs(comparison: Comparison, gate: ReplayVerdict | None) -> list[Tab]:
     details = [*(details or ["No output differs."]), *list_ignored(comparison)]
     chart = draw_shares(comparison)
     pictures = [] if chart is None else [Picture("outputs", "rows that differ, by output", chart)]
-    worst = [_build_worst_table(comparison)] if comparison.worst_requests else []
+    worst = [_build_worst_requests_table(comparison)] if comparison.worst_requests else []
     return [
         Tab("differences", "Differences", pictures, texts, worst),
         Tab("outputs", "Outputs", (), details, [_build_outputs_table(comparison)]),
@@ -110,7 +110,7 @@ def draw_shares(comparison: Comparison) -> bytes | None:
     return document.render_png(figure)
 
 
-def _build_worst_table(comparison: Comparison) -> ReportTable:
+def _build_worst_requests_table(comparison: Comparison) -> ReportTable:
     rows = []
     for worst in comparison.worst_requests:
         severity = format_number(worst.severity) if math.isfinite(worst.severity) else ""

@@ -189,7 +189,7 @@ def test_an_unwritten_page_costs_no_comparison(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.chdir(place)
-    monkeypatch.setattr(command, "write_worst", full)
+    monkeypatch.setattr(command, "write_worst_requests", full)
     with Server(answered) as server:
         options = [server.url, "--captured", "captured", "--as-fast"]
         ran = CliRunner().invoke(replay, options, standalone_mode=False)

@@ -79,7 +79,7 @@ def test_a_second_one_on_its_port_says_that_it_holds_it(
 ) -> None:
     first = status(folder=running_folder)
     assert first is not None
-    said = f"port {first.port} is already in use; process {first.pid} holds it"
+    said = f"port {first.port} is already in use; process {first.pid} uses it"
     with pytest.raises(LocalAwsStartError, match=said):
         up(folder=tmp_path, port=first.port)
 

@@ -40,7 +40,7 @@ def _is_running(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("files", "folders", "variables", "sentence"),
     [
-        ({"readme.txt": b""}, {}, {}, "it holds readme.txt"),
+        ({"readme.txt": b""}, {}, {}, "it contains readme.txt"),
         (
             {"1/saved_model.pb": b"x", "code/inference.py": b""},
             {},
@@ -80,7 +80,7 @@ def test_an_archive_that_is_missing_or_an_endpoint_that_is_late_is_named(
 ) -> None:
     with pytest.raises(LaunchError, match="nowhere.tar.gz: no such file"):
         launch(tmp_path / "nowhere.tar.gz", {})
-    with pytest.raises(LaunchError, match=r"not ready after 0\.2 s"):
+    with pytest.raises(LaunchError, match=r"wasn't ready after 0\.2 s"):
         launch(pack(folders={"1": RANKER / "model/1"}), {}, ready_timeout_seconds=0.2)
 
 
@@ -198,6 +198,6 @@ def test_above_the_memory_limit_the_largest_process_is_killed_and_comes_back(
     log = tmp_path / "log"
     archive = pack(folders={"1": RANKER / "model/1"})
     with launch(archive, {}, log=log, memory_limit_mib=1) as process:
-        assert _eventually(lambda: log.read_text().count("is restarted") > 0, seconds=30.0)
+        assert _eventually(lambda: log.read_text().count("restarting it") > 0, seconds=30.0)
         assert "out of memory: " in log.read_text()
         assert process.is_running

@@ -182,7 +182,7 @@ def test_what_failed_is_shown_with_its_first_answer(
 ) -> None:
     failed = step(1, 0.0, errors={"400": 7}, first_answers={"400": "x: got\n3 rows"})
     print_result(curve(failed), None, tmp_path, as_json=False, verdict="holds")
-    assert "failed: 7 x 400\n  such as: x: got 3 rows\n" in capsys.readouterr().out
+    assert "failed: 7 x 400\n  for example: x: got 3 rows\n" in capsys.readouterr().out
 
 
 def test_no_other_computer_can_join_unless_an_address_is_named(body: Path) -> None:

@@ -338,6 +338,6 @@ class Foreign(operations_account.Account):
 def test_credentials_of_another_account_are_refused(past: Past) -> None:
     number, aws = past.account.number, past.account.aws
     with pytest.raises(
-        PackagingError, match=f"of account 999999999999, but the environment is {number}"
+        PackagingError, match=f"to account 999999999999, but the environment is {number}"
     ):
         list_deployments(Foreign(region="us-east-1", number=number, aws=aws), STACK)

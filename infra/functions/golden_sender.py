@@ -13,7 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 ROUND_SECONDS = 55
-# The alarms are to see a failure: it is not repeated.
+# No retries: the alarms must see a failure.
 ONCE = Config(retries={"total_max_attempts": 1}, read_timeout=60)
 # Errors of the fleet; others judge no update.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
@@ -60,11 +60,11 @@ def send(event: dict[str, Any], sagemaker: Any, runtime: Any, sleep: Any) -> dic
                 continue
         if judges:
             report(name, config, of_fleet - before)
-    # A single failure is no incident.
+    # One failure isn't an incident.
     if config and of_fleet > 1 and not baking and find_update(name, sagemaker) == (config, False):
         REPAIRS.add(config)
     if unsent:
-        raise UnsentError(f"{len(unsent)} of {sent} golden requests gave no result: {unsent[0]}")
+        raise UnsentError(f"{len(unsent)} of {sent} requests gave no result: {unsent[0]}")
     return {"sent": sent, "failed": failed}
 
 

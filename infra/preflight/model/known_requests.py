@@ -34,7 +34,7 @@ Target = tuple[Placement, str]
 class KnownRequestRule(Rule):
     """A rule about a file with a request or a response."""
 
-    def build_missing_file(self, key: str, file: str) -> Finding:
+    def build_missing_file_finding(self, key: str, file: str) -> Finding:
         init = "write one there; `servable init` writes golden/NAME/request.json"
         remedy = suggest_path(file, self.loaded.root) or init
         return self.build_finding(key, f"there is no file {file}", remedy=remedy)
@@ -90,7 +90,7 @@ class GoldenRequest(GoldenRule):
     def find_problems(self, name: str, table: str, golden: Golden) -> Findings:
         key, targets = f"{table}.request", _find_targets(self.candidate, name)
         if find_file(golden.request) is None:
-            yield self.build_missing_file(key, golden.request)
+            yield self.build_missing_file_finding(key, golden.request)
         yield from self.check_request(key, golden.request, golden.request_content_type, targets)
 
 

@@ -288,7 +288,7 @@ class RolloutGoldenRequest(KnownRequestRule):
             yield self.build_finding(table, problem, remedy=remedy, reads=reads)
         file = find_file(golden.body)
         if file is None:
-            yield self.build_missing_file(self.key, golden.body)
+            yield self.build_missing_file_finding(self.key, golden.body)
         elif (size := file.stat().st_size) > MOST_BYTES:
             problem, allowed = f"{golden.body} has {size} bytes", f"at most {MOST_BYTES}"
             yield self.build_finding(problem=problem, allowed=allowed, remedy="send fewer rows")

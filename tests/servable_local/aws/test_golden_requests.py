@@ -251,7 +251,7 @@ OF_THE_FLEET = [
 @pytest.mark.parametrize("error", UNSENT, ids=str)
 def test_an_unsent_request_fails_the_function(error: Exception, reported: Reported) -> None:
     client = Refusing(error)
-    with pytest.raises(UnsentError, match="2 of 2 golden requests gave no result: "):
+    with pytest.raises(UnsentError, match="2 of 2 requests gave no result: "):
         send(EVENT, client, client, lambda _: None)
     assert reported(Refusing(error)) == []
 

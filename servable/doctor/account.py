@@ -32,16 +32,16 @@ def check_account(name: str, environment: Environment, aws: Account) -> Iterator
     try:
         identity = aws.fetch_identity()
     except NoCredentialsError:
-        mend = "`aws configure`, AWS_PROFILE, or the variables of `servable local up`"
-        yield CheckResult("credentials", "problem", "this shell has no credentials", mend)
+        remedy = "`aws configure`, AWS_PROFILE, or the variables of `servable local up`"
+        yield CheckResult("credentials", "problem", "this shell has no credentials", remedy)
         return
     except AwsError as wrong:
-        mend = choose_remedy(wrong, "check the network, the clock, and the credentials")
-        yield CheckResult("credentials", "unknown", f"could not be checked: {wrong}", mend)
+        remedy = choose_remedy(wrong, "check the network, the clock, and the credentials")
+        yield CheckResult("credentials", "unknown", f"could not be checked: {wrong}", remedy)
         return
     fine = str(identity["Account"]) == environment.account
-    mend = f"use credentials of {environment.account}, the account in the file"
-    yield build_result("credentials", fine, f"{identity['Arn']}", mend)
+    remedy = f"use credentials of {environment.account}, the account in the file"
+    yield build_result("credentials", fine, f"{identity['Arn']}", remedy)
     if not fine:
         return
     looks = {
@@ -53,8 +53,8 @@ def check_account(name: str, environment: Environment, aws: Account) -> Iterator
         try:
             yield from look(environment, aws)
         except AwsError as wrong:
-            mend = "check the credentials' permissions and the network"
-            yield CheckResult(subject, "unknown", f"could not be checked: {wrong}", mend)
+            remedy = "check the credentials' permissions and the network"
+            yield CheckResult(subject, "unknown", f"could not be checked: {wrong}", remedy)
 
 
 def check_endpoint_stack(
@@ -66,10 +66,10 @@ def check_endpoint_stack(
     unlocking = build_unlocking_command(details)
     status = f"{stack}: {details.get('StackStatus', 'not deployed')}"
     deploy = format_stage_command("deploy", name)
-    mend = f"`{unlocking}`, then `{deploy}`, which deletes it and creates it again"
+    remedy = f"`{unlocking}`, then `{deploy}`, which deletes it and creates it again"
     if unlocking:
         status += "; it is protected, so no deployment can replace it"
-    yield build_result("stack", unlocking is None, status, mend)
+    yield build_result("stack", unlocking is None, status, remedy)
 
 
 def check_names(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
@@ -89,14 +89,14 @@ def _check_region(environment: Environment, aws: Account) -> Iterator[CheckResul
 
 
 def _check_bootstrap(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    mend = f"`{find_cdk_command()} bootstrap aws://{environment.account}/{environment.region}`"
+    remedy = f"`{find_cdk_command()} bootstrap aws://{environment.account}/{environment.region}`"
     parameter = fetch_or_none(aws.client("ssm").get_parameter, Name=BOOTSTRAP_VERSION)
     if parameter is None:
-        yield CheckResult("bootstrap", "problem", "not bootstrapped", mend)
+        yield CheckResult("bootstrap", "problem", "not bootstrapped", remedy)
         return
     version = parameter["Parameter"]["Value"]
     fine = int(version) >= LEAST_BOOTSTRAP
-    yield build_result("bootstrap", fine, f"version {version}; needed: {LEAST_BOOTSTRAP}", mend)
+    yield build_result("bootstrap", fine, f"version {version}; needed: {LEAST_BOOTSTRAP}", remedy)
 
 
 def check_archive_key(environment: Environment, aws: Account) -> Iterator[CheckResult]:
@@ -113,24 +113,24 @@ def check_archive_key(environment: Environment, aws: Account) -> Iterator[CheckR
     key = rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID", "")
     if not key:
         option = "".join(f" --bootstrap-kms-key-id {name}" for name in named[:1])
-        mend = f"`{find_cdk_command()} bootstrap{option}`, then deploy; or remove the key"
-        yield build_result("key of archives", not named, f"{bucket}: S3's own key", mend)
+        remedy = f"`{find_cdk_command()} bootstrap{option}`, then deploy; or remove the key"
+        yield build_result("key of archives", not named, f"{bucket}: S3's own key", remedy)
     elif any(arn.endswith(key) for arn in named):
         yield CheckResult("key of archives", "ok", f"{bucket}: {key}")
     else:
-        mend = f"add it to endpoint.archive_kms_keys, unless its policy lets the whole account read: {key}"
+        remedy = f"add it to endpoint.archive_kms_keys, unless its policy lets the whole account read: {key}"
         said = f"{bucket}: encrypted with a key that isn't in the file"
-        yield CheckResult("key of archives", "open", said, mend)
+        yield CheckResult("key of archives", "open", said, remedy)
 
 
 def _check_scaling_role(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     served = environment.serving_variants.values()
     if all(variant.scaling is None and not variant.can_sleep for variant in served):
         return
-    mend = f"`aws iam create-service-linked-role --aws-service-name {SCALING_SERVICE}`"
+    remedy = f"`aws iam create-service-linked-role --aws-service-name {SCALING_SERVICE}`"
     if fetch_or_none(aws.client("iam").get_role, RoleName=SCALING_ROLE) is None:
         # AWS creates it when the first target is registered.
-        yield CheckResult("scaling role", "open", "does not exist yet", mend)
+        yield CheckResult("scaling role", "open", "does not exist yet", remedy)
     else:
         yield CheckResult("scaling role", "ok", SCALING_ROLE)
 
@@ -185,14 +185,14 @@ def check_quotas(environment: Environment, aws: Account) -> Iterator[CheckResult
                 f"quota of {kind}", "open", said, "check it in the Service Quotas console"
             )
             continue
-        mend = f"ask for {count} of {name!r} in Service Quotas, or lower max_instances"
+        remedy = f"ask for {count} of {name!r} in Service Quotas, or lower max_instances"
         said = f"{value:g}, shared by all endpoints; needed: {demand}"
-        yield build_result(f"quota of {kind}", value >= count, said, mend)
+        yield build_result(f"quota of {kind}", value >= count, said, remedy)
     every = [variant.serverless for variant in environment.variants.values()]
     if concurrent := sum(serverless.max_concurrency for serverless in every if serverless):
         said = f"not checked, because its name is unknown; needed: {concurrent} concurrent requests"
-        mend = "check SageMaker's serverless concurrency in the Service Quotas console"
-        yield CheckResult("quota of serverless", "open", said, mend)
+        remedy = "check SageMaker's serverless concurrency in the Service Quotas console"
+        yield CheckResult("quota of serverless", "open", said, remedy)
 
 
 def _fetch_quota_values(aws: Account, operation: str) -> dict[str, float]:
@@ -210,8 +210,8 @@ def check_network(environment: Environment, aws: Account) -> Iterator[CheckResul
     except ClientError as error:
         if not is_not_found(error):
             raise
-        mend = "set network.subnets to subnets of this account and region"
-        yield CheckResult("subnets", "problem", str(error), mend)
+        remedy = "set network.subnets to subnets of this account and region"
+        yield CheckResult("subnets", "problem", str(error), remedy)
         return
     free = sum(int(subnet["AvailableIpAddressCount"]) for subnet in described)
     batches = environment.rollout.batches if environment.rollout else None
@@ -221,8 +221,8 @@ def check_network(environment: Environment, aws: Account) -> Iterator[CheckResul
         if variant.instance_types
     )
     said = f"{len(described)} with {free} free addresses"
-    mend = f"each instance needs an address; use larger subnets: {count} are needed at once"
-    yield build_result("subnets", free >= count, said, mend)
+    remedy = f"each instance needs an address; use larger subnets: {count} are needed at once"
+    yield build_result("subnets", free >= count, said, remedy)
     networks = sorted({subnet["VpcId"] for subnet in described})
     filters = [{"Name": "vpc-id", "Values": networks}]
     listed = aws.iterate_items("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=filters)
@@ -234,8 +234,8 @@ def check_network(environment: Environment, aws: Account) -> Iterator[CheckResul
         if name in there:
             yield CheckResult(check, "ok", "exists")
         else:
-            mend = f"unless the subnets have a NAT gateway, create a VPC endpoint for {name}"
-            yield CheckResult(check, "open", "does not exist", mend)
+            remedy = f"unless the subnets have a NAT gateway, create a VPC endpoint for {name}"
+            yield CheckResult(check, "open", "does not exist", remedy)
 
 
 def _check_sagemaker_sdk(environment: Environment, aws: Account) -> Iterator[CheckResult]:
@@ -247,8 +247,8 @@ def _check_sagemaker_sdk(environment: Environment, aws: Account) -> Iterator[Che
         said = (
             f"its default_bucket() calls AWS itself: https://sts.{environment.region}.amazonaws.com"
         )
-        mend = "pass a bucket: Session(default_bucket=NAME)"
-        yield CheckResult("SageMaker SDK", "open", said, mend)
+        remedy = "pass a bucket: Session(default_bucket=NAME)"
+        yield CheckResult("SageMaker SDK", "open", said, remedy)
 
 
 _ASKED: dict[str, Callable[[Environment, Account], Iterator[CheckResult]]] = {

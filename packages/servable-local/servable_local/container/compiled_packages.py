@@ -95,26 +95,23 @@ def _fetch_package(package: PathDistribution, index: Sequence[str]) -> Path | st
         name = canonicalize_name(str(package.metadata["Name"]), validate=True)
         version = Version(str(package.version))
         folder = _find_cache() / f"{name}-{version}"
-        if folder.is_dir():
-            return folder
         problem, others = _install(f"{name}=={version}", folder, index)
         if others:
             nearest = max((one for one in others if one < version), default=min(others))
             folder = _find_cache() / f"{name}-{nearest}"
-            if not folder.is_dir():
-                problem, _ = _install(f"{name}=={nearest}", folder, index)
-            else:
-                problem = ""
+            problem, _ = _install(f"{name}=={nearest}", folder, index)
     except (ValueError, OSError) as error:
         return str(error)
     return problem or folder
 
 
 def _install(requirement: str, folder: Path, index: Sequence[str]) -> tuple[str, list[Version]]:
-    """Install a requirement into `folder` with pip.
+    """Install a requirement into `folder` with pip, unless the folder exists.
 
     Return pip's reason for a failure, otherwise "", and the other versions that it finds.
     """
+    if folder.is_dir():
+        return "", []
     create_private_folder(folder.parent)
     with tempfile.TemporaryDirectory(dir=folder.parent) as beside:
         command = [sys.executable, "-P", "-m", "pip", "install", "--quiet", "--no-deps"]

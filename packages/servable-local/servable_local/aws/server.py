@@ -48,6 +48,7 @@ _END_LOOK_SECONDS = 0.05
 _PATCHES = {
     "events": "events",
     "iam": "iam",
+    "kms": "iam",
     "s3": "s3",
     "sns": "events",
     "sts": "iam",

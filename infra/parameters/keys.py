@@ -188,7 +188,8 @@ def convert_error(error: ErrorDetails, source: Source, file: str) -> Finding:
 
 def _explain_error(error: ErrorDetails, key: tuple[str, ...], name: str) -> tuple[str, str, str]:
     """Return the problem, the allowed values, and the remedy of an error in the environment `name`."""
-    kind, given, shown = error["type"], error["input"], _format_value(error["input"])
+    kind, given, shown = error["type"], error["input"], repr(error["input"])
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
     if error["loc"][-1:] == ("[key]",):
         form = _BOUNDS[kind].format(**error["ctx"]) if kind in _BOUNDS else ""
         form = form or describe_pattern(error["ctx"]["pattern"])
@@ -258,11 +259,6 @@ def _suggest_spelling(kind: str, given: Any) -> str:
     if kind in ("int_type", "float_type") and isinstance(given, str) and given.isdecimal():
         return f"leave out the quotes: {given}"
     return "change it"
-
-
-def _format_value(given: Any) -> str:
-    text = repr(given)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _describe_line(key: tuple[str, ...]) -> str:

@@ -158,19 +158,15 @@ _NEXT_TO_IT = (
 
 
 def _find_async_removal(old: EndpointState, new: EndpointState) -> dict[str, str]:
-    if not old.queued or new.queued:
-        return {}
-    return {"": "SageMaker cannot remove asynchronous inference from an endpoint"}
+    problem = "SageMaker cannot remove asynchronous inference from an endpoint"
+    return {"": problem} if old.queued and not new.queued else {}
 
 
 def _find_serverless_changes(old: EndpointState, new: EndpointState) -> dict[str, str]:
     serverless = [name for name, variant in new.variants.items() if variant.instance_type is None]
-    if not serverless or all(variant.instance_type is None for variant in old.variants.values()):
-        return {}
-    return {
-        name: f"SageMaker cannot make variant {name} serverless: the endpoint runs on instances"
-        for name in serverless
-    }
+    on_instances = any(variant.instance_type for variant in old.variants.values())
+    problem = "SageMaker cannot make variant {} serverless: the endpoint runs on instances"
+    return {name: problem.format(name) for name in serverless if on_instances}
 
 
 def _find_renamed_variants(old: EndpointState, new: EndpointState) -> dict[str, str]:
@@ -179,11 +175,10 @@ def _find_renamed_variants(old: EndpointState, new: EndpointState) -> dict[str, 
     # The page does not mention shadow variants.
     before = {name for name, variant in old.variants.items() if not variant.shadow}
     after = {name for name, variant in new.variants.items() if not variant.shadow}
-    if before == after:
-        return {}
     what = [f"{name} is removed" for name in sorted(before - after)]
     what += [f"{name} is new" for name in sorted(after - before)]
-    return {"": f"[rollout] doesn't allow adding or removing variants: {', '.join(what)}"}
+    problem = f"[rollout] doesn't allow adding or removing variants: {', '.join(what)}"
+    return {"": problem} if what else {}
 
 
 def _find_scaled_type_changes(old: EndpointState, new: EndpointState) -> dict[str, str]:

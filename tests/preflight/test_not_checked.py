@@ -87,4 +87,4 @@ def test_a_rule_without_anything_to_check_says_nothing(project: Path) -> None:
         ("rollout-bake-unseen", ""),
     ]:
         assert [one for one in check_all(overlaid(project, lines)) if one.rule == rule] == []
-    assert check(overlaid(project, SCALING)) == []
+    assert check(overlaid(project, f"{SCALING}\nvariants.primary.max_instances = 2")) == []

@@ -161,7 +161,7 @@ def test_what_two_variants_say_of_one_model_is_said_once_and_ten_are_allowed(
     for count, refused in [(10, []), (11, ["no-variant"])]:
         assert rules(environment, variants(count)) == refused
 
-    text = variants(2) + "[variants.v0.scaling]\nmax_rps_per_instance = 10\n"
+    text = variants(2) + "max_instances = 2\n[variants.v1.scaling]\nmax_rps_per_instance = 10\n"
     found = check(environment(text))
     assert [(one.rule, one.severity) for one in found] == [
         ("capacity-mixed-scaling", Severity.WARNING)
@@ -182,7 +182,7 @@ def variants(count: int) -> str:
 def test_what_was_given_is_what_the_key_holds(environment: Environment) -> None:
     (found,) = check(environment(VALID + "container = { gunicorn_workers = 4 }\n"))
     assert (found.key, found.given) == ("variants.primary.container.gunicorn_workers", 4)
-    (found,) = check(environment(VALID + "scaling = { schedule = [] }\n"))
+    (found,) = check(environment(VALID + "max_instances = 2\nscaling = { schedule = [] }\n"))
     assert (found.key, found.given) == ("variants.primary.scaling", None)
 
 

@@ -15,8 +15,8 @@ RULE = "scaling-schedule-past"
 
 
 def scheduled(at: str, zone: str = "UTC") -> str:
-    action = f'{{ at = "{at}", timezone = "{zone}", at_least = 1, at_most = 1 }}'
-    return f"variants.primary.scaling.schedule = [{action}]\n"
+    action = f'{{ at = "{at}", timezone = "{zone}", at_least = 1, at_most = 2 }}'
+    return f"variants.primary.max_instances = 2\nvariants.primary.scaling.schedule = [{action}]\n"
 
 
 def said(project: Path, lines: str, now: datetime) -> list[Message]:

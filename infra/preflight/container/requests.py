@@ -52,7 +52,7 @@ class RequestTooLarge(BodyRule):
     """InvokeEndpoint rejects a larger body before the container sees it.
 
     AWS states two limits for a real-time endpoint, 6,291,456 bytes (the API) and 25 MB (the guide's
-    hosting FAQ): between them the finding may be acknowledged.
+    hosting FAQ): between them it may be acknowledged.
     Source: infra/catalog/limits.json, sagemaker-runtime BodyBlob (6,291,456);
     https://docs.aws.amazon.com/sagemaker/latest/dg/hosting-faqs.html (25 MB, 2026-11-22); for serverless
     and asynchronous endpoints infra/catalog/documented_limits.json
@@ -64,10 +64,8 @@ class RequestTooLarge(BodyRule):
 
 
 class AnswerTooLarge(BodyRule):
-    """A larger answer does not reach the caller.
+    """A larger answer does not reach the caller. AWS states the same two limits.
 
-    AWS states two limits for a real-time endpoint, 6,291,456 bytes (the API) and 25 MB (the guide's
-    hosting FAQ): between them the finding may be acknowledged.
     Source: infra/catalog/documented_limits.json (answer_bytes, real_time_guide_bytes)
     """
 

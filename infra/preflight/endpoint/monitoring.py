@@ -24,11 +24,26 @@ class AlarmAboveCaller(Rule):
         for name in PERCENTILE_KEYS:
             alarm = getattr(self.environment.alarms, name)
             if alarm is not None and caller is None:
-                needs = "traffic.caller_timeout_ms"
                 question = "whether the latency alarm fires before callers time out"
-                yield self.build_unchecked(f"alarms.{name}", needs, question)
+                yield self.build_unchecked(f"alarms.{name}", "traffic.caller_timeout_ms", question)
             elif alarm is not None and alarm >= caller:
                 yield self.build_finding(name=name, alarm=alarm, caller=caller)
+
+
+class AlarmInSeconds(Rule):
+    """ModelLatency includes the network: no request takes less than a millisecond."""
+
+    severity = Severity.WARNING
+    key = "alarms.{name}"
+    example = "alarms.p99_latency_ms = 0.08"
+    problem = "{name} {alarm:g} is less than any request takes, so the alarm stays on"
+    remedy = "state it in milliseconds: {milliseconds}"
+
+    def find_problems(self) -> Findings:
+        for name in PERCENTILE_KEYS:
+            alarm = getattr(self.environment.alarms, name)
+            if alarm is not None and alarm < 1:
+                yield self.build_finding(name=name, alarm=alarm, milliseconds=f"{alarm * 1000:g}")
 
 
 class AlarmsAddressTwice(Rule):

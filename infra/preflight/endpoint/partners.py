@@ -212,8 +212,7 @@ _BOUNDS = (("at_least", "min_instances"), ("at_most", "max_instances"))
 class KeysCrossed(Rule):
     """A value exceeds that of another key, or a limit that follows from it: one of the two is wrong.
 
-    A higher percentile is never below a lower one, and a batch must not wait longer than its caller. A
-    target that the peak does not reach is often a rate for a minute.
+    A higher percentile is never below a lower one, and a batch must not wait longer than its caller.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html,
     https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html,
     https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
@@ -232,28 +231,6 @@ class KeysCrossed(Rule):
                     f"{name} {shown}: {why}",
                     given=value,
                     allowed=f"at most {shown}",
-                )
-
-
-class PriceUnused(Rule):
-    """A price for a type that no variant and no batch runs on is never used; it is often misspelled."""
-
-    severity = Severity.WARNING
-    key = "prices.instance_usd_per_hour"
-    remedy = "correct the type, or remove its price"
-
-    def find_problems(self) -> Findings:
-        variants, batches = self.environment.variants.values(), self.environment.batch.values()
-        used = {kind for variant in variants for kind in variant.instance_types}
-        used |= {batch.instance_type for batch in batches}
-        for instance in sorted(self.environment.prices.instance_usd_per_hour.keys() - used):
-            # What a base file states for several environments is used by some of them.
-            path = (*self.key.split("."), instance)
-            if self.loaded.source.origins.get(path) == self.loaded.file:
-                yield self.build_finding(
-                    problem=f"there is a price for {instance}, but nothing in this file runs on it",
-                    given=instance,
-                    allowed=", ".join(sorted(used)) or "none: nothing runs on instances",
                 )
 
 

@@ -161,7 +161,7 @@ class RowsAboveShape(Rule):
 class ContentTypeRefused(Rule):
     """A content type that neither NGINX nor Servable's handler reads is answered with 415.
 
-    Source: tensorflowServing.js of the image's public source, https://github.com/aws/deep-learning-containers
+    Source: tensorflowServing.js, https://github.com/aws/deep-learning-containers
     (read 2026-11-22), observed with the code of 2.20; servable_tensors/codecs.py
     """
 

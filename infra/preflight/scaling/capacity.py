@@ -43,6 +43,26 @@ class CapacityNothingScales(EachVariantRule):
             yield self.build_finding(least=least)
 
 
+class CapacityNoRange(EachVariantRule):
+    """Without max_instances, min_instances is the maximum, too."""
+
+    severity = Severity.WARNING
+    key = "variants.{name}.scaling"
+    problem = "scaling changes nothing: without max_instances, {variant.min_instances} is the maximum, too"
+    remedy = "set max_instances above min_instances"
+    reads = ("variants.{name}.max_instances",)
+
+    def find_problems(self, name: str, variant: Variant) -> Findings:
+        moves = variant.components or variant.has_copies or variant.serverless is not None
+        if (
+            variant.scaling
+            and not variant.scaling.hold
+            and variant.max_instances is None
+            and not moves
+        ):
+            yield self.build_finding()
+
+
 class CapacityInitialInstances(EachVariantRule):
     """Without scaling min_instances instances run, and scaling removes those above max_instances.
 

@@ -43,7 +43,7 @@ Way = Callable[[], Array]
 def measure(_: Path, log: Log) -> Result:
     """Measure every way in turn."""
     with start_null_server() as (url, _end):
-        ways = build_ways(url)
+        ways = build_clients(url)
         for way in [*ways.values()] * 3:  # connections made, caches filled
             way()
         costs = measure_in_turn(
@@ -56,7 +56,7 @@ def measure(_: Path, log: Log) -> Result:
     }
 
 
-def build_ways(url: str) -> dict[str, Way]:
+def build_clients(url: str) -> dict[str, Way]:
     """Return the ways by name. Each starts from an array and ends with the output as an array."""
     session = boto3.session.Session(
         aws_access_key_id="123456789012", aws_secret_access_key="x", region_name="us-east-1"

@@ -11,7 +11,7 @@ from servable_local.container.launch import EndpointProcess, launch
 TITLE = "The handler"
 CLAIMS = False
 TEXT = """\
-CPU-ms of one request: nginx's stand-in, Gunicorn, and the worker, plus the model server. Compared are
+CPU-ms of one request: nginx's stand-in, Gunicorn, and the worker, plus the model server. It compares
 handlers over REST (`input_handler` and `output_handler`), gRPC from JSON (the json module and the
 container's channel), a handler that only reads the body, and Servable's handler, also through grpcio
 instead of its built-in gRPC client. Rows have 256 float32. gRPC and REST inside the local container don't

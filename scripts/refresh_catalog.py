@@ -149,7 +149,7 @@ def read_availability() -> dict[str, Any]:
 # limits.json: the ranges that AWS's own service models state.
 # Another shape is added to the file by hand, as {}; this fills it in.
 def read_limits() -> dict[str, Any]:
-    """Return service -> shape -> those of min, max, pattern, and enum that the shape has."""
+    """Return the limits (min, max, pattern, enum) of each shape of each service."""
     session = botocore.session.get_session()
     services = json.loads((CATALOG / "limits.json").read_text(encoding="utf-8"))["services"]
     for service, shapes in services.items():

@@ -116,7 +116,7 @@ class EndpointStack(cdk.Stack):
     def _add_endpoint(
         self, captured: Destination | None, queued: AsyncInferenceLocations | None
     ) -> Endpoint:
-        """Return the endpoint with its log group, queue, and samples."""
+        """Add the endpoint with its log group, queue, and samples, and return it."""
         environment, table = self._environment, self._environment.endpoint
         asynchronous, capture = environment.asynchronous, environment.capture
         key = table.log_kms_key and kms.Key.from_key_arn(self, "LogsKey", table.log_kms_key)

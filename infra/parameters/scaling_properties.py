@@ -240,7 +240,7 @@ def build_scalable_target(
 def build_tracking_policies(
     scaling: Scaling, waits: Cooldowns, *, copies: bool = False
 ) -> Iterator[TrackingPolicy]:
-    """Yield the target tracking policies of the table; of `copies` and not of instances."""
+    """Yield the target tracking policies of the table, for instances or for `copies`."""
     rps, safety = scaling.max_rps_per_instance, scaling.safety_factor
     concurrency, backlog = scaling.max_concurrency_per_instance, scaling.max_backlog_per_instance
     use_percent = scaling.provisioned_use_percent

@@ -125,7 +125,7 @@ def add_old_stack(
     project: Project,
     clients: Callable[[Environment], Clients],
 ) -> LiveState:
-    """Return the state with the old stack of the file's git history, if that stack still exists.
+    """Return the state, and in it the stack that an earlier commit of the file named, if it still exists.
 
     Only a file whose stack doesn't exist is compared: with the last commit, and with the file
     before the last commit that changed service, Region, or account. `clients` returns the clients

@@ -61,7 +61,7 @@ class WatchedVariant:
     """Price of an instance by type; a type that is left out has the catalog's."""
 
     def has_metric(self, metric: str) -> bool:
-        """Return whether it has a metric; shared instances have none of requests, components only these."""
+        """Return whether it publishes a metric. Components publish requests, shared instances the rest."""
         if metrics.find_namespace(metric) == MACHINES:
             return self.component is None or self.instance_type is not None
         return not self.shared

@@ -277,7 +277,7 @@ _API_VALUES: Mapping[str | None, str] = {
 
 
 def find_batch_job(environment: Environment, name: str) -> BatchJob | None:
-    """Return the batch on its instance type, or None if a rule reports its type or model."""
+    """Return the batch with its instance type's settings, or None if that type or the model is invalid."""
     batch, traffic = environment.batch[name], environment.traffic
     # The file's queue and other variants don't apply to a job.
     alone = environment.model_copy(update={"variants": {name: batch.variant}, "asynchronous": None})

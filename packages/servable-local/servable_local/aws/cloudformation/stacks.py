@@ -109,7 +109,7 @@ class Stack:
     def describe_resources(
         self, changed: str, logical_id: str | None = None
     ) -> list[dict[str, Any]]:
-        """Describe all resources, or one. `changed`: the operation's key of the last change."""
+        """Describe all resources, or one. `changed`: how this operation calls the time of the last change."""
         return [
             {
                 "StackId": self.id,

@@ -74,7 +74,7 @@ class Invocations:
         response.text = "{}"
 
     def on_delete(self, request: Any, response: Any) -> None:
-        """Fail as the image does without a model's name: Falcon's 500."""
+        """Fail with a TypeError, which Falcon answers with 500, as in the image."""
         raise TypeError("DELETE /invocations names no model")
 
 
@@ -219,7 +219,7 @@ class Models:
             sentence = f"Could not find valid base path {url} for servable {model}"
             reject(response, falcon.HTTP_404, sentence)
         else:
-            # Before the model server starts: code that does not import is Falcon's 500.
+            # Before the model server starts: if the code can't be imported, Falcon answers with 500.
             self._import_code(model, code)
             versions = {
                 str(int(path.name)): str(path)

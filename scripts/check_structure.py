@@ -2,7 +2,7 @@
 
 python -m scripts.check_structure [--list]
 
-Tests are not counted. --list shows every place of a count, even if its bound is met.
+Of tests only the lines are counted. --list shows every place of a count, even if its bound is met.
 """
 
 import argparse
@@ -202,6 +202,8 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # 18,800, infra 21,500, model_packaging 5,600, and benchmarks with scripts 3,600. A bound rises only with a
 # feature that needs it.
 MOST_LINES = 90_450
+# The goal is 70,000.
+MOST_LINES_OF_TESTS = 83_100
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
     ("servable",): 27_790,
     ("servable_local",): 19_390,
@@ -225,6 +227,8 @@ def main() -> int:
     sources = Sources(ROOT)
     lines = sources.lines_by_package
     failed = report_lines("sources outside tests and examples", lines.total(), MOST_LINES)
+    tests = sum(file.read_bytes().count(b"\n") for file in (ROOT / "tests").rglob("*.py"))
+    failed |= report_lines("tests", tests, MOST_LINES_OF_TESTS)
     for packages, most in MOST_LINES_OF_GROUPS.items():
         counted = sum(lines[package] for package in packages)
         failed |= report_lines(", ".join(packages), counted, most)

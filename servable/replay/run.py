@@ -226,7 +226,7 @@ def prepare_run_folder(root: Path, name: str, question: Mapping[str, Any]) -> Pa
 def _is_finished(folder: Path) -> bool:
     try:
         return bool(json.loads((folder / RUN).read_bytes())["finished"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return True  # not a run that can be continued
 
 

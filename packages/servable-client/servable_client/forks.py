@@ -25,8 +25,7 @@ _pools: "weakref.WeakSet[PoolQueue]" = weakref.WeakSet()
 
 
 def initialize_in_each_process(owner: Any) -> None:
-    """Call the owner's `_initialize_process_state` now, and again in every forked child while "
-    "the owner lives."""
+    """Call the owner's `_initialize_process_state` now, and in every child forked while it exists."""
     owner._initialize_process_state()
     _owners.add(owner)
 

@@ -1,9 +1,11 @@
 """One local AWS for all tests of the folder; every test has an account of its own in it."""
 
+import functools
 import os
 from collections.abc import Iterator
 from typing import Any
 
+import botocore.session
 import pytest
 from hypothesis import settings
 
@@ -19,6 +21,9 @@ from tests.servable_local.aws.watched_endpoint import Watched, forget_everything
 # A busy machine takes its time: how long an example took says nothing about it.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+# The descriptions of AWS's services are read once, and not again by every session that a command opens.
+botocore.session.create_loader = functools.cache(botocore.session.create_loader)
 
 
 @pytest.fixture(scope="session")

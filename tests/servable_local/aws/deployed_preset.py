@@ -67,19 +67,8 @@ class Preset:
 
     def _package(self) -> str:
         """An approved version of the registry, with the archive; returns its ARN."""
-        sagemaker = self.client("sagemaker")
-        sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
         url = self.account.put_archive(self.archive.encode(), "package.tar.gz")
-        arn: str = sagemaker.create_model_package(
-            ModelPackageGroupName="ranker",
-            ModelApprovalStatus="Approved",
-            InferenceSpecification={
-                "Containers": [{"Image": IMAGE, "ModelDataUrl": url}],
-                "SupportedContentTypes": ["application/json"],
-                "SupportedResponseMIMETypes": ["application/json"],
-            },
-        )["ModelPackageArn"]
-        return arn
+        return self.account.register_version({"Image": IMAGE, "ModelDataUrl": url})
 
     def _models(self) -> str:
         for model in ("berlin", "paris"):

@@ -80,6 +80,12 @@ class Case:
         self.fleets[name] = Fleet(name, variants[:1], folder, variants[1:])
         return self.fleets[name]
 
+    @property
+    def fleet(self) -> Fleet:
+        """The fleet that serves."""
+        assert self.endpoint.fleet is not None
+        return self.endpoint.fleet
+
     def created(self) -> "Case":
         self.endpoint.create()
         return self

@@ -19,7 +19,6 @@ from tests.servable_local.aws.local_account import TRUST, Account
 NAME = "ranker"
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:2.20-cpu-py312"
 GPU_IMAGE = IMAGE.replace("-cpu-", "-gpu-")
-Parts = dict[str, dict[str, Any]]
 Change = Callable[["LiveEndpoint"], None]
 
 
@@ -70,12 +69,17 @@ class LiveEndpoint:
             EndpointConfigName="config", ProductionVariants=[self.variant], **self.config
         )
         sagemaker.create_endpoint(EndpointName=NAME, EndpointConfigName="config", **self.endpoint)
+        self.serves()
+        for step in self.after:
+            step()
+
+    def serves(self) -> None:
+        """Waits until it does."""
+        sagemaker = self.account.client("sagemaker")
         for _ in range(400):
             if sagemaker.describe_endpoint(EndpointName=NAME)["EndpointStatus"] == "InService":
                 break
             time.sleep(0.02)
-        for step in self.after:
-            step()
 
     def create_model(self, name: str, **container: Any) -> None:
         self.account.client("sagemaker").create_model(
@@ -231,11 +235,7 @@ def _two_variants(live: LiveEndpoint) -> None:
     def both() -> None:
         create(EndpointConfigName="both", ProductionVariants=[live.variant, second])
         sagemaker.update_endpoint(EndpointName=NAME, EndpointConfigName="both")
-        for _ in range(400):
-            described = sagemaker.describe_endpoint(EndpointName=NAME)
-            if described["EndpointStatus"] == "InService":
-                break
-            time.sleep(0.02)
+        live.serves()
 
     live.after.append(both)
 
@@ -354,19 +354,8 @@ def _pools_of_two_models(live: LiveEndpoint) -> None:
 
 
 def _package(live: LiveEndpoint) -> None:
-    sagemaker = live.account.client("sagemaker")
-    sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
     variables = {"FEATURES": "v1", "OMP_NUM_THREADS": "2"}
-    packed = {**live.container, "Environment": variables}
-    arn = sagemaker.create_model_package(
-        ModelPackageGroupName="ranker",
-        ModelApprovalStatus="Approved",
-        InferenceSpecification={
-            "Containers": [packed],
-            "SupportedContentTypes": ["application/json"],
-            "SupportedResponseMIMETypes": ["application/json"],
-        },
-    )["ModelPackageArn"]
+    arn = live.account.register_version({**live.container, "Environment": variables})
     live.container = {"ModelPackageName": arn, "Environment": {"FEATURES": "v2"}}
 
 
@@ -468,16 +457,13 @@ CANARY = {
 
 LIVE: dict[str, Change] = {
     "plain": lambda live: None,
-    "three instances": _variant(InitialInstanceCount=3),
     "set by hand since": _more_weight,
-    "own timeouts and volume": _variant(
-        VolumeSizeInGB=50, ModelDataDownloadTimeoutInSeconds=900,
-        ContainerStartupHealthCheckTimeoutInSeconds=300),
-    "least outstanding requests": _variant(
+    "own count, timeouts, volume and routing": _variant(
+        InitialInstanceCount=3, VolumeSizeInGB=50, ModelDataDownloadTimeoutInSeconds=900,
+        ContainerStartupHealthCheckTimeoutInSeconds=300,
         RoutingConfig={"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}),
-    "container variables": _variables(
-        SAGEMAKER_TFS_INSTANCE_COUNT="2", SAGEMAKER_GUNICORN_WORKERS="4", OMP_NUM_THREADS="2"),
-    "batching": _variables(
+    "container variables and batching": _variables(
+        SAGEMAKER_TFS_INSTANCE_COUNT="2", SAGEMAKER_GUNICORN_WORKERS="4", OMP_NUM_THREADS="2",
         SAGEMAKER_TFS_ENABLE_BATCHING="true", SAGEMAKER_TFS_MAX_BATCH_SIZE="16"),
     "own variables and a secret": _variables(
         FEATURE_TABLE="features-v2", DB_PASSWORD="hunter2hunter2", API_TOKEN="xyzzy"),

@@ -3,8 +3,11 @@
 import json
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
 
 from infra.parameters.environment import Environment
 from servable_local.aws.clock import TICK_SECONDS
@@ -25,6 +28,13 @@ TRUST = json.dumps(
         ],
     }
 )
+
+
+def refused(call: Callable[..., Any], *args: Any, **given: Any) -> str:
+    """What the call is refused with."""
+    with pytest.raises(ClientError) as raised:
+        call(*args, **given)
+    return str(raised.value.response["Error"]["Message"])
 
 
 class Account:
@@ -50,6 +60,24 @@ class Account:
         for role in filter(None, roles):
             name = role.rpartition("/")[2]
             self.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=TRUST)
+
+    def register_version(self, container: dict[str, Any], status: str = "Approved") -> str:
+        """Adds a version to the group `ranker` of the registry; returns its ARN."""
+        sagemaker = self.client("sagemaker")
+        groups = sagemaker.list_model_package_groups()["ModelPackageGroupSummaryList"]
+        if not groups:
+            sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+        form = ["application/json"]
+        made = sagemaker.create_model_package(
+            ModelPackageGroupName="ranker",
+            ModelApprovalStatus=status,
+            InferenceSpecification={
+                "Containers": [container],
+                "SupportedContentTypes": form,
+                "SupportedResponseMIMETypes": form,
+            },
+        )
+        return str(made["ModelPackageArn"])
 
     def inventory(self) -> list[tuple[str, str]]:
         return inventory(self.aws, account=self.number)

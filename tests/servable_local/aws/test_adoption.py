@@ -1,9 +1,11 @@
 """Endpoints that others made, read, written as an environment file, and compared with its template."""
 
 import contextlib
+import copy
+import functools
 import io
-import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +26,8 @@ from servable.init.from_live import fetch_models, render_environment
 from servable.plan.synthesis import synthesise_endpoint
 from servable.plan.template_changes import TemplateChange, list_changes
 from servable_local.aws.local_aws import LocalAws
-from tests.checkouts import ROOT
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.live_endpoints import LIVE, NAME, LiveEndpoint
+from tests.servable_local.aws.live_endpoints import LIVE, NAME, LiveEndpoint, page_blocks
 from tests.servable_local.aws.local_account import Account
 
 pytestmark = pytest.mark.long
@@ -55,28 +56,19 @@ class Adopted:
 
 
 @pytest.fixture(scope="module")
-def adopted(
+def find_adopted(
     embedded: LocalAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Adopted]:
+) -> Callable[[str], Adopted]:
     """Each endpoint is made once; tests ask several things of it."""
-    return {}
 
-
-@pytest.fixture(params=LIVE)
-def case(
-    request: pytest.FixtureRequest,
-    adopted: dict[str, Adopted],
-    embedded: LocalAws,
-    launcher: Launcher,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Adopted:
-    name = request.param
-    if name not in adopted:
+    @functools.cache
+    def find(name: str) -> Adopted:
         live = LiveEndpoint(Account(embedded, launcher))
         LIVE[name](live)
         live.make()
-        adopted[name] = adopt(live.account, tmp_path_factory.mktemp("adopted"))
-    return adopted[name]
+        return adopt(live.account, tmp_path_factory.mktemp("adopted"))
+
+    return find
 
 
 def adopt(account: Account, root: Path) -> Adopted:
@@ -106,9 +98,12 @@ class Reading:
             yield from page.get(key, [])
 
 
-def test_the_written_file_passes_the_checks_and_lists_what_it_changes(case: Adopted) -> None:
+@pytest.mark.parametrize("name", LIVE)
+def test_the_written_file_passes_the_checks_and_lists_what_it_changes(
+    find_adopted: Callable[[str], Adopted], name: str
+) -> None:
+    case = find_adopted(name)
     assert case.errors == []
-
     listed = " ".join(row.where for row in case.expressed.not_carried)
     silent = [
         change
@@ -130,55 +125,39 @@ def _is_listed(change: TemplateChange, listed: str) -> bool:
     return any(part in listed for part in parts if part not in outer)
 
 
+TAGGED = "tags of the model and the configuration"
+
+
 @pytest.mark.parametrize(
     ("name", "row"),
     [
-        ("tags of the model and the configuration", "endpoint configuration: tag cost"),
-        (
-            "tags of the model and the configuration",
-            "model ranker-2026-11-20-10-15-00: tag model-owner",
-        ),
+        (TAGGED, "endpoint configuration: tag cost"),
+        (TAGGED, "model ranker-2026-11-20-10-15-00: tag model-owner"),
         ("a composite alarm", "alarm page"),
         ("capture that is off", "DataCaptureConfig"),
     ],
 )
 def test_what_no_template_shows_is_listed(
-    embedded: LocalAws, launcher: Launcher, tmp_path: Path, name: str, row: str
+    find_adopted: Callable[[str], Adopted], name: str, row: str
 ) -> None:
-    live = LiveEndpoint(Account(embedded, launcher))
-    LIVE[name](live)
-    live.make()
-    snapshot = read_live_snapshot(Reading(live.account), "endpoint", NAME)  # type: ignore[arg-type]
-    assert row in [each.where for each in convert_live_endpoint(snapshot).not_carried]
+    assert row in [each.where for each in find_adopted(name).expressed.not_carried]
 
 
-def test_a_secret_is_left_out_and_named(adopted_secret: Adopted) -> None:
-    text = render_environment(adopted_secret.expressed, source="endpoint ranker")
+def test_a_secret_is_left_out_and_named(find_adopted: Callable[[str], Adopted]) -> None:
+    expressed = find_adopted("own variables and a secret").expressed
+    text = render_environment(expressed, source="endpoint ranker")
     assert [secret in text for secret in ("hunter2", "xyzzy")] == [False, False]
     assert [name in text for name in ("DB_PASSWORD", "API_TOKEN")] == [True, True]
 
 
 def test_the_file_of_an_endpoint_by_the_sdk_is_the_pages(
-    embedded: LocalAws, launcher: Launcher, tmp_path: Path
+    find_adopted: Callable[[str], Adopted],
 ) -> None:
-    live = LiveEndpoint(Account(embedded, launcher))
-    LIVE["by SDK v3"](live)
-    tables = adopt(live.account, tmp_path).expressed.tables
-    page = (ROOT / "docs" / "adopting.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    bucket = live.uri.removeprefix("s3://").partition("/")[0]
-    text = block.replace("123456789012", live.account.number).replace("team-models", bucket)
+    tables = copy.deepcopy(find_adopted("by SDK v3").expressed.tables)
+    number = tables["account"]
+    (block,) = page_blocks("toml")
+    text = block.replace("123456789012", number).replace("team-models", f"archives-{number}")
     tables.pop("metrics", None)  # by the day of its creation
     for key in ("sha256", "size_bytes", "size_gib"):
         del tables["models"]["model"]["artifact"][key]
     assert tables == tomllib.loads(text)
-
-
-@pytest.fixture(scope="module")
-def adopted_secret(
-    embedded: LocalAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
-) -> Adopted:
-    live = LiveEndpoint(Account(embedded, launcher))
-    LIVE["own variables and a secret"](live)
-    live.make()
-    return adopt(live.account, tmp_path_factory.mktemp("secret"))

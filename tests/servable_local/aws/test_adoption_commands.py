@@ -58,68 +58,49 @@ def adopted(folder: Folder, *more: str) -> Path:
     return folder.root / "environments" / "dev.toml"
 
 
-def test_init_writes_the_file_of_a_live_endpoint(folder: Folder) -> None:
-    assert 'name = "ranker"' in adopted(folder).read_text()
-
-
-def test_init_writes_no_secret(folder: Folder) -> None:
-    assert "hunter2" not in adopted(folder).read_text()
-
-
-def test_the_answer_to_a_request_becomes_a_golden_one(folder: Folder) -> None:
+def test_init_writes_the_file_of_a_live_endpoint_without_secrets(folder: Folder) -> None:
     (folder.root / "request.json").write_text('{"inputs": [1]}')
-    adopted(folder, "--request", "request.json")
+    file = adopted(folder, "--request", "request.json")
+    text = file.read_text()
+    assert ('name = "ranker"' in text, "hunter2" in text) == (True, False)
     answer = json.loads((folder.root / "golden" / "dev" / "answer.json").read_text())
     assert answer["body"] == '{"inputs": [1]}'  # what the stand-in was sent
+    file.write_text("mine")
+    folder.init("--from-endpoint", "ranker", "--name", "dev")
+    assert file.read_text() == "mine"
+    ran = folder.init("--from-endpoint", "ranker", "--name", "other", "--json")
+    listed = json.loads(ran.stdout)["not_carried"]
+    lost = [row["where"].rpartition(" ")[2] for row in listed if row["effect"] == "lost"]
+    assert lost == ["API_TOKEN", "DB_PASSWORD"]
 
 
-@pytest.fixture
-def several(
+def test_a_multi_model_endpoint_is_written_with_its_models(
     folder: Folder, embedded: LocalAws, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> Folder:
-    """A folder beside a live multi-model endpoint of another account, with data capture."""
+) -> None:
     live = LiveEndpoint(Account(embedded, launcher))
     for name in ("multi-model", "capture"):
         LIVE[name](live)
     live.make()
     for name, value in embedded.environment(account=live.account.number).items():
         monkeypatch.setenv(name, value)
-    return Folder(folder.root, live)
-
-
-def test_the_models_of_a_multi_model_endpoint_are_fetched(several: Folder) -> None:
-    adopted(several)
-    models = several.root / "models"
-    assert [(models / name / "1" / "saved_model.pb").is_file() for name in ("first", "second")] == [
-        True
-    ] * 2
-
-
-def test_samples_that_do_not_name_their_model_are_not_replayed(several: Folder) -> None:
+    several = Folder(folder.root, live)
+    models, environments = several.root / "models", several.root / "environments"
+    (models / "second").mkdir(parents=True)
     ran = several.init("--from-endpoint", "ranker", "--name", "dev")
-    assert ("servable plan dev" in ran.output, "servable replay" in ran.output) == (True, False)
-
-
-def test_a_multi_model_endpoint_is_asked_for_its_first_model(several: Folder) -> None:
-    (several.root / "request.json").write_text('{"inputs": [1]}')
-    several.init("--from-endpoint", "ranker", "--name", "dev", "--request", "request.json")
-    tables = tomllib.loads((several.root / "environments" / "dev.toml").read_text())
-    assert tables["models"]["first"]["golden"]["request"] == "golden/dev/request.json"
-
-
-def test_a_folder_that_is_there_already_is_not_written_into(several: Folder) -> None:
-    (several.root / "models" / "second").mkdir(parents=True)
-    ran = several.init("--from-endpoint", "ranker", "--name", "dev")
-    written = [*(several.root / "models").iterdir(), *several.root.glob("environments/*")]
-    assert (ran.return_value, [each.name for each in written]) == (1, ["second"])
+    written = [each.name for each in (*models.iterdir(), *environments.glob("*"))]
+    assert (ran.return_value, written) == (1, ["second"])
     assert "models/second: exists already" in ran.stderr
 
-
-def test_json_has_the_list(folder: Folder) -> None:
-    ran = folder.init("--from-endpoint", "ranker", "--name", "dev", "--json")
-    listed = json.loads(ran.stdout)["not_carried"]
-    lost = [row["where"].rpartition(" ")[2] for row in listed if row["effect"] == "lost"]
-    assert lost == ["API_TOKEN", "DB_PASSWORD"]
+    (models / "second").rmdir()
+    (several.root / "request.json").write_text('{"inputs": [1]}')
+    arguments = ("--from-endpoint", "ranker", "--name", "dev", "--request", "request.json")
+    ran = several.init(*arguments)
+    # Captured samples don't name their model.
+    assert ("servable plan dev" in ran.output, "servable replay" in ran.output) == (True, False)
+    for name in ("first", "second"):
+        assert (models / name / "1" / "saved_model.pb").is_file()
+    tables = tomllib.loads((environments / "dev.toml").read_text())
+    assert tables["models"]["first"]["golden"]["request"] == "golden/dev/request.json"
 
 
 def test_what_cannot_be_adopted_is_refused(folder: Folder) -> None:
@@ -130,36 +111,25 @@ def test_what_cannot_be_adopted_is_refused(folder: Folder) -> None:
     assert (ran.return_value, "these credentials belong to account" in ran.stderr) == (1, True)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_options_that_exclude_each_other(folder: Folder) -> None:
+    (folder.root / "request.json").write_text("{}")
+    for arguments in (
         ("--endpoint-name", "ranker-2"),
         ("--from-endpoint", "ranker", "--from-model", "ranker"),
         ("--from-endpoint", "ranker", "--from", "prod"),
         ("--from-config", "config", "--request", "request.json"),
-    ],
-)
-def test_options_that_exclude_each_other(folder: Folder, arguments: tuple[str, ...]) -> None:
-    (folder.root / "request.json").write_text("{}")
-    assert isinstance(folder.init(*arguments).exception, click.UsageError)
+    ):
+        assert isinstance(folder.init(*arguments).exception, click.UsageError), arguments
 
 
-def test_a_second_file_of_that_name_is_not_written(folder: Folder) -> None:
-    file = adopted(folder)
-    file.write_text("mine")
-    folder.init("--from-endpoint", "ranker", "--name", "dev")
-    assert file.read_text() == "mine"
-
-
-def test_a_configuration_has_a_file_too(folder: Folder) -> None:
+def test_a_configuration_has_a_file_too_and_a_model_without_an_instance_type_none(
+    folder: Folder,
+) -> None:
     folder.init("--from-config", "config", "--name", "dev")
-    text = (folder.root / "environments" / "dev.toml").read_text()
-    assert 'instance_type = "ml.c5.xlarge"' in text
-
-
-def test_an_instance_type_is_not_guessed(folder: Folder) -> None:
-    ran = folder.init("--from-model", folder.live.variant["ModelName"], "--name", "dev")
-    text = (folder.root / "environments" / "dev.toml").read_text()
+    file = folder.root / "environments" / "dev.toml"
+    assert 'instance_type = "ml.c5.xlarge"' in file.read_text()
+    ran = folder.init("--from-model", folder.live.variant["ModelName"], "--name", "other")
+    text = (folder.root / "environments" / "other.toml").read_text()
     assert (ran.return_value, "instance_type" in text) == (1, False)
 
 

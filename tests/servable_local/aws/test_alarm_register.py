@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.cloudwatch.alarms import CloudWatch
+from servable_local.aws.cloudwatch.alarms import Alarm, CloudWatch
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_scaling.alarms.query import Metric
 
@@ -52,15 +52,10 @@ class Case:
 
     def put(self, name: str, **more: Any) -> None:
         request = {
-            "AlarmName": name,
-            "Namespace": "Own",
-            "MetricName": "Load",
-            "Statistic": "Maximum",
-            "Period": 60,
-            "EvaluationPeriods": 1,
-            "Threshold": 10.0,
+            "AlarmName": name, "Namespace": "Own", "MetricName": "Load", "Statistic": "Maximum",
+            "Period": 60, "EvaluationPeriods": 1, "Threshold": 10.0,
             "ComparisonOperator": "GreaterThanThreshold",
-        }
+        }  # fmt: skip
         self.alarms.put_alarm("MetricAlarm", request | more, {})
 
     def composite(self, name: str, rule: str, **more: Any) -> None:
@@ -71,18 +66,20 @@ class Case:
             self.watch.metrics.add(METRIC, value, unit="None", at=self.clock.now())
         self.clock.advance(minutes=1)
 
-    def state(self, name: str) -> str:
+    def alarm(self, name: str) -> Alarm:
         alarm = self.alarms.find_alarm(name)
         assert alarm is not None
-        return alarm.state
+        return alarm
+
+    def state(self, name: str) -> str:
+        return self.alarm(name).state
 
     def set(self, name: str, state: Any) -> None:
         self.alarms.set_state(name, state, "by hand", "{}")
 
     def items(self, name: str, kind: str) -> list[str]:
-        alarm = self.alarms.find_alarm(name)
-        assert alarm is not None
-        return [one["HistorySummary"] for one in alarm.history if one["HistoryItemType"] == kind]
+        history = self.alarm(name).history
+        return [one["HistorySummary"] for one in history if one["HistoryItemType"] == kind]
 
 
 def new_case() -> Case:
@@ -99,23 +96,21 @@ def case() -> Case:
 # --- composites
 
 
-@pytest.mark.parametrize(
-    ("rule", "states"),
-    [
-        ("ALARM(a)", ["ALARM", "OK"]),
-        ("OK(a)", ["OK", "ALARM"]),
-        ("INSUFFICIENT_DATA(a)", ["OK", "OK"]),
-        ("NOT ALARM(a)", ["OK", "ALARM"]),
-        ("ALARM(arn:aws:cloudwatch:us-east-1:1:alarm:a)", ["ALARM", "OK"]),
-    ],
-)
-def test_a_composite_alarm_follows_its_alarms(case: Case, rule: str, states: list[str]) -> None:
-    case.composite("c", rule)
-    found = []
-    for value in (11.0, 1.0):
-        case.minute(value)
-        found.append(case.state("c"))
-    assert found == states
+def test_a_composite_alarm_follows_its_alarms() -> None:
+    for rule, states in {
+        "ALARM(a)": ["ALARM", "OK"],
+        "OK(a)": ["OK", "ALARM"],
+        "INSUFFICIENT_DATA(a)": ["OK", "OK"],
+        "NOT ALARM(a)": ["OK", "ALARM"],
+        "ALARM(arn:aws:cloudwatch:us-east-1:1:alarm:a)": ["ALARM", "OK"],
+    }.items():
+        case = new_case()
+        case.composite("c", rule)
+        found = []
+        for value in (11.0, 1.0):
+            case.minute(value)
+            found.append(case.state("c"))
+        assert found == states, rule
 
 
 def test_a_composite_alarm_follows_its_alarms_in_any_order(case: Case) -> None:
@@ -130,8 +125,7 @@ def test_a_composite_alarm_follows_its_alarms_in_any_order(case: Case) -> None:
     case = new_case()
     case.composite("c", "ALARM(a)")
     case.set("a", "ALARM")
-    alarm = case.alarms.find_alarm("c")
-    assert alarm is not None
+    alarm = case.alarm("c")
     arn = alarm.arn.replace(":alarm:c", ":alarm:a")
     assert (
         alarm.reason
@@ -194,9 +188,7 @@ def test_when_alarms_are_looked_at(case: Case) -> None:
     case.clock.advance(seconds=10)
     acting.append([alarm.name for alarm, _, _ in case.alarms.acting])
     assert acting == [["a"], ["b"], []]
-
-
-def test_an_alarm_of_ten_seconds_is_looked_at_every_ten_seconds() -> None:
+    # --- an alarm of ten seconds
     case = Case()
     case.put("fine", Period=10)
     case.watch.metrics.add(METRIC, 11.0, unit="None", at=case.clock.now())
@@ -246,6 +238,12 @@ def test_a_message_says_what_changed(case: Case) -> None:
     assert (event["detail"]["state"]["value"], event["detail"]["previousState"]["value"]) == (
         "ALARM", "INSUFFICIENT_DATA",
     )  # fmt: skip
+    # --- a region that botocore does not know
+    case = Case()
+    case.aws.region = "xx-nowhere-1"
+    case.put("a", AlarmActions=[TOPIC])
+    case.set("a", "ALARM")
+    assert case.aws.published[0]["Subject"] == 'ALARM: "a" in xx-nowhere-1'
 
 
 @pytest.mark.parametrize(
@@ -262,9 +260,7 @@ def test_the_history_says_which_action_was_carried_out(
 ) -> None:
     case.put("a", AlarmActions=[action], OKActions=[action])
     case.set("a", state)
-    alarm = case.alarms.find_alarm("a")
-    assert alarm is not None
-    data = json.loads(alarm.history[-1]["HistoryData"])
+    data = json.loads(case.alarm("a").history[-1]["HistoryData"])
     done = "Failed to execute" if failure else "Successfully executed"
     assert case.items("a", "Action") == [f"{done} action {action}"]
     assert data == {"actionState": "Failed" if failure else "Succeeded", "error": failure}
@@ -279,17 +275,14 @@ def test_the_history_has_every_change(case: Case) -> None:
     case = new_case()
     case.alarms.set_state("a", "OK", "first", '{"n": 1}')
     case.alarms.set_state("a", "ALARM", "second", "isn't JSON")
-    alarm = case.alarms.find_alarm("a")
-    assert alarm is not None
-    assert json.loads(alarm.history[-1]["HistoryData"]) == {
-        "version": "1.0",
-        "oldState": {"stateValue": "OK", "stateReason": "first", "stateReasonData": {"n": 1}},
-        "newState": {
-            "stateValue": "ALARM",
-            "stateReason": "second",
-            "stateReasonData": "isn't JSON",
-        },
-    }
+    alarm = case.alarm("a")
+    data = json.loads(alarm.history[-1]["HistoryData"])
+    assert (data["version"], data["oldState"]) == (
+        "1.0", {"stateValue": "OK", "stateReason": "first", "stateReasonData": {"n": 1}},
+    )  # fmt: skip
+    assert data["newState"] == {
+        "stateValue": "ALARM", "stateReason": "second", "stateReasonData": "isn't JSON",
+    }  # fmt: skip
     for number in range(1001):
         alarm.add_history_item(case.clock.now(), "Action", str(number), {})
     assert (len(alarm.history), alarm.history[0]["HistorySummary"]) == (1000, "1")
@@ -305,46 +298,27 @@ def test_an_alarm_put_again_is_updated_and_described(case: Case) -> None:
     created = case.clock.now()
     case.clock.advance(seconds=5)
     case.put("a", Threshold=1.0)
-    alarm = case.alarms.find_alarm("a")
-    assert alarm is not None
-    shown = alarm.describe()
+    shown = case.alarm("a").describe()
     assert case.items("a", "ConfigurationUpdate") == ['Alarm "a" created', 'Alarm "a" updated']
     assert (shown["AlarmConfigurationUpdatedTimestamp"], shown["StateUpdatedTimestamp"]) == (
         created + timedelta(seconds=5), created,
     )  # fmt: skip
 
     case.composite("c", "TRUE")
-    metric, composite = case.alarms.find_alarm("a"), case.alarms.find_alarm("c")
-    assert metric is not None
-    assert composite is not None
-    shown = metric.describe()
+    shown = case.alarm("a").describe()
     actions = [shown[name] for name in ("AlarmActions", "OKActions", "InsufficientDataActions")]
     assert (actions, shown["ActionsEnabled"], shown["Dimensions"]) == ([[], [], []], True, [])
-    assert "Dimensions" not in composite.describe()
-
-
-def test_a_region_that_botocore_does_not_know_is_named_as_it_is() -> None:
-    case = Case()
-    case.aws.region = "xx-nowhere-1"
-    case.put("a", AlarmActions=[TOPIC])
-    case.set("a", "ALARM")
-    assert case.aws.published[0]["Subject"] == 'ALARM: "a" in xx-nowhere-1'
+    assert "Dimensions" not in case.alarm("c").describe()
 
 
 # --- samples of a metric
 
 
-@pytest.mark.parametrize(("seconds", "count"), [(9, 1), (10, 1), (11, 2), (20, 2), (60, 6)])
 @pytest.mark.parametrize("others", [0, 100])
-def test_samples_are_those_that_begin_in_the_window(seconds: int, count: int, others: int) -> None:
+def test_samples_are_those_that_begin_in_the_window(others: int) -> None:
     store, start = MetricStore(), ManualClock().now()
     for number in range(-others, 6):
         store.add(METRIC, 1.0, unit="None", at=start + timedelta(seconds=10 * number + 3))
-    assert store.collect_samples(METRIC, start, start + timedelta(seconds=seconds)).count == count
-
-
-def test_a_metric_has_the_unit_that_it_was_published_in() -> None:
-    store, at = MetricStore(), ManualClock().now()
-    before = store.list_units(METRIC)
-    store.add(METRIC, 1.0, unit="Percent", at=at)
-    assert (before, store.list_units(METRIC)) == ([], ["Percent"])
+    for seconds, count in [(9, 1), (10, 1), (11, 2), (20, 2), (60, 6)]:
+        found = store.collect_samples(METRIC, start, start + timedelta(seconds=seconds))
+        assert found.count == count, seconds

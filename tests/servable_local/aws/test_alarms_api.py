@@ -1,6 +1,5 @@
 """CloudWatch's operations on alarms, and what SageMaker refuses of an endpoint's next configuration."""
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,10 +9,9 @@ from botocore.exceptions import ClientError
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.resources.storage import _convert_lifecycle_rule
 from servable_local.aws.sagemaker.endpoint_api import check_change
-from tests.servable_local.aws.deployed_templates import role
 from tests.servable_local.aws.local_account import Account
-
-TRUST = json.dumps(role()["Properties"]["AssumeRolePolicyDocument"])
+from tests.servable_local.aws.topic_inbox import Queue
+from tests.servable_local.aws.watched_endpoint import Watched
 
 
 @pytest.fixture
@@ -83,6 +81,67 @@ def test_alarms_are_tagged_disabled_enabled_and_deleted(cloudwatch: Any) -> None
     assert names(cloudwatch.describe_alarms()) == ["errors"]
 
 
+# Above 10 for 2 of 2 minutes, of a metric of our own.
+HIGH = {
+    "AlarmName": "high", "Namespace": "Own", "MetricName": "Load", "Statistic": "Maximum", "Period": 60,
+    "EvaluationPeriods": 2, "Threshold": 10.0, "ComparisonOperator": "GreaterThanThreshold",
+}  # fmt: skip
+
+
+@pytest.mark.long
+def test_alarms_follow_what_is_published_and_tell_their_topic(watched: Watched) -> None:
+    watched.align()
+    client = watched.account.client
+    sns, cloudwatch, queue = client("sns"), client("cloudwatch"), Queue(watched.account)
+    topic, raw = sns.create_topic(Name="alarms")["TopicArn"], {"RawMessageDelivery": "true"}
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue.arn, Attributes=raw)
+    cloudwatch.put_metric_alarm(**HIGH, AlarmActions=[topic], OKActions=[topic])
+    other = HIGH | {"AlarmName": "other unit", "Unit": "Milliseconds"}
+    cloudwatch.put_metric_alarm(**other)
+    host = [{"Name": "Host", "Value": "a"}]
+    cloudwatch.put_metric_alarm(**HIGH | {"AlarmName": "host", "Dimensions": host})
+    few = {key: value for key, value in HIGH.items() if key != "Statistic"} | {
+        "AlarmName": "few",
+        "ExtendedStatistic": "p99",
+        "EvaluateLowSampleCountPercentile": "ignore",
+    }
+    cloudwatch.put_metric_alarm(**few)
+    stat = {"Metric": {"Namespace": "Own", "MetricName": "Load"}, "Period": 60, "Stat": "Sum"}
+    cloudwatch.put_metric_alarm(
+        AlarmName="math",
+        Metrics=[
+            {"Id": "m", "MetricStat": stat, "ReturnData": False},
+            {"Id": "e", "Expression": "m / 2", "ReturnData": True},
+        ],
+        EvaluationPeriods=1,
+        Threshold=5.0,
+        ComparisonOperator="GreaterThanThreshold",
+    )
+    unheard = ["INSUFFICIENT_DATA"] * 3
+    states = []
+    for value in (1, 11, 11, 1):
+        cloudwatch.put_metric_data(
+            Namespace="Own", MetricData=[{"MetricName": "Load", "Value": value}]
+        )
+        watched.clock.advance(minutes=1)
+        states.append((watched.state("high"), watched.state("math")))
+        assert [watched.state(name) for name in ("other unit", "host", "few")] == unheard
+    assert states == [("OK", "OK"), ("OK", "ALARM"), ("ALARM", "ALARM"), ("OK", "OK")]
+    changes = [(one["OldStateValue"], one["NewStateValue"]) for one in queue.receive(3)]
+    assert changes == [("INSUFFICIENT_DATA", "OK"), ("OK", "ALARM"), ("ALARM", "OK")]
+
+
+def test_an_invalid_alarm_is_refused(cloudwatch: Any) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"Period": 45}, "Period"),
+        ({"AlarmActions": ["arn:aws:sns:us-east-1:123456789012:t"] * 6}, "'alarmActions' failed"),
+        ({"ComparisonOperator": "GreaterThanUpperThreshold"}, "anomaly detection"),
+    ]
+    for more, said in wrong:
+        with pytest.raises(ClientError, match=said):
+            cloudwatch.put_metric_alarm(**(HIGH | more))
+
+
 def config(*variants: str, serverless: bool = False, queued: bool = False) -> dict[str, Any]:
     more: dict[str, Any] = {"ServerlessConfig": {}} if serverless else {}
     found: dict[str, Any] = {"ProductionVariants": [{"VariantName": v, **more} for v in variants]}
@@ -114,36 +173,16 @@ def test_an_update_that_sagemaker_refuses_is_refused_here(
             check_change(endpoint, new, deployment)
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
+def test_a_lifecycle_rule_is_spelt_as_in_s3() -> None:
+    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"ExpirationInDays": "3"}, {"Expiration": {"Days": 3}}),
         (
             {"ExpiredObjectDeleteMarker": "true"},
             {"Expiration": {"ExpiredObjectDeleteMarker": True}},
         ),
         ({}, {}),
-    ],
-)
-def test_a_lifecycle_rule_is_spelt_as_in_s3(rule: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert _convert_lifecycle_rule({"Status": "Enabled", **rule}) == {
-        "Status": "Enabled", "Filter": {"Prefix": ""}, **expected,
-    }  # fmt: skip
-
-
-def test_a_model_of_that_name_is_not_made_twice(account: Account) -> None:
-    sagemaker = account.client("sagemaker")
-    arn = account.client("iam").create_role(RoleName="r", AssumeRolePolicyDocument=TRUST)["Role"][
-        "Arn"
     ]
-    given = {
-        "ModelName": "ranker",
-        "ExecutionRoleArn": arn,
-        "PrimaryContainer": {
-            "Image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:2.20-cpu-py312",
-            "ModelDataUrl": account.put_archive(b"a"),
-        },
-    }
-    sagemaker.create_model(**given)
-    with pytest.raises(ClientError, match="already existing model"):
-        sagemaker.create_model(**given)
+    for rule, expected in cases:
+        assert _convert_lifecycle_rule({"Status": "Enabled", **rule}) == {
+            "Status": "Enabled", "Filter": {"Prefix": ""}, **expected,
+        }  # fmt: skip

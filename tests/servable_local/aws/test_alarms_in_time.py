@@ -6,6 +6,7 @@ Each alarm is taken through good minutes, as many bad ones as it claims, and goo
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,6 @@ import pytest
 from infra.catalog.metrics import find_unit
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.api import CloudWatchApi
-from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.local_aws import REGION, LocalAws
 from servable_scaling.alarms.query import Metric
 from tests.servable_local.aws.container_stand_in import Launcher
@@ -23,18 +23,39 @@ from tests.servable_local.aws.local_account import Account
 pytestmark = pytest.mark.long
 
 
-class Weather:
-    """A minute's good or bad samples for one alarm, as SageMaker would publish them."""
+OBJECTIVE = "ranker-objective"
+BREAKING = re.compile(r"ranker-(primary|challenger)-(p\d\d-latency|5xx)$")
+ASYNC_FAILURES = ("failed-requests", "expired-requests", "failed-notifications")
+# Those of one group go through it together: no two look at the same metric in another way.
+ALONE = ["p50-latency", "p90-latency", "p99-latency", "5xx", "no-traffic", ""]
 
-    def __init__(self, account: str, clock: ManualClock) -> None:
-        self._clock = clock
-        self._account = account
 
-    @property
-    def _store(self) -> MetricStore:
-        return CloudWatchApi.cloudwatches.provide_service(self._account, REGION).metrics
+@dataclass(frozen=True)
+class Course:
+    """States of one alarm, and of the composite, minute by minute."""
 
-    def sample(self, alarm: Mapping[str, Any], *, bad: bool) -> None:
+    before: str
+    bad: list[str]
+    after: str
+    objective_before: str
+    objective_in_bad: list[str]
+    objective_after: str
+
+
+class Watch:
+    """Gives each alarm a minute's good or bad samples, as SageMaker would publish them."""
+
+    def __init__(self, account: Account, clock: ManualClock, template: dict[str, Any]) -> None:
+        self.alarms = {
+            resource["Properties"]["AlarmName"]: resource["Properties"]
+            for resource in template["Resources"].values()
+            if resource["Type"] == "AWS::CloudWatch::Alarm"
+        }
+        assert account.deploy(template) == "CREATE_COMPLETE"
+        self._account, self._clock = account, clock
+        clock.advance(seconds=60 - clock.now().second)
+
+    def _sample(self, alarm: Mapping[str, Any], *, bad: bool) -> None:
         """`alarm`: its properties in the template."""
         if "Metrics" in alarm:
             self._computed(alarm, bad)
@@ -78,49 +99,19 @@ class Weather:
             dimension["Name"]: dimension["Value"] for dimension in metric.get("Dimensions", [])
         }
         namespace, name = metric["Namespace"], metric["MetricName"]
-        self._store.add(
+        cloudwatch = CloudWatchApi.cloudwatches.provide_service(self._account.number, REGION)
+        cloudwatch.metrics.add(
             Metric.from_dimensions(namespace, name, dimensions),
             value,
             unit=find_unit(name),
             at=self._clock.now(),
         )
 
-
-OBJECTIVE = "ranker-objective"
-BREAKING = re.compile(r"ranker-(primary|challenger)-(p\d\d-latency|5xx)$")
-ASYNC_FAILURES = ("failed-requests", "expired-requests", "failed-notifications")
-# Those of one group go through it together: no two look at the same metric in another way.
-ALONE = ["p50-latency", "p90-latency", "p99-latency", "5xx", "no-traffic", ""]
-
-
-@dataclass(frozen=True)
-class Course:
-    """States of one alarm, and of the composite, minute by minute."""
-
-    before: str
-    bad: list[str]
-    after: str
-    objective_before: str
-    objective_in_bad: list[str]
-    objective_after: str
-
-
-class Watch:
-    def __init__(self, account: Account, clock: ManualClock, template: dict[str, Any]) -> None:
-        self.alarms = {
-            resource["Properties"]["AlarmName"]: resource["Properties"]
-            for resource in template["Resources"].values()
-            if resource["Type"] == "AWS::CloudWatch::Alarm"
-        }
-        self._account, self._clock = account, clock
-        self._weather = Weather(account.number, clock)
-        clock.advance(seconds=60 - clock.now().second)
-
     def minute(self, names: list[str], *, bad_until: int, now: int) -> dict[str, str]:
         """The states after it. Each alarm is bad in the first minutes, as many as it claims."""
         for name in names:
             bad = now < min(bad_until, _claimed(self.alarms[name]))
-            self._weather.sample(self.alarms[name], bad=bad)
+            self._sample(self.alarms[name], bad=bad)
         self._clock.advance(minutes=1)
         found = self._account.client("cloudwatch").describe_alarms(
             AlarmTypes=["MetricAlarm", "CompositeAlarm"]
@@ -159,16 +150,10 @@ def _group(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def watch(
+def courses(
     embedded: LocalAws, launcher: Launcher, clock: ManualClock, watching_template: dict[str, Any]
-) -> Watch:
-    account = Account(embedded, launcher)
-    assert account.deploy(watching_template) == "CREATE_COMPLETE"
-    return Watch(account, clock, watching_template)
-
-
-@pytest.fixture(scope="module")
-def courses(watch: Watch) -> dict[str, Course]:
+) -> dict[str, Course]:
+    watch = Watch(Account(embedded, launcher), clock, watching_template)
     found: dict[str, Course] = {}
     for group in ALONE:
         found |= watch.courses([name for name in sorted(watch.alarms) if _group(name) == group])
@@ -177,21 +162,12 @@ def courses(watch: Watch) -> dict[str, Course]:
 
 def test_every_alarm_fires_when_it_claims_and_recovers(courses: dict[str, Course]) -> None:
     of_the_gpu = {name.partition("-challenger-")[2] for name in courses}
+    kinds = (
+        "p50-latency p90-latency p99-latency overhead-latency 4xx 5xx model-errors cpu memory disk "
+        "gpu gpu-memory no-traffic at-max"
+    )
     assert {one for one in of_the_gpu if one and not re.search("[0-9a-f]{8}$", one)} == {
-        "p50-latency",
-        "p90-latency",
-        "p99-latency",
-        "overhead-latency",
-        "4xx",
-        "5xx",
-        "model-errors",
-        "cpu",
-        "memory",
-        "disk",
-        "gpu",
-        "gpu-memory",
-        "no-traffic",
-        "at-max",
+        *kinds.split()
     }
     assert {name: course.before for name, course in courses.items() if course.before != "OK"} == {}
     assert {
@@ -210,34 +186,16 @@ def test_the_composite_follows_what_breaks_the_objective_alone(courses: dict[str
     assert {one.objective_in_bad[-1] for one in others.values()} == {"OK"}
 
 
-@pytest.fixture(scope="module")
-def queue_courses(
-    embedded: LocalAws,
-    launcher: Launcher,
-    clock: ManualClock,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, Course]:
-    """The courses of the alarms that only an asynchronous endpoint has."""
-    template = watching(tmp_path_factory.mktemp("queued"), QUEUED)
-    account = Account(embedded, launcher)
-    assert account.deploy(template) == "CREATE_COMPLETE"
-    names = ["ranker-queue-age", *(f"ranker-primary-{failure}" for failure in ASYNC_FAILURES)]
-    return Watch(account, clock, template).courses(names)
-
-
-@pytest.fixture(scope="module")
-def queue(queue_courses: dict[str, Course]) -> Course:
-    """The course of the alarm on the oldest request of an asynchronous endpoint."""
-    return queue_courses["ranker-queue-age"]
-
-
-@pytest.mark.parametrize("name", ASYNC_FAILURES)
-def test_one_failure_fires_its_alarm(queue_courses: dict[str, Course], name: str) -> None:
-    course = queue_courses[f"ranker-primary-{name}"]
-    assert (course.before, course.bad, course.after) == ("OK", ["ALARM"], "OK")
-
-
-def test_a_queue_s_alarms_fire_when_they_claim_and_recover(queue: Course) -> None:
+def test_the_alarms_of_an_asynchronous_endpoint_fire_and_recover(
+    account: Account, clock: ManualClock, tmp_path: Path
+) -> None:
+    watch = Watch(account, clock, watching(tmp_path, QUEUED))
+    failures = {f"ranker-primary-{failure}" for failure in ASYNC_FAILURES}
+    courses = watch.courses(["ranker-queue-age", *sorted(failures)])
+    queue = courses.pop("ranker-queue-age")
+    assert {name: (one.before, one.bad, one.after) for name, one in courses.items()} == (
+        dict.fromkeys(failures, ("OK", ["ALARM"], "OK"))
+    )
     assert queue.bad == ["OK"] * (len(queue.bad) - 1) + ["ALARM"]
     assert queue.after == "OK"
     objective = (queue.objective_before, queue.objective_in_bad[-1], queue.objective_after)

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -92,7 +93,7 @@ def repository(
     made = Repository(Account(embedded, launcher), folder / "project")
     _registered(made)
     _committed(made)
-    with _github(made) as url:
+    with github(made) as url:
         made.account.client("secretsmanager").create_secret(Name="github", SecretString=TOKEN)
         assert made.account.deploy(_trigger(made, url), "pipeline-staging") == "CREATE_COMPLETE"
         _approve(made, 2)
@@ -101,20 +102,11 @@ def repository(
 
 
 def _registered(made: Repository) -> None:
-    sagemaker = made.account.client("sagemaker")
     made.account.client("iam").create_role(RoleName="serving", AssumeRolePolicyDocument=TRUST)
-    sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+    statuses = ("Approved", "PendingManualApproval")
     for number, content in enumerate((archive(), NEWER), start=1):
         uri = made.account.put_archive(content, f"ranker-{number}/model.tar.gz")
-        sagemaker.create_model_package(
-            ModelPackageGroupName="ranker",
-            ModelApprovalStatus="Approved" if number == 1 else "PendingManualApproval",
-            InferenceSpecification={
-                "Containers": [{"Image": IMAGE, "ModelDataUrl": uri}],
-                "SupportedContentTypes": ["application/json"],
-                "SupportedResponseMIMETypes": ["application/json"],
-            },
-        )
+        made.account.register_version({"Image": IMAGE, "ModelDataUrl": uri}, statuses[number - 1])
 
 
 def _committed(made: Repository) -> None:
@@ -142,31 +134,27 @@ def _committed(made: Repository) -> None:
     gh.chmod(stat.S_IRWXU)
 
 
-class _github:  # noqa: N801
+@contextmanager
+def github(made: Repository) -> Iterator[str]:
     """GitHub's API on this computer, which keeps what it was sent."""
 
-    def __init__(self, made: Repository) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                made.requests.append({"path": self.path, "headers": self.headers, "body": body})
-                self.send_response(204)
-                self.end_headers()
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            made.requests.append({"path": self.path, "headers": self.headers, "body": body})
+            self.send_response(204)
+            self.end_headers()
 
-            def log_message(self, *_: object) -> None:
-                pass
+        def log_message(self, *_: object) -> None:
+            pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-
-    def __enter__(self) -> str:
-        self._thread.start()
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
 
 
 def _trigger(made: Repository, url: str) -> dict[str, Any]:
@@ -206,36 +194,23 @@ def test_an_approval_starts_the_workflow_with_the_token(repository: Repository) 
     assert len(repository.requests) == before
 
 
-@pytest.fixture(scope="module")
-def renewed(repository: Repository, embedded: LocalAws, launcher: Launcher) -> Iterator[Repository]:
-    """The same stack of another account, updated to a secret of another name."""
-    made = Repository(Account(embedded, launcher), repository.folder)
-    with _github(made) as url:
+def test_a_renewed_token_is_sent_after_a_deployment_and_a_deleted_stack_leaves_nothing(
+    repository: Repository, account: Account
+) -> None:
+    made = Repository(account, repository.folder)
+    secrets, sagemaker = account.client("secretsmanager"), account.client("sagemaker")
+    with github(made) as url:
         text = json.dumps(_trigger(made, url))
         for name in ("github", "renewed"):
-            secrets = made.account.client("secretsmanager")
             secrets.create_secret(Name=name, SecretString=f"token-{name}")
             template = json.loads(text.replace(":github:", f":{name}:"))
-            assert made.account.deploy(template).endswith("_COMPLETE")
-        yield made
-
-
-def test_a_renewed_token_is_sent_after_a_deployment(renewed: Repository) -> None:
-    sagemaker = renewed.account.client("sagemaker")
-    sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
-    sagemaker.create_model_package(
-        ModelPackageGroupName="ranker", ModelApprovalStatus="Approved",
-        ModelPackageDescription="a version")  # fmt: skip
-    sent = [each["headers"]["Authorization"] for each in renewed.requests]
+            assert account.deploy(template).endswith("_COMPLETE")
+        sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+        sagemaker.create_model_package(
+            ModelPackageGroupName="ranker", ModelApprovalStatus="Approved",
+            ModelPackageDescription="a version")  # fmt: skip
+    sent = [each["headers"]["Authorization"] for each in made.requests]
     assert sent == ["Bearer token-renewed"]
-
-
-def test_a_deleted_stack_leaves_nothing(
-    repository: Repository, embedded: LocalAws, launcher: Launcher
-) -> None:
-    account = Account(embedded, launcher)
-    account.client("secretsmanager").create_secret(Name="github", SecretString=TOKEN)
-    account.deploy(_trigger(repository, "http://127.0.0.1:1"))
     assert (account.delete(), account.inventory()) == ("DELETE_COMPLETE", [])
 
 

@@ -70,27 +70,21 @@ def put(aws: LocalAws, key: str, body: bytes) -> None:
     aws.client("s3").put_object(Bucket=BUCKET, Key=key, Body=body)
 
 
-def create_job(
-    aws: LocalAws, name: str, content_type: str = "text/csv", accept: str = "text/csv", **more: Any
-) -> None:
+def create_job(aws: LocalAws, name: str, accept: str = "text/csv", **more: Any) -> None:
     """A job of the model of this name over the lines of NAME/ to NAME-out/."""
     source = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{BUCKET}/{name}/"}
     aws.client("sagemaker").create_transform_job(
         TransformJobName=name,
         ModelName=name,
         TransformInput={
-            "DataSource": {"S3DataSource": source},
-            "ContentType": content_type,
-            "SplitType": "Line",
+            "DataSource": {"S3DataSource": source}, "ContentType": "text/csv", "SplitType": "Line",
         },
         TransformOutput={
-            "S3OutputPath": f"s3://{BUCKET}/{name}-out",
-            "Accept": accept,
-            "AssembleWith": "Line",
+            "S3OutputPath": f"s3://{BUCKET}/{name}-out", "Accept": accept, "AssembleWith": "Line",
         },
         TransformResources={"InstanceType": "ml.c5.xlarge", "InstanceCount": 1},
         **more,
-    )
+    )  # fmt: skip
 
 
 def log(aws: LocalAws) -> str:
@@ -182,19 +176,6 @@ def test_the_handler_answers_each_row_by_a_line_that_joins(aws: LocalAws) -> Non
     assert rested(aws, "csv")["TransformJobStatus"] == "Completed"
     lines = b"row-0,3.0,6.0\nrow-1,9.0,12.0\nrow-2,15.0,18.0\n"
     assert read(aws, "csv-out/a.csv.out") == lines
-
-    create_model(aws, "lines", "handled")
-    put(aws, "lines/a.jsonl", b'{"id": 0, "x": [1, 2]}\n{"id": 1, "x": [3, 4]}\n')
-    joined = {
-        "InputFilter": "$.x",
-        "JoinSource": "Input",
-        "OutputFilter": "$['id','SageMakerOutput']",
-    }
-    form = "application/jsonlines"
-    create_job(aws, "lines", form, form, DataProcessing=joined)
-    rested(aws, "lines")
-    lines = b'{"id":0,"SageMakerOutput":[3.0,6.0]}\n{"id":1,"SageMakerOutput":[9.0,12.0]}\n'
-    assert read(aws, "lines-out/a.jsonl.out") == lines
 
 
 def test_without_code_the_image_s_one_answer_for_many_rows_does_not_join(aws: LocalAws) -> None:

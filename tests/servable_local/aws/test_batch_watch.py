@@ -3,9 +3,7 @@
 botocore's Stubber checks the answers against SageMaker's model.
 """
 
-import gzip
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ from botocore.stub import Stubber
 from infra.parameters.environment import Environment
 from servable.batch import watch as watched
 from servable.batch.objects import BatchError, TransformObjects
+from servable.batch.result import BatchResult
 from servable.batch.watch import TransformWatch, UnknownJobError
 from servable.console import lines as console
 from servable.project.account import Account
@@ -30,7 +29,8 @@ NOW = datetime.now(UTC)
 class Table:
     """A bucket with a table, in an account that is taken for AWS's own."""
 
-    def __init__(self, account: LocalAccount) -> None:
+    def __init__(self, account: LocalAccount, environment: Environment) -> None:
+        self.environment = environment
         self.account = Account(region=REGION, number=account.number, aws=account.aws)
         self.bucket = f"tables-{account.number}"
         self.s3 = self.account.client("s3")
@@ -45,12 +45,8 @@ class Table:
             key = f"{folder}/{stem}.csv" + (".out" if folder == "out" else "")
             self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
 
-    def names(self) -> list[str]:
-        listed = self.s3.list_objects_v2(Bucket=self.bucket).get("Contents", [])
-        return [each["Key"] for each in listed]
-
-    def request(self, prefix: str = "in/", **changed: Any) -> dict[str, Any]:
-        took = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{self.bucket}/{prefix}"}
+    def request(self, **changed: Any) -> dict[str, Any]:
+        took = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{self.bucket}/in/"}
         takes = {"DataSource": {"S3DataSource": took}, "SplitType": "Line"}
         gives = {"S3OutputPath": f"s3://{self.bucket}/out/", "Accept": "text/csv"}
         return {
@@ -63,12 +59,11 @@ class Table:
 
     def answer(self, request: dict[str, Any] | None = None, **state: Any) -> None:
         """Answer the next DescribeTransformJob; by default the job is complete."""
+        times = dict.fromkeys(("CreationTime", "TransformStartTime", "TransformEndTime"), NOW)
         described = {
             "TransformJobArn": f"arn:aws:sagemaker:{REGION}:{self.account.number}:transform-job/{JOB}",
             "TransformJobStatus": "Completed",
-            "CreationTime": NOW,
-            "TransformStartTime": NOW,
-            "TransformEndTime": NOW,
+            **times,
             **(request or self.request()),
             **state,
         }
@@ -79,6 +74,9 @@ class Table:
     def watch(self, request: dict[str, Any] | None = None, **state: Any) -> TransformWatch:
         self.answer(request, **state)
         return TransformWatch(self.account, JOB, "servable batch --attach")
+
+    def result(self, request: dict[str, Any] | None = None, **state: Any) -> BatchResult:
+        return self.watch(request, **state).fetch_result(self.environment)
 
     def lose(self, operation: str, error: Exception, times: int) -> list[int]:
         """End the next `times` calls of an operation of SageMaker with an error; return all of its calls."""
@@ -94,50 +92,47 @@ class Table:
         return calls
 
 
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return loaded(project(tmp_path_factory.mktemp("watch") / "project"), FILE)[0]
+
+
 @pytest.fixture
-def table(account: LocalAccount, monkeypatch: pytest.MonkeyPatch) -> Table:
+def table(
+    account: LocalAccount, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> Table:
     monkeypatch.setattr(Account, "has_custom_endpoint", False)
     monkeypatch.setattr(watched, "_PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(watched, "_POLL_SECONDS", 0.01)
-    return Table(account)
+    return Table(account, environment)
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> Environment:
-    return loaded(project(tmp_path / "project"), FILE)[0]
-
-
-def test_the_result_has_rows_time_and_the_cost_of_every_instance(
-    table: Table, environment: Environment
-) -> None:
+def test_the_result_has_rows_time_and_the_cost_of_every_instance(table: Table) -> None:
     table.put(in_a=b"1\n2\n3\n", in_b=b"4\n", out_a=b"1\n2\n3\n", out_b=b"4\n")
-    watch = table.watch(TransformStartTime=NOW + timedelta(minutes=4),
-        TransformEndTime=NOW + timedelta(minutes=34), CreationTime=NOW,
-    )  # fmt: skip
-    result = watch.fetch_result(environment)
+    start, end = NOW + timedelta(minutes=4), NOW + timedelta(minutes=34)
+    result = table.result(TransformStartTime=start, TransformEndTime=end)
     assert (result.rows_in, result.rows_out, result.not_counted) == (4, 4, None)
     assert (result.objects_in, result.objects_out, result.bytes_in) == (2, 2, 8)
     assert (result.seconds, result.seconds_with_start) == (1800.0, 34 * 60.0)
-    price = environment.prices.find_instance_price("ml.c5.xlarge", REGION)
+    price = table.environment.prices.find_instance_price("ml.c5.xlarge", REGION)
     assert price is not None
     assert result.usd == pytest.approx(2 * price.usd_per_hour / 2)
     assert (result.where, result.instances, result.is_complete) == ("aws", 2, True)
     assert (result.failed, result.output) == ((), f"s3://{table.bucket}/out/")
 
 
-def test_a_job_that_never_ran_has_neither_time_nor_cost(
-    table: Table, environment: Environment
-) -> None:
+def test_a_job_that_never_ran_has_neither_time_nor_cost(table: Table) -> None:
     table.put(in_a=b"1\n")
-    watch = table.watch(TransformStartTime=None, TransformEndTime=NOW, CreationTime=NOW,
-        TransformJobStatus="Stopped",
-    )  # fmt: skip
-    result = watch.fetch_result(environment)
+    result = table.result(TransformStartTime=None, TransformJobStatus="Stopped")
     assert (result.status, result.seconds, result.usd) == ("Stopped", None, None)
     assert (result.seconds_with_start, result.rows_out, result.is_complete) == (0.0, 0, False)
+    # --- an object of an earlier job is no result
+    table.put(out_a=b"1\n")
+    soon = datetime.now(UTC) + timedelta(seconds=5)
+    assert table.result(CreationTime=soon).objects_out == 0
 
 
-def test_the_log_of_a_failed_job_names_what_failed(table: Table, environment: Environment) -> None:
+def test_the_log_of_a_failed_job_names_what_failed(table: Table) -> None:
     table.put(in_a=b"1\n")
     said = f"2026-11-28T03:00:00.000:[sagemaker logs]: {table.bucket}/in/a.csv: ClientError: 400"
     asked = {"logGroupName": "/aws/sagemaker/TransformJobs", "logStreamNamePrefix": f"{JOB}/"}
@@ -148,40 +143,35 @@ def test_the_log_of_a_failed_job_names_what_failed(table: Table, environment: En
     table.logs.add_response("filter_log_events", {"events": events}, asked)
     with table.logs:
         watch = table.watch(TransformJobStatus="Failed", FailureReason="ClientError")
-        result = watch.fetch_result(environment)
+        result = watch.fetch_result(table.environment)
     table.logs.assert_no_pending_responses()
     assert [(each.place, each.kind) for each in result.failed] == [
         (f"{table.bucket}/in/a.csv", "ClientError: 400")
     ]
     assert (result.status, result.reason) == ("Failed", "ClientError")
     watch.shown["TransformJobStatus"] = "Stopped"
-    assert watch.fetch_result(environment).failed == ()
-
-
-def test_a_failed_job_without_a_log_has_no_named_failures(
-    table: Table, environment: Environment
-) -> None:
-    table.put(in_a=b"1\n")
+    assert watch.fetch_result(table.environment).failed == ()
+    # --- without a log, and where it may not be read
     watch = table.watch(TransformJobStatus="Failed")
     table.logs.add_client_error("filter_log_events", "ResourceNotFoundException")
     table.logs.add_client_error("filter_log_events", "AccessDeniedException")
     with table.logs:
-        assert watch.fetch_result(environment).failed == ()
+        assert watch.fetch_result(table.environment).failed == ()
         with pytest.raises(UnknownJobError, match="AccessDenied"):
-            watch.fetch_result(environment)
+            watch.fetch_result(table.environment)
 
 
 def test_a_job_is_followed_to_its_end(
     table: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(console, "SILENT_SECONDS", 0.0)
-    table.put(in_a=b"1\n", in_b=b"2\n")
+    table.put(in_a=b"1\n", in_b=b"2\n", out_b=b"2\n")
     watch = table.watch(TransformJobStatus="InProgress", TransformStartTime=None)
     table.answer(TransformJobStatus="InProgress")
     table.answer()
     watch.follow()
     said = capsys.readouterr().err.splitlines()
-    assert [line[:26] for line in said] == ["InProgress: 0 of 2 objects"] * 2
+    assert [line[:26] for line in said] == ["InProgress: 1 of 2 objects"] * 2
     assert watch.shown["TransformJobStatus"] == "Completed"
     table.sagemaker.assert_no_pending_responses()
 
@@ -198,32 +188,24 @@ NO_ROWS = "responses of type application/x-npy don't show how many rows they cov
     ],
 )
 def test_why_rows_are_not_counted_is_told(
-    table: Table, environment: Environment, sent: dict[str, Any], body: bytes, answer: bytes, why: str
+    table: Table, sent: dict[str, Any], body: bytes, answer: bytes, why: str
 ) -> None:  # fmt: skip
     table.put(in_a=body, out_a=answer)
-    result = table.watch(table.request(**sent)).fetch_result(environment)
+    result = table.result(table.request(**sent))
     assert (result.not_counted, result.rows_in is None or result.rows_out is None) == (why, True)
 
 
-@pytest.mark.parametrize("most", [3, 5])
 def test_a_large_input_or_result_is_not_counted(
-    table: Table, environment: Environment, monkeypatch: pytest.MonkeyPatch, most: int
+    table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.put(in_a=b"1\n2\n", out_a=b"10\n20\n")
-    monkeypatch.setattr(watched, "MOST_COUNTED_BYTES", most)
-    result = table.watch().fetch_result(environment)
-    assert (result.rows_in, result.rows_out) == (None, None)
-    assert result.not_counted == f"the input has more than {most / 1e9:g} GB"
+    for most in (3, 5):
+        monkeypatch.setattr(watched, "MOST_COUNTED_BYTES", most)
+        result = table.result()
+        assert (result.rows_in, result.rows_out) == (None, None)
+        assert result.not_counted == f"the input has more than {most / 1e9:g} GB"
     monkeypatch.setattr(watched, "MOST_COUNTED_BYTES", 6)
-    assert table.watch().fetch_result(environment).rows_out == 2
-
-
-def test_only_results_since_the_job_s_creation_are_its_own(
-    table: Table, environment: Environment
-) -> None:
-    table.put(in_a=b"1\n", out_a=b"1\n")
-    soon = datetime.now(UTC) + timedelta(seconds=5)
-    assert table.watch(CreationTime=soon).fetch_result(environment).objects_out == 0
+    assert table.result().rows_out == 2
 
 
 def test_the_progress_counts_the_objects_that_have_their_result(table: Table) -> None:
@@ -244,16 +226,6 @@ def test_the_progress_counts_the_objects_that_have_their_result(table: Table) ->
     assert watch._describe_progress({"a.csv"}) == (
         "InProgress: 1 of 2 objects; starting instances, which takes 3 to 5 minutes in AWS"
     )
-
-
-def test_a_trial_s_copy_is_removed_and_a_table_is_not(table: Table) -> None:
-    table.put(in_a=b"1\n")
-    table.watch().remove_trial()
-    trial = f"out/servable-trial/{JOB}/in/"
-    table.s3.put_object(Bucket=table.bucket, Key=f"{trial}a.csv", Body=b"1\n")
-    assert table.names() == ["in/a.csv", f"{trial}a.csv"]
-    table.watch(table.request(trial)).remove_trial()
-    assert table.names() == ["in/a.csv"]
 
 
 # --- what AWS does not answer
@@ -281,11 +253,6 @@ def test_an_answer_that_never_comes_leaves_the_job_unknown(table: Table) -> None
         UnknownJobError, match=f"cannot read the state of {JOB}.*servable batch --attach"
     ):
         watch._describe()
-
-
-def test_a_job_that_aws_does_not_have_is_unknown(table: Table) -> None:
-    with pytest.raises(UnknownJobError, match="there is no transform job nobody here"):
-        TransformWatch(table.account, "nobody", "")
 
 
 def test_a_refused_start_is_an_error_and_a_lost_one_is_unknown(table: Table) -> None:
@@ -319,38 +286,33 @@ def test_a_local_aws_that_has_ended_took_the_job_with_it(
 
 
 def test_the_input_is_the_objects_below_the_prefix(table: Table) -> None:
+    with pytest.raises(BatchError, match=f"s3://{table.bucket}/in/: found no objects"):
+        TransformObjects(table.s3, table.request())
     table.put(in_a=b"1\n2\n", other_a=b"1\n")
     for key in ("in/", "in/day/", "in/day/b.csv"):
         table.s3.put_object(Bucket=table.bucket, Key=key, Body=b"3\n" * key.endswith("csv"))
     objects = TransformObjects(table.s3, table.request())
     assert [(each.key, each.name, each.size) for each in objects.inputs] == [
         ("in/a.csv", "a.csv", 4), ("in/day/b.csv", "day/b.csv", 2)]  # fmt: skip
-    assert (objects.size, [objects.count_input_records(each) for each in objects.inputs]) == (
-        6,
-        [2, 1],
-    )
-
-
-def test_a_prefix_without_objects_and_a_manifest_are_refused(table: Table) -> None:
-    with pytest.raises(BatchError, match=f"s3://{table.bucket}/in/: found no objects"):
-        TransformObjects(table.s3, table.request())
+    counts = [objects.count_input_records(each) for each in objects.inputs]
+    assert (objects.size, counts) == (6, [2, 1])
     manifest = table.request()
     manifest["TransformInput"]["DataSource"]["S3DataSource"]["S3DataType"] = "ManifestFile"
     with pytest.raises(BatchError, match="the job reads a ManifestFile"):
         TransformObjects(table.s3, manifest)
 
 
-@pytest.mark.parametrize("path", ["out/", "out", ""])
-def test_results_are_found_below_the_output_and_counted(table: Table, path: str) -> None:
+def test_results_are_found_below_the_output_and_counted(table: Table) -> None:
     table.put(in_a=b"1\n2\n", in_b=b"3\n")
-    folder = f"{path.rstrip('/')}/".lstrip("/")
-    for name in ("a.csv.out", "b.csv", "c.csv.out"):
-        table.s3.put_object(Bucket=table.bucket, Key=f"{folder}{name}", Body=b"1\n2\n")
-    sent = table.request(gives={"S3OutputPath": f"s3://{table.bucket}/{path}"})
-    objects = TransformObjects(table.s3, sent)
-    results = objects.list_results(datetime.now(UTC))
-    assert (results, objects.count_output_records(results)) == ({"a.csv": 4}, 2)
-    assert objects.list_results(datetime.now(UTC) + timedelta(seconds=3)) == {}
+    for path in ("out/", "out", ""):
+        folder = f"{path.rstrip('/')}/".lstrip("/")
+        for name in ("a.csv.out", "b.csv", "c.csv.out"):
+            table.s3.put_object(Bucket=table.bucket, Key=f"{folder}{name}", Body=b"1\n2\n")
+        sent = table.request(gives={"S3OutputPath": f"s3://{table.bucket}/{path}"})
+        objects = TransformObjects(table.s3, sent)
+        results = objects.list_results(datetime.now(UTC))
+        assert (results, objects.count_output_records(results)) == ({"a.csv": 4}, 2)
+        assert objects.list_results(datetime.now(UTC) + timedelta(seconds=3)) == {}
 
 
 def test_one_result_that_cannot_be_counted_leaves_the_sum_unknown(table: Table) -> None:
@@ -363,19 +325,14 @@ def test_one_result_that_cannot_be_counted_leaves_the_sum_unknown(table: Table) 
     ) == (1, None)
 
 
-@pytest.mark.parametrize("key", [None, "alias/own"])
-def test_a_trial_copies_the_first_rows_with_the_batch_s_key(table: Table, key: str | None) -> None:
+def test_a_trial_copies_the_first_rows_with_the_batch_s_key(table: Table) -> None:
     table.put(in_a=b"1\n2\n", in_b=b"3\n4\n", in_c=b"5\n")
     objects = TransformObjects(table.s3, table.request())
-    assert objects.copy_first_records(4, f"s3://{table.bucket}/trial/in/", key) == 4
-    listed = [key for key in table.names() if key.startswith("trial/")]
-    assert listed == ["trial/in/a.csv", "trial/in/b.csv"]
-    copied = table.s3.get_object(Bucket=table.bucket, Key=listed[1])
-    assert (copied["Body"].read(), copied.get("SSEKMSKeyId")) == (b"3\n4\n", key)
-    assert objects.copy_first_records(9, f"s3://{table.bucket}/trial/in/", key) == 5
-
-
-def test_a_compressed_input_of_aws_is_counted(table: Table) -> None:
-    table.put(in_a=gzip.compress(b"1\n2\n"))
-    objects = TransformObjects(table.s3, table.request(takes={"CompressionType": "Gzip"}))
-    assert objects.count_input_records(objects.inputs[0]) == 2
+    for key in (None, "alias/own"):
+        assert objects.copy_first_records(4, f"s3://{table.bucket}/trial/in/", key) == 4
+        found = table.s3.list_objects_v2(Bucket=table.bucket, Prefix="trial/")["Contents"]
+        listed = [each["Key"] for each in found]
+        assert listed == ["trial/in/a.csv", "trial/in/b.csv"]
+        copied = table.s3.get_object(Bucket=table.bucket, Key=listed[1])
+        assert (copied["Body"].read(), copied.get("SSEKMSKeyId")) == (b"3\n4\n", key)
+    assert objects.copy_first_records(9, f"s3://{table.bucket}/trial/in/", None) == 5

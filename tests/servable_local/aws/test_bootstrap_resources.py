@@ -1,14 +1,13 @@
-"""What `cdk bootstrap` deploys besides a bucket and roles, and the inventory of an account."""
+"""What `cdk bootstrap` deploys besides a bucket and roles: a repository of images and a version."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from servable_local.aws.local_aws import LocalAws
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
+
+TAGS = [{"Key": "a", "Value": "1"}]
 
 
 def policy(action: str) -> dict[str, Any]:
@@ -17,16 +16,11 @@ def policy(action: str) -> dict[str, Any]:
 
 
 def expiring(days: int) -> str:
-    rule = {
-        "rulePriority": 1,
-        "selection": {
-            "tagStatus": "untagged",
-            "countType": "sinceImagePushed",
-            "countUnit": "days",
-            "countNumber": days,
-        },
-        "action": {"type": "expire"},
-    }
+    selection = {
+        "tagStatus": "untagged", "countType": "sinceImagePushed", "countUnit": "days",
+        "countNumber": days,
+    }  # fmt: skip
+    rule = {"rulePriority": 1, "selection": selection, "action": {"type": "expire"}}
     return json.dumps({"rules": [rule]})
 
 
@@ -39,67 +33,22 @@ def template(changed: bool) -> dict[str, Any]:
         "RepositoryPolicyText": policy("ecr:*" if changed else "ecr:GetDownloadUrlForLayer"),
         "ImageScanningConfiguration": {"ScanOnPush": "false" if changed else "true"},
         "EmptyOnDelete": "true",
-        "Tags": [{"Key": "a", "Value": "1"}],
+        "Tags": TAGS,
     }
     plain: dict[str, Any] = {"ImageScanningConfiguration": {}} if changed else {}
     version = {"Type": "String", "Name": "/version", "Value": "21" if changed else "20"}
+    resources: dict[str, tuple[str, dict[str, Any]]] = {
+        "Repository": ("ECR::Repository", repository),
+        "Plain": ("ECR::Repository", plain),
+        "Version": ("SSM::Parameter", version | ({} if changed else {"Tags": {"a": "1"}})),
+        "Usage": ("CDK::Metadata", {"Analytics": "x"}),
+    }
     outputs = {
         "Repository": {"Ref": "Repository"},
         "Uri": {"Fn::GetAtt": ["Repository", "RepositoryUri"]},
         "Arn": {"Fn::GetAtt": ["Repository", "Arn"]},
         "Version": {"Fn::GetAtt": ["Version", "Value"]},
         "Type": {"Fn::GetAtt": ["Version", "Type"]},
-    }
-    endpoint = {"Protocol": "email", "Endpoint": "a@example.com", "TopicArn": {"Ref": "Topic"}}
-    source = "topic.amazonaws.com"
-    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": source}}
-    role = {"AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": [trust]}}
-    may = {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}],
-    }
-    resources: dict[str, tuple[str, dict[str, Any]]] = {
-        "Repository": ("ECR::Repository", repository),
-        "Plain": ("ECR::Repository", plain),
-        "Version": ("SSM::Parameter", version | ({} if changed else {"Tags": {"a": "1"}})),
-        "Usage": ("CDK::Metadata", {"Analytics": "x"}),
-        "Key": ("KMS::Key", {"KeyPolicy": policy("kms:*"), "PendingWindowInDays": 7}),
-        "Alias": ("KMS::Alias", {"AliasName": "alias/ranker", "TargetKeyId": {"Ref": "Key"}}),
-        "Topic": ("SNS::Topic", {"TopicName": "with-policy"}),
-        "Bare": ("SNS::Topic", {"TopicName": "without"}),
-        "TopicPolicy": (
-            "SNS::TopicPolicy",
-            {"Topics": [{"Ref": "Topic"}], "PolicyDocument": policy("sns:Publish")},
-        ),
-        "Subscription": ("SNS::Subscription", endpoint),
-        "Bucket": ("S3::Bucket", {"BucketName": {"Fn::Sub": "with-policy-${AWS::AccountId}"}}),
-        "Other": ("S3::Bucket", {"BucketName": {"Fn::Sub": "without-${AWS::AccountId}"}}),
-        "BucketPolicy": (
-            "S3::BucketPolicy",
-            {"Bucket": {"Ref": "Bucket"}, "PolicyDocument": policy("s3:*")},
-        ),
-        "Role": ("IAM::Role", {"RoleName": "ranker", **role}),
-        "Inline": (
-            "IAM::Policy",
-            {"PolicyName": "inline", "PolicyDocument": may, "Roles": [{"Ref": "Role"}]},
-        ),
-        "Managed": (
-            "IAM::ManagedPolicy",
-            {
-                "ManagedPolicyName": "managed",
-                "PolicyDocument": may | ({"Id": "other"} if changed else {}),
-            },
-        ),
-        "Group": ("Logs::LogGroup", {"LogGroupName": "/ranker"}),
-        "Query": ("Logs::QueryDefinition", {"Name": "q", "QueryString": "limit 1"}),
-        "Dashboard": (
-            "CloudWatch::Dashboard",
-            {"DashboardName": "ranker", "DashboardBody": '{"widgets": []}'},
-        ),
-        "Composite": (
-            "CloudWatch::CompositeAlarm",
-            {"AlarmName": "both", "AlarmRule": "FALSE"},
-        ),
     }
     return {
         "Resources": {
@@ -110,157 +59,57 @@ def template(changed: bool) -> dict[str, Any]:
     }
 
 
-@dataclass
-class State:
-    """Settings that ECR and SSM describe, and everything that is there."""
-
-    repository: dict[str, Any]
-    plain: dict[str, Any]
-    lifecycle: str
-    policy: str
-    parameter: dict[str, Any]
-    inventory: list[tuple[str, str]]
-
-
-@dataclass
-class Lives:
-    account: Account
-    first: State
-    second: State
-    statuses: list[str]
-    outputs: dict[str, str]
-    after: list[tuple[str, str]]
-
-
-def state(account: Account) -> State:
+def settings(account: Account) -> tuple[Any, ...]:
+    """What ECR and SSM describe: scans, days until an image expires, who may pull, and the version."""
     ecr = account.client("ecr")
-    repositories = {
-        one["repositoryName"]: one for one in ecr.describe_repositories()["repositories"]
-    }
-    assets = repositories.pop("assets")
-    (plain,) = repositories.values()
-    return State(
-        assets,
-        plain,
-        ecr.get_lifecycle_policy(repositoryName="assets")["lifecyclePolicyText"],
-        ecr.get_repository_policy(repositoryName="assets")["policyText"],
-        account.client("ssm").get_parameter(Name="/version")["Parameter"],
-        account.inventory(),
+    (found,) = ecr.describe_repositories(repositoryNames=["assets"])["repositories"]
+    lifecycle = ecr.get_lifecycle_policy(repositoryName="assets")["lifecyclePolicyText"]
+    allowed = ecr.get_repository_policy(repositoryName="assets")["policyText"]
+    parameter = account.client("ssm").get_parameter(Name="/version")["Parameter"]
+    return (
+        found["imageScanningConfiguration"]["scanOnPush"],
+        json.loads(lifecycle)["rules"][0]["selection"]["countNumber"],
+        json.loads(allowed)["Statement"][0]["Action"],
+        (parameter["Value"], parameter["Version"]),
     )
 
 
-@pytest.fixture(scope="module")
-def lives(embedded: LocalAws, launcher: Launcher) -> Lives:
-    """One stack, created, updated and deleted; `after`: the inventory in the end."""
-    account = Account(embedded, launcher)
-    created = account.deploy(template(changed=False))
-    outputs = {
+@pytest.mark.long
+def test_the_repository_and_the_version_are_made_changed_and_deleted(account: Account) -> None:
+    number, ecr, ssm = account.number, account.client("ecr"), account.client("ssm")
+    assert account.deploy(template(changed=False)) == "CREATE_COMPLETE"
+    arn = f"arn:aws:ecr:us-east-1:{number}:repository/assets"
+    assert {
         name: account.output(name) for name in ("Repository", "Uri", "Arn", "Version", "Type")
+    } == {
+        "Repository": "assets",
+        "Uri": f"{number}.dkr.ecr.us-east-1.amazonaws.com/assets",
+        "Arn": arn,
+        "Version": "20",
+        "Type": "String",
     }
-    first = state(account)
-    updated = account.deploy(template(changed=True))
-    second = state(account)
-    ecr = account.client("ecr")
+    found = {one["repositoryName"]: one for one in ecr.describe_repositories()["repositories"]}
+    assets = found.pop("assets")
+    ((name, plain),) = found.items()
+    assert (assets["repositoryArn"], assets["imageTagMutability"]) == (arn, "IMMUTABLE")
+    assert (plain["imageTagMutability"], plain["imageScanningConfiguration"]["scanOnPush"]) == (
+        "MUTABLE", False,
+    )  # fmt: skip
+    assert (name.startswith("stack-plain-"), name == name.lower()) == (True, True)
+    assert settings(account) == (True, 5, "ecr:GetDownloadUrlForLayer", ("20", 1))
+    of_parameter = ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId="/version")
+    of_repository = ecr.list_tags_for_resource(resourceArn=arn)["tags"]
+    assert (of_repository, of_parameter["TagList"]) == (TAGS, TAGS)
+    assert account.inventory() == [
+        ("AWS::ECR::Repository", "assets"),
+        ("AWS::ECR::Repository", name),
+        ("AWS::SSM::Parameter", "/version"),
+    ]
+    assert account.deploy(template(changed=True)) == "UPDATE_COMPLETE"
+    assert settings(account) == (False, 9, "ecr:*", ("21", 2))
     media = "application/vnd.docker.distribution.manifest.v2+json"
     manifest = json.dumps(
         {"schemaVersion": 2, "mediaType": media, "config": {"digest": "sha256:0"}}
     )
     ecr.put_image(repositoryName="assets", imageManifest=manifest, imageTag="one")
-    deleted = account.delete()
-    statuses = [created, updated, deleted]
-    return Lives(account, first, second, statuses, outputs, account.inventory())
-
-
-def test_it_is_deployed_changed_and_deleted_and_is_in_the_inventory(lives: Lives) -> None:
-    assert lives.statuses == ["CREATE_COMPLETE", "UPDATE_COMPLETE", "DELETE_COMPLETE"]
-
-    number = lives.account.number
-    arn = f"arn:aws:sns:us-east-1:{number}:"
-    generated = (
-        "AWS::KMS::Key", "AWS::SNS::Subscription", "AWS::Logs::QueryDefinition",
-    )  # fmt: skip
-    named = [item for item in lives.first.inventory if item[0] not in generated]
-    kinds = [item[0] for item in lives.first.inventory if item[0] in generated]
-    plain = str(lives.first.plain["repositoryName"])
-    assert sorted(kinds) == sorted(generated)
-    assert named == sorted(
-        [
-            ("AWS::CloudWatch::CompositeAlarm", "both"),
-            ("AWS::CloudWatch::Dashboard", "ranker"),
-            ("AWS::ECR::Repository", "assets"),
-            ("AWS::ECR::Repository", plain),
-            ("AWS::IAM::ManagedPolicy", f"arn:aws:iam::{number}:policy/managed"),
-            ("AWS::IAM::Policy", "inline"),
-            ("AWS::IAM::Role", "ranker"),
-            ("AWS::KMS::Alias", "alias/ranker"),
-            ("AWS::Logs::LogGroup", "/ranker"),
-            ("AWS::S3::Bucket", f"with-policy-{number}"),
-            ("AWS::S3::Bucket", f"without-{number}"),
-            ("AWS::S3::BucketPolicy", f"with-policy-{number}"),
-            ("AWS::SNS::Topic", f"{arn}with-policy"),
-            ("AWS::SNS::Topic", f"{arn}without"),
-            ("AWS::SNS::TopicPolicy", f"{arn}with-policy"),
-            ("AWS::SSM::Parameter", "/version"),
-        ]
-    )
-    assert lives.after == []
-
-
-def test_a_repository_has_its_settings_and_gets_others(lives: Lives) -> None:
-    number = lives.account.number
-    assert {name: lives.outputs[name] for name in ("Repository", "Uri", "Arn")} == {
-        "Repository": "assets",
-        "Uri": f"{number}.dkr.ecr.us-east-1.amazonaws.com/assets",
-        "Arn": f"arn:aws:ecr:us-east-1:{number}:repository/assets",
-    }
-    assert lives.first.repository["repositoryArn"] == lives.outputs["Arn"]
-
-    scans = [
-        one.repository["imageScanningConfiguration"]["scanOnPush"]
-        for one in (lives.first, lives.second)
-    ]
-    assert (scans, lives.first.repository["imageTagMutability"]) == ([True, False], "IMMUTABLE")
-    days = [
-        json.loads(one.lifecycle)["rules"][0]["selection"]["countNumber"]
-        for one in (lives.first, lives.second)
-    ]
-    actions = [
-        json.loads(one.policy)["Statement"][0]["Action"] for one in (lives.first, lives.second)
-    ]
-    assert (days, actions) == ([5, 9], ["ecr:GetDownloadUrlForLayer", "ecr:*"])
-
-    plain = lives.first.plain
-    assert (plain["imageTagMutability"], plain["imageScanningConfiguration"]["scanOnPush"]) == (
-        "MUTABLE", False,
-    )  # fmt: skip
-    name = plain["repositoryName"]
-    assert (name.startswith("stack-plain-"), name == name.lower()) == (True, True)
-
-
-def test_a_parameter_has_its_value_and_gets_another(lives: Lives) -> None:
-    assert (lives.outputs["Type"], lives.outputs["Version"]) == ("String", "20")
-    versions = [
-        (one.parameter["Value"], one.parameter["Version"]) for one in (lives.first, lives.second)
-    ]
-    assert versions == [("20", 1), ("21", 2)]
-
-
-def test_tags_are_given_at_creation(lives: Lives) -> None:
-    with_tags = template(changed=False)
-    resources = {name: with_tags["Resources"][name] for name in ("Repository", "Version")}
-    assert lives.account.deploy({"Resources": resources}, "tagged") == "CREATE_COMPLETE"
-    arn = f"arn:aws:ecr:us-east-1:{lives.account.number}:repository/assets"
-    of_repository = lives.account.client("ecr").list_tags_for_resource(resourceArn=arn)["tags"]
-    of_parameter = lives.account.client("ssm").list_tags_for_resource(
-        ResourceType="Parameter", ResourceId="/version"
-    )["TagList"]
-    lives.account.delete("tagged")
-    assert (of_repository, of_parameter) == ([{"Key": "a", "Value": "1"}],) * 2
-
-
-def test_a_property_that_is_not_emulated_is_named(lives: Lives) -> None:
-    unknown = {"Type": "AWS::ECR::Repository", "Properties": {"Absent": 1}}
-    assert lives.account.deploy({"Resources": {"A": unknown}}, "unknown") == "ROLLBACK_COMPLETE"
-    assert lives.account.reason("A", "CREATE_FAILED", "unknown") == (
-        "AWS::ECR::Repository: Absent is not emulated"
-    )
+    assert (account.delete(), account.inventory()) == ("DELETE_COMPLETE", [])

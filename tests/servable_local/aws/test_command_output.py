@@ -23,13 +23,21 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalAws:
     return aws
 
 
-def test_up_says_where_it_is_and_how_long_its_minute_lasts(aws: LocalAws) -> None:
+def test_up_says_where_it_is_and_what_containers_need(
+    aws: LocalAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = command.start_local_aws("tool", minute=2.0, port=81).splitlines()
     assert lines[:3] == [
         "# local AWS at http://127.0.0.1:81, process 7, already up",
         "# account 123456789012, Region us-east-1: bootstrapped, ready for `cdk deploy`",
         "# one minute of its alarms and deployments lasts 2 s",
     ]
+    for most, lines in ((0, 1), (1, 0)):
+        monkeypatch.setattr(
+            command, "up", lambda most=most, **_: replace(aws, most_containers=most)
+        )
+        printed = command.start_local_aws("tool").splitlines()
+        assert len([line for line in printed if "'servable-local[run]'" in line]) == lines
 
 
 @pytest.mark.parametrize(
@@ -37,6 +45,7 @@ def test_up_says_where_it_is_and_how_long_its_minute_lasts(aws: LocalAws) -> Non
     [
         (3.0, 0, "a minute of 2 s; run `tool down` first to use 3 s"),
         (60.0, 82, "run `tool down` first to use port 82"),
+        (float("nan"), 0, "allowed: 0.1 to 60"),
     ],
 )
 def test_up_refuses_what_the_running_one_is_not(
@@ -46,16 +55,9 @@ def test_up_refuses_what_the_running_one_is_not(
         command.start_local_aws("tool", minute=minute, port=port)
 
 
-@pytest.mark.parametrize(("most", "lines"), [(0, 1), (1, 0)])
-def test_up_says_in_one_line_what_containers_need_where_there_are_none(
-    aws: LocalAws, monkeypatch: pytest.MonkeyPatch, most: int, lines: int
+def test_as_json_each_command_describes_what_it_found(
+    aws: LocalAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "up", lambda **_: replace(aws, most_containers=most))
-    printed = command.start_local_aws("tool").splitlines()
-    assert len([line for line in printed if "'servable-local[run]'" in line]) == lines
-
-
-def test_up_and_status_as_json_are_one_description(aws: LocalAws) -> None:
     described = {
         "url": aws.url, "port": 81, "pid": 7, "started": "today", "seconds_per_minute": 2.0,
         "most_containers": 1, "environment": aws.environment(),
@@ -64,19 +66,10 @@ def test_up_and_status_as_json_are_one_description(aws: LocalAws) -> None:
     assert json.loads(command.start_local_aws("tool", as_json=True)) == described | added
     text, runs = command.format_status("tool", as_json=True)
     assert (json.loads(text), runs) == (described | {"up": True}, True)
-
-
-def test_status_as_json_of_one_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert json.loads(command.stop_local_aws(as_json=True)) == {"ended": True}
     monkeypatch.setattr(command, "status", lambda **given: None)
     text, runs = command.format_status("tool", as_json=True)
     assert (json.loads(text), runs) == ({"up": False}, False)
-
-
-def test_status_says_since_when_it_runs(aws: LocalAws) -> None:
-    text, runs = command.format_status("tool")
-    assert (text.splitlines()[0], runs) == (
-        "# local AWS at http://127.0.0.1:81, process 7, since today", True,
-    )  # fmt: skip
 
 
 def test_lines_for_the_shell_unset_what_leads_elsewhere_and_quote_values(
@@ -84,35 +77,34 @@ def test_lines_for_the_shell_unset_what_leads_elsewhere_and_quote_values(
 ) -> None:
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL_S3", "AWS_PAGER", "AWS_REGION"):
         monkeypatch.setenv(name, "x")
-    lines = command.format_status("tool")[0].splitlines()
+    text, runs = command.format_status("tool")
+    lines = text.splitlines()
+    assert (lines[0], runs) == ("# local AWS at http://127.0.0.1:81, process 7, since today", True)
     unset = [line for line in lines if line.startswith("unset ")]
     assert unset[-2:] == ["unset AWS_ENDPOINT_URL_S3", "unset AWS_PROFILE"]
     assert not {"unset AWS_PAGER", "unset AWS_REGION"} & {*lines}
     assert "export AWS_SECRET_ACCESS_KEY='sec ret'" in lines
 
 
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
-        ("http://127.0.0.1:81", "this terminal's AWS variables still point to it"),
-        ("https://127.0.0.1:81", "local AWS: stopped"),
-        ("", "local AWS: stopped"),
-    ],
-)
 def test_down_says_whether_the_terminal_still_names_it(
-    aws: LocalAws, monkeypatch: pytest.MonkeyPatch, url: str, said: str
+    aws: LocalAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
-    text = command.stop_local_aws()
-    assert (said in text, text == "local AWS: stopped") == (True, not url.startswith("http:"))
-
-
-def test_down_as_json_says_whether_one_ended(aws: LocalAws) -> None:
-    assert json.loads(command.stop_local_aws(as_json=True)) == {"ended": True}
+    for url in ("https://127.0.0.1:81", ""):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        assert command.stop_local_aws() == "local AWS: stopped"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:81")
+    assert "this terminal's AWS variables still point to it" in command.stop_local_aws()
 
 
 @pytest.mark.parametrize(
-    ("words", "code"), [(["up"], 0), (["status"], 0), (["down"], 0), (["up", "--port", "82"], 1)]
+    ("words", "code"),
+    [
+        (["up"], 0),
+        (["status"], 0),
+        (["down"], 0),
+        (["up", "--port", "82"], 1),
+        *[(["up", "--port", outside], 2) for outside in ("65536", "-1", "1.5", "nan")],
+    ],
 )
 def test_exit_codes_of_the_program(
     aws: LocalAws, words: list[str], code: int, monkeypatch: pytest.MonkeyPatch
@@ -158,13 +150,3 @@ def test_an_option_takes_both_ends_of_its_range(monkeypatch: pytest.MonkeyPatch)
         words = ["up", "--port", port, "--minute", minute, "--containers", containers]
         assert command.main(words) == 0
     assert given == [(65535, 0.1, 64, False), (0, 60.0, 1, False)]
-
-
-@pytest.mark.parametrize("text", ["65536", "-1", "1.5", "nan"])
-def test_an_option_outside_of_its_range_is_refused(text: str) -> None:
-    assert command.main(["up", "--port", text]) == 2
-
-
-def test_a_minute_that_is_not_a_number_starts_nothing(aws: LocalAws) -> None:
-    with pytest.raises(LocalAwsStartError, match="allowed: 0.1 to 60"):
-        command.start_local_aws("tool", minute=float("nan"))

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
@@ -13,10 +12,11 @@ from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.instances import NO_ROOM, InstanceFaults, find_resources
 from servable_scaling.rehearsal.scenario import EMPTY_MINUTES
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.deployed_templates import get, serving
-from tests.servable_local.aws.local_account import TRUST, Account
+from tests.servable_local.aws.deployed_templates import get, resource, serving
+from tests.servable_local.aws.local_account import TRUST, Account, refused
 
 NAME = {"InferenceComponentName": "ranker"}
+SCALING = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": 2}
 COPIES = {
     "ServiceNamespace": "sagemaker",
     "ResourceId": "inference-component/ranker",
@@ -45,12 +45,11 @@ class Sleeper:
         )
 
     def configure(self, name: str, **other: Any) -> None:
-        scaling = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": 2}
         variant = {
             "VariantName": "primary",
             "InstanceType": "ml.m5.large",
             "InitialInstanceCount": 1,
-            "ManagedInstanceScaling": scaling,
+            "ManagedInstanceScaling": SCALING,
         } | other.pop("variant", {})
         variant = {key: value for key, value in variant.items() if value is not None}
         request = {"ExecutionRoleArn": self.role, "ProductionVariants": [variant]} | other
@@ -115,12 +114,6 @@ def specified(model: str, memory_mb: int) -> dict[str, Any]:
     return {"ModelName": model, "ComputeResourceRequirements": needs}
 
 
-def refusal(call: Callable[..., Any], *args: Any, **given: Any) -> str:
-    with pytest.raises(ClientError) as raised:
-        call(*args, **given)
-    return str(raised.value.response["Error"]["Message"])
-
-
 @pytest.fixture
 def sleeper(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Iterator[Sleeper]:
     sleeper = Sleeper(Account(embedded, launcher), clock)
@@ -130,15 +123,16 @@ def sleeper(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Itera
         sleeper.sagemaker.delete_inference_component(InferenceComponentName=name)
 
 
+@pytest.mark.long
 def test_a_component_answers_who_names_it_and_sleeps_at_zero_copies(sleeper: Sleeper) -> None:
     sleeper.create()
     assert b"first" in sleeper.invoke()
-    said = refusal(sleeper.invoke, None)
+    said = refused(sleeper.invoke, None)
     assert said.startswith("Inference Component Name header is required for endpoints")
     before = len(sleeper.account.launcher.serving(b"first"))
     sleeper.scale(0)
     sleeper.until(lambda: len(sleeper.account.launcher.serving(b"first")) == before - 1)
-    assert "has no capacity to process this request" in refusal(sleeper.invoke)
+    assert "has no capacity to process this request" in refused(sleeper.invoke)
     sleeper.minutes(EMPTY_MINUTES)
     before = sleeper.instances
     sleeper.minutes(1)
@@ -159,18 +153,30 @@ def test_a_component_answers_who_names_it_and_sleeps_at_zero_copies(sleeper: Sle
 def test_a_copy_for_which_no_room_is_left_gets_an_instance(sleeper: Sleeper) -> None:
     sleeper.create(copies=3)  # an ml.m5.large has 2 vCPUs and 8 GiB: two copies of 4 GiB
     assert (sleeper.copies, sleeper.instances) == ((3, 3), 2)
-
-
-def test_copies_beyond_the_most_instances_are_refused(sleeper: Sleeper) -> None:
-    sleeper.create()
     sleeper.scale(5)
-    shown = sleeper.component()
-    assert (shown["FailureReason"], sleeper.copies) == (NO_ROOM, (4, 4))
+    assert (sleeper.component()["FailureReason"], sleeper.copies) == (NO_ROOM, (4, 4))
 
 
-def test_a_component_that_cannot_be_is_refused_or_fails(sleeper: Sleeper) -> None:
-    assert "an integer larger than 0" in refusal(sleeper.create, copies=0)
-
+def test_a_component_or_a_configuration_that_cannot_be_is_refused(sleeper: Sleeper) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"ExecutionRoleArn": None}, "ExecutionRoleArn is required"),
+        ({"variant": {"ModelName": "ranker"}}, "only supported for inference component endpoints"),
+        ({"variant": {"ManagedInstanceScaling": {**SCALING, "MinInstanceCount": 3}}}, "exceeds"),
+        ({"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://b/"}}}, "not supported"),
+    ]
+    for config, sentence in wrong:
+        assert sentence in refused(sleeper.configure, "other", **config)
+    variant = {"VariantName": "v", "InstanceType": "ml.m5.large"}
+    paris = sleeper.account.aws.client(
+        "sagemaker", account=sleeper.account.number, region="eu-west-3"
+    )
+    said = refused(
+        paris.create_endpoint_config,
+        EndpointConfigName="e",
+        ProductionVariants=[variant | {"ManagedInstanceScaling": SCALING}],
+    )
+    assert said.startswith("Min instance count needs to be greater than 0")
+    assert "an integer larger than 0" in refused(sleeper.create, copies=0)
     sleeper.create(memory_mb=9000)
     shown = sleeper.component()
     assert (shown["InferenceComponentStatus"], shown["FailureReason"]) == ("Failed", NO_ROOM)
@@ -190,6 +196,7 @@ def test_a_new_specification_serves_when_its_copies_do(sleeper: Sleeper) -> None
     assert (b"second" in sleeper.invoke(), sleeper.copies) == (True, (1, 1))
 
 
+@pytest.mark.long
 def test_copies_stay_when_the_endpoint_gets_another_configuration(sleeper: Sleeper) -> None:
     sleeper.create(copies=2)
     sleeper.configure("again")
@@ -197,12 +204,8 @@ def test_copies_stay_when_the_endpoint_gets_another_configuration(sleeper: Sleep
     sleeper.until(lambda: sleeper.endpoint()["EndpointStatus"] == "InService")
     sleeper.minutes(EMPTY_MINUTES + 2)
     assert (b"first" in sleeper.invoke(), sleeper.copies, sleeper.instances) == (True, (2, 2), 1)
-
-
-def test_a_deleted_endpoint_leaves_its_components_names(sleeper: Sleeper) -> None:
-    sleeper.create()
     sleeper.account.delete_endpoint("sleeper")
-    assert (sleeper.component()["RuntimeConfig"]["CurrentCopyCount"]) == 0
+    assert sleeper.component()["RuntimeConfig"]["CurrentCopyCount"] == 0
 
 
 def policies(sleeper: Sleeper) -> None:
@@ -219,46 +222,22 @@ def policies(sleeper: Sleeper) -> None:
         },
     )
     step = {
-        "AdjustmentType": "ChangeInCapacity",
-        "MetricAggregationType": "Maximum",
-        "Cooldown": 60,
+        "AdjustmentType": "ChangeInCapacity", "MetricAggregationType": "Maximum", "Cooldown": 60,
         "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
-    }
+    }  # fmt: skip
     arn = scaling.put_scaling_policy(
-        **COPIES,
-        PolicyName="wake",
-        PolicyType="StepScaling",
-        StepScalingPolicyConfiguration=step,
+        **COPIES, PolicyName="wake", PolicyType="StepScaling", StepScalingPolicyConfiguration=step
     )["PolicyARN"]
     sleeper.account.client("cloudwatch").put_metric_alarm(
-        AlarmName="wake",
-        Namespace="AWS/SageMaker",
-        MetricName="NoCapacityInvocationFailures",
-        Dimensions=[{"Name": "InferenceComponentName", "Value": "ranker"}],
-        Statistic="Sum",
-        Period=60,
-        EvaluationPeriods=1,
-        Threshold=1,
-        ComparisonOperator="GreaterThanOrEqualToThreshold",
+        AlarmName="wake", Namespace="AWS/SageMaker", MetricName="NoCapacityInvocationFailures",
+        Dimensions=[{"Name": "InferenceComponentName", "Value": "ranker"}], Statistic="Sum", Period=60,
+        EvaluationPeriods=1, Threshold=1, ComparisonOperator="GreaterThanOrEqualToThreshold",
         AlarmActions=[arn],
-    )
+    )  # fmt: skip
 
 
-def test_without_requests_it_falls_asleep_and_one_call_wakes_it(sleeper: Sleeper) -> None:
-    sleeper.create()
-    policies(sleeper)
-    sleeper.minutes(17)
-    asleep = sleeper.copies
-    sleeper.minutes(EMPTY_MINUTES + 1)
-    none = sleeper.instances
-    refusal(sleeper.invoke)
-    sleeper.minutes(2)
-    sleeper.settled()
-    assert (asleep, none, sleeper.copies, sleeper.instances) == ((0, 0), 0, (1, 1), 1)
-    assert b"first" in sleeper.invoke()
-
-
-def test_load_adds_copies_within_the_maximum(sleeper: Sleeper) -> None:
+@pytest.mark.long
+def test_load_adds_copies_silence_removes_them_and_one_call_wakes_one(sleeper: Sleeper) -> None:
     sleeper.create()
     policies(sleeper)
     for _ in range(5):
@@ -267,37 +246,24 @@ def test_load_adds_copies_within_the_maximum(sleeper: Sleeper) -> None:
         sleeper.minutes(1)
         sleeper.settled()
     assert sleeper.copies == (3, 3)
-
-
-@pytest.mark.parametrize(
-    ("config", "sentence"),
-    [
-        ({"ExecutionRoleArn": None}, "ExecutionRoleArn is required"),
-        ({"variant": {"ModelName": "ranker"}}, "only supported for inference component endpoints"),
-        ({"variant": {"ManagedInstanceScaling": {
-            "Status": "ENABLED", "MinInstanceCount": 3, "MaxInstanceCount": 2}}}, "exceeds"),
-        ({"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://b/"}}}, "not supported"),
-    ],
-)  # fmt: skip
-def test_a_wrong_config_is_refused(sleeper: Sleeper, config: dict[str, Any], sentence: str) -> None:
-    assert sentence in refusal(sleeper.configure, "other", **config)
-
-
-def test_a_minimum_of_zero_is_refused_in_paris(embedded: LocalAws) -> None:
-    sagemaker = embedded.client("sagemaker", account="123123123123", region="eu-west-3")
-    scaling = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": 1}
-    variant = {"VariantName": "v", "InstanceType": "ml.m5.large", "ManagedInstanceScaling": scaling}
-    said = refusal(
-        sagemaker.create_endpoint_config, EndpointConfigName="e", ProductionVariants=[variant]
-    )
-    assert said.startswith("Min instance count needs to be greater than 0")
+    sleeper.minutes(17)
+    assert sleeper.copies == (2, 2)
+    sleeper.minutes(20)
+    assert sleeper.copies == (0, 0)
+    sleeper.minutes(EMPTY_MINUTES + 1)
+    assert sleeper.instances == 0
+    refused(sleeper.invoke)
+    sleeper.minutes(2)
+    sleeper.settled()
+    assert (sleeper.copies, sleeper.instances) == ((1, 1), 1)
+    assert b"first" in sleeper.invoke()
 
 
 def test_room_is_that_of_the_ec2_type() -> None:
     assert find_resources("ml.g5.xlarge") == (4, 16384, 1)
 
 
-def stack(archive: str, *, memory_mb: int = 1024, model: str = "Model") -> dict[str, Any]:
+def stack(archive: str, *, memory_mb: int = 1024) -> dict[str, Any]:
     """A template with everything that an endpoint with one component needs."""
     template = serving(archive)
     resources = template["Resources"]
@@ -305,28 +271,22 @@ def stack(archive: str, *, memory_mb: int = 1024, model: str = "Model") -> dict[
     config["ExecutionRoleArn"] = get("Role", "Arn")
     variant = config["ProductionVariants"][0]
     del variant["ModelName"]
-    variant["ManagedInstanceScaling"] = {
-        "Status": "ENABLED",
-        "MinInstanceCount": 0,
-        "MaxInstanceCount": 2,
-    }
-    resources["Second"] = resources["Model"]
-    resources["Component"] = {
-        "Type": "AWS::SageMaker::InferenceComponent",
-        "Properties": {
-            "InferenceComponentName": "ranker",
-            "EndpointName": get("Endpoint", "EndpointName"),
-            "VariantName": "primary",
-            "Specification": {
-                "ModelName": get(model, "ModelName"),
-                "ComputeResourceRequirements": {"MinMemoryRequiredInMb": memory_mb},
-            },
-            "RuntimeConfig": {"CopyCount": 1},
+    variant["ManagedInstanceScaling"] = SCALING
+    resources["Component"] = resource(
+        "SageMaker::InferenceComponent",
+        InferenceComponentName="ranker",
+        EndpointName=get("Endpoint", "EndpointName"),
+        VariantName="primary",
+        Specification={
+            "ModelName": get("Model", "ModelName"),
+            "ComputeResourceRequirements": {"MinMemoryRequiredInMb": memory_mb},
         },
-    }
+        RuntimeConfig={"CopyCount": 1},
+    )
     return template
 
 
+@pytest.mark.long
 def test_cloudformation_deploys_a_component(account: Account) -> None:
     archive = account.put_archive(b"stacked")
     first = account.deploy(stack(archive))

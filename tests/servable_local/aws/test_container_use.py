@@ -1,4 +1,4 @@
-"""Metrics of what requests and containers take, and what records of requests hold.
+"""Metrics of what requests and containers take.
 
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 """
@@ -16,7 +16,6 @@ import pytest
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.sagemaker import published_metrics
-from servable_local.aws.sagemaker.container import Container
 from servable_local.aws.sagemaker.published_metrics import (
     Invocation,
     Utilization,
@@ -25,7 +24,6 @@ from servable_local.aws.sagemaker.published_metrics import (
     publish_scaling_metrics,
     publish_utilization,
 )
-from servable_local.aws.sagemaker.stored_invocations import _build_record
 from servable_scaling.alarms.query import Metric
 
 AT = datetime(2026, 1, 1)
@@ -57,7 +55,9 @@ def invoked(status: int = 200, kind: str = "real_time", **more: Any) -> Store:
 
 
 # --- requests
-def test_one_request_is_counted_timed_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_counted_timed_and_shared_as_their_kind_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     none, micro = "None", "Microseconds"
     assert invoked().parse_samples() == {
         "Invocations": (1, none),
@@ -79,68 +79,45 @@ def test_one_request_is_counted_timed_and_shared(monkeypatch: pytest.MonkeyPatch
     store = invoked(config="second")
     of_fleet = store.parse_samples(EndpointConfigName="second")
     assert {*store.parse_samples()} - {*of_fleet} == {"Invocations"}
+    fewer = {"InvocationsPerInstance", "InvocationModelErrors"}
+    for kind, left_out in (
+        ("serverless", fewer),
+        ("asynchronous", fewer | {"Invocations", "OverheadLatency"}),
+    ):
+        found = invoked(kind=kind).parse_samples()
+        assert {*invoked().parse_samples()} - {*found} == left_out
 
 
-@pytest.mark.parametrize(
-    ("status", "errors"),
-    [
-        (0, (0, 0, 1)), (199, (0, 0, 1)), (200, (0, 0, 0)), (299, (0, 0, 0)), (300, (0, 0, 1)),
-        (399, (0, 0, 1)), (400, (1, 0, 1)), (499, (1, 0, 1)), (500, (0, 1, 1)), (599, (0, 1, 1)),
-        (600, (0, 0, 1)),
-    ],
-)  # fmt: skip
-def test_an_answer_counts_as_the_error_that_it_is(status: int, errors: tuple[int, ...]) -> None:
-    found = invoked(status).parse_samples()
+def test_an_answer_counts_as_the_error_that_it_is() -> None:
     names = ("Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors")
-    assert tuple(found[name][0] for name in names) == errors
-
-
-@pytest.mark.parametrize(
-    ("kind", "left_out"),
-    [
-        ("serverless", {"InvocationsPerInstance", "InvocationModelErrors"}),
-        (
-            "asynchronous",
-            {"Invocations", "InvocationsPerInstance", "InvocationModelErrors", "OverheadLatency"},
-        ),
-    ],
-)
-def test_other_kinds_of_endpoints_have_fewer_metrics(kind: str, left_out: set[str]) -> None:
-    assert {*invoked().parse_samples()} - {*invoked(kind=kind).parse_samples()} == left_out
+    expected = {
+        0: (0, 0, 1), 199: (0, 0, 1), 200: (0, 0, 0), 299: (0, 0, 0), 300: (0, 0, 1),
+        399: (0, 0, 1), 400: (1, 0, 1), 499: (1, 0, 1), 500: (0, 1, 1), 599: (0, 1, 1),
+        600: (0, 0, 1),
+    }  # fmt: skip
+    for status, errors in expected.items():
+        found = invoked(status).parse_samples()
+        assert tuple(found[name][0] for name in names) == errors, status
 
 
 # --- without a request
+def test_a_minute_without_a_request_has_a_zero_and_a_failure_one_count() -> None:
+    minute = AT + timedelta(minutes=5)
+    metric = Metric.from_dimensions("AWS/SageMaker", "InvocationsPerInstance", NAMES)
+    cases = [(None, True, 1), (None, False, 0), (0, True, 1), (59, True, 1), (-10, True, 2)]
+    for request_after_seconds, minute_ends, samples in cases:
+        store = Store()
+        if request_after_seconds is not None:
+            at = minute + timedelta(seconds=request_after_seconds)
+            store.add(metric, 1.0, unit="None", at=at)
+        # The last second of the minute, in which it is published.
+        end = minute + timedelta(seconds=59)
+        publish_scaling_metrics(
+            store, end, dimensions=NAMES, concurrency=2.5, minute_ends=minute_ends
+        )
+        assert store.collect_samples(metric, AT, AT + timedelta(days=1)).count == samples
+        assert store.parse_samples()["ConcurrentRequestsPerModel"] == (2.5, "None")
 
-
-@pytest.mark.parametrize(
-    ("request_after_seconds", "minute_ends", "samples"),
-    [(None, True, 1), (None, False, 0), (0, True, 1), (59, True, 1), (-10, True, 2)],
-)
-def test_a_minute_without_a_request_has_a_zero(
-    request_after_seconds: int | None, minute_ends: bool, samples: int
-) -> None:
-    store, minute = Store(), AT + timedelta(minutes=5)
-    metric = Metric.from_dimensions(
-        "AWS/SageMaker",
-        "InvocationsPerInstance",
-        {"EndpointName": "ranker", "VariantName": "primary"},
-    )
-    if request_after_seconds is not None:
-        at = minute + timedelta(seconds=request_after_seconds)
-        store.add(metric, 1.0, unit="None", at=at)
-    # The last second of the minute, in which it is published.
-    publish_scaling_metrics(
-        store,
-        minute + timedelta(seconds=59),
-        dimensions=NAMES,
-        concurrency=2.5,
-        minute_ends=minute_ends,
-    )
-    assert store.collect_samples(metric, AT, AT + timedelta(days=1)).count == samples
-    assert store.parse_samples()["ConcurrentRequestsPerModel"] == (2.5, "None")
-
-
-def test_a_failure_of_the_queue_is_one_count() -> None:
     store = Store()
     publish_failure(store, ManualClock(AT), "InvocationFailures", dimensions=NAMES)
     assert store.parse_samples() == {"InvocationFailures": (1, "Count")}
@@ -215,107 +192,6 @@ def test_nothing_to_measure_is_nothing(moments: list[float]) -> None:
         moments.append(seconds)
         container = SimpleNamespace(pid=pid, folder=None)
         assert utilization.measure(container) == {}
-
-
-# --- the container itself
-
-
-class Process:
-    """A container's process that can be told to have ended."""
-
-    pid = 2**22 + 1  # no child of ours: it has ended
-
-    def __init__(self) -> None:
-        self.url = f"http://127.0.0.1/{id(self)}"
-        self.closed = False
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def replaced(container: Container) -> None:
-    """Heals it, and waits for the replacement."""
-    container.restart_if_ended()
-    deadline = time.monotonic() + 20
-    while container._healing and time.monotonic() < deadline:
-        time.sleep(0.001)
-
-
-def test_a_failed_restart_is_printed_and_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
-    processes: list[Process] = []
-    fails = [False, True, False]
-
-    def launch() -> Process:
-        if fails.pop(0):
-            raise RuntimeError("no room")
-        processes.append(Process())
-        return processes[-1]
-
-    container = Container(launch)
-    replaced(container)
-    failed = container.url == processes[0].url
-    replaced(container)
-    assert (failed, container.url, processes[0].closed) == (True, processes[1].url, True)
-    assert "a container could not be restarted: no room" in capsys.readouterr().err
-
-
-def test_a_container_closed_while_it_is_replaced_leaves_no_process() -> None:
-    processes: list[Process] = []
-
-    def launch() -> Process:
-        processes.append(Process())
-        if len(processes) == 2:
-            container.close()
-        return processes[-1]
-
-    container = Container(launch)
-    replaced(container)
-    deadline = time.monotonic() + 20
-    while not processes[1].closed and time.monotonic() < deadline:
-        time.sleep(0.001)
-    assert [process.closed for process in processes] == [True, True]
-    container.restart_if_ended()
-    assert len(processes) == 2
-
-
-# --- records of requests
-
-
-@pytest.mark.parametrize(
-    ("modes", "sides"),
-    [
-        (["Input"], ["endpointInput"]),
-        (["Output"], ["endpointOutput"]),
-        (["Input", "Output"], ["endpointInput", "endpointOutput"]),
-        (["InputAndOutput"], ["endpointInput", "endpointOutput"]),
-    ],
-)
-def test_a_record_holds_the_sides_that_are_captured(modes: list[str], sides: list[str]) -> None:
-    capture = {"CaptureOptions": [{"CaptureMode": mode} for mode in modes]}
-    message = ("text/csv", b"1,2")
-    record = _build_record(capture, AT, {}, message, message)
-    assert list(record["captureData"]) == sides
-    assert (record["eventVersion"], record["eventMetadata"]["inferenceTime"]) == (
-        "0", "2026-01-01T00:00:00Z",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("listed", "kind", "data", "encoding"),
-    [
-        ({"CsvContentTypes": ["Text/CSV"]}, "text/csv; charset=utf-8", "1,2", "CSV"),
-        ({"JsonContentTypes": ["application/json"]}, "application/json", "1,2", "JSON"),
-        ({"JsonContentTypes": ["application/json"]}, "text/csv", "MSwy", "BASE64"),
-    ],
-)
-def test_a_side_is_text_only_where_its_content_type_is_listed(
-    listed: dict[str, Any], kind: str, data: str, encoding: str
-) -> None:
-    capture = {"CaptureOptions": [{"CaptureMode": "Input"}], "CaptureContentTypeHeader": listed}
-    record = _build_record(capture, AT, {}, (kind, b"1,2"), ("", b""))
-    assert record["captureData"]["endpointInput"] == {
-        "observedContentType": kind, "mode": "INPUT", "data": data, "encoding": encoding,
-    }  # fmt: skip
 
 
 # --- what ends while it is measured

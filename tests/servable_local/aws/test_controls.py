@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import pairwise
 from types import SimpleNamespace
@@ -10,50 +9,23 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws import LocalAws, running
+from servable_local.aws import LocalAws
 from servable_local.aws.clock import ManualClock, ScaledClock
 from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH
 from servable_local.aws.request_router import Controls
 from servable_local.aws.sagemaker.instances import InstanceFaults, Shortage
 
 
-@pytest.fixture(scope="module")
-def still() -> Iterator[LocalAws]:
-    """One whose clock stands still."""
-    with running(seconds_per_minute=None) as aws:
-        yield aws
-
-
-def test_a_clock_that_stands_still_is_moved_from_outside(still: LocalAws) -> None:
-    assert still.now() == still.now()
-    before = still.now()
-    assert still.advance(minutes=3) - before == timedelta(minutes=3)
-
-    cloudwatch = still.client("cloudwatch")
-    cloudwatch.put_metric_alarm(
-        AlarmName="silence",
-        Namespace="Own",
-        MetricName="Heartbeat",
-        Statistic="Sum",
-        Period=60,
-        EvaluationPeriods=2,
-        Threshold=1,
-        ComparisonOperator="LessThanThreshold",
-        TreatMissingData="breaching",
-    )
-    still.advance(minutes=1)
-    (alarm,) = cloudwatch.describe_alarms()["MetricAlarms"]
-    assert alarm["StateValue"] == "ALARM"
-
-
-def test_what_cannot_be_controlled_is_refused(still: LocalAws) -> None:
+def test_a_clock_that_stands_still_is_moved_from_outside(embedded: LocalAws) -> None:
+    before = embedded.now()
+    assert embedded.advance(minutes=3) - before == timedelta(minutes=3)
     controls = Controls(ScaledClock(seconds_per_minute=1), lambda *whose: None)  # type: ignore[arg-type]
     assert controls.respond(CLOCK_PATH, {"seconds": 60}) == (
         "409 Conflict",
         {"error": "this clock runs by itself and can't be advanced"},
     )
     with pytest.raises(ValueError, match="Could not find endpoint"):
-        still.inject_fault("absent", latency_ms=100)
+        embedded.inject_fault("absent", latency_ms=100)
 
 
 class Faults:
@@ -107,36 +79,38 @@ def region() -> Region:
     return Region()
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "call"),
-    [
-        ("latency_ms", 50, ("slow", 50)),
-        ("status", 503, ("fail", 503)),
-        ("queue_full", True, ("fill_queue", True)),
-        ("freeze", "nginx", ("freeze", "nginx")),
-        ("thaw", "nginx", ("thaw", "nginx")),
-        ("kill", "gunicorn", ("kill", "gunicorn")),
-        ("end", True, ("end",)),
-    ],
-)
-def test_a_fault_reaches_every_container_of_both_fleets(
-    region: Region, kind: str, value: Any, call: tuple[Any, ...]
-) -> None:
-    assert region.inject(**{kind: value}) == ("200 OK", {})
-    assert [faults.calls for faults in region.faults] == [[call]] * 3
+def test_a_fault_reaches_every_container_of_both_fleets() -> None:
+    calls: dict[tuple[str, Any], tuple[Any, ...]] = {
+        ("latency_ms", 50): ("slow", 50),
+        ("status", 503): ("fail", 503),
+        ("queue_full", True): ("fill_queue", True),
+        ("freeze", "nginx"): ("freeze", "nginx"),
+        ("thaw", "nginx"): ("thaw", "nginx"),
+        ("kill", "gunicorn"): ("kill", "gunicorn"),
+        ("end", True): ("end",),
+    }
+    for (kind, value), call in calls.items():
+        region = Region()
+        assert region.inject(**{kind: value}) == ("200 OK", {})
+        assert [faults.calls for faults in region.faults] == [[call]] * 3
 
 
-def test_a_fault_reaches_the_fleets_that_there_are(region: Region) -> None:
+def test_a_fault_reaches_the_fleets_of_the_region_and_a_shortage_all_of_it(region: Region) -> None:
     region.ranker.rollout = None
     region.inject(status=500)
     assert [len(faults.calls) for faults in region.faults] == [1, 1, 0]
+    assert region.asked == [("1", "eu-west-1")]
     region.ranker.fleet = region.ranker.rollout = None
     assert region.inject(status=500)[0] == "200 OK"
 
-
-def test_the_account_and_the_region_are_those_that_are_named(region: Region) -> None:
-    region.inject(status=500)
-    assert region.asked == [("1", "eu-west-1")]
+    answer = region.controls.respond(
+        FAULT_PATH, {"account": "1", "region": "r", "no_capacity": ["ml.c5.xlarge"]}
+    )
+    types = ("ml.c5.xlarge", "ml.c6i.xlarge")
+    assert (answer, region.shortage.find_available(types)) == (("200 OK", {}), "ml.c6i.xlarge")
+    for kind in ("a", "b"):
+        region.controls.respond(FAULT_PATH, {"account": "1", "region": "r", "no_capacity": [kind]})
+    assert [region.shortage.find_available((kind,)) for kind in ("a", "b")] == ["a", None]
 
 
 def test_faults_of_sagemaker_and_its_instances_are_set_and_ended(region: Region) -> None:
@@ -151,17 +125,6 @@ def test_faults_of_sagemaker_and_its_instances_are_set_and_ended(region: Region)
     region.inject(end=True)
     assert region.ranker.overhead_seconds == 0.0
     assert region.ranker.instance_faults == InstanceFaults()
-
-
-def test_a_shortage_is_of_the_whole_region_and_ends_with_another(region: Region) -> None:
-    answer = region.controls.respond(
-        FAULT_PATH, {"account": "1", "region": "r", "no_capacity": ["ml.c5.xlarge"]}
-    )
-    types = ("ml.c5.xlarge", "ml.c6i.xlarge")
-    assert (answer, region.shortage.find_available(types)) == (("200 OK", {}), "ml.c6i.xlarge")
-    for kind in ("a", "b"):
-        region.controls.respond(FAULT_PATH, {"account": "1", "region": "r", "no_capacity": [kind]})
-    assert [region.shortage.find_available((kind,)) for kind in ("a", "b")] == ["a", None]
 
 
 def test_what_is_no_control_is_not_answered(region: Region) -> None:
@@ -181,22 +144,20 @@ def test_what_is_no_control_is_not_answered(region: Region) -> None:
 
 
 def test_health_and_clock_are_answered(region: Region) -> None:
-    answer = region.controls.respond(HEALTH_PATH, None)
-    assert answer is not None
-    assert (answer[0], answer[1]["pid"] > 1) == ("200 OK", True)
+    def respond(path: str, asked: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        answer = region.controls.respond(path, asked)
+        assert answer is not None
+        return answer
 
-    before, after = (
-        region.controls.respond(CLOCK_PATH, asked) for asked in (None, {"seconds": 90})
-    )
-    assert before is not None
-    assert after is not None
-    seconds = [one[1]["now"][17:19] for one in (before, after)]
-    assert before[1]["now"] != after[1]["now"]
-    assert (int(seconds[1]) - int(seconds[0])) % 60 == 30
-    assert after[1]["seconds_per_minute"] is None
+    status, health = respond(HEALTH_PATH)
+    assert (status, health["pid"] > 1) == ("200 OK", True)
+    before, after = (respond(CLOCK_PATH, asked)[1] for asked in (None, {"seconds": 90}))
+    seconds = [int(one["now"][17:19]) for one in (before, after)]
+    assert before["now"] != after["now"]
+    assert ((seconds[1] - seconds[0]) % 60, after["seconds_per_minute"]) == (30, None)
 
 
-def test_a_manual_clock_is_moved_by_hand() -> None:
+def test_a_manual_clock_is_moved_by_hand_and_a_scaled_one_is_faster() -> None:
     clock = ManualClock()
     assert clock.now() == clock.now()
 
@@ -215,8 +176,6 @@ def test_a_manual_clock_is_moved_by_hand() -> None:
     clock.pause(100)
     assert clock.measure_seconds() - before == 100
 
-
-def test_a_scaled_clock_is_faster_and_its_latency_is_real() -> None:
     clock = ScaledClock(seconds_per_minute=0.6)
     before = clock.now()
     time.sleep(0.05)

@@ -20,13 +20,7 @@ from typing import Any
 import pytest
 
 from infra.catalog.metrics import load_log_filters
-from servable_local.aws.clock import ManualClock
-from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.moto_patches.log_patterns import compile_pattern
-from servable_local.aws.server import Server
-from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.everything_on import watching
-from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.watched_endpoint import Watched
 
 pytestmark = pytest.mark.long
@@ -117,10 +111,10 @@ def counters(line: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
-def test_a_line_is_counted_once_where_it_belongs(line: str) -> None:
-    wanted = LINES[line]
-    assert counters(line) == ([] if wanted is None else [wanted])
+def test_a_line_is_counted_once_where_it_belongs() -> None:
+    assert {line: counters(line) for line in LINES} == {
+        line: [] if wanted is None else [wanted] for line, wanted in LINES.items()
+    }
 
 
 def test_gunicorns_own_lines_are_counted(tmp_path: Path) -> None:
@@ -129,88 +123,24 @@ def test_gunicorns_own_lines_are_counted(tmp_path: Path) -> None:
     assert found == ["WorkerTimeouts", "KilledWorkers", "KilledWorkers"]
 
 
-class Log:
-    """The endpoint's log group, as its stack made it, and a container that writes to it."""
+def test_refusals_in_the_log_alarm_after_their_minutes_and_recover(
+    watched: Watched, watching_template: dict[str, Any]
+) -> None:
+    assert watched.account.deploy(watching_template) == "CREATE_COMPLETE"
+    logs, place = watched.account.client("logs"), {"logStreamName": "primary/i-1"}
+    logs.create_log_stream(logGroupName=GROUP, **place)
+    watched.align()
 
-    def __init__(self, watched: Watched, template: dict[str, Any]) -> None:
-        self._watched = watched
-        assert watched.account.deploy(template) == "CREATE_COMPLETE"
-        self._logs = watched.account.client("logs")
-        self._logs.create_log_stream(logGroupName=GROUP, logStreamName="primary/i-1")
-        watched.align()
-
-    def minute(self, *lines: str) -> None:
-        now = self._watched.clock.now() + timedelta(seconds=1)
+    def minute(*lines: str) -> str:
+        now = watched.clock.now() + timedelta(seconds=1)
         at = round((now - type(now)(1970, 1, 1)).total_seconds() * 1000)
-        if lines:
-            self._logs.put_log_events(
-                logGroupName=GROUP,
-                logStreamName="primary/i-1",
-                logEvents=[{"timestamp": at, "message": line} for line in lines],
-            )
-        self._watched.clock.advance(minutes=1)
+        events = [{"timestamp": at, "message": line} for line in lines]
+        logs.put_log_events(logGroupName=GROUP, logEvents=events, **place)
+        watched.clock.advance(minutes=1)
+        return watched.state("ranker-queue-refused")
 
-    @property
-    def state(self) -> str:
-        return self._watched.state("ranker-queue-refused")
-
-
-@pytest.fixture(scope="module")
-def written(
-    embedded: LocalAws,
-    launcher: Launcher,
-    clock: ManualClock,
-    server: Server,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Log:
-    watched = Watched(Account(embedded, launcher), clock, server)
-    return Log(watched, watching(tmp_path_factory.mktemp("watching")))
-
-
-@pytest.fixture
-def log(written: Log) -> Log:
-    """After as many good minutes as the alarm looks back."""
-    for _ in range(3):
-        written.minute(access(200))
-    return written
-
-
-def test_refusals_in_the_log_alarm_after_their_minutes_and_recover(log: Log) -> None:
-    states = []
-    for refused in (11, 11, 11, 0):
-        log.minute(access(200), *[access(429)] * refused)
-        states.append(log.state)
+    for _ in range(3):  # as many good minutes as the alarm looks back
+        minute(access(200))
+    states = [minute(access(200), *[access(429)] * refused) for refused in (11, 11, 11, 0)]
     assert states == ["OK", "OK", "ALARM", "OK"]
-    for _ in range(4):
-        log.minute(*[access(503)] * 10)
-    assert log.state == "OK"
-
-
-def _own_filter(watched: Watched, pattern: str, value: str) -> None:
-    logs = watched.account.client("logs")
-    logs.create_log_group(logGroupName="own")
-    logs.create_log_stream(logGroupName="own", logStreamName="one")
-    to = {"metricName": "a", "metricNamespace": "Own", "metricValue": value}
-    logs.put_metric_filter(
-        logGroupName="own", filterName="one", filterPattern=pattern, metricTransformations=[to]
-    )
-
-
-def test_a_filter_of_json_counts_what_a_line_says(watched: Watched) -> None:
-    _own_filter(watched, "{ $.status >= 500 }", "$.seconds")
-    now = watched.account.aws.now()
-    lines = ['{"status": 503, "seconds": 2.5}', '{"status": 200, "seconds": 9}']
-    watched.account.client("logs").put_log_events(
-        logGroupName="own",
-        logStreamName="one",
-        logEvents=[{"timestamp": int(now.timestamp() * 1000), "message": line} for line in lines],
-    )
-    points = watched.account.client("cloudwatch").get_metric_statistics(
-        Namespace="Own",
-        MetricName="a",
-        StartTime=now - timedelta(minutes=2),
-        EndTime=now + timedelta(minutes=2),
-        Period=60,
-        Statistics=["Sum"],
-    )["Datapoints"]
-    assert [point["Sum"] for point in points] == [2.5]
+    assert [minute(*[access(503)] * 10) for _ in range(4)][-1] == "OK"

@@ -50,8 +50,16 @@ def _left(folder: str) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes are left")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("after_seconds", [0.5, 2.0, None])
+@pytest.mark.parametrize(
+    ("number", "after_seconds"),
+    [
+        (signal.SIGINT, 0.5),
+        (signal.SIGINT, None),
+        (signal.SIGTERM, 2.0),
+        (signal.SIGKILL, 0.5),
+        (signal.SIGKILL, None),
+    ],
+)
 def test_no_process_is_left(number: signal.Signals, after_seconds: float | None) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", _DEPLOYS],

@@ -9,41 +9,39 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.cloudformation import stacks
 from servable_local.aws.cloudformation.stacks import Stack
-from tests.servable_local.aws.deployed_templates import alarm, serving
+from tests.servable_local.aws.deployed_templates import TARGET, alarm, only_tls, resource, serving
 from tests.servable_local.aws.local_account import Account
 
 TOPIC = {"Type": "AWS::SNS::Topic"}
 
 
 def test_what_cannot_be_made_fails_by_name(account: Account) -> None:
-    account.deploy({"Resources": {"Queue": {"Type": "AWS::DynamoDB::Table"}}})
-    reason = account.reason("Queue", "CREATE_FAILED")
-    assert reason.startswith("Resource type AWS::DynamoDB::Table is not emulated")
-
-    account = account.another()
     one = alarm()
     one["Properties"]["Treshold"] = 1
     account.deploy({"Resources": {"Alarm": one}})
     assert "Treshold" in account.reason("Alarm", "CREATE_FAILED")
 
     account = account.another()
-    properties = {
-        "ServiceNamespace": "sagemaker",
-        "ResourceId": "endpoint/ranker/variant/primary",
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-        "MinCapacity": 1,
-        "MaxCapacity": 2,
-    }
-    kind = "AWS::ApplicationAutoScaling::ScalableTarget"
-    account.deploy({"Resources": {"Target": {"Type": kind, "Properties": properties}}})
+    target = resource(
+        "ApplicationAutoScaling::ScalableTarget",
+        ServiceNamespace="sagemaker",
+        ResourceId=TARGET,
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        MinCapacity=1,
+        MaxCapacity=2,
+    )
+    account.deploy({"Resources": {"Target": target}})
     assert "Could not find endpoint" in account.reason("Target", "CREATE_FAILED")
 
 
-def test_what_depends_comes_after_what_it_depends_on(account: Account) -> None:
+@pytest.mark.long
+def test_what_depends_is_made_later_and_what_leaves_the_template_goes(account: Account) -> None:
     first = {**TOPIC, "DependsOn": "Second"}
     account.deploy({"Resources": {"First": first, "Second": TOPIC}})
     done = [name for name, status in account.events() if status == "CREATE_COMPLETE"]
     assert done == ["Second", "First", "stack"]
+    account.deploy({"Resources": {"Second": TOPIC}})
+    assert len(account.inventory()) == 1
 
 
 def test_a_template_that_is_refused_makes_nothing(account: Account) -> None:
@@ -61,27 +59,17 @@ def test_a_template_that_is_refused_makes_nothing(account: Account) -> None:
     assert account.client("cloudformation").describe_stacks()["Stacks"] == []
 
 
-def test_what_is_retained_survives_the_stack(account: Account) -> None:
-    account.deploy({"Resources": {"Topic": {**TOPIC, "DeletionPolicy": "Retain"}}})
-    account.delete()
-    assert [kind for kind, _ in account.inventory()] == ["AWS::SNS::Topic"]
-
-
-@pytest.mark.parametrize(
-    ("policy", "left"),
-    [("Retain", ["AWS::SNS::Topic"]), ("RetainExceptOnCreate", []), ("Delete", [])],
-)
-def test_a_rollback_keeps_what_is_retained(account: Account, policy: str, left: list[str]) -> None:
+@pytest.mark.long
+def test_a_rollback_keeps_what_is_retained(account: Account) -> None:
     """https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html"""
-    failing = {"Type": "AWS::DynamoDB::Table", "DependsOn": "Topic"}
-    account.deploy({"Resources": {"Topic": {**TOPIC, "DeletionPolicy": policy}, "No": failing}})
-    assert [kind for kind, _ in account.inventory()] == left
-
-
-def test_what_leaves_the_template_is_deleted(account: Account) -> None:
-    account.deploy({"Resources": {"A": TOPIC, "B": TOPIC}})
-    account.deploy({"Resources": {"A": TOPIC}})
-    assert len(account.inventory()) == 1
+    policies = ("Retain", "RetainExceptOnCreate", "Delete")
+    topics = {
+        each: {**TOPIC, "DeletionPolicy": each, "Properties": {"TopicName": each}}
+        for each in policies
+    }
+    failing = {"Type": "AWS::DynamoDB::Table", "DependsOn": [*policies]}
+    account.deploy({"Resources": {**topics, "No": failing}})
+    assert [name.rpartition(":")[2] for _, name in account.inventory()] == ["Retain"]
 
 
 def test_a_role_with_a_fixed_name_is_changed_in_place(account: Account) -> None:
@@ -112,24 +100,33 @@ def test_a_role_with_a_fixed_name_is_changed_in_place(account: Account) -> None:
     assert "custom-named resource" in account.reason("Role", "UPDATE_FAILED")
 
 
-def test_a_resource_whose_condition_is_false_is_not_made(account: Account) -> None:
+@pytest.mark.long
+def test_a_condition_a_number_in_text_and_a_policy_mean_what_the_template_says(
+    account: Account,
+) -> None:
+    bucket = f"b-{account.number}"
+    high = alarm()
+    high["Properties"]["Threshold"] = "100000.5"
+    bucket_of = {"Ref": "Bucket"}
     template = {
         "Parameters": {"Mail": {"Type": "String", "Default": "no"}},
         "Conditions": {"HasMail": {"Fn::Equals": [{"Ref": "Mail"}, "yes"]}},
-        "Resources": {"Topic": TOPIC, "Mail2": {**TOPIC, "Condition": "HasMail"}},
+        "Resources": {
+            "Alarm": high,
+            "Topic": {**TOPIC, "Condition": "HasMail"},
+            "Bucket": resource("S3::Bucket", BucketName=bucket),
+            "Policy": resource("S3::BucketPolicy", Bucket=bucket_of, PolicyDocument=only_tls()),
+        },
     }
-    account.deploy(template)
-    assert len(account.inventory()) == 1
-
-
-def test_numbers_written_as_text_are_numbers(account: Account) -> None:
-    one = alarm()
-    one["Properties"]["Threshold"] = "100000.5"
-    account.deploy({"Resources": {"Alarm": one}})
-    found = account.client("cloudwatch").describe_alarms()["MetricAlarms"][0]
+    assert account.deploy(template) == "CREATE_COMPLETE"
+    assert "AWS::SNS::Topic" not in [kind for kind, _ in account.inventory()]
+    (found,) = account.client("cloudwatch").describe_alarms()["MetricAlarms"]
     assert found["Threshold"] == 100000.5
+    put = account.client("s3").put_object(Bucket=bucket, Key="k", Body=b"x")
+    assert put["ResponseMetadata"]["HTTPStatusCode"] == 200
 
 
+@pytest.mark.long
 def test_a_scaled_variants_instance_type_cannot_be_changed(account: Account) -> None:
     archive = account.put_archive(b"a")
     template = serving(archive)
@@ -141,31 +138,14 @@ def test_a_scaled_variants_instance_type_cannot_be_changed(account: Account) -> 
     assert "must be deregistered as scalable targets" in account.reason("Endpoint", "UPDATE_FAILED")
 
 
-def test_a_bucket_that_denies_what_is_not_tls_can_be_written(account: Account) -> None:
-    from tests.servable_local.aws.deployed_templates import only_tls
-
-    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": f"b-{account.number}"}}
-    policy = {
-        "Type": "AWS::S3::BucketPolicy",
-        "Properties": {"Bucket": {"Ref": "Bucket"}, "PolicyDocument": only_tls()},
-    }
-    account.deploy({"Resources": {"Bucket": bucket, "Policy": policy}})
-    put = account.client("s3").put_object(Bucket=f"b-{account.number}", Key="k", Body=b"x")
-    assert put["ResponseMetadata"]["HTTPStatusCode"] == 200
-
-
 def test_a_stack_is_of_its_region_alone(account: Account) -> None:
     account.deploy({"Resources": {"Topic": TOPIC}})
-    elsewhere = account.aws.client(
-        "cloudformation", account=account.number, region="eu-west-1"
-    ).describe_stacks()
-    assert elsewhere["Stacks"] == []
-
     cfn = account.aws.client("cloudformation", account=account.number, region="eu-west-1")
+    assert cfn.describe_stacks()["Stacks"] == []
     body = json.dumps({"Resources": {"Bucket": {"Type": "AWS::S3::Bucket"}}})
     cfn.create_stack(StackName="stack", TemplateBody=body)
     cfn.get_waiter("stack_create_complete").wait(
-        StackName="stack", WaiterConfig={"Delay": 0.1, "MaxAttempts": 50}
+        StackName="stack", WaiterConfig={"Delay": 0.02, "MaxAttempts": 500}
     )
     name = cfn.describe_stack_resource(StackName="stack", LogicalResourceId="Bucket")
     physical = name["StackResourceDetail"]["PhysicalResourceId"]
@@ -173,31 +153,36 @@ def test_a_stack_is_of_its_region_alone(account: Account) -> None:
     assert where["LocationConstraint"] == "eu-west-1"
 
 
-ONE_TOPIC = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {}}}}
-
-
-def _plan(account: Account, template: dict[str, Any], kind: str = "UPDATE") -> dict[str, Any]:
-    cfn = account.client("cloudformation")
+def _plan(
+    account: Account, template: dict[str, Any], kind: str = "UPDATE", name: str = "change"
+) -> dict[str, Any]:
+    cfn, body = account.client("cloudformation"), json.dumps(template)
     cfn.create_change_set(
-        StackName="stack",
-        ChangeSetName="change",
-        ChangeSetType=kind,
-        TemplateBody=json.dumps(template),
+        StackName="stack", ChangeSetName=name, ChangeSetType=kind, TemplateBody=body
     )
-    return dict(cfn.describe_change_set(StackName="stack", ChangeSetName="change"))
+    return dict(cfn.describe_change_set(StackName="stack", ChangeSetName=name))
 
 
-def test_a_change_set_makes_what_it_said_when_it_is_executed(account: Account) -> None:
-    _plan(account, ONE_TOPIC, "CREATE")
+@pytest.mark.long
+def test_a_change_set_says_what_changes_and_makes_it_when_it_is_executed(account: Account) -> None:
+    cfn, template = account.client("cloudformation"), {"Resources": {"Topic": TOPIC}}
+    _plan(account, template, "CREATE")
     assert account.inventory() == []
-    account.client("cloudformation").execute_change_set(StackName="stack", ChangeSetName="change")
+    cfn.execute_change_set(StackName="stack", ChangeSetName="change")
     assert account.settled() == "CREATE_COMPLETE"
-
-
-def test_a_change_set_says_what_changes(account: Account) -> None:
-    account.deploy(ONE_TOPIC)
-    said = _plan(account, ONE_TOPIC)
+    said = _plan(account, template)
     assert said["StatusReason"].startswith("The submitted information didn't contain changes.")
+    with pytest.raises(ClientError, match="ChangeSetNotFound"):
+        cfn.execute_change_set(StackName="stack", ChangeSetName="nothing")
+    # --- a condition that never holds
+    absent = {**TOPIC, "Condition": "Never"}
+    more = {"Conditions": {"Never": {"Fn::Equals": ["a", "b"]}}}
+    given: dict[str, Any] = {"DisplayName": {"Fn::GetAtt": ["Absent", "Nonsense"]}}
+    wrong = {"Resources": {"Topic": {**TOPIC, "Properties": given}, "Absent": absent}, **more}
+    with pytest.raises(ClientError, match=r"Unresolved resource dependencies \[Absent\]"):
+        _plan(account, wrong, name="never")
+    given["DisplayName"] = {"Fn::If": ["Never", {"Ref": "Absent"}, "name"]}
+    assert _plan(account, wrong, name="never")["ExecutionStatus"] == "AVAILABLE"
 
     account = account.another()
     account.deploy(serving(account.put_archive(b"old", "old")))
@@ -208,47 +193,12 @@ def test_a_change_set_says_what_changes(account: Account) -> None:
     } == {"Model": "True", "Config": "Conditional", "Endpoint": "False"}
 
 
-def test_a_change_set_is_refused_with_the_reason(account: Account) -> None:
-    account.deploy(ONE_TOPIC)
-    with pytest.raises(ClientError, match="ChangeSetNotFound"):
-        account.client("cloudformation").execute_change_set(
-            StackName="stack", ChangeSetName="nothing"
-        )
-    wrong = {
-        "Resources": {
-            "Topic": {
-                "Type": "AWS::SNS::Topic",
-                "Properties": {"DisplayName": {"Fn::GetAtt": ["Topic2", "Nonsense"]}},
-            },
-            "Topic2": {"Type": "AWS::SNS::Topic", "Condition": "Never"},
-        },
-        "Conditions": {"Never": {"Fn::Equals": ["a", "b"]}},
-    }
-    with pytest.raises(ClientError, match=r"Unresolved resource dependencies \[Topic2\]"):
-        _plan(account, wrong)
-    name = {"Fn::If": ["Never", {"Ref": "Topic2"}, "name"]}
-    topics = {
-        "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": name}},
-        "Topic2": {"Type": "AWS::SNS::Topic", "Condition": "Never"},
-    }
-    conditions = {"Never": {"Fn::Equals": ["a", "b"]}}
-    found = _plan(account, {"Resources": topics, "Conditions": conditions})
-    assert found["ExecutionStatus"] == "AVAILABLE"
-
-
 STACK, TAG = "ranker-data", "cost-center"
-TEMPLATE: dict[str, Any] = {
+OWN = [{"Key": "own", "Value": "1"}]
+TEMPLATE = {
     "Resources": {
-        "Bucket": {
-            "Type": "AWS::S3::Bucket",
-            "Properties": {"Tags": [{"Key": "own", "Value": "1"}]},
-            "DeletionPolicy": "Retain",
-        },
-        "Key": {
-            "Type": "AWS::KMS::Key",
-            "Properties": {"KeyPolicy": {}},
-            "DeletionPolicy": "Retain",
-        },
+        "Bucket": resource("S3::Bucket", Tags=OWN) | {"DeletionPolicy": "Retain"},
+        "Key": resource("KMS::Key", KeyPolicy={}) | {"DeletionPolicy": "Retain"},
     }
 }
 

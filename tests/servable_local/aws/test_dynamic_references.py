@@ -8,7 +8,7 @@ import pytest
 
 from servable_local.aws import lifecycle
 from servable_local.aws.server import Server
-from tests.servable_local.aws.deployed_templates import role
+from tests.servable_local.aws.deployed_templates import resource, role
 from tests.servable_local.aws.local_account import Account
 
 SECRET = {"user": "admin", "password": "old"}
@@ -26,40 +26,42 @@ def stored(account: Account) -> Account:
     return account
 
 
-def template(value: Any) -> dict[str, Any]:
-    """A parameter `copy` of this value."""
-    properties = {"Name": "copy", "Type": "String", "Value": value}
-    return {"Resources": {"Copy": {"Type": "AWS::SSM::Parameter", "Properties": properties}}}
+def template(*values: Any) -> dict[str, Any]:
+    """Parameters `copy-0` and so on of these values."""
+    resources = {
+        f"Copy{number}": resource(
+            "SSM::Parameter", Name=f"copy-{number}", Type="String", Value=value
+        )
+        for number, value in enumerate(values)
+    }
+    return {"Resources": resources}
 
 
-def copied(account: Account) -> str:
-    return str(account.client("ssm").get_parameter(Name="copy")["Parameter"]["Value"])
+def copied(account: Account, number: int = 0) -> str:
+    parameter = account.client("ssm").get_parameter(Name=f"copy-{number}")["Parameter"]
+    return str(parameter["Value"])
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("{{resolve:ssm:/ranker/size}}", "second"),
-        ("{{resolve:ssm:/ranker/size:1}}", "first"),
-        ("a-{{resolve:ssm:/ranker/size:2}}-{{resolve:ssm:/ranker/size:1}}", "a-second-first"),
-        ("{{resolve:ssm-secure:token}}", "hidden"),
-        ("{{resolve:ssm-secure:token:1}}", "hidden"),
-        ("{{resolve:secretsmanager:db:SecretString:password}}", "new"),
-        ("{{resolve:secretsmanager:db:SecretString:password:AWSPREVIOUS}}", "old"),
-        ("user={{resolve:secretsmanager:db:SecretString:user::}}", "user=admin"),
-        ({"Fn::Join": ["", ["{{resolve:ssm:/ranker/", "size", "}}"]]}, "second"),
-        ({"Fn::Sub": "{{resolve:secretsmanager:${Id}:SecretString:user}}"}, "admin"),
-    ],
-    ids=str,
-)
-def test_a_reference_becomes_its_value(stored: Account, value: Any, expected: str) -> None:
-    declared = template(value) | {"Parameters": {"Id": {"Type": "String", "Default": "db"}}}
-    assert stored.deploy(declared) == "CREATE_COMPLETE", stored.reason("Copy", "CREATE_FAILED")
-    assert copied(stored) == expected
+REFERENCES: list[tuple[Any, str]] = [
+    ("{{resolve:ssm:/ranker/size}}", "second"),
+    ("{{resolve:ssm:/ranker/size:1}}", "first"),
+    ("a-{{resolve:ssm:/ranker/size:2}}-{{resolve:ssm:/ranker/size:1}}", "a-second-first"),
+    ("{{resolve:ssm-secure:token}}", "hidden"),
+    ("{{resolve:ssm-secure:token:1}}", "hidden"),
+    ("{{resolve:secretsmanager:db:SecretString:password}}", "new"),
+    ("{{resolve:secretsmanager:db:SecretString:password:AWSPREVIOUS}}", "old"),
+    ("user={{resolve:secretsmanager:db:SecretString:user::}}", "user=admin"),
+    ({"Fn::Join": ["", ["{{resolve:ssm:/ranker/", "size", "}}"]]}, "second"),
+    ({"Fn::Sub": "{{resolve:secretsmanager:${Id}:SecretString:user}}"}, "admin"),
+]
 
 
-def test_a_stack_keeps_references_to_secrets_alone(stored: Account) -> None:
-    stored.deploy(template("{{resolve:secretsmanager:db:SecretString:password}}"))
+def test_a_reference_becomes_its_value_and_the_stack_keeps_no_secret(stored: Account) -> None:
+    declared = template(*[value for value, _ in REFERENCES])
+    declared["Parameters"] = {"Id": {"Type": "String", "Default": "db"}}
+    assert stored.deploy(declared) == "CREATE_COMPLETE"
+    expected = [value for _, value in REFERENCES]
+    assert [copied(stored, number) for number in range(len(expected))] == expected
     events = stored.client("cloudformation").describe_stack_events(StackName="stack")
     shown = json.dumps([event.get("ResourceProperties") for event in events["StackEvents"]])
     assert ("resolve:secretsmanager:db" in shown, "new" in shown) == (True, False)
@@ -71,45 +73,37 @@ def test_the_next_deployment_takes_a_parameters_new_value(stored: Account) -> No
         Name="/ranker/size", Value="third", Type="String", Overwrite=True
     )
     changed = template("{{resolve:ssm:/ranker/size}}")
-    changed["Resources"]["Copy"]["Properties"]["Description"] = (
-        "A template that changes is deployed."
-    )
+    changed["Resources"]["Copy0"]["Properties"]["Description"] = "A changed template is deployed."
     assert stored.deploy(changed) == "UPDATE_COMPLETE"
     assert copied(stored) == "third"
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [
-        ("{{resolve:ssm:/absent}}", "Parameter /absent cannot be found"),
-        ("{{resolve:ssm:token}}", "refer to it with ssm-secure"),
-        ("{{resolve:vault:token}}", "The dynamic reference {{resolve:vault:token}} is invalid"),
-        ("{{resolve:secretsmanager:db:SecretString:absent}}", "Could not find a value associated"),
-        ("{{resolve:secretsmanager:absent}}", "ResourceNotFoundException"),
-    ],
-)
-def test_a_reference_to_nothing_fails(stored: Account, value: str, problem: str) -> None:
-    stored.deploy(template(value))
-    assert stored.status() == "ROLLBACK_COMPLETE"
-    assert problem in stored.reason("Copy", "CREATE_FAILED")
-
-
-FUNCTION: dict[str, Any] = {
-    "Type": "AWS::Lambda::Function",
-    "Properties": {
-        "FunctionName": "notify",
-        "Handler": "index.handler",
-        "Runtime": "python3.12",
-        "Role": {"Fn::GetAtt": ["Role", "Arn"]},
-        "Code": {"ZipFile": "def handler(event, context): ..."},
-    },
-}
+def test_a_reference_to_nothing_fails(stored: Account) -> None:
+    problems = {
+        "{{resolve:ssm:/absent}}": "Parameter /absent cannot be found",
+        "{{resolve:ssm:token}}": "refer to it with ssm-secure",
+        "{{resolve:vault:token}}": "The dynamic reference {{resolve:vault:token}} is invalid",
+        "{{resolve:secretsmanager:db:SecretString:absent}}": "Could not find a value associated",
+        "{{resolve:secretsmanager:absent}}": "ResourceNotFoundException",
+    }
+    for number, (value, problem) in enumerate(problems.items()):
+        name = f"stack-{number}"
+        assert stored.deploy(template(value), name) == "ROLLBACK_COMPLETE"
+        assert problem in stored.reason("Copy0", "CREATE_FAILED", name)
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_a_function_is_deleted_with_its_stack(account: Account, by_hand: bool) -> None:
     functions = account.client("lambda")
-    account.deploy({"Resources": {"Role": role(), "Function": FUNCTION}})
+    function = resource(
+        "Lambda::Function",
+        FunctionName="notify",
+        Handler="index.handler",
+        Runtime="python3.12",
+        Role={"Fn::GetAtt": ["Role", "Arn"]},
+        Code={"ZipFile": "def handler(event, context): ..."},
+    )
+    account.deploy({"Resources": {"Role": role(), "Function": function}})
     if by_hand:
         functions.delete_function(FunctionName="notify")
     assert account.delete() == "DELETE_COMPLETE"
@@ -118,8 +112,8 @@ def test_a_function_is_deleted_with_its_stack(account: Account, by_hand: bool) -
 
 def test_ownership_of_a_buckets_objects_is_as_the_template_says(account: Account) -> None:
     rules = [{"ObjectOwnership": "BucketOwnerEnforced"}]
-    properties = {"BucketName": "owned", "OwnershipControls": {"Rules": rules}}
-    account.deploy({"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": properties}}})
+    bucket = resource("S3::Bucket", BucketName="owned", OwnershipControls={"Rules": rules})
+    account.deploy({"Resources": {"Bucket": bucket}})
     controls = account.client("s3").get_bucket_ownership_controls(Bucket="owned")
     assert controls["OwnershipControls"] == {"Rules": rules}
 

@@ -24,20 +24,15 @@ def printed(code: str) -> str:
 
 
 def test_ec2_is_imported_for_who_asks_alone() -> None:
-    assert printed("print('moto.ec2.models' in sys.modules, 'moto.ec2' in sys.modules)") == (
-        "False False"
-    )
-    code = """
+    assert printed("""
+print("moto.ec2.models" in sys.modules, "moto.ec2" in sys.modules)
 import moto.ssm.models as ssm
 from moto.ec2 import ec2_backends
 print(ssm.ec2_backends["1" * 12]["us-east-1"] is ec2_backends["1" * 12]["us-east-1"])
-"""
-    assert printed(code) == "True"
-    code = (
-        "import moto.ec2 as ec2; import_without_ec2('moto.ssm.urls'); "
-        "print(sys.modules['moto.ec2'] is ec2)"
-    )
-    assert printed(code) == "True"
+import moto.ec2 as ec2
+import_without_ec2("moto.ssm.urls")
+print(sys.modules["moto.ec2"] is ec2)
+""").split() == ["False", "False", "True", "True"]
 
 
 def test_a_server_that_starts_imports_no_service_that_nobody_asked_for() -> None:

@@ -1,16 +1,14 @@
 """SageMaker's API of an endpoint in service: tags, weights, capacities, listings and refusals."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import TICK_SECONDS, ManualClock
 from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
-from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.local_account import Account, refused
 
 
 @pytest.fixture(scope="module")
@@ -20,18 +18,12 @@ def sagemaker(embedded: LocalAws, launcher: Launcher) -> Any:
     return account.client("sagemaker")
 
 
-def refused(call: Callable[..., Any], **given: Any) -> str:
-    with pytest.raises(ClientError) as raised:
-        call(**given)
-    return str(raised.value.response["Error"]["Message"])
-
-
 def variant(sagemaker: Any) -> dict[str, Any]:
     (found,) = sagemaker.describe_endpoint(EndpointName="ranker")["ProductionVariants"]
     return dict(found)
 
 
-def test_tags_are_added_replaced_and_deleted(sagemaker: Any) -> None:
+def test_an_endpoint_and_its_model_are_listed_and_its_tags_replaced(sagemaker: Any) -> None:
     arn = sagemaker.describe_endpoint(EndpointName="ranker")["EndpointArn"]
     sagemaker.add_tags(
         ResourceArn=arn, Tags=[{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}]
@@ -53,6 +45,15 @@ def test_tags_are_added_replaced_and_deleted(sagemaker: Any) -> None:
         [{"Key": "a", "Value": "1"}],
         [],
     )
+
+    (found,) = sagemaker.list_endpoints()["Endpoints"]
+    assert (found["EndpointName"], found["EndpointStatus"]) == ("ranker", "InService")
+    assert found["EndpointArn"].endswith(":endpoint/ranker")
+    assert "Could not find endpoint" in refused(sagemaker.describe_endpoint, EndpointName="absent")
+    (model,) = sagemaker.list_models()["Models"]
+    shown = sagemaker.describe_model(ModelName=model["ModelName"])
+    again = {key: shown[key] for key in ("ModelName", "ExecutionRoleArn", "PrimaryContainer")}
+    assert "already existing model" in refused(sagemaker.create_model, **again)
 
 
 def test_a_variants_weight_is_changed(sagemaker: Any, clock: ManualClock) -> None:
@@ -78,10 +79,3 @@ def test_a_variants_weight_is_changed(sagemaker: Any, clock: ManualClock) -> Non
         )
         == "Variant absent does not exist."
     )
-
-
-def test_an_endpoint_is_listed_and_one_that_is_not_there_named(sagemaker: Any) -> None:
-    (found,) = sagemaker.list_endpoints()["Endpoints"]
-    assert (found["EndpointName"], found["EndpointStatus"]) == ("ranker", "InService")
-    assert found["EndpointArn"].endswith(":endpoint/ranker")
-    assert "Could not find endpoint" in refused(sagemaker.describe_endpoint, EndpointName="absent")

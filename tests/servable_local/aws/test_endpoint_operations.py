@@ -9,7 +9,7 @@ import pytest
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
-from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
+from servable_local.aws.sagemaker.hosting import Definitions
 from servable_local.aws.scaling.service import INSTANCES, RegionalScaling
 from servable_scaling.scalable_target import ScaledTarget
 from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, Case, blue_green
@@ -108,73 +108,57 @@ def test_an_endpoint_in_progress_takes_no_change(hosted: Hosted, tmp_path: Path)
 def test_weights_and_counts_are_set_for_shadows_too(hosted: Hosted) -> None:
     changes = [VARIANT, {"VariantName": "shadow", "DesiredWeight": 0.25}]
     hosted.call("update_endpoint_weights_and_capacities", DesiredWeightsAndCapacities=changes)
-    fleet = hosted.case.endpoint.fleet
-    assert fleet is not None
     variants = [
-        (hosted.name, hosted.weight, hosted.instances.desired) for hosted in fleet.list_variants()
+        (one.name, one.weight, one.instances.desired) for one in hosted.case.fleet.list_variants()
     ]
     assert variants == [("primary", 0.5, 3), ("shadow", 0.25, 4)]
 
 
-@pytest.mark.parametrize(
-    ("retain", "given", "kept"),
-    [(True, None, CANARY), (False, None, None), (True, ALL_AT_ONCE, ALL_AT_ONCE)],
-)
 def test_an_update_retains_the_deployment_configuration_where_it_is_asked_to_and_has_none(
-    hosted: Hosted, retain: bool, given: dict[str, Any] | None, kept: dict[str, Any] | None
+    hosted: Hosted,
 ) -> None:
-    hosted.case.endpoint.deployment_config = blue_green(CANARY)
-    more = {"DeploymentConfig": blue_green(given)} if given else {}
-    hosted.update(RetainDeploymentConfig=retain, **more)
-    deployment = hosted.case.endpoint.deployment_config
-    assert deployment == (blue_green(kept) if kept else None)
+    cases: list[tuple[bool, dict[str, Any] | None, dict[str, Any] | None]] = [
+        (True, None, CANARY),
+        (False, None, None),
+        (True, ALL_AT_ONCE, ALL_AT_ONCE),
+    ]
+    for retain, given, kept in cases:
+        hosted = Hosted(hosted.case.another())
+        hosted.case.endpoint.deployment_config = blue_green(CANARY)
+        more = {"DeploymentConfig": blue_green(given)} if given else {}
+        hosted.update(RetainDeploymentConfig=retain, **more)
+        assert hosted.case.endpoint.deployment_config == (blue_green(kept) if kept else None)
 
 
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
+def test_an_update_retains_weights_and_counts_but_for_what_is_excluded(hosted: Hosted) -> None:
+    retained = {"RetainAllVariantProperties": True}
+    but_weights = {"ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredWeight"}]}
+    cases: list[tuple[dict[str, Any], tuple[float, int]]] = [
         ({}, (1.0, 4)),
-        ({"RetainAllVariantProperties": True}, (0.5, 3)),
-        (
-            {
-                "RetainAllVariantProperties": True,
-                "ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredWeight"}],
-            },
-            (1.0, 3),
-        ),
-    ],
-)
-def test_an_update_retains_weights_and_counts_but_for_what_is_excluded(
-    hosted: Hosted, given: dict[str, Any], kept: tuple[float, int]
-) -> None:
-    hosted.call("update_endpoint_weights_and_capacities", DesiredWeightsAndCapacities=[VARIANT])
-    assert hosted.case.endpoint.status == "Updating"
-    hosted.case.endpoint.tick(hosted.case.clock.now())
-    assert hosted.case.endpoint.status == "InService"
-    hosted.update(**given)
-    fleet = hosted.case.endpoint.fleet
-    assert fleet is not None
-    assert (fleet.config_name, kept) == (
-        "second",
-        (fleet.variants["primary"].weight, fleet.variants["primary"].instances.desired),
-    )
+        (retained, (0.5, 3)),
+        (retained | but_weights, (1.0, 3)),
+    ]
+    for given, kept in cases:
+        hosted = Hosted(hosted.case.another())
+        endpoint = hosted.case.endpoint
+        hosted.call("update_endpoint_weights_and_capacities", DesiredWeightsAndCapacities=[VARIANT])
+        assert endpoint.status == "Updating"
+        endpoint.tick(hosted.case.clock.now())
+        assert endpoint.status == "InService"
+        hosted.update(**given)
+        variant = hosted.case.fleet.variants["primary"]
+        assert hosted.case.fleet.config_name == "second"
+        assert (variant.weight, variant.instances.desired) == kept
 
 
-@pytest.mark.parametrize("change", [{"VariantName": "other"}, {"InstanceType": "ml.c5.xlarge"}])
-def test_a_scaled_variant_keeps_its_type(hosted: Hosted, change: dict[str, str]) -> None:
+def test_a_scaled_variant_keeps_its_type(hosted: Hosted) -> None:
+    second = hosted.here.configs.find_definition("second").request
     hosted.scalable = ["endpoint/ranker/variant/primary"]
-    hosted.here.configs.find_definition("second").request["ProductionVariants"] = [
-        {"VariantName": "primary", **change}
-    ]
-    message = hosted.refusal("update_endpoint", EndpointConfigName="second")
-    assert message.startswith('The variant(s) "[primary]" must be deregistered as scalable')
-
-
-def test_a_variant_of_another_endpoint_that_is_scaled_is_no_obstacle(hosted: Hosted) -> None:
+    for change in ({"VariantName": "other"}, {"InstanceType": "ml.c5.xlarge"}):
+        second["ProductionVariants"] = [{"VariantName": "primary", **change}]
+        message = hosted.refusal("update_endpoint", EndpointConfigName="second")
+        assert message.startswith('The variant(s) "[primary]" must be deregistered as scalable')
     hosted.scalable = ["endpoint/another/variant/primary"]
-    hosted.here.configs.find_definition("second").request["ProductionVariants"] = [
-        {"VariantName": "other"}
-    ]
     hosted.update()
     assert hosted.case.endpoint.config["EndpointConfigName"] == "second"
 
@@ -182,12 +166,8 @@ def test_a_variant_of_another_endpoint_that_is_scaled_is_no_obstacle(hosted: Hos
 # --- definitions of the account
 
 
-@pytest.fixture
-def models() -> Definitions:
-    return Definitions("Model", "model", lambda name: f"arn:{name}")
-
-
-def test_a_definition_is_found_in_any_case_of_its_name(models: Definitions) -> None:
+def test_a_definition_is_found_in_any_case_of_its_name() -> None:
+    models = Definitions("Model", "model", lambda name: f"arn:{name}")
     models.add("Ranker", {"ModelName": "Ranker"})
     shown = models.find_definition("RANKER").describe()
     models.remove("ranker")
@@ -215,12 +195,8 @@ class Scaled:
         self.registered = self.scaling.add_target(self.key, target, "role")
 
     def put_policy(self, arn: str = "arn:policy") -> None:
-        tracking = {
-            "TargetValue": 4,
-            "PredefinedMetricSpecification": {
-                "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
-            },
-        }
+        metric = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
+        tracking = {"TargetValue": 4, "PredefinedMetricSpecification": metric}
         given = {
             "PolicyName": "track",
             "PolicyType": "TargetTrackingScaling",
@@ -295,10 +271,3 @@ def test_what_serves_nothing_is_not_scaled(scaled: Scaled, tmp_path: Path) -> No
     for key in cases:
         assert scaled.scaling._find_variant(key) is None
     assert Scaled(Case(tmp_path)).scaling._find_variant(Scaled.key) is None
-
-
-def test_an_account_without_that_endpoint_names_it() -> None:
-    hosting: Any = SimpleNamespace(endpoints={}, build_arn=lambda kind, name: f"arn:{kind}/{name}")
-    with pytest.raises(SageMakerError) as caught:
-        RegionalHosting.find_endpoint(hosting, "absent")
-    assert caught.value.message == 'Could not find endpoint "arn:endpoint/absent".'

@@ -74,23 +74,14 @@ def test_an_endpoint_is_created_and_known_before_it_serves() -> None:
     assert logical.existing == [ARN]
 
 
-@pytest.mark.parametrize("status", ["Creating", "Updating", "SystemUpdating", "RollingBack"])
-def test_an_endpoint_that_is_in_progress_is_waited_for(status: str, pauses: list[float]) -> None:
-    create(Logical(described(status), described(status), described()))
-    assert pauses == [0.01, 0.015]
-
-
-def test_the_looks_at_an_endpoint_become_rarer_up_to_ten_a_second(pauses: list[float]) -> None:
+def test_an_endpoint_that_is_in_progress_is_looked_at_ever_more_rarely(pauses: list[float]) -> None:
+    for status in ("Creating", "Updating", "SystemUpdating", "RollingBack"):
+        pauses.clear()
+        create(Logical(described(status), described(status), described()))
+        assert pauses == [0.01, 0.015]
+    pauses.clear()
     create(Logical(*[described("Creating")] * 9, described()))
     assert (pauses == sorted(pauses), pauses[-2:]) == (True, [0.1, 0.1])
-
-
-@pytest.mark.parametrize(
-    ("more", "reason"), [({"FailureReason": "no ping"}, "no ping"), ({}, "Failed")]
-)
-def test_an_endpoint_that_does_not_serve_fails(more: dict[str, str], reason: str) -> None:
-    with pytest.raises(ResourceError, match=f"^{reason}$"):
-        create(Logical(described("Failed", **more)))
 
 
 def test_an_endpoint_is_updated_unless_it_serves_the_configuration() -> None:
@@ -108,17 +99,20 @@ def test_an_endpoint_is_updated_unless_it_serves_the_configuration() -> None:
     assert [operation for operation, _ in logical.calls] == ["UpdateEndpoint"]
 
 
-@pytest.mark.parametrize(
-    ("after", "reason"),
-    [
-        (described(config="first", FailureReason="rolled back"), "rolled back"),
-        (described("Failed"), "Failed"),
-    ],
-    ids=["taken back", "failed"],
-)
-def test_an_update_that_is_taken_back_fails(after: dict[str, str], reason: str) -> None:
-    with pytest.raises(ResourceError, match=f"^{reason}$"):
-        update(Logical(described(config="first"), after))
+def test_an_endpoint_that_does_not_serve_what_it_should_fails() -> None:
+    first = described(config="first")
+    for logical, ask, reason in (
+        (Logical(described("Failed", FailureReason="no ping")), create, "no ping"),
+        (Logical(described("Failed")), create, "Failed"),
+        (
+            Logical(first, described(config="first", FailureReason="taken back")),
+            update,
+            "taken back",
+        ),
+        (Logical(first, described("Failed")), update, "Failed"),
+    ):
+        with pytest.raises(ResourceError, match=f"^{reason}$"):
+            ask(logical)
 
 
 def test_an_endpoint_is_deleted_unless_it_is_gone() -> None:

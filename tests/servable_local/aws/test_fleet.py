@@ -1,44 +1,35 @@
 """A fleet is started whole or not at all; requests and copies are shared by weight. No container runs."""
 
 import re
-from collections import Counter
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from servable_local.aws.sagemaker import fleet as module
 from servable_local.aws.sagemaker.container import ContainerLogs, Process, VariantStartError
+from servable_local.aws.sagemaker.endpoint_update import (
+    Stage,
+    list_rollback_alarms,
+    plan_stages,
+    read_timeout_seconds,
+)
 from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, HostedVariant, Turns
 from servable_local.aws.sagemaker.instances import NO_CAPACITY, Shortage, VariantInstances
 from tests.servable_local.aws.deployed_templates import IMAGE
+from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, blue_green
 
 FIRST, SECOND = "ml.c5.xlarge", "ml.c6i.xlarge"
-
-
-class Started:
-    """A process that serves nothing."""
-
-    url = "http://127.0.0.1:9"
-
-    def __init__(self, archive: Path | None, variables: Mapping[str, str], **more: Any) -> None:
-        self.archive, self.variables, self.more = archive, variables, more
-        self.closed = False
-
-    def close(self) -> None:
-        self.closed = True
 
 
 class Launcher:
     """A fleet launcher of an account with the models `a` and `b`, and the processes it started."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
-        self.started: list[Started] = []
+        self.started: list[Any] = []
         self.fails: set[str] = set()
         """Archives of variants that do not start."""
         self.fails_after: int | None = None
@@ -61,8 +52,9 @@ class Launcher:
             raise VariantStartError(f"{archive.name} does not start.")
         if self.fails_after is not None and len(self.started) >= self.fails_after:
             raise VariantStartError("no more start.")
-        self.started.append(Started(archive, variables, **more))
-        return self.started[-1]
+        self.started.append(Mock(archive=archive, variables=variables, more=more))
+        started: Process = self.started[-1]
+        return started
 
     def start(self, *variants: dict[str, Any], **config: Any) -> Fleet:
         given = {"EndpointConfigName": "first", "ProductionVariants": list(variants)}
@@ -95,10 +87,13 @@ def test_a_variant_is_started_as_its_configuration_says(launcher: Launcher) -> N
     instances = started.instances
     assert (started.weight, instances.desired, instances.serving_count) == (1.0, 1, 1)
     assert (started.image, started.models, started.serverless) == (IMAGE, None, None)
-    (started,) = launcher.start(
-        variant(InitialVariantWeight="0.25", InitialInstanceCount="3")
-    ).list_variants()
+    assert not instances.least_outstanding
+    given = variant(InitialVariantWeight="0.25", InitialInstanceCount="3")
+    (started,) = launcher.start(given).list_variants()
     assert (started.weight, started.instances.serving_count) == (0.25, 3)
+    for strategy, least in [("LEAST_OUTSTANDING_REQUESTS", True), ("RANDOM", False)]:
+        fleet = launcher.start(variant(RoutingConfig={"RoutingStrategy": strategy}))
+        assert fleet.variants["primary"].instances.least_outstanding == least
 
     fleet = launcher.start(variant(), ShadowProductionVariants=[variant("shadow")])
     assert ([*fleet.variants], [*fleet.shadows]) == (["primary"], ["shadow"])
@@ -122,27 +117,6 @@ def test_a_variant_without_containers_is_in_service(tmp_path: Path) -> None:
     assert (status, b"'servable-local[run]'" in answer) == (503, True)
 
 
-@pytest.mark.parametrize(
-    ("given", "seconds"), [({}, 60), ({"ContainerStartupHealthCheckTimeoutInSeconds": 120}, 120)]
-)
-def test_a_container_has_a_minute_to_answer_its_ping_unless_the_configuration_says_more(
-    launcher: Launcher, given: dict[str, Any], seconds: float
-) -> None:
-    launcher.start(variant(**given))
-    more = launcher.started[0].more
-    assert (more["ready_timeout_seconds"], more["log"].parent) == (seconds, launcher.folder)
-    assert re.fullmatch(r"ranker-primary-i-[0-9a-f]{17}\.log", more["log"].name)
-
-
-@pytest.mark.parametrize(
-    ("strategy", "least"), [("LEAST_OUTSTANDING_REQUESTS", True), ("RANDOM", False), (None, False)]
-)
-def test_the_routing_strategy(launcher: Launcher, strategy: str | None, least: bool) -> None:
-    given: dict[str, Any] = {"RoutingConfig": {"RoutingStrategy": strategy}} if strategy else {}
-    (started,) = launcher.start(variant(**given)).list_variants()
-    assert started.instances.least_outstanding == least
-
-
 def test_a_variant_without_its_model_or_instance_type_does_not_start(launcher: Launcher) -> None:
     assert launcher.failure(variant(ModelName="c")) == 'Could not find model "c".'
     launcher.launcher.shortage.set_types([FIRST])
@@ -155,54 +129,46 @@ def test_a_variant_without_its_model_or_instance_type_does_not_start(launcher: L
     assert started.serverless == serverless
 
 
-@pytest.mark.parametrize(
-    "containers",
-    [
-        {"Containers": [{"ModelDataUrl": "s3://b/k"}, {"ModelDataUrl": "s3://b/k"}]},
-        {"Containers": [{"Image": IMAGE}]},
-    ],
-    ids=["two containers", "no model data"],
-)
-def test_a_wrong_kind_of_model_is_named(launcher: Launcher, containers: dict[str, Any]) -> None:
-    launcher.models["a"] = containers
-    assert launcher.failure(variant()) == (
-        "the local AWS serves only models with exactly one container with model data; "
-        "variant primary has a different one."
-    )
-
-
-def test_a_model_of_a_list_of_one_container_is_served(launcher: Launcher) -> None:
-    launcher.models["a"] = {"Containers": [model()["PrimaryContainer"]]}
+def test_a_model_has_exactly_one_container_with_model_data(launcher: Launcher) -> None:
+    one = model()["PrimaryContainer"]
+    launcher.models["a"] = {"Containers": [one]}
     assert launcher.start(variant()).variants["primary"].instances.serving_count == 1
+    for containers in ([one, one], [{"Image": IMAGE}]):
+        launcher.models["a"] = {"Containers": containers}
+        assert launcher.failure(variant()) == (
+            "the local AWS serves only models with exactly one container with model data; "
+            "variant primary has a different one."
+        )
 
 
-def test_every_variant_that_does_not_start_is_a_reason(launcher: Launcher) -> None:
+def test_a_fleet_that_does_not_start_says_every_reason_and_leaves_nothing(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
     launcher.fails = {"primary.tar.gz"}
     reasons = launcher.failure(variant(), variant("other"), variant("third", ModelName="c"))
     assert reasons == 'primary.tar.gz does not start. Could not find model "c".'
+    assert [process.close.call_count for process in launcher.started] == [1]
+    assert list(launcher.folder.iterdir()) == []
 
-
-def test_a_failure_without_words(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(url: str, aws: Any, target: Path) -> Path:
-        raise TimeoutError
-
-    monkeypatch.setattr(module, "fetch_model_data", fails)
+    monkeypatch.setattr(module, "fetch_model_data", Mock(side_effect=TimeoutError))
     assert launcher.failure(variant()) == "TimeoutError"
 
 
-def test_a_fleet_that_does_not_start_leaves_nothing(launcher: Launcher) -> None:
-    launcher.fails = {"other.tar.gz"}
-    launcher.failure(variant(), variant("other"))
-    assert [process.closed for process in launcher.started] == [True]
-    assert list(launcher.folder.iterdir()) == []
+@pytest.mark.usefixtures("launcher")
+def test_each_instance_has_a_container_but_many_models_or_serverless_share_one(
+    tmp_path: Path,
+) -> None:
+    limited = Launcher(tmp_path, most_containers=2)
+    limited.fails_after = 1
+    assert limited.failure(variant(InitialInstanceCount=2)) == "no more start."
+    assert [process.close.call_count for process in limited.started] == [1]
 
+    serverless: dict[str, Any] = {"ServerlessConfig": {"MaxConcurrency": 5}}
+    for more, count in [({}, 3), (serverless, 1)]:
+        launcher = Launcher(tmp_path, most_containers=3)
+        launcher.start(variant(InitialInstanceCount=3, **more))
+        assert len(launcher.started) == count
 
-def test_many_models_share_one_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "fetch_model_data", lambda url, aws, target: target)
-    launcher = Launcher(tmp_path, most_containers=2)
-    launcher.fails_after = 1
-    assert launcher.failure(variant(InitialInstanceCount=2)) == "no more start."
-    assert [process.closed for process in launcher.started] == [True]
     launcher = Launcher(tmp_path, most_containers=3)
     launcher.models["a"] = model(Mode="MultiModel", ModelDataUrl="s3://b/models/")
     (started,) = launcher.start(variant(InitialInstanceCount=3)).list_variants()
@@ -211,28 +177,19 @@ def test_many_models_share_one_container(tmp_path: Path, monkeypatch: pytest.Mon
     assert started.models is not None
 
 
-@pytest.mark.parametrize(
-    ("more", "containers"),
-    [
-        ({}, 3),
-        ({"ServerlessConfig": {"MaxConcurrency": 5}}, 1),
-    ],
-)
-def test_each_instance_has_a_container_and_a_serverless_variant_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], containers: int
+def test_a_container_has_its_archive_its_variables_and_a_minute_to_start(
+    launcher: Launcher,
 ) -> None:
-    monkeypatch.setattr(module, "fetch_model_data", lambda url, aws, target: target)
-    launcher = Launcher(tmp_path, most_containers=3)
-    launcher.start(variant(InitialInstanceCount=3, **more))
-    assert len(launcher.started) == containers
-
-
-def test_a_container_has_its_archive_and_variables(launcher: Launcher) -> None:
-    launcher.start(variant(ModelName="b"))
-    (process,) = launcher.started
-    assert process.archive is not None
-    assert (process.archive.name, process.variables["MODEL"]) == ("primary.tar.gz", "b")
-    assert "SAGEMAKER_MULTI_MODEL" not in process.variables
+    longer: dict[str, Any] = {"ContainerStartupHealthCheckTimeoutInSeconds": 120}
+    for stated, seconds in [({}, 60), (longer, 120)]:
+        launcher.start(variant(ModelName="b", **stated))
+        process = launcher.started[-1]
+        assert process.archive is not None
+        assert (process.archive.name, process.variables["MODEL"]) == ("primary.tar.gz", "b")
+        assert "SAGEMAKER_MULTI_MODEL" not in process.variables
+        log = process.more["log"]
+        assert (process.more["ready_timeout_seconds"], log.parent) == (seconds, launcher.folder)
+        assert re.fullmatch(r"ranker-primary-i-[0-9a-f]{17}\.log", log.name)
 
 
 POOLS = [
@@ -256,24 +213,6 @@ def hosted(name: str, weight: float = 1.0, **by_type: int) -> HostedVariant:
     return HostedVariant(name, weight, "image:1", instances)
 
 
-def chosen(weights: dict[str, float], times: int) -> str:
-    turns = Turns()
-    return "".join(turns.choose_next(weights) for _ in range(times))
-
-
-@pytest.mark.parametrize(
-    ("weights", "order"),
-    [
-        ({"a": 3, "b": 1}, "aabaaaba"),
-        ({"a": 1, "b": 1}, "abababab"),
-        ({"a": 0, "b": 1}, "bbbbbbbb"),
-        ({"a": 0, "b": 0}, "abababab"),
-    ],
-)
-def test_turns_are_in_proportion_to_weights(weights: dict[str, float], order: str) -> None:
-    assert chosen(weights, 8) == order
-
-
 def fleet(tmp_path: Path, *variants: HostedVariant, shadow: HostedVariant | None = None) -> Fleet:
     return Fleet("first", variants, tmp_path / "archives", [shadow] if shadow else [])
 
@@ -293,38 +232,17 @@ def test_a_shadow_gets_its_share_of_requests(tmp_path: Path) -> None:
     assert fleet(tmp_path, answers).choose_shadow(answers) is None
 
 
-@pytest.mark.parametrize(("counts", "count"), [((2, 3), 5), ((0,), 1)])
-def test_shadows_are_not_counted(tmp_path: Path, counts: tuple[int, ...], count: int) -> None:
-    variants = [hosted(str(number), x=most) for number, most in enumerate(counts)]
-    assert fleet(tmp_path, *variants, shadow=hosted("shadow", x=4)).instance_count == count
-
-
-@pytest.mark.parametrize(
-    ("kinds", "kept"),
-    [
-        ((), (1.0, 1)),
-        (("DesiredWeight",), (0.5, 1)),
-        (("DesiredInstanceCount",), (1.0, 3)),
-        (("DesiredWeight", "DesiredInstanceCount"), (0.5, 3)),
-    ],
-)
-def test_an_update_keeps_counts_and_weights_as_it_is_asked_to(
-    tmp_path: Path, kinds: tuple[str, ...], kept: tuple[float, int]
-) -> None:
-    old, new = hosted("primary", 0.5, x=3), hosted("primary", 1.0, x=1)
-    added = hosted("added", 1.0, x=1)
-    fleet(tmp_path, new, added).retain(fleet(tmp_path, old), frozenset(kinds))
-    assert (new.weight, new.instances.desired) == kept
-    assert (added.weight, added.instances.desired) == (1.0, 1)
+def test_shadows_are_not_counted(tmp_path: Path) -> None:
+    for counts, count in [((2, 3), 5), ((0,), 1)]:
+        variants = [hosted(str(number), x=most) for number, most in enumerate(counts)]
+        assert fleet(tmp_path, *variants, shadow=hosted("shadow", x=4)).instance_count == count
 
 
 def test_types_of_a_pool_answer_in_proportion_to_their_instances() -> None:
     mixed = hosted("primary", a=2, b=1, c=0)
     assert [mixed.choose_instance_type() for _ in range(3)] == [("a", 2), ("b", 1), ("a", 2)]
-    assert (hosted("primary", a=2).pools, hosted("primary", a=2).choose_instance_type()) == (
-        {},
-        None,
-    )
+    alone = hosted("primary", a=2)
+    assert (alone.pools, alone.choose_instance_type()) == ({}, None)
     assert hosted("primary", a=0, b=0).choose_instance_type() is None
 
 
@@ -346,29 +264,88 @@ def test_instances_of_a_pool_are_shared_out_and_measured() -> None:
     assert watched._utilizations[kept] is first[kept]
 
 
-WEIGHTS = st.dictionaries(
-    st.sampled_from("abcd"), st.integers(0, 10).map(float), min_size=1
-).filter(lambda weights: any(weights.values()))
-
-
-def _order(weights: dict[str, float], count: int) -> list[str]:
-    turns = Turns()
-    return [turns.choose_next(weights) for _ in range(count)]
-
-
-@given(WEIGHTS)
-def test_one_round_has_exactly_the_weights_in_the_same_order(weights: dict[str, float]) -> None:
-    found = Counter(_order(weights, int(sum(weights.values()))))
-    assert found == Counter({name: int(weight) for name, weight in weights.items()})
-    assert _order(weights, 30) == _order(weights, 30)
-
-
-def test_turns_are_mixed_equal_and_may_change() -> None:
-    order = _order({"a": 1.0, "b": 1.0}, 10)
-    assert all(one != other for one, other in pairwise(order))
-    assert Counter(_order({"a": 0.0, "b": 0.0}, 10)) == {"a": 5, "b": 5}
-
+def test_turns_are_mixed_in_proportion_to_weights_and_may_change() -> None:
+    for weights, order in [
+        ({"a": 3.0, "b": 1.0}, "aabaaaba"),
+        ({"a": 1.0, "b": 1.0}, "abababab"),
+        ({"a": 0.0, "b": 1.0}, "bbbbbbbb"),
+        ({"a": 0.0, "b": 0.0}, "abababab"),
+    ]:
+        turns = Turns()
+        assert "".join(turns.choose_next(weights) for _ in order) == order
     turns = Turns()
     for _ in range(10):
         turns.choose_next({"new": 0.1, "old": 0.9})
     assert {turns.choose_next({"new": 1.0, "old": 0.0}) for _ in range(10)} == {"new"}
+
+
+# --- stages of an update
+# Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html and
+# https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-rolling.html
+
+
+def stage(active: int, seconds: int = 60) -> Stage:
+    return Stage(active, 4, seconds, "WaitIntervalInSeconds")
+
+
+LAST = Stage(4, 4, 120, "TerminationWaitInSeconds")
+
+
+@pytest.mark.parametrize(
+    ("routing", "expected"),
+    [
+        (ALL_AT_ONCE, [LAST]),
+        (CANARY, [stage(1), LAST]),
+        (CANARY | {"CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10}}, [stage(1), LAST]),
+        (CANARY | {"CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 26}}, [stage(2), LAST]),
+        (CANARY | {"CanarySize": {"Type": "INSTANCE_COUNT", "Value": 3}}, [stage(3), LAST]),
+        (CANARY | {"CanarySize": {"Type": "INSTANCE_COUNT", "Value": 9}}, [stage(4), LAST]),
+        (CANARY | {"CanarySize": {"Type": "INSTANCE_COUNT", "Value": 0}}, [stage(1), LAST]),
+        (
+            {
+                "Type": "LINEAR",
+                "LinearStepSize": {"Type": "INSTANCE_COUNT", "Value": 2},
+                "WaitIntervalInSeconds": 60,
+            },
+            [stage(2), LAST],
+        ),
+        (
+            {"Type": "LINEAR", "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 10}},
+            [stage(1, 0), stage(2, 0), stage(3, 0), LAST],
+        ),
+    ],
+)
+def test_stages_of_a_blue_green_update(routing: dict[str, Any], expected: list[Stage]) -> None:
+    assert plan_stages(blue_green(routing), 4) == expected
+
+
+def test_stages_of_a_rolling_update() -> None:
+    for kind, value, active in [
+        ("INSTANCE_COUNT", 1, [1, 2, 3, 4]),
+        ("INSTANCE_COUNT", 2, [2, 4]),
+        ("INSTANCE_COUNT", 3, [3, 4]),
+        ("CAPACITY_PERCENT", 50, [2, 4]),
+    ]:
+        size = {"Type": kind, "Value": value}
+        policy = {"MaximumBatchSize": size, "WaitIntervalInSeconds": 60}
+        assert plan_stages({"RollingUpdatePolicy": policy}, 4) == [stage(count) for count in active]
+
+
+def test_a_stage_is_watched_for_its_wait() -> None:
+    assert plan_stages(None, 4) == [Stage(4, 4, 0)]
+    policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": ALL_AT_ONCE}}
+    assert plan_stages(policy, 4) == [Stage(4, 4, 0)]
+    assert (stage(1).share, stage(1).message) == (
+        0.25,
+        "Baking for 60 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity of "
+        "1 instance(s).",
+    )
+
+
+def test_the_way_back_is_read_where_it_is_said() -> None:
+    cases: list[dict[str, Any] | None] = [None, {}, {"AutoRollbackConfiguration": {}}]
+    for config in cases:
+        assert list_rollback_alarms(config) == []
+    assert list_rollback_alarms(blue_green(ALL_AT_ONCE)) == ["slow", "errors"]
+    config = blue_green(ALL_AT_ONCE, MaximumExecutionTimeoutInSeconds=600)
+    assert read_timeout_seconds(config) == 600

@@ -42,7 +42,10 @@ def used(disk: Path) -> int:
     return sum(file.stat().st_blocks * 512 for file in disk.iterdir())
 
 
-def test_an_object_or_a_part_without_room_is_rejected(s3: Any, small_disk: Path) -> None:
+@pytest.mark.long
+def test_an_upload_without_room_is_rejected_at_once_and_leaves_nothing(
+    s3: Any, small_disk: Path, tmp_path: Path
+) -> None:
     with pytest.raises(ClientError) as caught:
         s3.put_object(Bucket=BUCKET, Key="large", Body=bytes(20 * MIB))
     error = caught.value.response["Error"]
@@ -67,8 +70,6 @@ def test_an_object_or_a_part_without_room_is_rejected(s3: Any, small_disk: Path)
     s3.abort_multipart_upload(**part)
     assert used(small_disk) == 0
 
-
-def test_an_upload_without_room_ends_at_once(s3: Any, small_disk: Path, tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(bytes(24 * MIB))
     parts = TransferConfig(multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB)
     with pytest.raises(S3UploadFailedError, match="No space left on device"):

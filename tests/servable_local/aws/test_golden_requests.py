@@ -26,7 +26,6 @@ from tests.servable_local.aws.test_guarded_update import Update
 
 pytestmark = pytest.mark.long
 
-OTHER = {"variants.primary.container.tfs_processes": "2"}
 FOLDER = ROOT / "examples" / "updates"
 
 
@@ -38,12 +37,7 @@ def canary(overrides: dict[str, str]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def templates() -> list[dict[str, Any]]:
-    return [canary({}), canary(OTHER)]
-
-
-@pytest.fixture(scope="module")
-def quiet(templates: list[dict[str, Any]], embedded: LocalAws, launcher: Launcher) -> DeployedNames:
-    return DeployedNames(embedded, launcher, templates[0])
+    return [canary({}), canary({"variants.primary.container.tfs_processes": "2"})]
 
 
 class Scheduled:
@@ -118,79 +112,82 @@ def failing(
     return run
 
 
-@pytest.mark.parametrize("status", [400, 503])
-def test_with_golden_requests_it_is_taken_back(failing: Failing, status: int) -> None:
-    ended = failing(True, status)
+def test_golden_requests_alone_take_an_update_that_fails_back(failing: Failing) -> None:
+    ended = failing(True, 503)
     assert ended.startswith("UPDATE_ROLLBACK_COMPLETE: ")
     assert "updates-canary-rollback-golden-requests-" in ended
+    assert failing(True, 200) == failing(False, 503) == "UPDATE_COMPLETE: "
 
 
-def test_golden_requests_that_are_answered_end_no_update(failing: Failing) -> None:
-    assert failing(True, 200) == "UPDATE_COMPLETE: "
-
-
-def test_without_them_nobody_notices(failing: Failing) -> None:
-    assert failing(False, 503) == "UPDATE_COMPLETE: "
-
-
-def test_the_files_request_is_sent_every_minute_of_an_update(quiet: DeployedNames) -> None:
-    assert Scheduled(quiet).every == "rate(1 minute)"
-    assert Scheduled(quiet).run() == {"sent": 0, "failed": 0}
-
+def test_the_files_request_is_sent_every_minute_of_an_update_by_one_file_of_code(
+    templates: list[dict[str, Any]], embedded: LocalAws, launcher: Launcher
+) -> None:
+    quiet = DeployedNames(embedded, launcher, templates[0])
     sender = Scheduled(quiet)
+    body = (ROOT / "examples" / "ranker" / "golden" / "request-rows.json").read_bytes()
+    assert (sender.every, base64.b64decode(sender.event["body"])) == ("rate(1 minute)", body)
+    assert sender.run() == {"sent": 0, "failed": 0}
     sender.event["endpoint"] = "not-yet"
     assert sender.run() == {"sent": 0, "failed": 0}
-    body = (ROOT / "examples" / "ranker" / "golden" / "request-rows.json").read_bytes()
-    assert base64.b64decode(Scheduled(quiet).event["body"]) == body
 
-
-def test_the_deployed_code_is_one_file_that_lambda_takes_from_a_template(
-    quiet: DeployedNames,
-) -> None:
-    functions = quiet.account.client("lambda")
-    (made,) = functions.list_functions()["Functions"]
-    code = CODE.read_bytes()
-    packed = io.BytesIO()
+    (made,) = quiet.account.client("lambda").list_functions()["Functions"]
+    code, packed = CODE.read_bytes(), io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("index.py", code)
-    assert (made["Handler"], made["CodeSize"], len(code) <= 4096) == (
-        "index.handler",
-        len(packed.getvalue()),
-        True,
-    )
+    size = len(packed.getvalue())
+    assert (made["Handler"], made["CodeSize"]) == ("index.handler", size)
+    assert len(code) <= 4096  # as Lambda takes it from a template
+
+
+def of_kind(template: dict[str, Any], *kinds: str) -> dict[str, dict[str, Any]]:
+    """{logical id: properties} of the template's resources of these kinds."""
+    return {
+        name: resource["Properties"]
+        for name, resource in template["Resources"].items()
+        if resource["Type"] in kinds
+    }
 
 
 def test_the_template_has_the_alarm_and_permission(templates: list[dict[str, Any]]) -> None:
-    (policy,) = [
-        resource["Properties"]["PolicyDocument"]["Statement"]
-        for name, resource in templates[0]["Resources"].items()
-        if resource["Type"] == "AWS::IAM::Policy" and name.startswith("GoldenRequests")
-    ]
+    (policy,) = (
+        properties["PolicyDocument"]["Statement"]
+        for name, properties in of_kind(templates[0], "AWS::IAM::Policy").items()
+        if name.startswith("GoldenRequests")
+    )
     assert policy[0] == {
         "Action": ["sagemaker:DescribeEndpoint", "sagemaker:InvokeEndpoint"],
         "Effect": "Allow",
         "Resource": "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/updates-canary",
     }
-
-    (alarm,) = [
-        resource["Properties"]
-        for resource in templates[0]["Resources"].values()
-        if resource["Type"] == "AWS::CloudWatch::Alarm"
-        and resource["Properties"]["AlarmName"] == "updates-canary-golden-requests"
-    ]
-    (function,) = [
-        name
-        for name, one in templates[0]["Resources"].items()
-        if one["Type"] == "AWS::Lambda::Function"
-    ]
-    (action,) = alarm["AlarmActions"]
+    (alarm,) = (
+        one
+        for one in of_kind(templates[0], "AWS::CloudWatch::Alarm").values()
+        if one["AlarmName"] == "updates-canary-golden-requests"
+    )
+    (function,) = of_kind(templates[0], "AWS::Lambda::Function")
     assert (alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], alarm["Threshold"]) == (
         "AWS/Lambda",
         "Errors",
         [{"Name": "FunctionName", "Value": {"Ref": function}}],
         0,
     )
+    (action,) = alarm["AlarmActions"]
     assert action["Ref"].startswith("AlarmTopic")
+
+    # Policies name an endpoint with capitals in both spellings.
+    caller = '["arn:aws:iam::333333333333:role/caller"]'
+    template = canary({"endpoint.name": "Updates-Canary", "endpoint.callers": caller})
+    policies = of_kind(template, "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy").values()
+    named = [
+        statement["Resource"]
+        for properties in policies
+        for statement in properties["PolicyDocument"]["Statement"]
+        if "sagemaker:InvokeEndpoint" in statement["Action"]
+    ]
+    arn = "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/"
+    assert named == [[f"{arn}Updates-Canary", f"{arn}updates-canary"]] * 2
+    (without,) = (loaded for loaded in load(ROOT, FOLDER) if loaded.name == "linear")
+    assert of_kind(synthesise_endpoint(valid(without)), "AWS::Lambda::Function") == {}
 
 
 class Refusing:
@@ -234,29 +231,38 @@ def reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 
 EVENT = {"endpoint": "updates-canary", "body": "", "content_type": "text/csv", "per_minute": 2}
-UNSENT = [
-    refused("AccessDeniedException"),
-    refused("ValidationError"),
-    refused("ThrottlingException"),
-    EndpointConnectionError(endpoint_url="https://runtime.example.com"),
-]
-OF_THE_FLEET = [
-    refused("ModelError", OriginalStatusCode=415),
-    refused("ModelError", OriginalStatusCode=503),
-    refused("ServiceUnavailable"),
-    ReadTimeoutError(endpoint_url="https://runtime.example.com"),
-]
 
 
-@pytest.mark.parametrize("error", UNSENT, ids=str)
+@pytest.mark.parametrize(
+    "error",
+    [
+        refused("AccessDeniedException"),
+        refused("ValidationError"),
+        refused("ThrottlingException"),
+        EndpointConnectionError(endpoint_url="https://runtime.example.com"),
+    ],
+    ids=str,
+)
 def test_an_unsent_request_fails_the_function(error: Exception, reported: Reported) -> None:
     client = Refusing(error)
     with pytest.raises(UnsentError, match="2 of 2 requests gave no result: "):
         send(EVENT, client, client, lambda _: None)
     assert reported(Refusing(error)) == []
+    unseen = Refusing(error, of="describe_endpoint")
+    with pytest.raises(UnsentError, match="cannot check whether updates-canary is being updated"):
+        send(EVENT, unseen, unseen, lambda _: None)
 
 
-@pytest.mark.parametrize("error", OF_THE_FLEET, ids=str)
+@pytest.mark.parametrize(
+    "error",
+    [
+        refused("ModelError", OriginalStatusCode=415),
+        refused("ModelError", OriginalStatusCode=503),
+        refused("ServiceUnavailable"),
+        ReadTimeoutError(endpoint_url="https://runtime.example.com"),
+    ],
+    ids=str,
+)
 def test_an_error_counts_once_the_fleet_has_traffic(reported: Reported, error: Exception) -> None:
     assert reported(Refusing(error)) == [1, 1]
     assert reported(Refusing(error, stages=["Creating"])) == []
@@ -270,30 +276,3 @@ def test_an_update_that_repairs_a_failing_fleet_is_not_ended(reported: Reported)
 def test_an_update_whose_first_shift_came_in_that_minute_is_judged(reported: Reported) -> None:
     client = Refusing(refused("ModelError"), stages=["Creating", "Baking"])
     assert (reported(client), reported(client)) == ([], [1, 1])
-
-
-def test_not_to_see_whether_it_is_updated_fails_the_function() -> None:
-    client = Refusing(refused("AccessDeniedException"), of="describe_endpoint")
-    with pytest.raises(UnsentError, match="cannot check whether updates-canary is being updated"):
-        send(EVENT, client, client, lambda _: None)
-
-
-def test_policies_name_an_endpoint_with_capitals_in_both_spellings() -> None:
-    caller = '["arn:aws:iam::333333333333:role/caller"]'
-    template = canary({"endpoint.name": "Updates-Canary", "endpoint.callers": caller})
-    statements = [
-        statement
-        for resource in template["Resources"].values()
-        if resource["Type"] in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
-        for statement in resource["Properties"]["PolicyDocument"]["Statement"]
-        if "sagemaker:InvokeEndpoint" in statement["Action"]
-    ]
-    arn = "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/"
-    spellings = [f"{arn}Updates-Canary", f"{arn}updates-canary"]
-    assert [one["Resource"] for one in statements] == [spellings, spellings]
-
-
-def test_without_the_table_the_template_has_no_function() -> None:
-    (one,) = [loaded for loaded in load(ROOT, FOLDER) if loaded.name == "linear"]
-    kinds = {resource["Type"] for resource in synthesise_endpoint(valid(one))["Resources"].values()}
-    assert "AWS::Lambda::Function" not in kinds

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,8 +21,6 @@ pytestmark = pytest.mark.long
 
 
 GUARDED = ["prod", "staging"]
-# One environment always, the other with the slow tests.
-EACH = ["prod", pytest.param("staging", marks=pytest.mark.long)]
 
 
 @pytest.fixture(scope="module")
@@ -62,216 +60,192 @@ class Update:
         return found
 
 
-@pytest.fixture(scope="module")
-def deployed(
-    templates: list[dict[str, dict[str, Any]]], embedded: LocalAws, launcher: Launcher
-) -> dict[str, DeployedNames]:
-    """Each once; every test updates what the one before it left."""
-    return {name: DeployedNames(embedded, launcher, templates[0][name]) for name in GUARDED}
+class Updates:
+    """Both environments, deployed once; every update begins with what the one before it left."""
 
+    def __init__(
+        self,
+        templates: list[dict[str, dict[str, Any]]],
+        aws: LocalAws,
+        launcher: Launcher,
+        clock: ManualClock,
+        server: Server,
+    ) -> None:
+        self._templates, self.clock, self._server = templates, clock, server
+        self.deployed = {name: DeployedNames(aws, launcher, templates[0][name]) for name in GUARDED}
+        self.begun: list[Update] = []
 
-@pytest.fixture
-def begin(
-    deployed: dict[str, DeployedNames],
-    templates: list[dict[str, dict[str, Any]]],
-    clock: ManualClock,
-) -> Iterator[Callable[[str], Update]]:
-    """Starts an update of that environment: to whichever of the two templates is not live."""
-    updates: list[Update] = []
-
-    def begin(name: str) -> Update:
-        clock.advance(seconds=60 - clock.now().second)
-        one = deployed[name]
+    def begin(self, name: str = "prod") -> Update:
+        """Starts an update of that environment: to whichever of the two templates is not live."""
+        self.clock.advance(seconds=60 - self.clock.now().second)
+        one = self.deployed[name]
         live = one.account.client("cloudformation").get_template(StackName="stack")["TemplateBody"]
         settings = json.dumps(live)
-        other = templates[0 if '"SAGEMAKER_TFS_INSTANCE_COUNT": "2"' in settings else 1][name]
-        one.archive = _archive_of(one)
-        updates.append(Update(one, other))
-        return updates[-1]
+        other = self._templates[0 if '"SAGEMAKER_TFS_INSTANCE_COUNT": "2"' in settings else 1][name]
+        # The archive of the container that answers, whatever became of the last update.
+        runtime = one.account.client("sagemaker-runtime")
+        answer = runtime.invoke_endpoint(EndpointName=one.endpoint, Body=b"x")["Body"].read()
+        one.archive = str(json.loads(answer)["archive"]).encode()
+        self.begun.append(Update(one, other))
+        return self.begun[-1]
 
-    yield begin
-    for update in updates:
-        for container in (update.old, update.new):
-            container.status, container.seconds = 200, 0.0
-        # Whatever is left of it, and until its alarms are quiet again.
-        over = not update.deployed.account.status().endswith("_IN_PROGRESS")
-        clock.advance(minutes=15 if over else 60)
-        update.status()
+    def watch(self, update: Update, minutes: int) -> None:
+        """Minutes of requests to it."""
+        watched = Watched(update.deployed.account, self.clock, self._server)
+        watched.minutes(minutes, requests=2, endpoint=update.name)
+
+    def end(self) -> None:
+        """Ends whatever is left of them, and waits until their alarms are quiet again."""
+        for update in self.begun:
+            for container in (update.old, update.new):
+                container.status, container.seconds = 200, 0.0
+            over = not update.deployed.account.status().endswith("_IN_PROGRESS")
+            self.clock.advance(minutes=15 if over else 60)
+            update.status()
+        self.begun.clear()
 
 
-def _archive_of(deployed: DeployedNames) -> bytes:
-    """The archive of the container that answers, whatever became of the last update."""
-    runtime = deployed.account.client("sagemaker-runtime")
-    answer = runtime.invoke_endpoint(EndpointName=deployed.endpoint, Body=b"x")["Body"].read()
-    return str(json.loads(answer)["archive"]).encode()
+@pytest.fixture(scope="module")
+def environments(
+    templates: list[dict[str, dict[str, Any]]],
+    embedded: LocalAws,
+    launcher: Launcher,
+    clock: ManualClock,
+    server: Server,
+) -> Updates:
+    return Updates(templates, embedded, launcher, clock, server)
 
 
 @pytest.fixture
-def update(begin: Callable[[str], Update]) -> Update:
-    return begin("prod")
+def updates(environments: Updates) -> Iterator[Updates]:
+    yield environments
+    environments.end()
 
 
-@pytest.fixture
-def watched(update: Update, clock: ManualClock, server: Server) -> Watched:
-    return Watched(update.deployed.account, clock, server)
-
-
-def test_while_it_bakes_the_canary_takes_its_share(update: Update, watched: Watched) -> None:
+def test_while_it_bakes_the_canary_takes_its_share(updates: Updates) -> None:
+    update = updates.begin()
     assert update.endpoint()["EndpointStatus"] == "Updating"
-    (variant,) = update.endpoint()["PendingDeploymentSummary"]["ProductionVariants"]
+    pending = update.endpoint()["PendingDeploymentSummary"]
+    (variant,) = pending["ProductionVariants"]
     assert variant["VariantStatus"][0]["StatusMessage"] == (
         "Baking for 600 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity "
         "of 1 instance(s)."
     )
     assert update.answered_by(8).count(update.new) == 4
-
-    watched.ask(4, update.name)
-    metrics = watched.account.client("cloudwatch").list_metrics(MetricName="Invocations")["Metrics"]
+    cloudwatch = update.deployed.account.client("cloudwatch")
+    metrics = cloudwatch.list_metrics(MetricName="Invocations")["Metrics"]
     dimensions = [{d["Name"]: d["Value"] for d in metric["Dimensions"]} for metric in metrics]
-    pending = update.endpoint()["PendingDeploymentSummary"]["EndpointConfigName"]
-    assert pending in [dimension.get("EndpointConfigName") for dimension in dimensions]
+    assert pending["EndpointConfigName"] in [one.get("EndpointConfigName") for one in dimensions]
 
 
-@pytest.mark.parametrize("name", EACH)
-def test_an_update_without_trouble_completes(
-    name: str, begin: Callable[[str], Update], clock: ManualClock, server: Server
-) -> None:
-    update = begin(name)
-    Watched(update.deployed.account, clock, server).minutes(15, requests=2, endpoint=update.name)
-    assert update.status() == "UPDATE_COMPLETE"
-
-
-@pytest.mark.parametrize("name", EACH)
-@pytest.mark.parametrize(("trouble", "value"), [("status", 503), ("seconds", 0.2)])
-def test_trouble_on_the_new_fleet_takes_the_update_back(
-    name: str,
-    trouble: str,
-    value: float,
-    begin: Callable[[str], Update],
-    clock: ManualClock,
-    server: Server,
-) -> None:
-    update = begin(name)
-    setattr(update.new, trouble, value)
-    Watched(update.deployed.account, clock, server).minutes(4, requests=2, endpoint=update.name)
-    assert update.status() == "UPDATE_ROLLBACK_COMPLETE"
-
-
-@pytest.fixture(params=["per configuration", "of the variant alone"])
-def published(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether SageMaker publishes errors of one fleet; AWS documents only latency so."""
-    if request.param == "of the variant alone":
-        errors = {"Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors"}
-        monkeypatch.setattr(published_metrics, "OF_BOTH_FLEETS", errors | {"Invocations"})
-
-
-@pytest.mark.parametrize(("status", "alarm"), [(400, "4xx"), (503, "5xx")])
-@pytest.mark.usefixtures("published")
-def test_a_canary_that_fails_every_request_is_rolled_back_for_it(
-    status: int, alarm: str, update: Update, watched: Watched
-) -> None:
-    update.new.status = status
-    watched.minutes(4, requests=2, endpoint=update.name)
-    ended, reason = update.status(), update.endpoint().get("FailureReason", "")
-    assert (ended, f"-rollback-primary-{alarm}-" in reason) == ("UPDATE_ROLLBACK_COMPLETE", True)
-
-
-@pytest.mark.usefixtures("published")
-def test_its_good_twin_is_not(update: Update, watched: Watched) -> None:
-    watched.minutes(15, requests=2, endpoint=update.name)
-    assert update.status() == "UPDATE_COMPLETE"
-
-
-def test_callers_own_bad_requests_do_not_end_an_update(update: Update, watched: Watched) -> None:
+@pytest.mark.parametrize("name", GUARDED)
+def test_an_update_without_trouble_completes(name: str, updates: Updates, server: Server) -> None:
+    """Callers' own bad requests and an old fleet that fails are no trouble of the new one."""
+    update = updates.begin(name)
+    update.old.status = 503
+    watched = Watched(update.deployed.account, updates.clock, server)
     for _ in range(15):
         watched.ask(4, update.name)
         watched.ask(2, update.name, body=MISTAKE)
-        watched.clock.advance(minutes=1)
+        updates.clock.advance(minutes=1)
     assert update.status() == "UPDATE_COMPLETE"
 
 
-def test_trouble_on_the_old_fleet_alone_does_not(update: Update, watched: Watched) -> None:
-    update.old.status = 503
-    watched.minutes(15, requests=2, endpoint=update.name)
+@pytest.fixture
+def of_the_variant_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SageMaker publishes no errors of one fleet; AWS documents only latency so."""
+    errors = {"Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors"}
+    monkeypatch.setattr(published_metrics, "OF_BOTH_FLEETS", errors | {"Invocations"})
+
+
+@pytest.mark.usefixtures("of_the_variant_alone")
+def test_without_metrics_of_one_fleet_a_canary_that_fails_is_rolled_back_and_a_good_one_not(
+    updates: Updates,
+) -> None:
+    update = updates.begin()
+    updates.watch(update, 15)
     assert update.status() == "UPDATE_COMPLETE"
-
-
-def test_the_way_back_names_the_alarm(update: Update, watched: Watched) -> None:
+    update = updates.begin()
     update.new.status = 503
-    watched.minutes(4, requests=2, endpoint=update.name)
-    update.status()
-    assert update.answered_by(4) == [update.old] * 4
+    updates.watch(update, 4)
+    assert update.status() == "UPDATE_ROLLBACK_COMPLETE"
     assert "-rollback-primary-5xx-" in update.endpoint()["FailureReason"]
 
 
-def test_start_and_way_back_of_an_update_reach_the_topic_with_the_reason(
-    begin: Callable[[str], Update],
-    deployed: dict[str, DeployedNames],
-    clock: ManualClock,
-    server: Server,
+@pytest.mark.parametrize(
+    ("name", "trouble", "value", "alarm"),
+    [
+        ("prod", "status", 400, "4xx"),
+        ("prod", "status", 503, "5xx"),
+        ("prod", "seconds", 0.2, ""),
+        ("staging", "status", 503, ""),
+    ],
+)
+def test_trouble_on_the_new_fleet_takes_the_update_back_and_is_told(
+    name: str, trouble: str, value: float, alarm: str, updates: Updates
 ) -> None:
-    inbox = TopicInbox(deployed["prod"].account)
-    begun = begin("prod")
-    pending = begun.endpoint()["PendingDeploymentSummary"]["EndpointConfigName"]
-    begun.new.status = 503
-    Watched(deployed["prod"].account, clock, server).minutes(4, requests=2, endpoint=begun.name)
-    begun.status()
-    said = inbox.said(2)
-    before = begun.endpoint()["EndpointConfigName"]
-    assert said[0].startswith(
-        f"Endpoint {begun.name} is being updated to configuration {pending}, from "
-    )
-    assert f"from {before}: UPDATING at " in said[0]
-    assert "Stage, where there is one: Baking for 600 seconds" in said[0]
-    assert said[1].startswith(f"Endpoint {begun.name}: ROLLING_BACK at ")
-    assert "-rollback-primary-5xx-" in said[1].partition("Reason, where there is one: ")[2]
+    inbox = TopicInbox(updates.deployed[name].account) if alarm == "5xx" else None
+    update = updates.begin(name)
+    pending = update.endpoint()["PendingDeploymentSummary"]["EndpointConfigName"]
+    setattr(update.new, trouble, value)
+    updates.watch(update, 4)
+    assert update.status() == "UPDATE_ROLLBACK_COMPLETE"
+    live = update.endpoint()
+    assert f"-rollback-primary-{alarm}" in live["FailureReason"]
+    if trouble == "status":
+        assert update.answered_by(4) == [update.old] * 4
+    if inbox:
+        begun, taken_back = inbox.said(2)
+        updated = f"Endpoint {update.name} is being updated to configuration {pending}, from "
+        assert begun.startswith(updated)
+        assert f"from {live['EndpointConfigName']}: UPDATING at " in begun
+        assert "Stage, where there is one: Baking for 600 seconds" in begun
+        assert taken_back.startswith(f"Endpoint {update.name}: ROLLING_BACK at ")
+        reason = taken_back.partition("Reason, where there is one: ")[2]
+        assert "-rollback-primary-5xx-" in reason
 
 
-def test_an_alarm_that_is_on_takes_the_update_back(update: Update, watched: Watched) -> None:
+def test_an_alarm_that_is_on_takes_the_update_back(updates: Updates) -> None:
+    update = updates.begin()
     (alarm, *_) = update.endpoint()["LastDeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
-    watched.account.client("cloudwatch").set_alarm_state(
+    update.deployed.account.client("cloudwatch").set_alarm_state(
         AlarmName=alarm["AlarmName"], StateValue="ALARM", StateReason="an incident"
     )
-    watched.clock.advance(seconds=10)
+    updates.clock.advance(seconds=10)
     assert update.status() == "UPDATE_ROLLBACK_COMPLETE"
 
 
-def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(
-    begin: Callable[[str], Update],
-    clock: ManualClock,
-    server: Server,
-    deployed: dict[str, DeployedNames],
-) -> None:
-    begin("prod")
-    clock.advance(minutes=60)  # through: its alarms are now those of the fleet that serves
-    live = deployed["prod"].account
-    live.settled()
-    cloudwatch = live.client("cloudwatch")
+def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(updates: Updates) -> None:
+    update = updates.begin()
+    updates.clock.advance(minutes=60)  # through: its alarms are now those of the fleet that serves
+    update.status()
+    cloudwatch = update.deployed.account.client("cloudwatch")
     alarms = cloudwatch.describe_alarms(AlarmNamePrefix="ranker-prod-rollback-")["MetricAlarms"]
     for alarm in alarms:
         cloudwatch.set_alarm_state(
             AlarmName=alarm["AlarmName"], StateValue="ALARM", StateReason="the incident"
         )
-    fix = begin("prod")
-    Watched(live, clock, server).minutes(15, requests=2, endpoint=fix.name)
+    fix = updates.begin()
+    updates.watch(fix, 15)
     assert (len(alarms), fix.status()) == (3, "UPDATE_COMPLETE")
 
 
-# One of each fault and each strategy, of which wrong answers go live.
-FIVE = [
-    ("canary", "answers 500"),
-    ("linear", "answers 400"),
-    ("rolling", "answers slowly"),
-    ("all-at-once", "answers wrongly"),
-    ("canary", "does not answer"),
-]
-
-
-@pytest.fixture(scope="module")
-def cells(embedded: LocalAws, launcher: Launcher, clock: ManualClock, server: Server) -> Cells:
-    return Cells(embedded, launcher, clock, server)
-
-
-@pytest.mark.parametrize(("strategy", "fault"), FIVE)
-def test_an_update_ends_as_predicted(strategy: str, fault: str, cells: Cells) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "fault"),
+    [
+        ("linear", "answers 400"),
+        ("rolling", "answers slowly"),
+        ("all-at-once", "answers wrongly"),  # goes live
+        ("canary", "does not answer"),
+    ],
+)
+def test_an_update_ends_as_predicted(
+    strategy: str,
+    fault: str,
+    embedded: LocalAws,
+    launcher: Launcher,
+    clock: ManualClock,
+    server: Server,
+) -> None:
+    cells = Cells(embedded, launcher, clock, server)
     assert cells.measured(strategy, fault) == predicted(strategy, fault)

@@ -14,13 +14,13 @@ import pytest
 from infra import recording
 from infra.packing import compute_packed_key
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import Loaded, ValidFile, load
+from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import list_placements
 from infra.recording import OUTPUT
 from model_packaging.refusal import PackagingError
 from servable.history import command, restoring
 from servable.history.deployments import Deployment, list_deployments
-from servable.history.restoring import build_restored_file, replace_file
+from servable.history.restoring import RestoredFile, build_restored_file, replace_file
 from servable.project import account as operations_account
 from tests.batches import build_batch_example
 from tests.conftest import VALID, valid
@@ -107,19 +107,33 @@ class Past:
     def found(self) -> list[Deployment]:
         return list_deployments(self.asked, STACK)
 
-    def remove(self, archive: bytes) -> None:
-        name = f"{hashlib.sha256(archive).hexdigest()}.tar.gz"
+    def remove(self, name: str) -> None:
         bucket = f"archives-{self.account.number}"
-        self.account.client("s3").delete_object(Bucket=bucket, Key=name)
+        self.account.client("s3").delete_object(Bucket=bucket, Key=f"{name}.tar.gz")
+
+    def restored(self, deployment: Deployment) -> RestoredFile:
+        return build_restored_file(self.loaded(), deployment, self.asked)
+
+    def destroy(self) -> None:
+        """`cdk destroy`: the records are where the bootstrap keeps them, the pointer is gone."""
+        bucket, s3 = (
+            f"cdk-hnb659fds-assets-{self.account.number}-us-east-1",
+            self.account.client("s3"),
+        )
+        s3.create_bucket(Bucket=bucket)
+        for one in self.found():
+            key = f"deployments/{STACK}.{one.fingerprint}.json"
+            record = {**(one.record or {}), "published": f"2026-11-0{one.number}T12:00:00+00:00"}
+            s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(record).encode())
+        self.account.delete(STACK)
 
 
 @pytest.fixture
 def past(account: Account, project: Path) -> Past:
     """A, then B, which is live."""
     made = Past(account, project)
-    first, second = made.record(), made.record(b"B", min_instances=2)
-    for one in (first, second):
-        made.deploy(one)
+    for fingerprint in (made.record(), made.record(b"B", min_instances=2)):
+        made.deploy(fingerprint)
     return made
 
 
@@ -131,6 +145,8 @@ def test_deployments_are_listed_newest_first_with_what_they_changed(past: Past) 
     assert record is not None
     assert {"user", "arn"} <= set(record["caller"])
     assert record["published"].endswith("+00:00")
+    past.record(b"C", min_instances=3)
+    assert past.found()[-1].number is None
 
 
 def test_a_record_with_the_old_name_of_environment_is_read(past: Past) -> None:
@@ -139,19 +155,8 @@ def test_a_record_with_the_old_name_of_environment_is_read(past: Past) -> None:
         past.deploy(one)
     newest, before, *_ = past.found()
     assert [change for change in newest.changes if "TABLE" in change] == []
-    text = build_restored_file(past.loaded(), before, past.asked).text
+    text = past.restored(before).text
     assert tomllib.loads(text)["variants"]["primary"]["environment"] == variables
-
-
-def test_going_back_to_the_same_settings_is_a_deployment_too(past: Past) -> None:
-    past.deploy(past.found()[1].fingerprint)
-    newest = past.found()[0]
-    assert (newest.number, newest.fingerprint) == (3, past.found()[2].fingerprint)
-
-
-def test_a_record_that_never_came_through_has_no_number(past: Past) -> None:
-    past.record(b"C", min_instances=3)
-    assert past.found()[-1].number is None
 
 
 def test_a_batch_alone_is_restored_from_its_archive_with_what_was_chosen(past: Past) -> None:
@@ -165,117 +170,97 @@ def test_a_batch_alone_is_restored_from_its_archive_with_what_was_chosen(past: P
     del batch["variant"]
     settings = past.loaded().environment.model_dump(mode="json", exclude_unset=True)
     record = {**newest.record, "settings": settings, "variants": [], "batches": [batch]}
-    back = build_restored_file(past.loaded(), replace(newest, record=record), past.asked)
+    back = past.restored(replace(newest, record=record))
     tables = tomllib.loads(back.text)
     assert tables["models"]["ranker"]["artifact"]["uri"] == container["archive"]
     nightly = tables["batch"]["nightly"]
     assert (nightly["strategy"], nightly["container"]) == ("multi_record", {"tfs_processes": 3})
 
 
-@pytest.fixture
-def destroyed(past: Past) -> Past:
-    """After `cdk destroy`: the records are where the bootstrap keeps them, the pointer is gone."""
-    bucket = f"cdk-hnb659fds-assets-{past.account.number}-us-east-1"
-    s3 = past.account.client("s3")
-    s3.create_bucket(Bucket=bucket)
-    for one in past.found():
-        key = f"deployments/{STACK}.{one.fingerprint}.json"
-        record = {**(one.record or {}), "published": f"2026-11-0{one.number}T12:00:00+00:00"}
-        s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(record).encode())
-    past.account.delete(STACK)
-    return past
-
-
-def test_after_a_destroy_records_have_numbers_and_can_be_restored(destroyed: Past) -> None:
-    assert [(one.number, one.time[:10]) for one in destroyed.found()] == [
-        (2, "2026-11-02"),
-        (1, "2026-11-01"),
+def test_after_a_destroy_records_can_be_restored_and_what_the_stack_had_is_not_known(
+    past: Past,
+) -> None:
+    past.destroy()
+    listed = past.found()
+    assert [(one.number, one.time[:10], one.state_known) for one in listed] == [
+        (2, "2026-11-02", False),
+        (1, "2026-11-01", False),
     ]
-    assert [one.state_known for one in destroyed.found()] == [False, False]
-    found = build_restored_file(
-        destroyed.loaded(), command._find_deployment(destroyed.found(), "1"), destroyed.asked
-    )
+    found = past.restored(command._find_deployment(listed, "1"))
     assert "min_instances" not in tomllib.loads(found.text)["variants"]["primary"]
 
-
-def test_what_a_deleted_stack_had_is_not_known_beside_what_the_new_one_has(destroyed: Past) -> None:
     time.sleep(1.1)  # records and stacks have whole seconds
-    fingerprint = destroyed.record(b"C", min_instances=3)
-    destroyed.deploy(fingerprint)
-    never = destroyed.record(b"D", min_instances=4)
-    states = {one.fingerprint: (one.number, one.state_known) for one in destroyed.found()}
+    fingerprint = past.record(b"C", min_instances=3)
+    past.deploy(fingerprint)
+    never = past.record(b"D", min_instances=4)
+    states = {one.fingerprint: (one.number, one.state_known) for one in past.found()}
     assert (states.pop(fingerprint), states.pop(never)) == ((1, True), (None, True))
     assert list(states.values()) == [(None, False)] * 2
 
 
 def test_the_way_back_passes_the_checks_and_keeps_the_file_that_it_replaces(past: Past) -> None:
-    found = build_restored_file(past.loaded(), past.found()[1], past.asked)
+    found = past.restored(past.found()[1])
     assert [str(finding) for finding in found.findings if finding.severity is Severity.ERROR] == []
-    folder = past.project / "environments"
-    before = {file: file.read_bytes() for file in folder.glob("*.toml")}
-    file, kept = replace_file(past.loaded(), folder, found)
-    assert kept.read_bytes() == before[file] != file.read_bytes()
-    replace_file(past.loaded(), past.project / "environments", found)
-    environment = past.loaded().environment
-    artifact = environment.models["ranker"].artifact
+    before = past.file.read_bytes()
+    file, kept = replace_file(past.loaded(), past.file.parent, found)
+    assert (file, kept.read_bytes()) == (past.file, before)
+    assert file.read_bytes() != before
+    artifact = past.loaded().environment.models["ranker"].artifact
     assert artifact is not None
     assert artifact.sha256 == hashlib.sha256(ARCHIVE).hexdigest()
 
 
-def test_live_and_previous_name_a_deployment(past: Past) -> None:
-    listed = past.found()
-    assert [command._find_deployment(listed, name).number for name in ("live", "previous")] == [
-        2,
-        1,
-    ]
-    again = past.found()[1].fingerprint
-    past.deploy(again)  # a third deployment, which is the first one again
-    assert [
-        command._find_deployment(past.found(), name).number for name in ("live", "previous")
-    ] == [3, 2]
+def test_live_and_previous_name_a_deployment_also_where_it_is_one_again(past: Past) -> None:
+    def numbers() -> list[int | None]:
+        listed = past.found()
+        return [command._find_deployment(listed, name).number for name in ("live", "previous")]
+
+    assert numbers() == [2, 1]
+    past.deploy(past.found()[1].fingerprint)  # the same settings
+    newest, _, first = past.found()
+    assert (newest.number, newest.fingerprint) == (3, first.fingerprint)
+    assert numbers() == [3, 2]
 
 
-def test_the_way_back_has_the_values_that_the_file_contained(past: Past) -> None:
-    environment = past.loaded().environment
-    packed = compute_packed_key(environment, "ranker", past.project)
+def test_the_way_back_has_the_values_that_the_file_contained_or_that_were_derived(
+    past: Past,
+) -> None:
+    packed = compute_packed_key(past.loaded().environment, "ranker", past.project)
     stated = tomllib.loads(past.file.read_text())
     past.deploy(past.record(name=packed, container={}))
-    found = build_restored_file(past.loaded(), past.found()[0], past.asked)
-    assert tomllib.loads(found.text) == stated
-    assert found.notes == ["ranker: the current sources produce the same archive"]
+    same = "ranker: the current sources produce the same archive"
+    found = past.restored(past.found()[0])
+    assert (tomllib.loads(found.text), found.notes) == (stated, [same])
 
-
-def test_the_way_back_writes_what_would_be_derived_otherwise_now(past: Past) -> None:
-    packed = compute_packed_key(past.loaded().environment, "ranker", past.project)
     past.deploy(past.record(name=packed, container={"gunicorn_workers": 7}))
-    found = build_restored_file(past.loaded(), past.found()[0], past.asked)
+    found = past.restored(past.found()[0])
     assert tomllib.loads(found.text)["variants"]["primary"]["container"] == {"gunicorn_workers": 7}
     assert [note for note in found.notes if "gunicorn_workers = 7 was derived at that time" in note]
 
-
-def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> None:
-    past.remove(ARCHIVE)
-    with pytest.raises(PackagingError, match="the archive no longer exists; check out"):
-        build_restored_file(past.loaded(), past.found()[1], past.asked)
-
-    bucket = f"archives-{past.account.number}"
-    s3 = past.account.client("s3")
-    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    past.account.put_archive(ARCHIVE, f"{hashlib.sha256(ARCHIVE).hexdigest()}.tar.gz")
-    past.remove(ARCHIVE)
-    with pytest.raises(PackagingError, match="the bucket still has its version"):
-        build_restored_file(past.loaded(), past.found()[1], past.asked)
-
-
-def test_a_removed_archive_that_the_sources_here_still_pack_to_is_no_hindrance(past: Past) -> None:
-    environment = past.loaded().environment
-    packed = compute_packed_key(environment, "ranker", past.project)
     past.deploy(past.record(name=packed))
-    bucket = f"archives-{past.account.number}"
-    past.account.client("s3").delete_object(Bucket=bucket, Key=f"{packed}.tar.gz")
-    found = build_restored_file(past.loaded(), past.found()[0], past.asked)
+    past.remove(packed)
     # The CLI publishes what is not there: the next deploy packs it again.
-    assert found.notes == ["ranker: the current sources produce the same archive"]
+    assert past.restored(past.found()[0]).notes == [same]
+
+
+def test_an_image_or_an_archive_that_is_gone_is_refused_with_the_reason(past: Past) -> None:
+    first = past.found()[1]
+    record = json.loads(json.dumps(first.record))
+    record["variants"][0]["tensorflow"] = "1.0"
+    with pytest.raises(PackagingError, match="the image of TensorFlow 1.0 is no longer known"):
+        past.restored(replace(first, record=record))
+
+    name = hashlib.sha256(ARCHIVE).hexdigest()
+    past.remove(name)
+    with pytest.raises(PackagingError, match="the archive no longer exists; check out"):
+        past.restored(first)
+    past.account.client("s3").put_bucket_versioning(
+        Bucket=f"archives-{past.account.number}", VersioningConfiguration={"Status": "Enabled"}
+    )
+    past.account.put_archive(ARCHIVE, f"{name}.tar.gz")
+    past.remove(name)
+    with pytest.raises(PackagingError, match="the bucket still has its version"):
+        past.restored(first)
 
 
 def test_sources_of_many_models_may_pack_to_the_same_prefix(past: Past) -> None:
@@ -292,7 +277,7 @@ def test_sources_of_many_models_may_pack_to_the_same_prefix(past: Past) -> None:
     assert deployment.record is not None
     told = deployment.record["variants"][0]
     told["model"], told["archive"] = "cities", f"s3://archives-{past.account.number}/{prefix}/"
-    found = build_restored_file(past.loaded(), deployment, past.asked)
+    found = past.restored(deployment)
     assert found.notes[0] == "cities: the current sources produce the same archive"
 
 
@@ -301,8 +286,7 @@ def test_acceptances_of_nothing_are_dropped(past: Past, monkeypatch: pytest.Monk
     past.file.write_text(past.file.read_text() + accepted)
     past.deploy(past.record())
 
-    def first_only(loaded: Loaded) -> list[Finding]:
-        assert isinstance(loaded, ValidFile)
+    def first_only(loaded: ValidFile) -> list[Finding]:
         return [
             Finding(
                 rule="acknowledge-nothing",
@@ -316,28 +300,14 @@ def test_acceptances_of_nothing_are_dropped(past: Past, monkeypatch: pytest.Monk
         ]
 
     monkeypatch.setattr(restoring, "check", first_only)
-    found = build_restored_file(past.loaded(), past.found()[0], past.asked)
+    found = past.restored(past.found()[0])
     assert (tomllib.loads(found.text)["acknowledge"], found.findings) == ({}, [])
 
 
-def test_an_image_that_nobody_knows_any_more_is_refused(past: Past) -> None:
-    deployment = past.found()[1]
-    assert deployment.record is not None
-    deployment.record["variants"][0]["tensorflow"] = "1.0"
-    with pytest.raises(PackagingError, match="the image of TensorFlow 1.0 is no longer known"):
-        build_restored_file(past.loaded(), deployment, past.asked)
-
-
-class Foreign(operations_account.Account):
-    """Credentials of somebody else."""
-
-    def fetch_identity(self) -> dict[str, Any]:
-        return {"Account": "999999999999"}
-
-
-def test_credentials_of_another_account_are_refused(past: Past) -> None:
-    number, aws = past.account.number, past.account.aws
-    with pytest.raises(
-        PackagingError, match=f"to account 999999999999, but the environment is {number}"
-    ):
-        list_deployments(Foreign(region="us-east-1", number=number, aws=aws), STACK)
+def test_credentials_of_another_account_are_refused(
+    past: Past, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past.asked, "fetch_identity", lambda: {"Account": "999999999999"})
+    said = f"to account 999999999999, but the environment is {past.account.number}"
+    with pytest.raises(PackagingError, match=said):
+        past.found()

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from servable_local.aws.cloudformation.template import (
     choose_parameters,
@@ -157,7 +155,7 @@ def test_yaml_with_short_forms_is_json_with_the_long_ones() -> None:
     }
 
 
-RESOURCES = '{"Resources": {"A": {"Type": "T"'
+A = '{"Resources": {"A": {"Type": "T"'
 
 
 @pytest.mark.parametrize(
@@ -167,20 +165,14 @@ RESOURCES = '{"Resources": {"A": {"Type": "T"'
         ("[]", "Template format error: unsupported structure"),
         ("{}", "At least one Resources member must be defined"),
         ('{"Resources": {"A": 1}}', r"\[/Resources/A\] resource definition is malformed"),
-        (RESOURCES + ', "Properties": []}}}', "A/Properties. resource definition is malformed"),
-        (
-            RESOURCES + ', "DeletionPolicy": "Go"}}}',
-            "Unrecognized DeletionPolicy Go for resource A",
-        ),
-        (
-            RESOURCES + '}}, "Own": 1}',
-            r"^ValidationError: Invalid template property or properties \[Own\]",
-        ),
-        (RESOURCES + '}}, "Parameters": {"P": {}}}', "Every Parameters object must contain a Type"),
-        (RESOURCES + '}}, "Parameters": {"P": {"Type": "X"}}}', "Unrecognized parameter type: X"),
-        (RESOURCES + '}}, "Outputs": {"O": {"Value": []}}}', "to a String and not a List."),
-        (RESOURCES + '}}, "Outputs": {"O": {"Value": {}}}}', "to a String and not a Map."),
         ('{"Resources": {"A": {"Type": 1}}}', "must contain a Type member"),
+        (A + ', "Properties": []}}}', "A/Properties. resource definition is malformed"),
+        (A + ', "DeletionPolicy": "Go"}}}', "Unrecognized DeletionPolicy Go for resource A"),
+        (A + '}}, "Own": 1}', r"^ValidationError: Invalid template property or properties \[Own\]"),
+        (A + '}}, "Parameters": {"P": {}}}', "Every Parameters object must contain a Type"),
+        (A + '}}, "Parameters": {"P": {"Type": "X"}}}', "Unrecognized parameter type: X"),
+        (A + '}}, "Outputs": {"O": {"Value": []}}}', "to a String and not a List."),
+        (A + '}}, "Outputs": {"O": {"Value": {}}}}', "to a String and not a Map."),
     ],
 )
 def test_a_text_that_is_no_template_is_refused(text: str, problem: str) -> None:
@@ -188,21 +180,17 @@ def test_a_text_that_is_no_template_is_refused(text: str, problem: str) -> None:
         parse_template(text)
 
 
-@pytest.mark.parametrize(
-    ("url", "place"),
-    [
+def test_a_template_has_an_address_of_s3() -> None:
+    cases: list[tuple[str, tuple[str, str]]] = [
         ("https://b.s3.eu-west-1.amazonaws.com/a/k.json", ("b", "a/k.json")),
         ("https://b.s3-eu-west-1.amazonaws.com/k%20x", ("b", "k x")),
         ("http://127.0.0.1:4566/b/a/k", ("b", "a/k")),
         ("https://s3.eu-west-1.amazonaws.com/b/k", ("b", "k")),
         ("https://b.s3.example.com/c/k", ("c", "k")),
-    ],
-)
-def test_a_templates_address_is_a_bucket_and_a_key(url: str, place: tuple[str, str]) -> None:
-    assert parse_bucket_and_key(url) == place
+    ]
+    for url, place in cases:
+        assert parse_bucket_and_key(url) == place
 
-
-def test_a_template_that_cannot_be_fetched_is_a_sentence() -> None:
     def get_object(**given: str) -> Any:
         raise ClientError({"Error": {"Message": "Access Denied"}}, "GetObject")
 
@@ -221,102 +209,76 @@ DECLARED = {
 }
 
 
-def given_parameter(name: str, value: str | None) -> dict[str, Any]:
-    said = {"UsePreviousValue": True} if value is None else {"ParameterValue": value}
-    return {"ParameterKey": name, **said}
+def given_parameters(**values: str | None) -> list[dict[str, Any]]:
+    """As an API takes them; None: the previous value."""
+    return [
+        {
+            "ParameterKey": name,
+            **({"ParameterValue": value} if value else {"UsePreviousValue": True}),
+        }
+        for name, value in values.items()
+    ]
 
 
 def test_a_parameters_value_is_the_given_one_else_the_previous_else_the_default() -> None:
-    passed = [given_parameter("Name", "a")]
-    assert choose_parameters(DECLARED, passed, {}) == {"Size": "4", "Name": "a"}
-    assert choose_parameters(
-        DECLARED, [given_parameter("Name", None), given_parameter("Size", "8")], {"Name": "b"}
-    ) == {"Size": "8", "Name": "b"}
+    given = given_parameters(Name="a")
+    assert choose_parameters(DECLARED, given, {}) == {"Size": "4", "Name": "a"}
+    given = given_parameters(Name=None, Size="8")
+    assert choose_parameters(DECLARED, given, {"Name": "b"}) == {"Size": "8", "Name": "b"}
+
+    cases: list[tuple[dict[str, str | None], str]] = [
+        ({}, r"Parameters: \[Name\] must have values"),
+        ({"Name": None}, r"Parameters: \[Name\] must have values"),
+        ({"Name": "a", "Z": "a", "A": "a"}, r"Parameters: \[A, Z\] do not exist in the template"),
+        ({"Name": "a", "Size": "5"}, "Parameter 'Size' must be one of AllowedValues"),
+    ]
+    for wrong, problem in cases:
+        with pytest.raises(ValidationError, match=problem):
+            choose_parameters(DECLARED, given_parameters(**wrong), {})
 
 
-NUMBER = {"Type": "Number", "MinValue": 2, "MaxValue": 8}
-
-
-@pytest.mark.parametrize(
-    ("slot", "value", "problem"),
-    [
+def test_a_parameter_fits_its_slot() -> None:
+    number = {"Type": "Number", "MinValue": 2, "MaxValue": 8}
+    cases: list[tuple[dict[str, Any], str, str | None]] = [
         ({"AllowedPattern": "[a-z]+"}, "a1", r"Parameter 'P' must match pattern \[a-z\]\+"),
         ({"AllowedPattern": "[a-z]+"}, "ab", None),
         ({"AllowedPattern": "[a", "MinLength": 2}, "ab", None),
         ({"MinLength": 2}, "a", "Parameter 'P' must contain at least 2 characters"),
         ({"MaxLength": "2"}, "abc", "Parameter 'P' must contain at most 2 characters"),
-        (NUMBER, "1", "Parameter 'P' must be a number not less than 2"),
-        (NUMBER, "9", "Parameter 'P' must be a number not greater than 8"),
-        (NUMBER, "8", None),
+        (number, "1", "Parameter 'P' must be a number not less than 2"),
+        (number, "9", "Parameter 'P' must be a number not greater than 8"),
+        (number, "8", None),
         ({"Type": "List<Number>"}, "1, x", r"Parameter 'P' must be a number\."),
-        (
-            {"MinLength": 2, "ConstraintDescription": "long"},
-            "a",
-            "failed to satisfy constraint: long",
-        ),
-    ],
-)
-def test_a_parameter_fits_its_slot(slot: dict[str, Any], value: str, problem: str | None) -> None:
-    template = {"Parameters": {"P": {"Type": "String", **slot}}}
-    with pytest.raises(ValidationError, match=problem) if problem else nullcontext():
-        choose_parameters(template, [given_parameter("P", value)], {})
+        ({"MinLength": 2, "ConstraintDescription": "long"}, "a", "satisfy constraint: long"),
+    ]
+    for slot, value, problem in cases:
+        template = {"Parameters": {"P": {"Type": "String", **slot}}}
+        with pytest.raises(ValidationError, match=problem) if problem else nullcontext():
+            choose_parameters(template, given_parameters(P=value), {})
 
 
-@pytest.mark.parametrize(
-    ("passed", "problem"),
-    [
-        ([], r"Parameters: \[Name\] must have values"),
-        ([given_parameter("Name", None)], r"Parameters: \[Name\] must have values"),
-        (
-            [given_parameter("Name", "a"), given_parameter("Z", "a"), given_parameter("A", "a")],
-            r"Parameters: \[A, Z\] do not exist in the template",
-        ),
-        (
-            [given_parameter("Name", "a"), given_parameter("Size", "5")],
-            "Parameter 'Size' must be one of AllowedValues",
-        ),
-    ],
-)
-def test_wrong_parameters_are_named(passed: list[dict[str, Any]], problem: str) -> None:
-    with pytest.raises(ValidationError, match=problem):
-        choose_parameters(DECLARED, passed, {})
-
-
-class Store:
-    """Parameter Store with one parameter, /sizes."""
-
-    def client(self, service: str) -> Any:
-        assert service == "ssm"
-        return self
-
-    def get_parameter(self, **asked: str) -> Any:
+def test_ref_answers_a_parameter_by_its_type() -> None:
+    def get_parameter(**asked: str) -> Any:
         if asked != {"Name": "/sizes"}:
             raise ClientError({"Error": {"Code": "ParameterNotFound"}}, "GetParameter")
         return {"Parameter": {"Value": "1, 2"}}
 
+    def resolved(kind: str, value: str) -> Any:
+        aws: Any = SimpleNamespace(client={"ssm": SimpleNamespace(get_parameter=get_parameter)}.get)
+        return resolve_parameters({"Parameters": {"P": {"Type": kind}}}, {"P": value}, aws)["P"]
 
-@pytest.mark.parametrize(
-    ("kind", "value", "answer"),
-    [
+    stored = "AWS::SSM::Parameter::Value"
+    for kind, value, answer in [
         ("String", "a, b", "a, b"),
         ("Number", "4", "4"),
         ("CommaDelimitedList", "a, b", ["a", "b"]),
         ("List<Number>", "1,2", ["1", "2"]),
-        ("AWS::SSM::Parameter::Value<String>", "/sizes", "1, 2"),
-        ("AWS::SSM::Parameter::Value<List<String>>", "/sizes", ["1", "2"]),
-    ],
-)
-def test_ref_answers_a_parameter_by_its_type(kind: str, value: str, answer: Any) -> None:
-    store: Any = Store()
-    template = {"Parameters": {"P": {"Type": kind}}}
-    assert resolve_parameters(template, {"P": value}, store) == {"P": answer}
-
-
-def test_a_parameter_that_the_store_lacks_is_refused_in_aws_s_words() -> None:
-    store: Any = Store()
-    template = {"Parameters": {"P": {"Type": "AWS::SSM::Parameter::Value<String>"}}}
+        (f"{stored}<String>", "/sizes", "1, 2"),
+        (f"{stored}<List<String>>", "/sizes", ["1", "2"]),
+    ]:
+        assert resolved(kind, value) == answer
     with pytest.raises(ValidationError, match="Parameter P should either have"):
-        resolve_parameters(template, {"P": "/absent"}, store)
+        resolved(f"{stored}<String>", "/absent")
 
 
 # --- the order of creation
@@ -337,18 +299,9 @@ def test_a_resource_waits_for_what_it_names_and_depends_on() -> None:
     assert list(find_references({"Ref": {"not": "a name"}})) == []
 
 
-@settings(max_examples=30)
-@given(st.dictionaries(st.sampled_from("abcdef"), st.sets(st.sampled_from("abcdef"))))
-def test_resources_are_made_in_order(given_: dict[str, set[str]]) -> None:
-    # Only letters before one's own: no circle.
-    waits = {name: {other for other in others if other < name} for name, others in given_.items()}
-    order = compute_creation_order(waits)
-    assert sorted(order) == sorted(waits)
-    for name, others in waits.items():
-        assert all(order.index(other) < order.index(name) for other in others & set(waits))
-
-
 def test_the_order_is_the_one_given_and_a_circle_is_refused() -> None:
     assert compute_creation_order({"c": set(), "a": {"a"}, "b": set()}) == ["c", "a", "b"]
+    waits = {"a": {"d"}, "b": {"a", "c"}, "c": set(), "d": {"c", "absent"}}
+    assert compute_creation_order(waits) == ["c", "d", "a", "b"]
     with pytest.raises(ValidationError, match=r"between resources: \[b, c\]"):
         compute_creation_order({"a": {"b"}, "b": {"c"}, "c": {"b"}})

@@ -3,17 +3,22 @@
 import json
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
+from servable_local.aws.sagemaker.stored_invocations import LONGEST_SHOWN, QueuedInvocation
+from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.watched_endpoint import Watched
 
 
 @pytest.fixture(scope="module")
@@ -37,83 +42,68 @@ def _error(account: Account, body: bytes = b"x", **more: str) -> dict[str, Any]:
 
 def test_the_container_gets_the_request_and_the_caller_its_answer(ranker: Account) -> None:
     body = bytes(range(256))
-    answer = json.loads(_invoke(ranker, body)["Body"].read())
-    assert answer["body"].encode("latin-1") == body
-    assert _invoke(ranker)["ContentType"] == "application/json"
-    assert _invoke(ranker)["CustomAttributes"] == "from=container"
-    assert _invoke(ranker)["InvokedProductionVariant"] == "primary"
-
-    answer = json.loads(_invoke(ranker, b"x", InferenceId="one")["Body"].read())
-    headers = {key.lower(): value for key, value in answer["headers"].items()}
-    assert headers["x-amzn-sagemaker-inference-id"] == "one"
-
-
-@pytest.mark.parametrize(
-    ("argument", "header"),
-    [
-        ("ContentType", "Content-Type"),
-        ("Accept", "Accept"),
-        ("CustomAttributes", "X-Amzn-SageMaker-Custom-Attributes"),
-    ],
-)
-def test_the_container_gets_the_callers_header(ranker: Account, argument: str, header: str) -> None:
-    answer = json.loads(_invoke(ranker, b"x", **{argument: "text/csv"})["Body"].read())
-    assert {key.lower(): v for key, v in answer["headers"].items()}[header.lower()] == "text/csv"
+    sent = {
+        "ContentType": "text/csv",
+        "Accept": "a/b",
+        "CustomAttributes": "c",
+        "InferenceId": "one",
+    }
+    answer = _invoke(ranker, body, **sent)
+    assert (answer["ContentType"], answer["CustomAttributes"]) == (
+        "application/json",
+        "from=container",
+    )
+    assert answer["InvokedProductionVariant"] == "primary"
+    received = json.loads(answer["Body"].read())
+    assert received["body"].encode("latin-1") == body
+    headers = {key.lower(): value for key, value in received["headers"].items()}
+    names = ("content-type", "accept", "custom-attributes", "inference-id")
+    amazon = {name: f"x-amzn-sagemaker-{name}" for name in names[2:]}
+    assert [headers[amazon.get(name, name)] for name in names] == [*sent.values()]
 
 
-@pytest.fixture(scope="module")
-def refusing(embedded: LocalAws, launcher: Launcher) -> Account:
-    account = Account(embedded, launcher)
+def test_a_containers_refusal_is_a_model_error(account: Account) -> None:
     account.deploy(serving(account.put_archive(b"a"), variables={"STATUS": "400"}))
-    return account
+    told = _error(account)
+    assert told["Error"]["Code"] == "ModelError"
+    assert told["ResponseMetadata"]["HTTPStatusCode"] == 424
+    assert (told["OriginalStatusCode"], told["OriginalMessage"]) == (400, "the model says no")
+    assert told["LogStreamArn"].endswith(":log-group:/aws/sagemaker/Endpoints/ranker")
 
 
-def test_a_containers_refusal_is_a_model_error(refusing: Account) -> None:
-    assert _error(refusing)["Error"]["Code"] == "ModelError"
-    assert _error(refusing)["ResponseMetadata"]["HTTPStatusCode"] == 424
-    assert _error(refusing)["OriginalStatusCode"] == 400
-    assert _error(refusing)["OriginalMessage"] == "the model says no"
-    assert _error(refusing)["LogStreamArn"].endswith(":log-group:/aws/sagemaker/Endpoints/ranker")
-
-
-def test_a_body_has_at_most_6_291_456_bytes(ranker: Account) -> None:
+@pytest.mark.long
+def test_a_body_has_at_most_6_291_456_bytes_or_as_many_as_the_file_acknowledges(
+    ranker: Account,
+) -> None:
     assert _invoke(ranker, b"x" * 6_291_456)["ResponseMetadata"]["HTTPStatusCode"] == 200
     assert _error(ranker, b"x" * 6_291_457)["Error"]["Code"] == "ValidationError"
 
-
-def test_an_endpoint_whose_file_acknowledges_more_takes_that_and_no_more(ranker: Account) -> None:
-    sagemaker = ranker.client("sagemaker")
+    sagemaker, name = ranker.client("sagemaker"), "servable:request-bytes"
     arn = sagemaker.describe_endpoint(EndpointName="ranker")["EndpointArn"]
-    name = "servable:request-bytes"
     sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": name, "Value": "6291457"}])
-    try:
-        assert _invoke(ranker, b"x" * 6_291_457)["ResponseMetadata"]["HTTPStatusCode"] == 200
-        assert "6291457" in _error(ranker, b"x" * 6_291_458)["Error"]["Message"]
-    finally:
-        sagemaker.delete_tags(ResourceArn=arn, TagKeys=[name])
+    assert _invoke(ranker, b"x" * 6_291_457)["ResponseMetadata"]["HTTPStatusCode"] == 200
+    assert "6291457" in _error(ranker, b"x" * 6_291_458)["Error"]["Message"]
+    sagemaker.delete_tags(ResourceArn=arn, TagKeys=[name])
 
 
 def test_what_sagemaker_refuses_is_said(ranker: Account) -> None:
-    said = _error(ranker, b"x", CustomAttributes="a" * 1025)["Error"]
-    assert said["Code"] == "ValidationError"
-    assert "Value at 'customAttributes' failed to satisfy constraint" in said["Message"]
-    said = _error(ranker, b"x", CustomAttributes="a" * 1025, InferenceId="i" * 65)["Error"]
-    assert said["Message"].startswith("2 validation errors detected: ")
-
-    said = _error(ranker, TargetVariant="absent")["Error"]
+    told = _error(ranker, b"x", CustomAttributes="a" * 1025)["Error"]
+    assert told["Code"] == "ValidationError"
+    assert "Value at 'customAttributes' failed to satisfy constraint" in told["Message"]
+    told = _error(ranker, b"x", CustomAttributes="a" * 1025, InferenceId="i" * 65)["Error"]
+    assert told["Message"].startswith("2 validation errors detected: ")
     wanted = f"Variant absent not found for endpoint ranker of account {ranker.number}."
-    assert said == {"Code": "ValidationError", "Message": wanted}
-    assert (
-        "not a multi-model endpoint" in _error(ranker, TargetModel="a.tar.gz")["Error"]["Message"]
-    )
+    told = _error(ranker, TargetVariant="absent")["Error"]
+    assert told == {"Code": "ValidationError", "Message": wanted}
+    told = _error(ranker, TargetModel="a.tar.gz")["Error"]
+    assert "not a multi-model endpoint" in told["Message"]
 
 
 class Queue:
-    """The asynchronous endpoint `ranker`, and the synchronous one of another account."""
+    """The asynchronous endpoint `ranker`."""
 
-    def __init__(self, account: Account, other: Account) -> None:
-        self.account, self.other = account, other
-        self.bucket = f"archives-{account.number}"
+    def __init__(self, account: Account) -> None:
+        self.account, self.bucket = account, f"archives-{account.number}"
         template = serving(account.put_archive(b"a"))
         paths = {
             "S3OutputPath": f"s3://{self.bucket}/answers",
@@ -122,12 +112,12 @@ class Queue:
         config = template["Resources"]["Config"]["Properties"]
         config["AsyncInferenceConfig"] = {"OutputConfig": paths}
         assert account.deploy(template) == "CREATE_COMPLETE"
-        other.deploy(serving(other.put_archive(b"a")))
         account.client("s3").put_object(Bucket=self.bucket, Key="in/1", Body=b"1,2")
 
-    def submit(self, key: str = "in/1", **more: str) -> dict[str, Any]:
+    def submit(self, key: str = "in/1", **more: Any) -> dict[str, Any]:
+        given = {"InputLocation": f"s3://{self.bucket}/{key}"} if key else {}
         answer: dict[str, Any] = self.account.client("sagemaker-runtime").invoke_endpoint_async(
-            EndpointName="ranker", InputLocation=f"s3://{self.bucket}/{key}", **more
+            EndpointName="ranker", **given | more
         )
         return answer
 
@@ -136,8 +126,7 @@ class Queue:
         s3, deadline = self.account.client("s3"), time.monotonic() + 30
         while True:
             try:
-                found: bytes = s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
-                return found
+                return bytes(s3.get_object(Bucket=self.bucket, Key=key)["Body"].read())
             except ClientError:
                 assert time.monotonic() < deadline, location
                 time.sleep(0.01)
@@ -145,7 +134,7 @@ class Queue:
 
 @pytest.fixture(scope="module")
 def queue(embedded: LocalAws, launcher: Launcher) -> Queue:
-    return Queue(Account(embedded, launcher), Account(embedded, launcher))
+    return Queue(Account(embedded, launcher))
 
 
 def refused(call: Callable[[], Any]) -> str:
@@ -155,60 +144,38 @@ def refused(call: Callable[[], Any]) -> str:
     return str(raised.value.response["Error"]["Message"])
 
 
-def test_a_request_is_accepted_and_reaches_the_container(queue: Queue) -> None:
-    answer = queue.submit(InferenceId="mine")
+def test_an_asynchronous_request_reaches_the_container_or_is_refused(
+    queue: Queue, ranker: Account
+) -> None:
+    given = {"ContentType": "text/csv", "Accept": "a/b", "CustomAttributes": "tier=gold"}
+    answer = queue.submit(InferenceId="mine", **given)
     assert (answer["ResponseMetadata"]["HTTPStatusCode"], answer["InferenceId"]) == (202, "mine")
     assert answer["OutputLocation"].startswith(f"s3://{queue.bucket}/answers/")
     assert answer["FailureLocation"].startswith(f"s3://{queue.bucket}/failures/")
-
-    given = {"ContentType": "text/csv", "Accept": "a/b", "CustomAttributes": "tier=gold"}
-    received = json.loads(queue.read(queue.submit(**given)["OutputLocation"]))
+    received = json.loads(queue.read(answer["OutputLocation"]))
     headers = {name.lower(): value for name, value in received["headers"].items()}
     assert (received["body"], received["path"]) == ("1,2", "/invocations")
     assert (headers["content-type"], headers["accept"]) == ("text/csv", "a/b")
     assert headers["x-amzn-sagemaker-custom-attributes"] == "tier=gold"
-    answer = queue.account.client("sagemaker-runtime").invoke_endpoint_async(
-        EndpointName="ranker", Body=b"3,4", ContentType="text/csv"
-    )
+    answer = queue.submit("", Body=b"3,4", ContentType="text/csv")
     assert json.loads(queue.read(answer["OutputLocation"]))["body"] == "3,4"
 
-
-def test_what_is_not_for_this_endpoint_is_refused(queue: Queue) -> None:
     assert "exactly one" in refused(lambda: queue.submit(Body="3,4"))
-
-    runtime = queue.account.client("sagemaker-runtime")
-    message = refused(lambda: runtime.invoke_endpoint(EndpointName="ranker", Body=b"x"))
+    assert "InputLocation" in refused(lambda: queue.submit(InputLocation="https://b/k"))
+    message = refused(lambda: _invoke(queue.account))
     assert message == "Endpoint ranker is asynchronous: call InvokeEndpointAsync."
-
-    runtime = queue.other.client("sagemaker-runtime")
-    message = refused(
-        lambda: runtime.invoke_endpoint_async(EndpointName="ranker", InputLocation="s3://b/k")
-    )
+    other = ranker.client("sagemaker-runtime").invoke_endpoint_async
+    message = refused(lambda: other(EndpointName="ranker", InputLocation="s3://b/k"))
     assert message == "Endpoint ranker is not asynchronous: call InvokeEndpoint."
 
-    runtime = queue.account.client("sagemaker-runtime")
-    message = refused(
-        lambda: runtime.invoke_endpoint_async(EndpointName="ranker", InputLocation="https://b/k")
-    )
-    assert "InputLocation" in message
 
-
-def test_what_cannot_be_downloaded_is_counted(queue: Queue, clock: ManualClock) -> None:
+def test_what_cannot_be_downloaded_is_counted(
+    queue: Queue, clock: ManualClock, server: Server
+) -> None:
     failure = queue.read(queue.submit("in/absent")["FailureLocation"])
     assert failure.startswith(b"Failed to download input from s3://")
-    found = queue.account.client("cloudwatch").get_metric_statistics(
-        Namespace="AWS/SageMaker",
-        MetricName="RequestDownloadFailures",
-        Dimensions=[
-            {"Name": "EndpointName", "Value": "ranker"},
-            {"Name": "VariantName", "Value": "primary"},
-        ],
-        StartTime=clock.now() - timedelta(hours=1),
-        EndTime=clock.now() + timedelta(hours=1),
-        Period=7200,
-        Statistics=["Sum"],
-    )["Datapoints"]
-    assert sum(point["Sum"] for point in found) == 1
+    watched = Watched(queue.account, clock, server)
+    assert watched.statistic("RequestDownloadFailures", "Sum") == 1
 
 
 BACKLOG = (
@@ -236,6 +203,7 @@ def backlog(queue: Queue, clock: ManualClock) -> list[float]:
     return found
 
 
+@pytest.mark.long
 def test_requests_without_an_instance_are_backlog(queue: Queue, clock: ManualClock) -> None:
     queue.account.scale(least=0, most=0)
     clock.advance(minutes=1)
@@ -286,3 +254,162 @@ def test_a_captured_request_is_recorded_with_its_answer(account: Account) -> Non
     assert record["captureData"]["endpointOutput"]["encoding"] == "BASE64"
     found = account.client("sagemaker").describe_endpoint(EndpointName="ranker")
     assert found["DataCaptureConfig"]["CaptureStatus"] == "Started"
+
+
+# --- what becomes of a request that lies in S3, and who is told of it
+# Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-check-predictions.html
+
+INPUT, SUCCESS, ERROR = "s3://in/requests/1", "arn:success", "arn:error"
+HEADERS = {
+    "X-Amzn-SageMaker-InputLocation": INPUT,
+    "X-Amzn-SageMaker-Content-Type": "text/csv",
+    "X-Amzn-SageMaker-Inference-Id": "mine",
+}
+OUTPUT = {
+    "S3OutputPath": "s3://out/answers/",
+    "S3FailurePath": "s3://out/failures/",
+    "NotificationConfig": {"SuccessTopic": SUCCESS, "ErrorTopic": ERROR},
+}
+
+
+class Aws:
+    """S3 with the request in it, and SNS."""
+
+    region = "eu-west-1"
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {"s3://in/requests/1": {"Body": b"1,2"}}
+        self.messages: list[tuple[str, dict[str, Any]]] = []
+
+    def client(self, service: str) -> Any:
+        return self
+
+    def get_object(self, **asked: str) -> Any:
+        try:
+            body = self.objects["s3://{Bucket}/{Key}".format(**asked)]["Body"]
+        except KeyError:
+            raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject") from None
+        return {"Body": SimpleNamespace(read=lambda: body)}
+
+    def put_object(self, **asked: Any) -> None:
+        name = "s3://{Bucket}/{Key}".format(**asked)
+        self.objects[name] = {k: v for k, v in asked.items() if k not in ("Bucket", "Key")}
+
+    def publish(self, **asked: str) -> None:
+        self.messages.append((asked["TopicArn"], json.loads(asked["Message"])))
+
+
+class Run:
+    """One request, to its end."""
+
+    def __init__(
+        self,
+        status: int = 200,
+        answer: bytes = b"0.5",
+        *,
+        headers: dict[str, str] = HEADERS,
+        missing: bool = False,
+        **output: Any,
+    ) -> None:
+        self.aws = Aws()
+        if missing:
+            self.aws.objects.clear()
+        self.asked: list[bytes] = []
+        self.counted: list[str] = []
+        config = {"OutputConfig": {**OUTPUT, **output}}
+        if output.get("S3FailurePath", "") is None:
+            del config["OutputConfig"]["S3FailurePath"]
+        self.queued = QueuedInvocation("ranker", config, headers)
+
+        def ask(body: bytes) -> tuple[int, str, bytes]:
+            self.asked.append(body)
+            return status, "application/json", answer
+
+        aws: Any = self.aws
+        self.queued.run(aws, ManualClock(datetime(2026, 11, 23, 9, 30)), ask, self.counted.append)
+
+    @property
+    def message(self) -> tuple[str, dict[str, Any]]:
+        (message,) = self.aws.messages
+        return message
+
+    @property
+    def stored(self) -> dict[str, dict[str, Any]]:
+        return {name: one for name, one in self.aws.objects.items() if name != INPUT}
+
+
+def test_the_model_is_asked_and_its_answer_told() -> None:
+    run = Run()
+    assert run.asked == [b"1,2"]
+    name = f"s3://out/answers/{run.queued.number}.out"
+    assert run.queued.output_location == name != Run().queued.output_location
+    assert run.stored == {name: {"Body": b"0.5", "ContentType": "application/json"}}
+    assert run.message == (
+        SUCCESS,
+        {
+            "awsRegion": "eu-west-1",
+            "receivedTime": "2026-11-23T09:30:00",
+            "invocationStatus": "Completed",
+            "requestParameters": {
+                "contentType": "text/csv",
+                "endpointName": "ranker",
+                "inputLocation": INPUT,
+            },
+            "responseParameters": {"contentType": "application/json", "outputLocation": name},
+            "inferenceId": "mine",
+            "eventVersion": "1.0",
+            "eventSource": "aws:sagemaker",
+            "eventName": "InferenceResult",
+        },
+    )
+    for status in [200, 299]:
+        run = Run(status)
+        assert (run.counted, run.message[0]) == ([], SUCCESS)
+
+
+def test_key_topics_and_id_are_those_of_the_request() -> None:
+    (answer,) = Run(KmsKeyId="key").stored.values()
+    assert (answer["ServerSideEncryption"], answer["SSEKMSKeyId"]) == ("aws:kms", "key")
+    run = Run(NotificationConfig={})
+    assert (run.aws.messages, len(run.stored)) == ([], 1)
+
+    headers = {"X-Amzn-SageMaker-InputLocation": INPUT}
+    ids = {Run(headers=headers).queued.inference_id for _ in range(2)}
+    assert (len(ids), "" in ids) == (2, False)
+
+
+def test_a_failure_is_stored_and_told() -> None:
+    run = Run(500, b"out of order")
+    name = f"s3://out/failures/{run.queued.number}-error.out"
+    assert run.queued.failure_location == name
+    assert run.stored == {name: {"Body": b"out of order", "ContentType": "text/plain"}}
+    assert run.message[1]["responseParameters"] == {"outputLocation": name}
+
+    run = Run(500, S3FailurePath=None)
+    assert (run.queued.failure_location, run.stored) == (None, {})
+    assert run.message[1]["responseParameters"] == {}
+
+    run = Run(missing=True)
+    assert (run.asked, run.counted) == ([], ["InvocationFailures", "RequestDownloadFailures"])
+    reason = run.message[1]["failureReason"]
+    assert reason.startswith(f"Failed to download input from {INPUT}: ")
+    assert len(Run(500, b"x" * 5000).message[1]["failureReason"]) == LONGEST_SHOWN
+    for status in [199, 300, 500]:
+        run = Run(status, b"out of order")
+        said = f"ModelError: Received {status} from container with message: out of order"
+        topic, message = run.message
+        assert (topic, message["invocationStatus"], message["failureReason"]) == (
+            ERROR,
+            "Failed",
+            said,
+        )
+        assert run.counted == ["InvocationFailures"]
+
+
+def test_what_goes_wrong_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    run, clock = Run(), ManualClock()
+    aws: Any = run.aws
+    run.queued.run(aws, clock, lambda body: (200, "", b"x"), run.counted.append)
+    assert run.stored[run.queued.output_location]["ContentType"] == "text/plain"
+    run.queued.run(aws, clock, Mock(side_effect=RuntimeError("broken")), run.counted.append)
+    assert "the request mine to ranker is lost" in capsys.readouterr().err

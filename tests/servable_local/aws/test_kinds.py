@@ -15,24 +15,6 @@ from tests.servable_local.aws.deployed_preset import Preset
 pytestmark = pytest.mark.long
 
 
-@pytest.fixture(scope="module")
-def queue(embedded: LocalAws, launcher: Launcher) -> Preset:
-    """Asynchronous, with SQS queues that hear of answers and of failures."""
-    preset = Preset(embedded, launcher, "variants/asynchronous")
-    for topic in preset.client("sns").list_topics()["Topics"]:
-        name = topic["TopicArn"].rpartition(":")[2]
-        made = preset.client("sqs").create_queue(QueueName=name)["QueueUrl"]
-        arn = f"arn:aws:sqs:us-east-1:{preset.account.number}:{name}"
-        preset.client("sns").subscribe(TopicArn=topic["TopicArn"], Protocol="sqs", Endpoint=arn)
-        assert made
-    return preset
-
-
-@pytest.fixture(scope="module")
-def shadow(embedded: LocalAws, launcher: Launcher) -> Preset:
-    return Preset(embedded, launcher, "variants/shadow")
-
-
 def until(find: Callable[[], Any]) -> Any:
     """What is found, when it is there; a background thread brings it."""
     deadline = time.monotonic() + 20
@@ -44,87 +26,55 @@ def until(find: Callable[[], Any]) -> Any:
     raise AssertionError("it did not come")
 
 
-def places(preset: Preset) -> dict[str, Any]:
-    found: dict[str, Any] = preset.config["AsyncInferenceConfig"]["OutputConfig"]
-    return found
+def test_an_answer_or_a_failure_is_written_and_the_topic_told(
+    embedded: LocalAws, launcher: Launcher
+) -> None:
+    queue = Preset(embedded, launcher, "variants/asynchronous")
+    s3, sqs, sns = (queue.client(service) for service in ("s3", "sqs", "sns"))
+    for topic in sns.list_topics()["Topics"]:
+        name = topic["TopicArn"].rpartition(":")[2]
+        sqs.create_queue(QueueName=name)
+        arn = f"arn:aws:sqs:us-east-1:{queue.account.number}:{name}"
+        sns.subscribe(TopicArn=topic["TopicArn"], Protocol="sqs", Endpoint=arn)
+    place = queue.config["AsyncInferenceConfig"]["OutputConfig"]["S3OutputPath"]
+    bucket = place.split("/")[2]
+    s3.put_object(Bucket=bucket, Key="requests/one", Body=b"a catalogue")
 
+    def submit() -> dict[str, Any]:
+        answer: dict[str, Any] = queue.client("sagemaker-runtime").invoke_endpoint_async(
+            EndpointName=queue.endpoint,
+            InputLocation=f"s3://{bucket}/requests/one",
+            ContentType="application/json",
+        )
+        return answer
 
-def submit(preset: Preset, body: bytes | None = b"a catalogue") -> dict[str, Any]:
-    """`body` None: the request names an object that is not there."""
-    bucket = places(preset)["S3OutputPath"].split("/")[2]
-    if body is not None:
-        preset.client("s3").put_object(Bucket=bucket, Key="requests/one", Body=body)
-    key = "requests/one" if body is not None else "requests/none"
-    answer: dict[str, Any] = preset.client("sagemaker-runtime").invoke_endpoint_async(
-        EndpointName=preset.endpoint,
-        InputLocation=f"s3://{bucket}/{key}",
-        ContentType="application/json",
-    )
-    return answer
-
-
-def read(preset: Preset, location: str) -> bytes:
-    bucket, _, key = location.removeprefix("s3://").partition("/")
-
-    def find() -> bytes | None:
+    def read(location: str) -> bytes | None:
+        place, _, key = location.removeprefix("s3://").partition("/")
         try:
-            found: bytes = preset.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+            return bytes(s3.get_object(Bucket=place, Key=key)["Body"].read())
         except ClientError:
             return None
-        return found
 
-    found: bytes = until(find)
-    return found
+    def messages() -> list[dict[str, Any]]:
+        received = [
+            message
+            for url in sqs.list_queues()["QueueUrls"]
+            for message in sqs.receive_message(QueueUrl=url).get("Messages", [])
+        ]
+        return [json.loads(json.loads(message["Body"])["Message"]) for message in received]
 
-
-def heard(preset: Preset, location: str) -> dict[str, Any]:
-    """The message that names this answer or failure."""
-    sqs = preset.client("sqs")
-
-    def find() -> dict[str, Any] | None:
-        for url in sqs.list_queues().get("QueueUrls", []):
-            for message in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get(
-                "Messages", []
-            ):
-                said: dict[str, Any] = json.loads(json.loads(message["Body"])["Message"])
-                if said["responseParameters"].get("outputLocation") == location:
-                    return said
-        return None
-
-    found: dict[str, Any] = until(find)
-    return found
-
-
-def test_an_answer_is_written_and_the_topic_told(queue: Preset) -> None:
-    asked = submit(queue)
-    assert json.loads(read(queue, asked["OutputLocation"]))["body"] == "a catalogue"
-    assert submit(queue)["OutputLocation"].startswith(places(queue)["S3OutputPath"])
-    said = heard(queue, asked["OutputLocation"])
+    asked = submit()
+    assert asked["OutputLocation"].startswith(place)
+    assert json.loads(until(lambda: read(asked["OutputLocation"])))["body"] == "a catalogue"
+    (said,) = until(messages)
     assert (said["invocationStatus"], said["inferenceId"]) == ("Completed", asked["InferenceId"])
 
-
-def test_a_request_that_cannot_be_read_is_a_failure(queue: Preset) -> None:
-    asked = submit(queue, None)
-    assert b"Failed to download input" in read(queue, asked["FailureLocation"])
-    said = heard(queue, submit(queue, None)["FailureLocation"])
-    assert said["invocationStatus"] == "Failed"
-
-    failed = submit(queue, None)
-    read(queue, failed["FailureLocation"])
-    listed = queue.account.client("cloudwatch").list_metrics(Namespace="AWS/SageMaker")["Metrics"]
-    assert {"InvocationFailures", "RequestDownloadFailures"} <= {
-        one["MetricName"] for one in listed
-    }
-
-
-def test_what_the_container_refuses_is_a_failure_in_s3(queue: Preset, launcher: Launcher) -> None:
     (container,) = launcher.serving(f"{queue.archive} primary".encode())
     container.status = 500
-    asked = submit(queue)
-    try:
-        assert read(queue, asked["FailureLocation"]) == b"the model says no"
-    finally:
-        container.status = 200
+    failed = submit()
+    assert until(lambda: read(failed["FailureLocation"])) == b"the model says no"
+    (said,) = until(messages)
+    assert (said["invocationStatus"], said["inferenceId"]) == ("Failed", failed["InferenceId"])
 
 
 def invoke(preset: Preset, **more: str) -> dict[str, Any]:
@@ -154,32 +104,21 @@ def asked_of(preset: Preset, variant: str) -> float:
     return float(sum(one["Sum"] for one in found))
 
 
-def test_a_shadow_gets_copies_and_nobody_its_answer(shadow: Preset) -> None:
-    before = asked_of(shadow, "primary"), asked_of(shadow, "next")
-    for _ in range(10):
-        invoke(shadow)
-    copies = until(lambda: (n := asked_of(shadow, "next") - before[1]) >= 5 and n)
-    assert (asked_of(shadow, "primary") - before[0], copies) == (10, 5)
-
-    answers = [invoke(shadow) for _ in range(4)]
+def test_a_shadow_gets_copies_and_nobody_its_answer_or_its_failure(
+    embedded: LocalAws, launcher: Launcher
+) -> None:
+    shadow = Preset(embedded, launcher, "variants/shadow")
+    answers = [invoke(shadow) for _ in range(10)]
+    assert until(lambda: (copies := asked_of(shadow, "next")) >= 5 and copies) == 5
+    assert asked_of(shadow, "primary") == 10
     assert {answer["variant"] for answer in answers} == {"primary"}
     assert not any("next" in answer["archive"] for answer in answers)
     with pytest.raises(ClientError, match="Variant next not found"):
         invoke(shadow, TargetVariant="next")
 
-
-def test_a_shadow_that_fails_hurts_nobody(shadow: Preset, launcher: Launcher) -> None:
     (container,) = launcher.serving(f"{shadow.archive} next".encode())
     container.hangs_up = True
-    try:
-        assert {invoke(shadow)["variant"] for _ in range(4)} == {"primary"}
-    finally:
-        container.hangs_up = False
-
-
-@pytest.fixture
-def split(embedded: LocalAws, launcher: Launcher) -> Preset:
-    return Preset(embedded, launcher, "variants/ab-test")
+    assert {invoke(shadow)["variant"] for _ in range(4)} == {"primary"}
 
 
 def live(preset: Preset) -> dict[str, dict[str, Any]]:
@@ -196,10 +135,10 @@ def changed(preset: Preset, key: str, values: dict[str, object]) -> str:
     return preset.deploy()
 
 
-def test_weights_and_counts_are_kept_and_changed(split: Preset) -> None:
+def test_weights_and_counts_are_kept_and_changed(embedded: LocalAws, launcher: Launcher) -> None:
+    split = Preset(embedded, launcher, "variants/ab-test")
     answered = [invoke(split)["variant"] for _ in range(20)]
     assert answered.count("challenger") == 2
-
     status = changed(split, "InitialVariantWeight", {"primary": 1, "challenger": 1})
     weights = {name: one["CurrentWeight"] for name, one in live(split).items()}
     assert (status, weights) == ("UPDATE_COMPLETE", {"primary": 1.0, "challenger": 1.0})

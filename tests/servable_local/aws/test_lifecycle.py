@@ -1,7 +1,9 @@
 """Starting, finding and ending a local AWS: no process and no file stays behind."""
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +15,8 @@ import psutil
 import pytest
 
 from servable_local.aws import ACCOUNT, LocalAws, LocalAwsStartError, down, running, status, up
+from tests.servable_local.aws.deployed_templates import serving
+from tests.servable_local.aws.live_endpoints import archive
 
 pytestmark = pytest.mark.long
 
@@ -41,53 +45,27 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     down(folder=tmp_path)
 
 
-@pytest.fixture(scope="module")
-def running_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a local AWS that runs, started by a process that is gone."""
-    folder = tmp_path_factory.mktemp("runs")
+def test_one_that_runs_survives_its_starter_says_where_it_is_and_is_found(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     code = f"from pathlib import Path; from servable_local.aws import up; up(folder=Path({str(folder)!r}))"
     subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)
-    yield folder
-    down(folder=folder)
-
-
-def test_it_survives_the_process_that_started_it(running_folder: Path) -> None:
-    assert status(folder=running_folder) is not None
-
-
-def test_it_says_where_it_is_while_it_runs(running_folder: Path) -> None:
-    found = status(folder=running_folder)
-    assert found is not None
-    assert found.client("sts").get_caller_identity()["Account"] == ACCOUNT
-
-
-def test_the_second_up_finds_the_first(running_folder: Path) -> None:
-    first, second = status(folder=running_folder), up(folder=running_folder)
+    first = status(folder=folder)
     assert first is not None
+    assert first.client("sts").get_caller_identity()["Account"] == ACCOUNT
+    second = up(folder=folder)
     assert (second.pid, second.already_up) == (first.pid, True)
-
-
-def test_it_listens_on_loopback_only(running_folder: Path) -> None:
-    found = status(folder=running_folder)
-    assert found is not None
-    listening = psutil.Process(found.pid).net_connections("inet")
+    listening = psutil.Process(first.pid).net_connections("inet")
     assert {one.laddr.ip for one in listening if one.status == psutil.CONN_LISTEN} == {"127.0.0.1"}
 
-
-def test_a_second_one_on_its_port_says_that_it_holds_it(
-    running_folder: Path, tmp_path: Path
-) -> None:
-    first = status(folder=running_folder)
-    assert first is not None
     said = f"port {first.port} is already in use; process {first.pid} uses it"
     with pytest.raises(LocalAwsStartError, match=said):
-        up(folder=tmp_path, port=first.port)
+        up(folder=tmp_path_factory.mktemp("other"), port=first.port)
+    down(folder=folder)
+    assert _gone(first.pid)
 
 
-@pytest.fixture(scope="module")
-def raced(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[LocalAws], Path]:
-    """What two got that were started at the same moment, and were ended then."""
-    folder = tmp_path_factory.mktemp("raced")
+def test_two_at_once_are_one_and_do_not_come_up_after_their_end(folder: Path) -> None:
     found: list[LocalAws] = []
     threads = [threading.Thread(target=lambda: found.append(up(folder=folder))) for _ in range(2)]
     for thread in threads:
@@ -95,46 +73,49 @@ def raced(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[LocalAws], Pat
     for thread in threads:
         thread.join()
     down(folder=folder)
-    return found, folder
-
-
-def test_two_at_once_are_one(raced: tuple[list[LocalAws], Path]) -> None:
-    assert len({one.pid for one in raced[0]}) == 1
-
-
-def test_of_two_at_once_the_second_does_not_come_up_after_the_first(
-    raced: tuple[list[LocalAws], Path],
-) -> None:
+    assert len({one.pid for one in found}) == 1
     time.sleep(1.5)  # longer than one waits for the lock
-    assert status(folder=raced[1]) is None
-
-
-def test_down_ends_its_process(folder: Path) -> None:
-    aws = up(folder=folder)
-    down(folder=folder)
-    assert _gone(aws.pid)
-
-
-def test_after_a_kill_it_is_known_to_be_down(folder: Path) -> None:
-    os.kill(up(folder=folder).pid, signal.SIGKILL)
-    time.sleep(0.3)
     assert status(folder=folder) is None
 
 
-@pytest.fixture(scope="module")
-def ended() -> LocalAws:
-    """A private one, after its block."""
+def test_killed_while_an_endpoint_serves_it_is_down_and_no_process_or_port_is_left(
+    folder: Path,
+) -> None:
+    aws = up(folder=folder)
+    s3, cfn = aws.client("s3"), aws.client("cloudformation")
+    s3.create_bucket(Bucket="archives")
+    s3.put_object(Bucket="archives", Key="model.tar.gz", Body=archive(root="ranker"))
+    template = json.dumps(serving("s3://archives/model.tar.gz"))
+    cfn.create_stack(StackName="stack", TemplateBody=template)
+    cfn.get_waiter("stack_create_complete").wait(
+        StackName="stack", WaiterConfig={"Delay": 0.1, "MaxAttempts": 600}
+    )
+    children = psutil.Process(aws.pid).children(recursive=True)
+    processes = [aws.pid, *(child.pid for child in children)]
+    ports = [
+        connection.laddr.port
+        for connection in psutil.net_connections("tcp")
+        if connection.pid in processes and connection.status == psutil.CONN_LISTEN
+    ]
+    assert (len(processes) > 2, len(ports) > 2) == (True, True)
+
+    os.kill(aws.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while any(map(_alive, processes)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert [pid for pid in processes if _alive(pid)] == []
+    assert status(folder=folder) is None
+    for port in ports:
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(("127.0.0.1", port))
+
+
+def test_a_private_one_ends_with_its_block_and_leaves_no_file() -> None:
     with running() as aws:
         pass
-    return aws
-
-
-def test_a_private_one_ends_with_its_block(ended: LocalAws) -> None:
-    assert _gone(ended.pid)
-
-
-def test_a_private_one_leaves_no_file(ended: LocalAws) -> None:
-    assert not ended.folder.exists()
+    assert _gone(aws.pid)
+    assert not aws.folder.exists()
 
 
 # SIGINT said outright: a shell starts background jobs with it ignored.
@@ -159,21 +140,10 @@ def _held_by(number: signal.Signals) -> tuple[int, Path]:
     return int(pid), Path(folder)
 
 
-@pytest.fixture(scope="module")
-def orphan() -> tuple[int, Path]:
-    return _held_by(signal.SIGKILL)
-
-
-def test_a_private_one_ends_when_its_parent_is_killed(orphan: tuple[int, Path]) -> None:
-    assert _gone(orphan[0])
-
-
-def test_a_private_one_removes_its_folder_when_its_parent_is_killed(
-    orphan: tuple[int, Path],
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_private_one_ends_without_its_parent_and_removes_its_folder(
+    number: signal.Signals,
 ) -> None:
-    _gone(orphan[0])
-    assert not orphan[1].exists()
-
-
-def test_a_private_one_ends_on_ctrl_c() -> None:
-    assert _gone(_held_by(signal.SIGINT)[0])
+    pid, folder = _held_by(number)
+    assert _gone(pid)
+    assert not folder.exists()

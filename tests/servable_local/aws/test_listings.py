@@ -106,20 +106,8 @@ def test_a_list_has_pages(sagemaker: Any, operation: str, member: str, kind: str
     assert names(between, member, kind) == [NAMES[1]]
     assert names(listed(NameContains="er-11"), member, kind) == [NAMES[11]]
     assert first < second < third
-
-
-@pytest.mark.parametrize(("operation", "member", "kind"), LISTS)
-@pytest.mark.parametrize(
-    "given",
-    [{"MaxResults": 0}, {"MaxResults": 101}, {"SortBy": "Size"}, {"NextToken": "x"}],
-    ids=str,
-)
-def test_a_list_rejects_what_its_model_excludes(
-    sagemaker: Any, operation: str, member: str, kind: str, given: dict[str, Any]
-) -> None:
-    with pytest.raises((ClientError, Exception)) as raised:
-        getattr(sagemaker, operation)(**given)
-    assert "alidation" in str(raised.value), raised.value
+    with pytest.raises(ClientError, match="alidation"):
+        listed(NextToken="x")
 
 
 def test_endpoints_are_filtered_and_sorted_by_status(sagemaker: Any) -> None:
@@ -173,20 +161,17 @@ def scaling(embedded: LocalAws, launcher: Launcher) -> Any:
     return scaling
 
 
-@pytest.mark.parametrize(
-    ("operation", "member", "count"),
-    [
+def test_scaling_has_pages(scaling: Any) -> None:
+    for operation, member, count in [
         ("describe_scalable_targets", "ScalableTargets", 3),
         ("describe_scaling_policies", "ScalingPolicies", 3),
         ("describe_scheduled_actions", "ScheduledActions", 3),
         ("describe_scaling_activities", "ScalingActivities", 0),
-    ],
-)
-def test_scaling_has_pages(scaling: Any, operation: str, member: str, count: int) -> None:
-    pages = scaling.get_paginator(operation).paginate(
-        ServiceNamespace="ecs", PaginationConfig={"PageSize": 2}
-    )
-    listed = [entry["ResourceId"] for page in pages for entry in page[member]]
-    assert listed == [f"service/a/{number}" for number in range(count)]
-    with pytest.raises(ClientError, match="InvalidNextTokenException"):
-        getattr(scaling, operation)(ServiceNamespace="ecs", NextToken="x")
+    ]:
+        pages = scaling.get_paginator(operation).paginate(
+            ServiceNamespace="ecs", PaginationConfig={"PageSize": 2}
+        )
+        listed = [entry["ResourceId"] for page in pages for entry in page[member]]
+        assert listed == [f"service/a/{number}" for number in range(count)]
+        with pytest.raises(ClientError, match="InvalidNextTokenException"):
+            getattr(scaling, operation)(ServiceNamespace="ecs", NextToken="x")

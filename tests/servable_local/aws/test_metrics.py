@@ -27,42 +27,32 @@ def container(watched: Watched) -> StandIn:
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [
-        ("Invocations", 3),
-        ("InvocationsPerInstance", 1.5),
-        ("Invocation4XXErrors", 0),
-        ("Invocation5XXErrors", 0),
-        ("InvocationModelErrors", 0),
-    ],
-)
-@pytest.mark.usefixtures("container")
-def test_three_answered_requests_sum_up_to(watched: Watched, name: str, wanted: float) -> None:
+def test_requests_are_counted_with_their_latency(watched: Watched, container: StandIn) -> None:
+    watched.inside().overhead_seconds = 5.0
+    container.seconds = 1.0
     watched.ask(3)
-    assert watched.statistic(name, "Sum") == wanted
+    wanted = {
+        "Invocations": 3,
+        "InvocationsPerInstance": 1.5,
+        "Invocation4XXErrors": 0,
+        "Invocation5XXErrors": 0,
+        "InvocationModelErrors": 0,
+    }
+    assert {name: watched.statistic(name, "Sum") for name in wanted} == wanted
+    latencies = [watched.statistic(name, "Maximum") for name in ("ModelLatency", "OverheadLatency")]
+    assert latencies == [1_000_000, 5_000_000]
 
-
-def test_the_average_of_errors_is_their_share(watched: Watched, container: StandIn) -> None:
-    watched.ask(3)
     container.status = 500
     watched.ask()
     assert watched.statistic("Invocation5XXErrors", "Average") == 0.25
+    runtime = watched.account.client("sagemaker-runtime")
+    with pytest.raises(ClientError):
+        runtime.invoke_endpoint(EndpointName="ranker", Body=b"x", TargetVariant="absent")
+    assert watched.statistic("Invocations", "Sum") == 4
 
-
-def test_what_sagemaker_adds_is_overhead(watched: Watched, container: StandIn) -> None:
-    watched.inside().overhead_seconds = 5.0
-    container.seconds = 1.0
-    watched.ask()
-    found = [watched.statistic(name, "Maximum") for name in ("ModelLatency", "OverheadLatency")]
-    assert found == [1_000_000, 5_000_000]
-
-
-@pytest.mark.usefixtures("container")
-def test_metrics_have_their_units_and_dimensions(watched: Watched) -> None:
-    watched.ask()
-    assert {unit for name, unit in _units(watched) if name.endswith("Latency")} == {"Microseconds"}
-    assert {unit for name, unit in _units(watched) if not name.endswith("Latency")} == {"None"}
+    units = _units(watched)
+    assert {unit for name, unit in units if name.endswith("Latency")} == {"Microseconds"}
+    assert {unit for name, unit in units if not name.endswith("Latency")} == {"None"}
     metrics = watched.account.client("cloudwatch").list_metrics(Namespace="AWS/SageMaker")
     found = {tuple(d["Name"] for d in metric["Dimensions"]) for metric in metrics["Metrics"]}
     assert found == {("EndpointName", "VariantName")}
@@ -82,13 +72,6 @@ def _units(watched: Watched) -> set[tuple[str, str]]:
             Statistics=["Sum"],
         )["Datapoints"]
     }
-
-
-def test_a_refused_request_is_not_counted(watched: Watched, container: StandIn) -> None:
-    runtime = watched.account.client("sagemaker-runtime")
-    with pytest.raises(ClientError):
-        runtime.invoke_endpoint(EndpointName="ranker", Body=b"x", TargetVariant="absent")
-    assert watched.statistic("Invocations", "Sum") is None
 
 
 def _data(watched: Watched, *queries: dict[str, Any]) -> list[list[float]]:
@@ -111,26 +94,22 @@ def _sum(name: str, query_id: str, *, shown: bool = True) -> dict[str, Any]:
     return {"Id": query_id, "MetricStat": stat, "ReturnData": shown}
 
 
-@pytest.mark.usefixtures("container")
-def test_metric_data_comes_minute_by_minute(watched: Watched) -> None:
+def test_metric_data_comes_minute_by_minute_and_takes_math(
+    watched: Watched, container: StandIn
+) -> None:
     watched.align()
     watched.minutes(1, requests=2)
-    watched.minutes(1, requests=3)
-    assert _data(watched, _sum("Invocations", "m")) == [[2, 3]]
-
-
-def test_metric_data_takes_math(watched: Watched, container: StandIn) -> None:
-    watched.align()
     watched.ask(3)
     container.status = 500
     watched.ask()
+    assert _data(watched, _sum("Invocations", "m")) == [[2, 4]]
     share = {"Id": "share", "Expression": "errors / all * 100"}
     queries = [
         _sum("Invocation5XXErrors", "errors", shown=False),
         _sum("Invocations", "all", shown=False),
         share,
     ]
-    assert _data(watched, *queries) == [[25]]
+    assert _data(watched, *queries) == [[0, 25]]
 
 
 NOON = datetime(2026, 11, 23, 12)
@@ -189,25 +168,8 @@ def test_percentiles_stand_beside_the_other_statistics_of_their_period(cloudwatc
         NOON + timedelta(minutes=1),
         {"Unit": "Seconds", "Sum": 3, "ExtendedStatistics": {"p50": 3}},
     )
-
-
-def test_without_percentiles_a_point_has_no_place_for_them(cloudwatch: Any) -> None:
-    put(cloudwatch, 3, NOON)
     (point,) = statistics(cloudwatch, Statistics=["Maximum"])
     assert "ExtendedStatistics" not in point
-
-
-def test_a_sample_without_a_time_is_of_now(cloudwatch: Any, clock: Any) -> None:
-    cloudwatch.put_metric_data(Namespace="Own", MetricData=[{"MetricName": "Now", "Value": 1}])
-    answer = cloudwatch.get_metric_statistics(
-        Namespace="Own",
-        MetricName="Now",
-        Period=60,
-        Statistics=["Sum"],
-        StartTime=clock.now() - timedelta(minutes=1),
-        EndTime=clock.now() + timedelta(minutes=1),
-    )
-    assert len(answer["Datapoints"]) == 1
 
 
 def test_points_of_data_begin_at_multiples_of_their_period(cloudwatch: Any) -> None:
@@ -219,10 +181,10 @@ def test_points_of_data_begin_at_multiples_of_their_period(cloudwatch: Any) -> N
     assert (times, result["Label"]) == ([NOON + timedelta(minutes=5)], "Calls")
 
 
-@pytest.mark.parametrize("seconds", [7, 90, 61])
-def test_a_period_is_whole_minutes_or_a_short_one(cloudwatch: Any, seconds: int) -> None:
-    with pytest.raises(ClientError, match="InvalidParameterValue.*multiple of 60"):
-        statistics(cloudwatch, seconds, Statistics=["Sum"])
+def test_a_period_is_whole_minutes_or_a_short_one(cloudwatch: Any) -> None:
+    for refused in (7, 90, 61):
+        with pytest.raises(ClientError, match="InvalidParameterValue.*multiple of 60"):
+            statistics(cloudwatch, refused, Statistics=["Sum"])
     for accepted in (1, 5, 10, 20, 30, 60, 120):
         assert statistics(cloudwatch, accepted, Statistics=["Sum"]) == []
 
@@ -250,14 +212,7 @@ def published(config: dict[str, Any]) -> float:
     return store.collect_samples(metric, START, START + timedelta(seconds=300)).count
 
 
-@pytest.mark.parametrize(
-    ("config", "count"),
-    [
-        ({}, 5),
-        ({"MetricsConfig": {"MetricPublishFrequencyInSeconds": 10}}, 30),
-        ({"MetricsConfig": {"MetricPublishFrequencyInSeconds": 120}}, 2),
-    ],
-    ids=["default", "10 s", "120 s"],
-)
-def test_the_interval_of_utilization(config: dict[str, Any], count: int) -> None:
-    assert published(config) == count
+def test_the_interval_of_utilization() -> None:
+    assert published({}) == 5
+    for seconds, count in [(10, 30), (120, 2)]:
+        assert published({"MetricsConfig": {"MetricPublishFrequencyInSeconds": seconds}}) == count

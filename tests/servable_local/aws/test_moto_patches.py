@@ -5,13 +5,16 @@ import json
 import sys
 import uuid
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import botocore.session
 import pytest
 from botocore.exceptions import ClientError
 from moto.iam.access_control import PermissionResult
+from moto.iam.models import IAMBackend, ManagedPolicy, Role
 from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML
 
+from servable_local.aws import loopback
 from servable_local.aws.contents import ObjectContent
 from servable_local.aws.moto_patches import events, every_service, s3
 from tests.servable_local.aws.local_account import Account
@@ -29,15 +32,10 @@ class Heard:
         sns = account.client("sns")
         self.topic = sns.create_topic(Name="news")["TopicArn"]
         self.url = self.sqs.create_queue(QueueName="inbox")["QueueUrl"]
-        self.queue = self.sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])[
-            "Attributes"
-        ]["QueueArn"]
-        sns.subscribe(
-            TopicArn=self.topic,
-            Protocol="sqs",
-            Endpoint=self.queue,
-            Attributes={"RawMessageDelivery": "true"},
-        )
+        named = self.sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])
+        self.queue = named["Attributes"]["QueueArn"]
+        raw = {"Protocol": "sqs", "Attributes": {"RawMessageDelivery": "true"}}
+        sns.subscribe(TopicArn=self.topic, Endpoint=self.queue, **raw)
 
     def rule(self, *targets: dict[str, Any], **rule: Any) -> None:
         name = uuid.uuid4().hex
@@ -81,36 +79,32 @@ def test_an_event_reaches_every_target_or_its_dead_letter_queue(heard: Heard) ->
     assert [json.loads(message)["source"] for message in heard.send()] == ["own.service"]
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "pending"), [("http://127.0.0.1:1/", "false"), ("http://example.com/", "true")]
-)
-def test_a_local_endpoint_is_confirmed(account: Account, endpoint: str, pending: str) -> None:
+def test_a_local_endpoint_is_confirmed(account: Account) -> None:
     sns = account.client("sns")
-    topic = sns.create_topic(Name="confirmed")["TopicArn"]
-    given = {"TopicArn": topic, "Protocol": "http", "Endpoint": endpoint}
-    arn = sns.subscribe(**given, ReturnSubscriptionArn=True)["SubscriptionArn"]
-    found = sns.get_subscription_attributes(SubscriptionArn=arn)["Attributes"]
-    assert found["PendingConfirmation"] == pending
+    topic = {"TopicArn": sns.create_topic(Name="confirmed")["TopicArn"], "Protocol": "http"}
+    for endpoint, pending in [("http://127.0.0.1:1/", "false"), ("http://example.com/", "true")]:
+        subscribed = sns.subscribe(**topic, Endpoint=endpoint, ReturnSubscriptionArn=True)
+        arn = subscribed["SubscriptionArn"]
+        found = sns.get_subscription_attributes(SubscriptionArn=arn)["Attributes"]
+        assert found["PendingConfirmation"] == pending
 
 
-@pytest.mark.parametrize(
-    ("protocol", "endpoint", "posted"),
-    [
+def test_a_message_is_posted_to_addresses_of_this_computer_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    published: list[Any] = []
+    monkeypatch.setattr(events, "_PUBLISH", lambda *given, **more: published.append(given))
+    for protocol, endpoint, posted in [
         ("https", "https://events.example.com/on-call", False),
         ("http", "http://example.com/", False),
         ("https", "https://127.0.0.1:1/", True),
         ("http", "http://localhost:1/", True),
         ("sqs", "arn:aws:sqs:us-east-1:123456789012:inbox", True),
-    ],
-)
-def test_a_message_is_posted_to_addresses_of_this_computer_only(
-    monkeypatch: pytest.MonkeyPatch, protocol: str, endpoint: str, posted: bool
-) -> None:
-    published: list[Any] = []
-    monkeypatch.setattr(events, "_PUBLISH", lambda *given, **more: published.append(given))
-    subscription: Any = SimpleNamespace(protocol=protocol, endpoint=endpoint, attributes={})
-    events._publish(subscription, "words")
-    assert published == ([(subscription, "words")] if posted else [])
+    ]:
+        published.clear()
+        subscription: Any = SimpleNamespace(protocol=protocol, endpoint=endpoint, attributes={})
+        events._publish(subscription, "words")
+        assert published == ([(subscription, "words")] if posted else [])
 
 
 def test_messages_stay_on_this_computer(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,16 +129,12 @@ def denied(condition: dict[str, Any] | None = None) -> dict[str, Any]:
     return statement if condition is None else {**statement, "Condition": condition}
 
 
-def test_a_statement_without_a_condition_holds() -> None:
+def test_a_statement_or_a_condition_on_tls_holds() -> None:
     bucket: Any = SimpleNamespace(policy=None)
     assert s3._evaluate_permission(bucket, "s3:GetObject", "arn") == PermissionResult.NEUTRAL
     for alone in [True, False]:
         assert permission(denied(), alone=alone) == PermissionResult.DENIED
-
-
-@pytest.mark.parametrize(
-    ("condition", "result"),
-    [
+    cases: list[tuple[dict[str, Any], PermissionResult]] = [
         ({"Bool": {"aws:SecureTransport": "false"}}, PermissionResult.NEUTRAL),
         ({"Bool": {"aws:SecureTransport": "true"}}, PermissionResult.DENIED),
         ({"Bool": {"AWS:securetransport": ["false", True]}}, PermissionResult.DENIED),
@@ -154,45 +144,40 @@ def test_a_statement_without_a_condition_holds() -> None:
             {"Bool": {"aws:SecureTransport": "true"}, "StringEquals": {"aws:username": "a"}},
             PermissionResult.NEUTRAL,
         ),
-    ],
-)
-def test_a_condition_on_tls_holds(condition: dict[str, Any], result: PermissionResult) -> None:
-    assert permission(denied(condition)) == result
+    ]
+    for condition, result in cases:
+        assert permission(denied(condition)) == result
 
 
-@pytest.mark.parametrize(
-    ("operations", "state"),
-    [
-        (["disable_key"], "Disabled"),
-        (["disable_key", "enable_key"], "Enabled"),
-        (["schedule_key_deletion"], "PendingDeletion"),
-        (["schedule_key_deletion", "cancel_key_deletion"], "Disabled"),
-    ],
-)
-def test_a_key_is_named_by_its_arn(account: Account, operations: list[str], state: str) -> None:
+def test_a_key_is_named_by_its_arn(account: Account) -> None:
     kms = account.client("kms")
     arn = kms.create_key()["KeyMetadata"]["Arn"]
-    for operation in operations:
+    for operation, state in [
+        ("disable_key", "Disabled"),
+        ("enable_key", "Enabled"),
+        ("schedule_key_deletion", "PendingDeletion"),
+        ("cancel_key_deletion", "Disabled"),
+    ]:
         getattr(kms, operation)(KeyId=arn)
-    assert kms.describe_key(KeyId=arn)["KeyMetadata"]["KeyState"] == state
+        assert kms.describe_key(KeyId=arn)["KeyMetadata"]["KeyState"] == state
 
 
 def test_a_bucket_is_encrypted_unless_told_otherwise(account: Account) -> None:
     """Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/default-encryption-faq.html."""
     client, bucket = account.client("s3"), {"Bucket": f"encrypted-{account.number}"}
-    client.create_bucket(**bucket)
 
     def algorithm() -> str:
         found = client.get_bucket_encryption(**bucket)["ServerSideEncryptionConfiguration"]
         (rule,) = found["Rules"]
         return str(rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"])
 
-    before = algorithm()
+    client.create_bucket(**bucket)
+    assert algorithm() == "AES256"
     rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}
     client.put_bucket_encryption(**bucket, ServerSideEncryptionConfiguration={"Rules": [rule]})
-    between = algorithm()
+    assert algorithm() == "aws:kms"
     client.delete_bucket_encryption(**bucket)
-    assert (before, between, algorithm()) == ("AES256", "aws:kms", "AES256")
+    assert algorithm() == "AES256"
 
 
 def part(body: bytes) -> Any:
@@ -215,22 +200,18 @@ def numbered(of: Any) -> list[tuple[int, str]]:
 
 
 @pytest.fixture
-def minimum(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Least size of all parts but the last, in bytes."""
+def minimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All parts but the last have at least 3 bytes."""
     monkeypatch.setattr("moto.settings.S3_UPLOAD_PART_MIN_SIZE", 3)
-    return 3
 
 
 @pytest.mark.usefixtures("minimum")
-def test_only_the_last_part_may_be_small() -> None:
+def test_only_the_last_part_may_be_small_and_all_are_those_that_were_sent() -> None:
     given = upload(b"abc", b"d")
     assert bytes(s3._complete_upload(given, numbered(given))[0]) == b"abcd"
     small = upload(b"ab", b"d")
     with pytest.raises(EntityTooSmall):
         s3._complete_upload(small, numbered(small))
-
-
-def test_parts_that_cannot_be_joined_are_refused() -> None:
     with pytest.raises(InvalidPart):
         s3._complete_upload(upload(b"abc"), [(1, "0" * 32)])
     with pytest.raises(MalformedXML):
@@ -238,25 +219,19 @@ def test_parts_that_cannot_be_joined_are_refused() -> None:
 
 
 @pytest.mark.usefixtures("minimum")
-@pytest.mark.parametrize(
-    ("metadata", "kind", "sums_of", "parts"),
-    [
-        ({"algorithm": "SHA256"}, "COMPOSITE", "digests", 2),
-        ({"algorithm": "CRC32", "type": "FULL_OBJECT"}, "FULL_OBJECT", "bytes", 1),
-    ],
-)
-def test_a_checksum_is_of_the_parts_digests_or_of_all_bytes(
-    metadata: dict[str, str], kind: str, sums_of: str, parts: int
-) -> None:
-    given = upload(b"abc", b"def", **metadata)
-    _, _, checksum = s3._complete_upload(given, numbered(given))
-    algorithm = metadata["algorithm"]
-    digests = b"".join(
-        ObjectContent.from_bytes(body).compute_digest(algorithm) for body in (b"abc", b"def")
-    )
-    summed = digests if sums_of == "digests" else b"abcdef"
-    expected = base64.b64encode(ObjectContent.from_bytes(summed).compute_digest(algorithm)).decode()
-    assert checksum == (kind, expected, parts)
+def test_a_checksum_is_of_the_parts_digests_or_of_all_bytes() -> None:
+    def digest(body: bytes, algorithm: str) -> bytes:
+        return ObjectContent.from_bytes(body).compute_digest(algorithm)
+
+    digests = b"".join(digest(body, "SHA256") for body in (b"abc", b"def"))
+    for metadata, summed, kind, parts in [
+        ({"algorithm": "SHA256"}, digests, "COMPOSITE", 2),
+        ({"algorithm": "CRC32", "type": "FULL_OBJECT"}, b"abcdef", "FULL_OBJECT", 1),
+    ]:
+        given = upload(b"abc", b"def", **metadata)
+        _, _, checksum = s3._complete_upload(given, numbered(given))
+        expected = base64.b64encode(digest(summed, metadata["algorithm"])).decode()
+        assert checksum == (kind, expected, parts)
 
 
 def test_a_checksum_is_that_of_all_bytes() -> None:
@@ -274,59 +249,111 @@ def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Acc
     client = account.client("s3")
     client.create_bucket(Bucket="copies")
     named = {"Bucket": "copies", "Key": "parts"}
-    started = client.create_multipart_upload(**named, ChecksumAlgorithm="SHA256")["UploadId"]
+    upload = client.create_multipart_upload(**named, ChecksumAlgorithm="SHA256")["UploadId"]
     sent = client.upload_part(
-        **named, UploadId=started, PartNumber=1, Body=b"abc", ChecksumAlgorithm="SHA256"
+        **named, UploadId=upload, PartNumber=1, Body=b"abc", ChecksumAlgorithm="SHA256"
     )
-    client.complete_multipart_upload(
-        **named,
-        UploadId=started,
-        MultipartUpload={
-            "Parts": [
-                {
-                    "PartNumber": 1,
-                    "ETag": sent["ETag"],
-                    "ChecksumSHA256": sent["ChecksumSHA256"],
-                }
-            ]
-        },
-    )
+    part = {key: sent[key] for key in ("ETag", "ChecksumSHA256")} | {"PartNumber": 1}
+    client.complete_multipart_upload(**named, UploadId=upload, MultipartUpload={"Parts": [part]})
     client.copy_object(Bucket="copies", Key="copy", CopySource=named)
-    assert client.get_object(Bucket="copies", Key="copy", ChecksumMode="ENABLED")[
-        "Body"
-    ].read() == (b"abc")
+    copy = client.get_object(Bucket="copies", Key="copy", ChecksumMode="ENABLED")
+    assert copy["Body"].read() == b"abc"
 
 
-def test_ec2_is_looked_up_where_a_service_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ec2_is_looked_up_and_imported_where_a_service_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     backends: Any = SimpleNamespace(ec2_backends={"123456789012": "its backend"})
     monkeypatch.setitem(sys.modules, "moto.ec2.models", backends)
     assert every_service._Backends()["123456789012"] == "its backend"
-
-
-@pytest.mark.parametrize("imported", [True, False])
-def test_the_module_of_ec2_is_left(monkeypatch: pytest.MonkeyPatch, imported: bool) -> None:
-    own = ModuleType("moto.ec2")
-    monkeypatch.delitem(sys.modules, "moto.ec2", raising=False)
-    if imported:
-        monkeypatch.setitem(sys.modules, "moto.ec2", own)
-    assert every_service.import_without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
-    assert sys.modules.get("moto.ec2") is (own if imported else None)
+    for imported in [True, False]:
+        own = ModuleType("moto.ec2")
+        monkeypatch.delitem(sys.modules, "moto.ec2", raising=False)
+        if imported:
+            monkeypatch.setitem(sys.modules, "moto.ec2", own)
+        assert every_service.import_without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
+        assert sys.modules.get("moto.ec2") is (own if imported else None)
 
 
 # --- logs
 def test_what_logs_do_not_have_or_understand_is_refused(account: Account) -> None:
+    logs, group = account.client("logs"), {"logGroupName": "g"}
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
-        account.client("logs").delete_query_definition(queryDefinitionId="absent")
-
-    logs = account.client("logs")
-    logs.create_log_group(logGroupName="g")
+        logs.delete_query_definition(queryDefinitionId="absent")
+    logs.create_log_group(**group)
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
-        logs.delete_metric_filter(logGroupName="g", filterName="absent")
+        logs.delete_metric_filter(**group, filterName="absent")
     metric = {"metricName": "Calls", "metricNamespace": "Own", "metricValue": "1"}
+    wrong = {"filterName": "f", "filterPattern": "%a%", "metricTransformations": [metric]}
     with pytest.raises(ClientError, match="InvalidParameterException.*aren't supported"):
-        logs.put_metric_filter(
-            logGroupName="g",
-            filterName="f",
-            filterPattern="%a%",
-            metricTransformations=[metric],
+        logs.put_metric_filter(**group, **wrong)
+
+
+# --- models, Regions and policies that are shared
+
+# As moto and botocore alone read, before any test installs the patch.
+MODEL, REGIONS, PARTITIONS = every_service._MODEL, every_service._REGIONS, every_service._PARTITIONS
+POLICIES = every_service._POLICIES
+SHARED = ["ssm", "iam", "ecr", "sns", "sts", "cloudwatch", "application-autoscaling", "sagemaker"]
+WITH_EXTRAS = ["s3", "sqs"]
+
+
+def of_clients(service: str) -> object:
+    return (
+        loopback.load_botocore_session()
+        .get_component("data_loader")
+        .load_service_model(service, "service-2")
+    )
+
+
+@pytest.mark.long
+def test_a_model_is_read_once_and_is_the_one_that_moto_would_read() -> None:
+    for service in [*SHARED, *WITH_EXTRAS]:
+        assert every_service._load_service_model(service, "service-2") == MODEL(
+            service, "service-2"
         )
+    for service in SHARED:
+        assert every_service._load_service_model(service, "service-2") is of_clients(service)
+    for service in WITH_EXTRAS:
+        every_service._load_service_model(service, "service-2")
+        assert of_clients(service) != MODEL(service, "service-2")
+
+
+@pytest.mark.parametrize("service", ["ssm", "s3", "no-such-service"])
+def test_a_service_is_in_the_regions_that_any_session_says(service: str) -> None:
+    own = botocore.session.Session()
+    for partition in ("aws", "aws-cn"):
+        found = every_service._list_regions(own, service, partition)
+        assert found == REGIONS(own, service, partition)
+
+
+def test_regions_and_partitions_are_those_that_any_session_says() -> None:
+    own = botocore.session.Session()
+    found = every_service._list_regions(own, "s3", allow_non_regional=True)
+    assert found == REGIONS(own, "s3", allow_non_regional=True)
+    own = botocore.session.Session()
+    assert every_service._list_partitions(own) == PARTITIONS(own)
+
+
+@pytest.fixture
+def backends(monkeypatch: pytest.MonkeyPatch) -> list[IAMBackend]:
+    """IAM of two accounts, with AWS's managed policies."""
+    monkeypatch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
+    every_service.install()
+    return [IAMBackend("aws", "1" * 12), IAMBackend("aws", "2" * 12)]
+
+
+def test_accounts_have_motos_managed_policies_each_its_own(backends: list[IAMBackend]) -> None:
+    def shown(policies: list[ManagedPolicy]) -> list[dict[str, object]]:
+        return [
+            vars(policy)  # an id is drawn by moto
+            | {"id": "", "arn": policy.arn, "versions": [*map(vars, policy.versions)]}
+            for policy in policies
+        ]
+
+    assert shown(backends[1].aws_managed_policies) == shown(POLICIES(backends[1]))
+
+    first, second = ({p.name: p for p in one.aws_managed_policies} for one in backends)
+    role = SimpleNamespace(managed_policies={})
+    first["ReadOnlyAccess"].attach_to(cast(Role, role))
+    assert second["ReadOnlyAccess"].attachment_count == 0

@@ -183,7 +183,7 @@ class Caller:
     def _put(self, key: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         return self.send("PUT", key, headers=headers, body=body)
 
-    def _read_object(self, key: str, method: str, headers: Mapping[str, str]) -> Answer:
+    def _get(self, key: str, method: str, headers: Mapping[str, str]) -> Answer:
         query = "attributes" if "x-amz-object-attributes" in headers and method == "GET" else ""
         return self.send(method, key, query, headers)
 
@@ -196,7 +196,7 @@ class Caller:
     def _delete(self, key: str) -> Answer:
         return self.send("DELETE", key)
 
-    def _list_archive(self, query: str) -> Answer:
+    def _list(self, query: str) -> Answer:
         return self.send("GET", "", query)
 
     def _tag(self, key: str) -> Answer:
@@ -228,7 +228,7 @@ class Caller:
     def _parts(self) -> Answer:
         return self.send("GET", self._upload[0], f"uploadId={self._upload[1]}")
 
-    def _complete_upload(self, numbers: Sequence[int] | None) -> Answer:
+    def _complete(self, numbers: Sequence[int] | None) -> Answer:
         parts = "".join(
             f"<Part><PartNumber>{number}</PartNumber><ETag>{self._etags.get(number, 'no')}</ETag></Part>"
             for number in (sorted(self._etags) if numbers is None else numbers)

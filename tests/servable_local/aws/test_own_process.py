@@ -1,5 +1,6 @@
 """The process of a local AWS: its arguments, what it writes, and how it ends. Its server is a stand-in."""
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -12,12 +13,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from servable_local.aws import __main__ as program
+from servable_local.aws import lifecycle
 from servable_local.aws.clock import ManualClock, ScaledClock
-from servable_local.aws.lifecycle import EXIT_HELD, EXIT_PORT_TAKEN, StateFile
+from servable_local.aws.lifecycle import (
+    EXIT_HELD,
+    EXIT_PORT_TAKEN,
+    StateFile,
+    find_default_folder,
+    write_client_settings,
+)
+from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.lock_holder import holder
 
 
@@ -72,24 +82,15 @@ def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         signal.signal(number, handler)
 
 
-def test_the_process_serves_until_it_is_signalled(process: Any, tmp_path: Path) -> None:
+def test_the_process_serves_as_it_is_told_and_writes_where_it_is(
+    process: Any, tmp_path: Path
+) -> None:
     code = process("--port", "81", "--minute", "2.5", "--containers", "3")
     given, clock = Server.last.given, Server.last.given["clock"]
     assert (code, Server.last.closed, StateFile(tmp_path / "state").is_held()) == (0, True, False)
     assert (given["port"], given["most_containers"], clock.seconds_per_minute) == (81, 3, 2.5)
     assert isinstance(clock, ScaledClock)
 
-
-@pytest.mark.parametrize(("installed", "most"), [(True, 1), (False, 0)])
-def test_without_tensorflow_endpoints_have_no_container_unless_a_number_is_stated(
-    process: Any, monkeypatch: pytest.MonkeyPatch, installed: bool, most: int
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: installed or None)
-    process()
-    assert Server.last.given["most_containers"] == most
-
-
-def test_the_process_writes_where_it_is_while_it_serves(process: Any, tmp_path: Path) -> None:
     process()
     state = Server.last.state
     assert state.pop("started").endswith("+00:00")
@@ -100,6 +101,15 @@ def test_the_process_writes_where_it_is_while_it_serves(process: Any, tmp_path: 
     }  # fmt: skip
     assert not (tmp_path / "state" / "aws.json").exists()
     assert (Server.last.given["port"], Server.last.given["most_containers"]) == (0, 1)
+
+
+def test_without_tensorflow_endpoints_have_no_container_unless_a_number_is_stated(
+    process: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for found, most in [(True, 1), (None, 0)]:
+        monkeypatch.setattr(importlib.util, "find_spec", Mock(return_value=found))
+        process()
+        assert Server.last.given["most_containers"] == most
 
 
 def test_the_process_removes_what_a_killed_one_left(process: Any, tmp_path: Path) -> None:
@@ -147,3 +157,89 @@ def test_a_private_process_lives_with_its_parent(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(sys, "stdin", pipe)
         program._watch_parent(1, ends)
         assert (done.recv(9), list(looks)) == (b"\0", [])
+
+
+# --- where it says that it runs, and the lock that proves it
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> StateFile:
+    return StateFile(tmp_path / ".servable")
+
+
+@pytest.fixture
+def state(file: StateFile) -> LocalAws:
+    return LocalAws("http://127.0.0.1:4566", 7, "now", file.folder, "s")
+
+
+def test_who_holds_the_lock_is_read_with_what_it_wrote(file: StateFile, state: LocalAws) -> None:
+    assert (file.is_held(), file.read(), file.find_holder()) == (False, None, None)
+    with file.hold():
+        assert (file.read(), file.find_holder()) == (None, os.getpid())
+    with file.hold() as locked:
+        file.write(state)
+        assert (locked, file.is_held(), file.read()) == (True, True, state)
+    with file.hold():
+        file.write(state)
+    assert (file.path.exists(), file.is_held(), file.read(), file.find_holder()) == (
+        True, False, None, None,
+    )  # fmt: skip
+
+
+def test_a_damaged_file_is_nobody(file: StateFile) -> None:
+    for text in ["", "{", '{"pid": 1}', "[]"]:
+        with file.hold():
+            file.path.write_text(text)
+            assert file.read() is None
+    with file.hold():
+        (file.folder / "aws.lock").write_text("who")
+        assert file.find_holder() is None
+
+
+def test_one_process_has_the_lock(file: StateFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "_RETRY_SECONDS", 0.05)
+    with file.hold(), file.hold() as second:
+        assert (second, file.find_holder()) == (False, os.getpid())
+
+
+def test_the_lock_is_waited_for_and_free_after_the_block(file: StateFile) -> None:
+    with file.hold():
+        pass
+    asking = (file.folder / "aws.lock").open("rb")
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    threading.Timer(0.05, asking.close).start()
+    with file.hold() as locked:
+        assert locked
+    for _ in range(2):
+        with file.hold() as locked:
+            assert locked
+
+
+def test_the_state_is_its_owners_alone_and_is_removed(file: StateFile, state: LocalAws) -> None:
+    with file.hold():
+        part = file.path.with_suffix(".part")
+        part.write_text("left by a kill")
+        part.chmod(0o644)
+        file.write(state)
+        assert (file.path.stat().st_mode & 0o777, part.exists()) == (0o600, False)
+        assert file.folder.stat().st_mode & 0o777 == 0o700
+    with file.hold():
+        file.write(state)
+        file.remove()
+        file.remove()
+        assert (file.path.exists(), file.read()) == (False, None)
+
+
+def test_the_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_default_folder() == tmp_path / ".servable"
+
+
+def test_clients_settings_are_written_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "client"
+    folder.mkdir()
+    (folder / "left").write_text("by an earlier run")
+    write_client_settings(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["cdk", "config", "credentials"]
+    assert "signature_version = s3v4" in (folder / "config").read_text()
+    assert (folder.stat().st_mode & 0o777, (folder / "credentials").read_text()) == (0o700, "")

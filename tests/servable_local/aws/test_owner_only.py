@@ -63,27 +63,11 @@ def test_a_wrong_secret_or_none_is_refused(embedded: LocalAws, service: str) -> 
     operation, given, code = ASKED[service]
     error = refused(lambda: getattr(client(embedded, service), operation)(**given))
     assert error.response["Error"]["Code"] == code
+    remedy = '`eval "$(servable local up)"`, or `servable-local up`, sets the keys of this run'
+    assert remedy in str(error)
 
-    operation, given, _ = ASKED[service]
-    error = refused(lambda: getattr(client(embedded, service), operation)(**given))
-    assert (
-        '`eval "$(servable local up)"`, or `servable-local up`, sets the keys of this run'
-        in str(error)
-    )
-
-    operation, given, _ = ASKED[service]
     unsigned = client(embedded, service, config=Config(signature_version=UNSIGNED))
     assert "isn't signed" in str(refused(lambda: getattr(unsigned, operation)(**given)))
-
-
-def test_a_role_for_a_web_identity_needs_a_signature(embedded: LocalAws) -> None:
-    sts = client(embedded, "sts")
-    error = refused(
-        lambda: sts.assume_role_with_web_identity(
-            RoleArn=ROLE, RoleSessionName="session", WebIdentityToken="a token"
-        )
-    )
-    assert "isn't signed" in str(error)
 
 
 def _identity(aws: LocalAws, key: Mapping[str, Any]) -> str:
@@ -98,66 +82,32 @@ def _identity(aws: LocalAws, key: Mapping[str, Any]) -> str:
     return str(sts.get_caller_identity()["Account"])
 
 
-@pytest.fixture(scope="module")
-def sessions(embedded: LocalAws) -> dict[str, dict[str, Any]]:
+def test_a_session_acts_for_its_account_with_secrets_of_its_own(embedded: LocalAws) -> None:
     sts = embedded.client("sts")
-    return {
-        "AssumeRole": sts.assume_role(RoleArn=ROLE, RoleSessionName="session")["Credentials"],
-        "GetSessionToken": sts.get_session_token()["Credentials"],
-        "GetFederationToken": sts.get_federation_token(Name="name")["Credentials"],
-    }
-
-
-@pytest.mark.parametrize(
-    ("kind", "account"),
-    [("AssumeRole", OTHER_ACCOUNT), ("GetSessionToken", ACCOUNT), ("GetFederationToken", ACCOUNT)],
-)
-def test_a_session_acts_for_its_account(
-    embedded: LocalAws, sessions: dict[str, dict[str, Any]], kind: str, account: str
-) -> None:
-    assert _identity(embedded, sessions[kind]) == account
-
-
-def test_every_session_has_secrets_of_its_own(
-    embedded: LocalAws, sessions: dict[str, dict[str, Any]]
-) -> None:
-    again = embedded.client("sts").get_session_token()["Credentials"]
-    everyone = [*sessions.values(), again]
+    sessions = [
+        (sts.assume_role(RoleArn=ROLE, RoleSessionName="session"), OTHER_ACCOUNT),
+        (sts.get_session_token(), ACCOUNT),
+        (sts.get_session_token(), ACCOUNT),
+        (sts.get_federation_token(Name="name"), ACCOUNT),
+    ]
+    for session, account in sessions:
+        assert _identity(embedded, session["Credentials"]) == account
     for part in ("AccessKeyId", "SecretAccessKey", "SessionToken"):
-        assert len({one[part] for one in everyone}) == len(everyone)
+        assert len({session["Credentials"][part] for session, _ in sessions}) == len(sessions)
 
 
 def test_a_key_of_iam_is_taken_while_it_is_active(account: Account) -> None:
-    assert _identity(account.aws, _issued(account)) == account.number
-
-    account = account.another()
-    key = _issued(account)
-    account.client("iam").update_access_key(
-        UserName="user", AccessKeyId=key["AccessKeyId"], Status="Inactive"
-    )
-    with pytest.raises(ClientError, match="isn't an active access key"):
-        _identity(account.aws, key)
-
-    account = account.another()
-    key = _issued(account)
-    account.client("iam").delete_access_key(UserName="user", AccessKeyId=key["AccessKeyId"])
-    with pytest.raises(ClientError, match="isn't an active access key"):
-        _identity(account.aws, key)
-
-
-def _issued(account: Account) -> dict[str, Any]:
-    iam = account.client("iam")
+    iam, inactive = account.client("iam"), "isn't an active access key"
     iam.create_user(UserName="user")
-    found: dict[str, Any] = iam.create_access_key(UserName="user")["AccessKey"]
-    return found
-
-
-def test_boto3_presigns_with_what_is_taken(account: Account) -> None:
-    account.put_archive(b"content")
-    where = {"Bucket": f"archives-{account.number}", "Key": "model.tar.gz"}
-    url = account.client("s3").generate_presigned_url("get_object", Params=where)
-    with urllib.request.urlopen(url) as answer:
-        assert answer.read() == b"content"
+    key, other = (iam.create_access_key(UserName="user")["AccessKey"] for _ in range(2))
+    assert _identity(account.aws, key) == _identity(account.aws, other) == account.number
+    named = {"UserName": "user", "AccessKeyId": key["AccessKeyId"]}
+    iam.update_access_key(**named, Status="Inactive")
+    with pytest.raises(ClientError, match=inactive):
+        _identity(account.aws, key)
+    iam.delete_access_key(UserName="user", AccessKeyId=other["AccessKeyId"])
+    with pytest.raises(ClientError, match=inactive):
+        _identity(account.aws, other)
 
 
 def test_a_caller_who_waits_before_the_body_is_told_to_continue_once(account: Account) -> None:
@@ -177,11 +127,10 @@ def test_a_caller_who_waits_before_the_body_is_told_to_continue_once(account: Ac
             received += piece
     lines = [line for line in received.split(b"\r\n") if line.startswith(b"HTTP/")]
     assert (len(lines), lines[0][9:12], lines[-1][9:12]) == (2, b"100", b"200")
-    assert s3.get_object(**where)["Body"].read() == b"body"
-
-
-def test_a_presigned_request_of_another_service_reaches_it(embedded: LocalAws) -> None:
-    sts = embedded.client("sts", account=OTHER_ACCOUNT)
+    # boto3 presigns with what is taken.
+    with urllib.request.urlopen(s3.generate_presigned_url("get_object", Params=where)) as answer:
+        assert answer.read() == b"body"
+    sts = account.aws.client("sts", account=OTHER_ACCOUNT)
     url = sts.generate_presigned_url("get_caller_identity", HttpMethod="GET")
     with urllib.request.urlopen(url) as answer:
         assert f"<Account>{OTHER_ACCOUNT}</Account>".encode() in answer.read()
@@ -200,30 +149,31 @@ def test_nobody_names_another_account_in_a_header_of_moto(account: Account) -> N
         sts.meta.events.unregister("before-send.sts.*", add, "add")
 
 
-def plain(
-    aws: LocalAws, method: str, path: str, headers: Mapping[str, str] | None = None
-) -> tuple[int, dict[str, str], bytes]:
-    """What comes back to who speaks HTTP and signs nothing, unless in `headers`."""
+def plain(aws: LocalAws, method: str, path: str, **headers: str) -> tuple[int, list[str]]:
+    """Status and headers of what comes back to who speaks HTTP and signs nothing, unless in these."""
     connection = http.client.HTTPConnection("127.0.0.1", aws.port, timeout=10)
     try:
-        connection.request(method, path, headers=dict(headers or {}))
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, headers=sent)
         answer = connection.getresponse()
-        return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+        return answer.status, [name.lower() for name, _ in answer.getheaders()]
     finally:
         connection.close()
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
+def test_every_request_needs_a_signature(embedded: LocalAws) -> None:
+    for method, path in [
         ("GET", "/"), ("PUT", "/bucket"), ("HEAD", "/bucket"), ("OPTIONS", "/"),
         ("GET", HEALTH_PATH), ("GET", CLOCK_PATH), ("POST", CLOCK_PATH), ("POST", FAULT_PATH),
         ("GET", "/moto-api/"), ("POST", "/moto-api/reset"), ("GET", "/moto-api/data.json"),
         ("GET", "/latest/meta-data/iam/security-credentials/x"), ("GET", "/favicon.ico"),
-    ],
-)  # fmt: skip
-def test_every_request_needs_a_signature(embedded: LocalAws, method: str, path: str) -> None:
-    assert plain(embedded, method, path)[0] == 403
+    ]:  # fmt: skip
+        assert plain(embedded, method, path)[0] == 403, (method, path)
+
+    # Also for a role of a web identity, which on AWS needs none.
+    role = {"RoleArn": ROLE, "RoleSessionName": "session", "WebIdentityToken": "a token"}
+    unsigned = client(embedded, "sts").assume_role_with_web_identity
+    assert "isn't signed" in str(refused(lambda: unsigned(**role)))
 
 
 def test_what_is_signed_for_one_path_does_not_move_the_clock(embedded: LocalAws) -> None:
@@ -233,38 +183,25 @@ def test_what_is_signed_for_one_path_does_not_move_the_clock(embedded: LocalAws)
     assert (embedded.now() - before).total_seconds() < 3600
 
 
-@pytest.fixture(scope="module")
-def readable(embedded: LocalAws) -> str:
-    """The path, with its signature, of an object whose bucket allows every page to read it."""
-    s3 = embedded.client("s3")
+def test_no_answer_has_a_header_for_pages(embedded: LocalAws) -> None:
+    """Of an object whose bucket allows every page to read it, and with its signature."""
+    s3, where = embedded.client("s3"), {"Bucket": "readable", "Key": "key"}
     s3.create_bucket(Bucket="readable")
     rule = {"AllowedOrigins": ["*"], "AllowedMethods": ["GET", "PUT"], "AllowedHeaders": ["*"]}
     s3.put_bucket_cors(Bucket="readable", CORSConfiguration={"CORSRules": [rule]})
-    s3.put_object(Bucket="readable", Key="key", Body=b"content")
-    url = s3.generate_presigned_url("get_object", Params={"Bucket": "readable", "Key": "key"})
-    parts = urlsplit(url)
-    return f"{parts.path}?{parts.query}"
-
-
-@pytest.mark.parametrize(
-    ("method", "headers", "status"),
-    [
+    s3.put_object(**where, Body=b"content")
+    parts = urlsplit(s3.generate_presigned_url("get_object", Params=where))
+    origin, asks = {"Origin": "https://evil.example"}, {"Access_Control_Request_Method": "GET"}
+    requests: list[tuple[str, dict[str, str], int]] = [
         ("GET", {}, 200),
-        ("GET", {"Origin": "https://evil.example"}, 403),
-        ("OPTIONS", {"Access-Control-Request-Method": "GET"}, 403),
-        (
-            "OPTIONS",
-            {"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"},
-            403,
-        ),
+        ("GET", origin, 403),
+        ("OPTIONS", asks, 403),
+        ("OPTIONS", origin | asks, 403),
         ("GET", {"Host": "evil.example"}, 403),
-    ],
-)
-def test_no_answer_has_a_header_for_pages(
-    embedded: LocalAws, readable: str, method: str, headers: dict[str, str], status: int
-) -> None:
-    found, answered, _ = plain(embedded, method, readable, headers)
-    assert (found, [one for one in answered if "access-control" in one]) == (status, [])
+    ]
+    for method, headers, status in requests:
+        found, answered = plain(embedded, method, f"{parts.path}?{parts.query}", **headers)
+        assert (found, [one for one in answered if "access-control" in one]) == (status, [])
 
 
 @pytest.fixture(scope="module")
@@ -282,6 +219,7 @@ def private(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
     down(folder=folder)
 
 
+@pytest.mark.long  # it starts a process
 def test_secrets_are_their_owners_only(private: LocalAws, embedded: LocalAws) -> None:
     everything = [private.folder, *private.folder.rglob("*")]
     open_ones = {
@@ -292,46 +230,30 @@ def test_secrets_are_their_owners_only(private: LocalAws, embedded: LocalAws) ->
     assert open_ones == {}
 
     process = psutil.Process(private.pid)
-    told = json.dumps([process.cmdline(), process.environ()])
-    assert private.secret_access_key not in told
-
-    names = psutil.Process(private.pid).environ()
+    names, secret = process.environ(), private.secret_access_key
+    assert secret not in json.dumps([process.cmdline(), names])
     given = {"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_EC2_METADATA_DISABLED"}
     assert {name for name in names if name.startswith("AWS_")} == given
 
     private.client("sts").get_caller_identity()
     refused(lambda: client(private, "s3").list_buckets())
-    assert private.secret_access_key not in (private.folder / "aws.log").read_text()
-    assert private.secret_access_key not in repr(private)
-    assert private.secret_access_key != embedded.secret_access_key
+    assert secret not in (private.folder / "aws.log").read_text()
+    assert secret not in repr(private)
+    assert secret != embedded.secret_access_key
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["sts", "get-caller-identity"], ["s3", "cp", "-", "s3://by-cli/key"]],
-    ids=["sts", "s3"],
-)
-def test_the_aws_cli_is_let_in_with_what_up_sets(private: LocalAws, words: list[str]) -> None:
-    if words[0] == "s3":
-        private.client("s3").create_bucket(Bucket="by-cli")
-    assert _cli(private, *words).returncode == 0
-
-
-def test_presigned_urls_are_taken(private: LocalAws) -> None:
-    s3 = private.client("s3")
-    s3.create_bucket(Bucket="presigned")
-    s3.put_object(Bucket="presigned", Key="key", Body=b"content")
-    url = _cli(private, "s3", "presign", "s3://presigned/key").stdout.strip()
+@pytest.mark.long  # the AWS CLI takes seconds
+def test_the_aws_cli_and_boto3_are_let_in_with_what_up_sets(private: LocalAws) -> None:
+    assert _cli(private, "sts", "get-caller-identity").returncode == 0
+    private.client("s3").create_bucket(Bucket="by-cli")
+    assert _cli(private, "s3", "cp", "-", "s3://by-cli/key").returncode == 0
+    url = _cli(private, "s3", "presign", "s3://by-cli/key").stdout.strip()
     with urllib.request.urlopen(url) as answer:
         assert answer.read() == b"content"
-
     code = (
         "import boto3, urllib.request\n"
-        "s3 = boto3.client('s3')\n"
-        "s3.create_bucket(Bucket='settings')\n"
-        "s3.put_object(Bucket='settings', Key='key', Body=b'content')\n"
-        "where = {'Bucket': 'settings', 'Key': 'key'}\n"
-        "url = s3.generate_presigned_url('get_object', Params=where)\n"
+        "where = {'Bucket': 'by-cli', 'Key': 'key'}\n"
+        "url = boto3.client('s3').generate_presigned_url('get_object', Params=where)\n"
         "print(urllib.request.urlopen(url).read())\n"
     )
     ran = subprocess.run(

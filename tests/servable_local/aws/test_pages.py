@@ -25,7 +25,6 @@ webdriver = pytest.importorskip("selenium.webdriver")
 CHROMIUM = Path("/usr/bin/chromium")
 DRIVER = Path("/usr/bin/chromedriver")
 REBOUND = "evil.example"
-WAIT_SECONDS = 30
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 

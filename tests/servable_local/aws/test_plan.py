@@ -112,12 +112,6 @@ class Live:
 
 
 @pytest.fixture(scope="module")
-def nowhere(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Live:
-    """An account without the environment."""
-    return Live(Account(embedded, launcher), clock)
-
-
-@pytest.fixture(scope="module")
 def deployed(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Live:
     """As the file is; no test of these changes it."""
     made = Live(Account(embedded, launcher), clock)
@@ -146,29 +140,6 @@ def test_the_role_of_pull_requests_may_ask_everything_that_planning_asks(deploye
     allowed = {*PLAN_LOOKS, *_list_plan_reads(cdk.Stack(), one.name, one.environment)}
     # Everybody may ask who they are.
     assert asked - {"sts:GetCallerIdentity"} == allowed
-
-
-def test_what_is_not_there_is_created_by_one_deploy(nowhere: Live) -> None:
-    plan = nowhere.plan()
-    assert (plan.verdict, [one.command for one in plan.deploys], plan.needs_attention) == (
-        "create",
-        [
-            f"cdk deploy 'staging/*' -c staging.account={nowhere.account.number} "
-            "-c staging.region=us-east-1"
-        ],
-        False,
-    )
-
-
-def test_an_endpoint_that_is_not_the_stacks_own_is_in_the_way(
-    embedded: LocalAws, launcher: Launcher, clock: ManualClock, deployed: Live
-) -> None:
-    one = deployed.loaded({"service": "another"})
-    now = read_live_state(one, deployed.client)
-    plan = build_plan(
-        one, now, deployed.template(one), against="what is live", folder="environments"
-    )
-    assert (plan.verdict, plan.deploys) == ("refused", [])
 
 
 def plan_moved(made: Live, folder: Path, **overrides: str) -> DeployPlan:
@@ -212,31 +183,26 @@ def deploy_moved(made: Live, **overrides: str) -> tuple[str, str]:
     return status, " ".join(event.get("ResourceStatusReason", "") for event in events)
 
 
-@pytest.mark.parametrize("moved", ["region", "account", "service"])
+@pytest.mark.parametrize(
+    "overrides",
+    [{"region": "us-west-2"}, {"service": "another", "endpoint.name": "another-staging"}],
+    ids=["region", "service"],
+)
 def test_a_moved_environment_makes_a_second_endpoint_and_the_first_one_stays(
-    deployed: Live, moved: str, tmp_path: Path
+    deployed: Live, overrides: dict[str, str], tmp_path: Path
 ) -> None:
-    other = deployed.account.another()
-    overrides = {
-        "region": {"region": "us-west-2"},
-        "account": {"account": other.number},
-        "service": {"service": "another", "endpoint.name": "another-staging"},
-    }[moved]
     plan = plan_moved(deployed, tmp_path, **overrides)
     assert (plan.verdict, plan.needs_attention) == ("second endpoint", True)
     assert f"{STACK} in us-east-1 of account {deployed.account.number} stays" in plan.reasons[0]
 
     here = deployed.described() | {"ResponseMetadata": None}
-    place = {"account": deployed.account.number, "region": "us-east-1", **overrides}
-    client = deployed.account.aws.client
-    archive, there = deployed.archive, {k: place[k] for k in ("account", "region")}
-    if moved == "account":
-        deployed.archive = other.put_archive(b"an archive")
     status, reasons = deploy_moved(deployed, **overrides)
-    deployed.archive = archive
     assert status == "CREATE_COMPLETE", reasons
-    second = place.get("endpoint.name", ENDPOINT)
-    made = client("sagemaker", **there).describe_endpoint(EndpointName=second)
+    place = {"region": "us-east-1"} | overrides
+    sagemaker = deployed.account.aws.client(
+        "sagemaker", account=deployed.account.number, region=place["region"]
+    )
+    made = sagemaker.describe_endpoint(EndpointName=place.get("endpoint.name", ENDPOINT))
     assert made["EndpointStatus"] == "InService"
     assert deployed.described() | {"ResponseMetadata": None} == here
     assert made["EndpointArn"] != here["EndpointArn"]
@@ -254,145 +220,105 @@ def test_a_renamed_service_fails_at_the_name_that_the_plan_says_is_taken(
     assert deployed.described()["EndpointStatus"] == "InService"
 
 
-def log_group_left(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Live:
-    """An account in which somebody's endpoint of that name left its log group."""
+def test_what_is_not_there_is_created_unless_an_earlier_endpoint_left_its_log_group(
+    embedded: LocalAws, launcher: Launcher, clock: ManualClock
+) -> None:
     made = Live(Account(embedded, launcher), clock)
     made.client("logs").create_log_group(logGroupName=f"/aws/sagemaker/Endpoints/{ENDPOINT}")
-    return made
+    refused = made.plan()
+    assert (refused.verdict, made.deploy()) == ("refused", "ROLLBACK_COMPLETE")
 
-
-def test_a_log_group_that_an_earlier_endpoint_left_is_seen_before_it_fails_the_deploy(
-    embedded: LocalAws, launcher: Launcher, clock: ManualClock
-) -> None:
-    made = log_group_left(embedded, launcher, clock)
-    assert (made.plan().verdict, made.deploy()) == ("refused", "ROLLBACK_COMPLETE")
-
-
-def test_once_the_log_group_is_deleted_as_the_plan_says_nothing_is_in_the_way(
-    embedded: LocalAws, launcher: Launcher, clock: ManualClock
-) -> None:
-    made = log_group_left(embedded, launcher, clock)
-    (reason,) = made.plan().reasons
-    words = shlex.split(reason.split("`")[1])
+    words = shlex.split(refused.reasons[0].split("`")[1])
     made.client("logs").delete_log_group(logGroupName=words[words.index("--log-group-name") + 1])
-    assert made.plan().verdict == "create"
+    plan = made.plan()
+    assert (plan.verdict, plan.needs_attention) == ("create", False)
+    assert [one.command for one in plan.deploys] == [
+        f"cdk deploy 'staging/*' -c staging.account={made.account.number} "
+        "-c staging.region=us-east-1"
+    ]
 
 
-def test_the_same_file_changes_nothing_and_its_instances_are_known(deployed: Live) -> None:
+def test_each_change_of_the_file_has_its_plan(deployed: Live) -> None:
     plan = deployed.plan()
     assert (plan.verdict, plan.changes, plan.deploys) == ("nothing", [], [])
-    assert deployed.plan().instances == {"primary": 2}
+    assert plan.instances == {"primary": 2}
 
-
-def test_another_setting_is_one_deploy_with_another_fleet_and_is_shown(deployed: Live) -> None:
     plan = deployed.plan(**OTHER_SETTING)
     assert (plan.verdict, plan.new_fleet, plan.needs_attention) == ("update", True, False)
-    (shown,) = [
-        change
-        for change in deployed.plan(**OTHER_SETTING).changes
-        if "SAGEMAKER_TFS_INSTANCE_COUNT" in change.what
-    ]
+    (shown,) = (one for one in plan.changes if "SAGEMAKER_TFS_INSTANCE_COUNT" in one.what)
     assert (shown.before, shown.after) == ("4", "2")
 
-
-def test_another_alarm_keeps_the_fleet(deployed: Live) -> None:
     plan = deployed.plan(**{"alarms.cpu_percent": "80"})
     assert (plan.verdict, plan.new_fleet) == ("update", False)
 
-
-def test_another_name_deletes_and_recreates(deployed: Live) -> None:
     plan = deployed.plan(**{"endpoint.name": "ranker-new"})
     assert (plan.verdict, plan.needs_attention) == ("replace", True)
     assert "deletes ranker-staging and recreates it as ranker-new" in plan.reasons[0]
 
-
-def test_another_type_of_a_scaled_variant_takes_two_deploys(deployed: Live) -> None:
     plan = deployed.plan(**OTHER_TYPE)
     assert (plan.verdict, len(plan.deploys), plan.needs_attention) == ("two deploys", 2, True)
+    first = plan.deploys[0].command
+    assert "-c staging.variants.primary.instance_type=ml.c5.4xlarge" in first
+    assert "-c staging.variants.primary.scaling.hold=true" in first
 
-    first, _ = deployed.plan(**OTHER_TYPE).deploys
-    assert "-c staging.variants.primary.instance_type=ml.c5.4xlarge" in first.command
-    assert "-c staging.variants.primary.scaling.hold=true" in first.command
-
-
-@pytest.fixture(scope="module")
-def changed(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> dict[str, Any]:
-    """What became of a change of type: in one deploy, then in the two that the plan names."""
-    made = Live(Account(embedded, launcher), clock)
-    made.deploy()
-    made.scale(3)
-    before = made.described()["EndpointConfigName"]
-    alone = made.deploy(**OTHER_TYPE)
-    reasons = [
-        event.get("ResourceStatusReason", "")
-        for event in made.client("cloudformation").describe_stack_events(StackName=STACK)[
-            "StackEvents"
-        ]
-    ]
-    plan = made.plan(**OTHER_TYPE)
-    return {
-        "alone": alone,
-        "reasons": reasons,
-        "after alone": (before == made.described()["EndpointConfigName"], made.live_type()),
-        "first": made.command(plan.deploys[0].command),
-        "between": made.plan(**OTHER_TYPE),
-        "second": made.command(plan.deploys[1].command),
-        "type": made.live_type(),
-        "targets": made.client("application-autoscaling").describe_scalable_targets(
-            ServiceNamespace="sagemaker"
-        )["ScalableTargets"],
-        "instances": made.described()["ProductionVariants"][0]["CurrentInstanceCount"],
-    }
+    # An endpoint that is not the stack's own is in the way.
+    one = deployed.loaded({"service": "another"})
+    now = read_live_state(one, deployed.client)
+    plan = build_plan(
+        one, now, deployed.template(one), against="what is live", folder="environments"
+    )
+    assert (plan.verdict, plan.deploys) == ("refused", [])
 
 
-def test_two_deploys_change_the_type_that_one_cannot(changed: dict[str, Any]) -> None:
-    assert changed["alone"] == "UPDATE_ROLLBACK_COMPLETE"
-    assert any("scal" in reason.lower() and "primary" in reason for reason in changed["reasons"])
-    assert changed["after alone"] == (True, "ml.c5.4xlarge")
-    assert [changed["first"], changed["second"]] == ["UPDATE_COMPLETE"] * 2
-    assert (changed["between"].verdict, changed["between"].needs_attention) == ("update", False)
-    assert changed["type"] == "ml.c5.9xlarge"
-    assert [target["ResourceId"] for target in changed["targets"]] == [
-        "endpoint/ranker-staging/variant/primary"
-    ]
-    assert changed["instances"] == 3
-
-
-def test_a_deploy_after_scaling_was_told_to_let_go_comes_through(
+def test_two_deploys_change_the_type_that_one_cannot(
     embedded: LocalAws, launcher: Launcher, clock: ManualClock
 ) -> None:
     made = Live(Account(embedded, launcher), clock)
     made.deploy()
-    made.client("application-autoscaling").deregister_scalable_target(
-        ServiceNamespace="sagemaker",
-        ResourceId=f"endpoint/{ENDPOINT}/variant/primary",
-        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+    made.scale(3)
+    before = made.described()["EndpointConfigName"]
+    assert made.deploy(**OTHER_TYPE) == "UPDATE_ROLLBACK_COMPLETE"
+    events = made.client("cloudformation").describe_stack_events(StackName=STACK)["StackEvents"]
+    reasons = [event.get("ResourceStatusReason", "") for event in events]
+    assert any("scal" in reason.lower() and "primary" in reason for reason in reasons)
+    after = made.described()["EndpointConfigName"], made.live_type()
+    assert after == (before, "ml.c5.4xlarge")
+
+    first, second = made.plan(**OTHER_TYPE).deploys
+    assert made.command(first.command) == "UPDATE_COMPLETE"
+    between = made.plan(**OTHER_TYPE)
+    assert (between.verdict, between.needs_attention) == ("update", False)
+    assert made.command(second.command) == "UPDATE_COMPLETE"
+    assert made.live_type() == "ml.c5.9xlarge"
+    scaling = made.client("application-autoscaling")
+    (target,) = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    assert target["ResourceId"] == "endpoint/ranker-staging/variant/primary"
+    assert made.described()["ProductionVariants"][0]["CurrentInstanceCount"] == 3
+
+    # Also once scaling was told to let go.
+    scaling.deregister_scalable_target(
+        **{key: target[key] for key in ("ServiceNamespace", "ResourceId", "ScalableDimension")}
     )
     held = {"variants.primary.scaling.hold": "true"}
-    assert made.deploy(**OTHER_TYPE, **held) == "UPDATE_COMPLETE"
+    assert made.deploy(**held) == "UPDATE_COMPLETE"
+    assert made.live_type() == "ml.c5.4xlarge"
 
 
-@pytest.fixture
-def locked(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Live:
+def test_a_locked_stack_deploys_again_by_the_commands_of_the_plan(
+    embedded: LocalAws, launcher: Launcher, clock: ManualClock
+) -> None:
     """A protected environment whose first deployment failed, as `cdk deploy` leaves it."""
-    made = Live(Account(embedded, launcher), clock)
-    made.archive = made.account.put_archive(b"BROKEN", "broken.tar.gz")
-    assert made.deploy(**PROTECTED) == "ROLLBACK_COMPLETE"
-    made.client("cloudformation").update_termination_protection(
-        StackName=STACK, EnableTerminationProtection=True
-    )
-    return made
-
-
-def test_a_locked_stack_deploys_again_by_the_commands_of_the_plan(locked: Live) -> None:
+    locked = Live(Account(embedded, launcher), clock)
+    locked.archive = locked.account.put_archive(b"BROKEN", "broken.tar.gz")
+    assert locked.deploy(**PROTECTED) == "ROLLBACK_COMPLETE"
+    cloudformation = locked.client("cloudformation")
+    cloudformation.update_termination_protection(StackName=STACK, EnableTerminationProtection=True)
     with pytest.raises(ClientError, match="Could not find"):
         locked.described()
-
     unlock, again = locked.plan(**PROTECTED).deploys
     words = shlex.split(unlock.command)
     name = words[words.index("--stack-name") + 1]
     assert words[2:4] == ["update-termination-protection", "--no-enable-termination-protection"]
-    cloudformation = locked.client("cloudformation")
     with pytest.raises(ClientError, match="while TerminationProtection is enabled"):
         cloudformation.delete_stack(StackName=name)
     cloudformation.update_termination_protection(StackName=name, EnableTerminationProtection=False)

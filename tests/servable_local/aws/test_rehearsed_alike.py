@@ -144,23 +144,15 @@ def assert_alike(window: Window) -> None:
         assert max(apart) <= 1, (rehearsed, ran)
 
 
-@pytest.fixture
-def window(watched: Watched, server: Server) -> Window:
-    return Window(watched, server)
-
-
-def test_target_tracking_scales_in_the_minutes_of_the_rehearsal(window: Window) -> None:
-    window.policy(TRACKING["Properties"])
-    assert_alike(window)
-
-
-def test_steps_scale_in_the_minutes_of_the_rehearsal(window: Window) -> None:
+def test_steps_scale_in_the_minutes_of_the_rehearsal(watched: Watched, server: Server) -> None:
+    window = Window(watched, server)
     steps = {"PolicyName": "step", "PolicyType": "StepScaling"}
     window.policy({**steps, "StepScalingPolicyConfiguration": STEPS}, MANY)
     assert_alike(window)
 
 
-def test_schedules_and_tracking_scale_in_their_minutes(window: Window) -> None:
+def test_schedules_and_tracking_scale_in_their_minutes(watched: Watched, server: Server) -> None:
+    window = Window(watched, server)
     window.policy(TRACKING["Properties"])
     window.schedule("morning", 20, MinCapacity=3)
     window.schedule("evening", 50, MinCapacity=1)

@@ -17,13 +17,7 @@ from servable_local.aws.signed_request import ReceivedRequest
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.signing import ACCOUNT, HOST, SECRET, Sent, Unsigned
 
-JSON = Unsigned(
-    service="logs",
-    method="POST",
-    target="/",
-    headers={"Content-Type": "application/x-amz-json-1.1"},
-    body=b"{}",
-)
+JSON = Unsigned("logs", "POST", "/", {"Content-Type": "application/x-amz-json-1.1"}, b"{}")
 
 
 class Answer(NamedTuple):
@@ -75,12 +69,10 @@ def failing(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iter
     raise KeyError("<absent>")
 
 
-def test_an_access_key_of_twelve_digits_is_that_account_alone(account: Account) -> None:
+def test_an_account_is_empty_and_what_is_not_emulated_is_named(account: Account) -> None:
     assert account.client("sts").get_caller_identity()["Account"] == account.number
     assert account.client("sagemaker").list_models()["Models"] == []
 
-
-def test_an_operation_that_is_not_emulated_is_named_and_not_retried(account: Account) -> None:
     with pytest.raises(ClientError, match="NotImplemented.*detect_stack_drift"):
         account.client("cloudformation").detect_stack_drift(StackName="stack")
     with pytest.raises(ClientError) as caught:
@@ -90,13 +82,9 @@ def test_an_operation_that_is_not_emulated_is_named_and_not_retried(account: Acc
 
 def test_a_failure_of_a_service_is_a_501_that_names_the_operation(tmp_path: Any) -> None:
     answer = answered(JSON.in_header(), tmp_path, failing, HTTP_X_AMZ_TARGET="Logs.PutThing")
-    assert (answer.status, json.loads(answer.body)) == (
-        "501 Not Implemented",
-        {
-            "__type": "NotImplemented",
-            "message": "the local AWS failed on Logs.PutThing: KeyError: '<absent>'",
-        },
-    )
+    message = "the local AWS failed on Logs.PutThing: KeyError: '<absent>'"
+    assert answer.status == "501 Not Implemented"
+    assert json.loads(answer.body) == {"__type": "NotImplemented", "message": message}
 
     answer = answered(Unsigned().in_header(), tmp_path, failing)
     assert (answer.status, answer.headers) == ("501 Not Implemented", {"Content-Type": "text/xml"})
@@ -131,69 +119,44 @@ def test_a_body_has_a_stated_length_up_to_a_limit(tmp_path: Any) -> None:
         assert answered(unsigned.in_header(), tmp_path).status == status
 
 
-@pytest.mark.parametrize(
-    ("method", "more_bytes", "on_the_disk"),
-    [("PUT", 1, True), ("PUT", 0, False), ("POST", 1, False)],
-)
-def test_only_a_long_body_of_an_object_goes_to_the_disk(
-    tmp_path: Any, method: str, more_bytes: int, on_the_disk: bool
-) -> None:
-    body = b"x" * (IN_MEMORY_BYTES + more_bytes)
-    environ = answered(Unsigned(method=method, body=body).in_header(), tmp_path).environ
-    assert isinstance(environ.get(ENVIRON), ObjectContent) == on_the_disk
-    assert environ["CONTENT_LENGTH"] == ("0" if on_the_disk else str(len(body)))
+def test_only_a_long_body_of_an_object_goes_to_the_disk(tmp_path: Any) -> None:
+    for method, more_bytes, on_the_disk in [
+        ("PUT", 1, True),
+        ("PUT", 0, False),
+        ("POST", 1, False),
+    ]:
+        body = b"x" * (IN_MEMORY_BYTES + more_bytes)
+        environ = answered(Unsigned(method=method, body=body).in_header(), tmp_path).environ
+        assert isinstance(environ.get(ENVIRON), ObjectContent) == on_the_disk
+        assert environ["CONTENT_LENGTH"] == ("0" if on_the_disk else str(len(body)))
 
 
-@pytest.mark.parametrize("service", ["sns", "s3"])
-def test_moto_is_told_the_service_of_a_presigned_url(tmp_path: Any, service: str) -> None:
-    environ = answered(Unsigned(service=service).is_signed_in_query(), tmp_path).environ
-    assert f"/{service}/aws4_request" in environ["HTTP_AUTHORIZATION"]
+def test_moto_is_told_the_service_of_a_presigned_url(tmp_path: Any) -> None:
+    for service in ["sns", "s3"]:
+        environ = answered(Unsigned(service=service).is_signed_in_query(), tmp_path).environ
+        assert f"/{service}/aws4_request" in environ["HTTP_AUTHORIZATION"]
 
 
-@pytest.mark.parametrize(("method", "has_body"), [("GET", True), ("HEAD", False)])
-def test_a_refusal_of_head_has_no_body(tmp_path: Any, method: str, has_body: bool) -> None:
-    answer = answered(Unsigned(method=method, secret="guessed").in_header(), tmp_path)
-    assert (bool(answer.body), int(answer.headers["Content-Length"]) > 0) == (has_body, True)
+def test_a_refusal_of_head_has_no_body(tmp_path: Any) -> None:
+    for method, has_body in [("GET", True), ("HEAD", False)]:
+        answer = answered(Unsigned(method=method, secret="guessed").in_header(), tmp_path)
+        assert (bool(answer.body), int(answer.headers["Content-Length"]) > 0) == (has_body, True)
 
 
 PORT = 4566
 PLAIN = ReceivedRequest("GET", "/bucket/key?list-type=2", [("Host", f"127.0.0.1:{PORT}")])
 
 
-def _with(*headers: tuple[str, str]) -> ReceivedRequest:
-    return replace(PLAIN, headers=[*PLAIN.headers, *headers])
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1:4566", "localhost:4566", "[::1]:4566"])
-def test_a_loopback_name_or_address_with_our_port_is_answered(host: str) -> None:
-    check_origin(replace(PLAIN, headers=[("host", host)]), PORT)
-
-
-def test_any_other_host_is_refused_and_told_ours() -> None:
-    for host in [
-        "evil.example:4566",
-        "evil.example",
-        "127.0.0.1",
-        "localhost",
-        "127.0.0.1:80",
-        "127.0.0.1:04566",
-        "10.0.0.1:4566",
-        "127.9.8.7:4566",
-        "0.0.0.0:4566",
-        "127.0.0.1.evil.example:4566",
-        "localhost.evil.example:4566",
-        "bucket.localhost:4566",
-        "localhost.:4566",
-        "::1:4566",
-        "[127.0.0.1]:4566",
-        "[::1:4566",
-        "127.1:4566",
-        "2130706433:4566",
-        "",
-        ":4566",
-        "user@127.0.0.1:4566",
-        "127.0.0.1:4566, evil.example",
-    ]:
+def test_a_loopback_name_or_address_with_our_port_alone_is_answered() -> None:
+    for host in ("127.0.0.1:4566", "localhost:4566", "[::1]:4566"):
+        check_origin(replace(PLAIN, headers=[("host", host)]), PORT)
+    for host in (
+        "evil.example:4566", "evil.example", "127.0.0.1", "localhost", "127.0.0.1:80",
+        "127.0.0.1:04566", "10.0.0.1:4566", "127.9.8.7:4566", "0.0.0.0:4566",
+        "127.0.0.1.evil.example:4566", "localhost.evil.example:4566", "bucket.localhost:4566",
+        "localhost.:4566", "::1:4566", "[127.0.0.1]:4566", "[::1:4566", "127.1:4566",
+        "2130706433:4566", "", ":4566", "user@127.0.0.1:4566", "127.0.0.1:4566, evil.example",
+    ):  # fmt: skip
         with pytest.raises(AccessError, match="allowed: 127.0.0.1:4566, .*localhost:4566"):
             check_origin(replace(PLAIN, headers=[("Host", host)]), PORT)
     with pytest.raises(AccessError, match="no Host header"):
@@ -201,44 +164,37 @@ def test_any_other_host_is_refused_and_told_ours() -> None:
 
 
 def test_what_no_client_of_aws_sends_is_refused() -> None:
-    for origin in ["https://evil.example", "null", "http://127.0.0.1:4566", ""]:
-        with pytest.raises(AccessError, match="requests from web pages are rejected"):
-            check_origin(_with(("oRiGiN", origin)), PORT)
-    for name in [
-        "Host",
-        "Authorization",
-        "Content-Type",
-        "Content-Length",
-        "X-Amz-Target",
-        "X-Amz-Date",
-    ]:
-        with pytest.raises(AccessError, match=f"{name.lower()} twice"):
-            check_origin(_with((name, "1"), (name.upper(), "1")), PORT)
-    for method in ["OPTIONS", "TRACE", "CONNECT", "get"]:
-        with pytest.raises(AccessError, match=f"its method is {method}"):
-            check_origin(replace(PLAIN, method=method), PORT)
+    def sent(*headers: tuple[str, str]) -> ReceivedRequest:
+        return replace(PLAIN, headers=[*PLAIN.headers, *headers])
 
-
-def test_a_target_that_no_service_has_is_refused() -> None:
-    for target in [
-        "http://127.0.0.1:4566/bucket",
-        "*",
-        "127.0.0.1:4566",
-        "/a#b",
-        "/ä",
-        "/a\x01",
-        "",
-    ]:
-        with pytest.raises(AccessError, match="its target isn't a path"):
-            check_origin(replace(PLAIN, target=target), PORT)
-    for target in [
-        "/moto-api/",
-        "/moto-api/reset",
-        "//moto-api/reset",
-        "/%6doto-api/reset",
-        "/latest/meta-data/iam/security-credentials/",
-        "/latest/api/token",
-        "/favicon.ico",
-    ]:
-        with pytest.raises(AccessError, match="isn't served by the local AWS"):
-            check_origin(replace(PLAIN, target=target), PORT)
+    once = ("Authorization", "Content-Type", "Content-Length", "X-Amz-Target", "X-Amz-Date")
+    refused = [
+        *(
+            (sent(("oRiGiN", origin)), "requests from web pages are rejected")
+            for origin in ("https://evil.example", "null", "http://127.0.0.1:4566", "")
+        ),
+        *(
+            (sent((name, "1"), (name.upper(), "1")), f"{name.lower()} twice")
+            for name in ("Host", *once)
+        ),
+        *(
+            (replace(PLAIN, method=method), f"its method is {method}")
+            for method in ("OPTIONS", "TRACE", "CONNECT", "get")
+        ),
+        *(
+            (replace(PLAIN, target=target), "its target isn't a path")
+            for target in (
+                "http://127.0.0.1:4566/bucket", "*", "127.0.0.1:4566", "/a#b", "/ä", "/a\x01", "",
+            )
+        ),
+        *(
+            (replace(PLAIN, target=target), "isn't served by the local AWS")
+            for target in (
+                "/moto-api/", "/moto-api/reset", "//moto-api/reset", "/%6doto-api/reset",
+                "/latest/meta-data/iam/security-credentials/", "/latest/api/token", "/favicon.ico",
+            )
+        ),
+    ]  # fmt: skip
+    for request, problem in refused:
+        with pytest.raises(AccessError, match=problem):
+            check_origin(request, PORT)

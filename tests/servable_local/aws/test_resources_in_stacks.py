@@ -11,8 +11,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.local_aws import LocalAws
+from servable_local.aws.resources.workflows import _build_code
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.local_account import TRUST, Account
 
 ANY = {"Effect": "Allow", "Principal": "*", "Resource": "*"}
 
@@ -26,17 +27,7 @@ def may(action: str) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
-TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Action": "sts:AssumeRole",
-            "Principal": {"Service": "sagemaker.amazonaws.com"},
-        }
-    ],
-}
-OTHER_TRUST = json.loads(json.dumps(TRUST).replace("sagemaker", "lambda"))
+OTHER_TRUST = TRUST.replace("sagemaker", "lambda")
 BOUNDARY = "arn:aws:iam::aws:policy/ReadOnlyAccess"
 
 
@@ -54,231 +45,106 @@ def template(number: str, changed: bool) -> dict[str, Any]:
     def pick(before: Any, after: Any) -> Any:
         return after if changed else before
 
+    encrypted = {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}
+    expired = {"Id": "old", "Status": "Enabled", "Prefix": "captured/", "ExpirationInDays": "30",
+               "NoncurrentVersionExpirationInDays": 7}  # fmt: skip
+    bucket = pick(
+        {"VersioningConfiguration": {"Status": "Enabled"},
+         "PublicAccessBlockConfiguration": {"BlockPublicAcls": "true"},
+         "BucketEncryption": {"ServerSideEncryptionConfiguration": [encrypted]},
+         "LifecycleConfiguration": {"Rules": [expired]}},
+        {"LoggingConfiguration": {"LogFilePrefix": "access/"},
+         "CorsConfiguration": {"CorsRules": [
+             {"AllowedMethods": ["GET"], "AllowedOrigins": ["*"], "MaxAge": 3600}]}},
+    )  # fmt: skip
+    kept, two = pick(tags(a="1", b="2"), tags(a="3")), pick("first", "second")
     resources: dict[str, tuple[str, dict[str, Any]]] = {
-        "Key": (
-            "KMS::Key",
-            {
-                "Description": pick("first", "second"),
-                "KeyPolicy": allow(pick("kms:*", "kms:Describe*")),
-                "EnableKeyRotation": pick(False, "true"),
-                "PendingWindowInDays": 7,
-                "Tags": pick(tags(a="1", b="2"), tags(a="3")),
-            },
-        ),
+        "Key": ("KMS::Key", {
+            "Description": two, "KeyPolicy": allow(pick("kms:*", "kms:Describe*")),
+            "EnableKeyRotation": pick(False, "true"), "PendingWindowInDays": 7, "Tags": kept}),
         "Off": ("KMS::Key", {"KeyPolicy": allow("kms:*"), "Enabled": pick(True, False)}),
-        "Alias": (
-            "KMS::Alias",
-            {"AliasName": "alias/ranker", "TargetKeyId": ref(pick("Key", "Off"))},
-        ),
-        "Bucket": (
-            "S3::Bucket",
-            {
-                "BucketName": f"bucket-{number}",
-                "Tags": pick(tags(a="1"), []),
-                **pick(
-                    {
-                        "VersioningConfiguration": {"Status": "Enabled"},
-                        "PublicAccessBlockConfiguration": {"BlockPublicAcls": "true"},
-                        "BucketEncryption": {
-                            "ServerSideEncryptionConfiguration": [
-                                {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}
-                            ]
-                        },
-                        "LifecycleConfiguration": {
-                            "Rules": [
-                                {
-                                    "Id": "old",
-                                    "Status": "Enabled",
-                                    "Prefix": "captured/",
-                                    "ExpirationInDays": "30",
-                                    "NoncurrentVersionExpirationInDays": 7,
-                                }
-                            ]
-                        },
-                    },
-                    {
-                        "LoggingConfiguration": {"LogFilePrefix": "access/"},
-                        "CorsConfiguration": {
-                            "CorsRules": [
-                                {"AllowedMethods": ["GET"], "AllowedOrigins": ["*"], "MaxAge": 3600}
-                            ]
-                        },
-                    },
-                ),
-            },
-        ),
-        "BucketPolicy": (
-            "S3::BucketPolicy",
-            {"Bucket": ref("Bucket"), "PolicyDocument": allow(pick("s3:GetObject", "s3:List*"))},
-        ),
-        "Topic": (
-            "SNS::Topic",
-            {
-                "TopicName": "alarms",
-                "DisplayName": pick("first", "second"),
-                "Tags": pick(tags(a="1", b="2"), tags(b="2", c="3")),
-                "Subscription": [
-                    {"Protocol": "email", "Endpoint": "a@example.com"},
-                    *pick([], [{"Protocol": "email", "Endpoint": "b@example.com"}]),
-                ],
-            },
-        ),
-        "Subscription": (
-            "SNS::Subscription",
-            {
-                "TopicArn": ref("Topic"),
-                "Protocol": "email",
-                "Endpoint": "c@example.com",
-                "FilterPolicy": {"kind": [pick("a", "b")]},
-            },
-        ),
-        "Queue": (
-            "SQS::Queue",
-            pick({"Tags": tags(a="1")}, {"VisibilityTimeout": "17", "Tags": tags(b="2")}),
-        ),
-        "QueuePolicy": (
-            "SQS::QueuePolicy",
-            {
-                "Queues": [ref("Queue")],
-                "PolicyDocument": allow(pick("sqs:SendMessage", "sqs:ReceiveMessage")),
-            },
-        ),
-        "TopicPolicy": (
-            "SNS::TopicPolicy",
-            {
-                "Topics": [ref("Topic")],
-                "PolicyDocument": allow(pick("sns:Publish", "sns:Subscribe")),
-            },
-        ),
-        "Group": (
-            "Logs::LogGroup",
-            {
-                "LogGroupName": f"/ranker/{number}",
-                "Tags": pick(tags(a="1", b="2"), tags(a="3")),
-                **pick({"RetentionInDays": "30"}, {"KmsKeyId": "arn:aws:kms:us-east-1:1:key/k"}),
-            },
-        ),
-        "Query": (
-            "Logs::QueryDefinition",
-            {"Name": "errors", "QueryString": pick("limit 1", "limit 2")},
-        ),
-        "Role": (
-            "IAM::Role",
-            {
-                "RoleName": "ranker",
-                "AssumeRolePolicyDocument": pick(TRUST, OTHER_TRUST),
-                "Description": pick("first", "second"),
-                "ManagedPolicyArns": pick([ref("Other")], []),
-                "Policies": [
-                    {"PolicyName": pick("a", "b"), "PolicyDocument": may("s3:GetObject")},
-                    {"PolicyName": "c", "PolicyDocument": may("s3:List*")},
-                ],
-                "Tags": pick(tags(a="1", b="2"), tags(a="3")),
-                **pick({"PermissionsBoundary": BOUNDARY}, {}),
-            },
-        ),
-        "Policy": (
-            "IAM::Policy",
-            {
-                "PolicyName": pick("read", "write"),
-                "PolicyDocument": may("s3:PutObject"),
-                "Roles": [ref("Role")],
-            },
-        ),
-        "Managed": (
-            "IAM::ManagedPolicy",
-            {
-                "ManagedPolicyName": "shared",
-                "PolicyDocument": may(pick("s3:GetObject", "s3:List*")),
-                "Roles": pick([ref("Role")], []),
-            },
-        ),
-        "Other": (
-            "IAM::ManagedPolicy",
-            {"ManagedPolicyName": "other", "PolicyDocument": may("s3:GetObject")},
-        ),
-        "Function": (
-            "Lambda::Function",
-            {
-                "FunctionName": "warm",
-                "Handler": "index.handler",
-                "Runtime": "python3.12",
-                "Role": {"Fn::GetAtt": ["Role", "Arn"]},
-                "Timeout": pick(3, 9),
-                "Code": {"ZipFile": pick("first = 1", "second = 2")},
-                "Tags": tags(a="1"),
-            },
-        ),
-        "Permission": (
-            "Lambda::Permission",
-            {
-                "Action": "lambda:InvokeFunction",
-                "FunctionName": ref("Function"),
-                "Principal": pick("sns.amazonaws.com", "events.amazonaws.com"),
-            },
-        ),
-        "Rule": (
-            "Events::Rule",
-            {
-                "Name": "changes",
-                "EventPattern": {"source": [pick("aws.sagemaker", "aws.s3")]},
-                "State": pick("ENABLED", "DISABLED"),
-                "Targets": [
-                    {"Id": "both", "Arn": ref("Topic"), **pick({}, {"Input": "changed"})},
-                    {"Id": pick("first", "second"), "Arn": ref("Topic")},
-                ],
-            },
-        ),
-        "Dashboard": (
-            "CloudWatch::Dashboard",
-            {
-                "DashboardName": "ranker",
-                "DashboardBody": pick('{"widgets": []}', '{"start": "-PT1H"}'),
-            },
-        ),
-        "Filter": (
-            "Logs::MetricFilter",
-            {
-                "FilterName": "timeouts",
-                "LogGroupName": ref("Group"),
-                "FilterPattern": pick("timeout", "error"),
-                "MetricTransformations": [
-                    {"MetricNamespace": "Own", "MetricName": "Timeouts", "MetricValue": "1"}
-                ],
-            },
-        ),
-        "Alarm": (
-            "CloudWatch::Alarm",
-            {
-                "AlarmName": "slow",
-                "Namespace": "Own",
-                "MetricName": "Timeouts",
-                "Statistic": "Sum",
-                "Period": 60,
-                "EvaluationPeriods": pick(1, 3),
-                "Threshold": pick(1, 2),
-                "ComparisonOperator": "GreaterThanThreshold",
-                "AlarmActions": pick([ref("Topic")], []),
-            },
-        ),
-        "Parameter": (
-            "SSM::Parameter",
-            {"Name": "/ranker/size", "Type": "String", "Value": pick("1", "2")},
-        ),
-    }
-    ids = [*resources, "Key.Arn", "Bucket.Arn", "Topic.TopicName", "Role.Arn", "Managed.PolicyArn"]
-    outputs = {
-        name.replace(".", ""): {
-            "Value": {"Fn::GetAtt": name.split(".")} if "." in name else ref(name)
-        }
-        for name in ids
-    }
+        "Alias": ("KMS::Alias", {
+            "AliasName": "alias/ranker", "TargetKeyId": ref(pick("Key", "Off"))}),
+        "Bucket": ("S3::Bucket", {
+            "BucketName": f"bucket-{number}", "Tags": pick(tags(a="1"), []), **bucket}),
+        "BucketPolicy": ("S3::BucketPolicy", {
+            "Bucket": ref("Bucket"), "PolicyDocument": allow(pick("s3:GetObject", "s3:List*"))}),
+        "Topic": ("SNS::Topic", {
+            "TopicName": "alarms", "DisplayName": two,
+            "Tags": pick(tags(a="1", b="2"), tags(b="2", c="3")),
+            "Subscription": [
+                {"Protocol": "email", "Endpoint": f"{name}@example.com"}
+                for name in pick("a", "ab")]}),
+        "Subscription": ("SNS::Subscription", {
+            "TopicArn": ref("Topic"), "Protocol": "email", "Endpoint": "c@example.com",
+            "FilterPolicy": {"kind": [pick("a", "b")]}}),
+        "Queue": ("SQS::Queue", pick(
+            {"Tags": tags(a="1")}, {"VisibilityTimeout": "17", "Tags": tags(b="2")})),
+        "QueuePolicy": ("SQS::QueuePolicy", {
+            "Queues": [ref("Queue")],
+            "PolicyDocument": allow(pick("sqs:SendMessage", "sqs:ReceiveMessage"))}),
+        "TopicPolicy": ("SNS::TopicPolicy", {
+            "Topics": [ref("Topic")],
+            "PolicyDocument": allow(pick("sns:Publish", "sns:Subscribe"))}),
+        "Group": ("Logs::LogGroup", {
+            "LogGroupName": f"/ranker/{number}", "Tags": kept,
+            **pick({"RetentionInDays": "30"}, {"KmsKeyId": "arn:aws:kms:us-east-1:1:key/k"})}),
+        "Query": ("Logs::QueryDefinition", {
+            "Name": "errors", "QueryString": pick("limit 1", "limit 2")}),
+        "Role": ("IAM::Role", {
+            "RoleName": "ranker", "Description": two, "Tags": kept,
+            "AssumeRolePolicyDocument": json.loads(pick(TRUST, OTHER_TRUST)),
+            "ManagedPolicyArns": pick([ref("Other")], []),
+            "Policies": [
+                {"PolicyName": pick("a", "b"), "PolicyDocument": may("s3:GetObject")},
+                {"PolicyName": "c", "PolicyDocument": may("s3:List*")}],
+            **pick({"PermissionsBoundary": BOUNDARY}, {})}),
+        "Policy": ("IAM::Policy", {
+            "PolicyName": pick("read", "write"), "PolicyDocument": may("s3:PutObject"),
+            "Roles": [ref("Role")]}),
+        "Managed": ("IAM::ManagedPolicy", {
+            "ManagedPolicyName": "shared", "Roles": pick([ref("Role")], []),
+            "PolicyDocument": may(pick("s3:GetObject", "s3:List*"))}),
+        "Other": ("IAM::ManagedPolicy", {
+            "ManagedPolicyName": "other", "PolicyDocument": may("s3:GetObject")}),
+        "Function": ("Lambda::Function", {
+            "FunctionName": "warm", "Handler": "index.handler", "Runtime": "python3.12",
+            "Role": {"Fn::GetAtt": ["Role", "Arn"]}, "Timeout": pick(3, 9),
+            "Code": {"ZipFile": pick("first = 1", "second = 2")}, "Tags": tags(a="1")}),
+        "Permission": ("Lambda::Permission", {
+            "Action": "lambda:InvokeFunction", "FunctionName": ref("Function"),
+            "Principal": pick("sns.amazonaws.com", "events.amazonaws.com")}),
+        "Rule": ("Events::Rule", {
+            "Name": "changes", "State": pick("ENABLED", "DISABLED"),
+            "EventPattern": {"source": [pick("aws.sagemaker", "aws.s3")]},
+            "Targets": [
+                {"Id": "both", "Arn": ref("Topic"), **pick({}, {"Input": "changed"})},
+                {"Id": two, "Arn": ref("Topic")}]}),
+        "Dashboard": ("CloudWatch::Dashboard", {
+            "DashboardName": "ranker",
+            "DashboardBody": pick('{"widgets": []}', '{"start": "-PT1H"}')}),
+        "Filter": ("Logs::MetricFilter", {
+            "FilterName": "timeouts", "LogGroupName": ref("Group"),
+            "FilterPattern": pick("timeout", "error"),
+            "MetricTransformations": [
+                {"MetricNamespace": "Own", "MetricName": "Timeouts", "MetricValue": "1"}]}),
+        "Alarm": ("CloudWatch::Alarm", {
+            "AlarmName": "slow", "Namespace": "Own", "MetricName": "Timeouts",
+            "Statistic": "Sum", "Period": 60, "ComparisonOperator": "GreaterThanThreshold",
+            "EvaluationPeriods": pick(1, 3), "Threshold": pick(1, 2),
+            "AlarmActions": pick([ref("Topic")], [])}),
+        "Parameter": ("SSM::Parameter", {
+            "Name": "/ranker/size", "Type": "String", "Value": pick("1", "2")}),
+    }  # fmt: skip
+    attributes = ("Key.Arn", "Bucket.Arn", "Topic.TopicName", "Role.Arn", "Managed.PolicyArn")
+    values: dict[str, Any] = {name: ref(name) for name in resources}
+    values |= {name.replace(".", ""): {"Fn::GetAtt": name.split(".")} for name in attributes}
     return {
         "Resources": {
             name: {"Type": f"AWS::{kind}", "Properties": properties}
             for name, (kind, properties) in resources.items()
         },
-        "Outputs": outputs,
+        "Outputs": {name: {"Value": value} for name, value in values.items()},
     }
 
 
@@ -405,26 +271,24 @@ def lives(embedded: LocalAws, launcher: Launcher) -> Lives:
 
 
 def test_the_stack_lives_and_its_resources_keep_their_identity(lives: Lives) -> None:
-    updated = ["UPDATE_COMPLETE"] * 2
-    assert lives.statuses == ["CREATE_COMPLETE", *updated, "DELETE_COMPLETE"]
-
+    assert lives.statuses == ["CREATE_COMPLETE", *["UPDATE_COMPLETE"] * 2, "DELETE_COMPLETE"]
     out, number = lives.first["out"], lives.account.number
-    assert (out["Bucket"], out["BucketArn"]) == (
-        f"bucket-{number}",
-        f"arn:aws:s3:::bucket-{number}",
-    )
-    assert (out["Topic"], out["TopicTopicName"]) == (
-        f"arn:aws:sns:us-east-1:{number}:alarms",
-        "alarms",
-    )
-    assert out["KeyArn"] == f"arn:aws:kms:us-east-1:{number}:key/{out['Key']}"
-    assert (out["Role"], out["RoleArn"]) == ("ranker", f"arn:aws:iam::{number}:role/ranker")
-    assert out["ManagedPolicyArn"] == out["Managed"] == f"arn:aws:iam::{number}:policy/shared"
-    assert (out["Group"], out["Parameter"]) == (f"/ranker/{number}", "/ranker/size")
-    names = ("Key", "Bucket", "Topic", "Subscription", "Group", "Role", "Managed", "Function")
-    assert [lives.first["out"][name] for name in names] == [
-        lives.second["out"][name] for name in names
-    ]
+    expected = {
+        "Bucket": f"bucket-{number}",
+        "BucketArn": f"arn:aws:s3:::bucket-{number}",
+        "Topic": f"arn:aws:sns:us-east-1:{number}:alarms",
+        "TopicTopicName": "alarms",
+        "KeyArn": f"arn:aws:kms:us-east-1:{number}:key/{out['Key']}",
+        "Role": "ranker",
+        "RoleArn": f"arn:aws:iam::{number}:role/ranker",
+        "Managed": f"arn:aws:iam::{number}:policy/shared",
+        "ManagedPolicyArn": f"arn:aws:iam::{number}:policy/shared",
+        "Group": f"/ranker/{number}",
+        "Parameter": "/ranker/size",
+    }
+    assert {name: out[name] for name in expected} == expected
+    for name in ("Key", "Bucket", "Topic", "Subscription", "Group", "Role", "Managed", "Function"):
+        assert out[name] == lives.second["out"][name]
 
 
 # What is described, and how it reads before and after the update.
@@ -435,10 +299,7 @@ EXPECTED: dict[str, tuple[Any, Any]] = {
     "versioning": ("Enabled", "Suspended"),
     "encryption": ("aws:kms", "AES256"),
     "logging": (None, "access/"),
-    "cors": (
-        None,
-        [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"], "MaxAgeSeconds": 3600}],
-    ),
+    "cors": (None, [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"], "MaxAgeSeconds": 3600}]),
     "queue": (("30", "sqs:SendMessage"), ("17", "sqs:ReceiveMessage")),
     "queue tags": ({"a": "1"}, {"b": "2"}),
     "bucket tags": (tags(a="1"), None),
@@ -466,34 +327,33 @@ EXPECTED: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("what", EXPECTED)
-def test_each_service_describes_what_the_template_says(lives: Lives, what: str) -> None:
-    def read(found: Any) -> Any:
-        return found["TargetPrefix"] if what == "logging" and found else found
+def test_each_service_describes_what_the_template_says(lives: Lives) -> None:
+    def read(state: dict[str, Any]) -> dict[str, Any]:
+        logging = state["logging"] and state["logging"]["TargetPrefix"]
+        return {what: state[what] for what in EXPECTED} | {"logging": logging}
 
-    assert (read(lives.first[what]), read(lives.second[what])) == EXPECTED[what]
-
-
-@pytest.mark.parametrize(
-    "what", sorted({*EXPECTED, "group", "block", "lifecycle"} - {"subscribed"})
-)
-def test_an_update_back_restores_the_first_template(lives: Lives, what: str) -> None:
-    assert lives.third[what] == lives.first[what]
+    assert read(lives.first) == {what: before for what, (before, _) in EXPECTED.items()}
+    assert read(lives.second) == {what: after for what, (_, after) in EXPECTED.items()}
+    # An update back restores the first template.
+    for what in {*EXPECTED, "group", "block", "lifecycle"} - {"subscribed"}:
+        assert lives.third[what] == lives.first[what], what
 
 
 def test_settings_of_each_resource_are_updated(lives: Lives) -> None:
     states = (lives.first, lives.second)
     assert [one["key"]["Description"] for one in states] == ["first", "second"]
-    actions = [one["key policy"]["Statement"][0]["Action"] for one in states]
-    assert actions == ["kms:*", "kms:Describe*"]
-    assert [lives.first["alias"], lives.second["alias"]] == [
+    assert [one["topic"]["DisplayName"] for one in states] == ["first", "second"]
+    assert (lives.first["alias"], lives.second["alias"]) == (
         [lives.first["out"]["Key"]],
         [lives.second["out"]["Off"]],
-    ]
-    bucket = [one["bucket policy"]["Statement"][0]["Action"] for one in states]
-    topic = [json.loads(one["topic"]["Policy"])["Statement"][0]["Action"] for one in states]
-    assert (bucket, topic) == (["s3:GetObject", "s3:List*"], ["sns:Publish", "sns:Subscribe"])
-
+    )
+    keys, buckets = (
+        [one[policy]["Statement"][0]["Action"] for one in states]
+        for policy in ("key policy", "bucket policy")
+    )
+    topics = [json.loads(one["topic"]["Policy"])["Statement"][0]["Action"] for one in states]
+    assert keys == ["kms:*", "kms:Describe*"]
+    assert (buckets, topics) == (["s3:GetObject", "s3:List*"], ["sns:Publish", "sns:Subscribe"])
     assert lives.first["block"]["BlockPublicAcls"] is True
     rule = lives.first["lifecycle"]
     assert (rule["ID"], rule["Filter"], rule["Expiration"]) == (
@@ -501,71 +361,38 @@ def test_settings_of_each_resource_are_updated(lives: Lives) -> None:
     )  # fmt: skip
     assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] == 7
     assert (lives.second["block"], lives.second["lifecycle"]) == (None, None)
-    assert [one["topic"]["DisplayName"] for one in (lives.first, lives.second)] == [
-        "first",
-        "second",
-    ]
-    name = f"/ranker/{lives.account.number}"
-    assert (lives.first["group"], lives.second["group"]) == (
-        {"logGroupName": name, "retentionInDays": 30, "kmsKeyId": None},
-        {
-            "logGroupName": name,
-            "retentionInDays": None,
-            "kmsKeyId": "arn:aws:kms:us-east-1:1:key/k",
-        },
-    )
-
-    (first,), (second,) = lives.first["query"], lives.second["query"]
+    group = {"logGroupName": f"/ranker/{lives.account.number}"}
+    key = "arn:aws:kms:us-east-1:1:key/k"
+    assert lives.first["group"] == group | {"retentionInDays": 30, "kmsKeyId": None}
+    assert lives.second["group"] == group | {"retentionInDays": None, "kmsKeyId": key}
+    (first,), (second,) = (one["query"] for one in states)
     assert (first["queryString"], second["queryString"]) == ("limit 1", "limit 2")
     assert first["queryDefinitionId"] == second["queryDefinitionId"]
-
-    timeouts = [one["function"]["Configuration"]["Timeout"] for one in (lives.first, lives.second)]
-    codes = [one["function"]["Configuration"]["CodeSha256"] for one in (lives.first, lives.second)]
-    assert (timeouts, codes[0] != codes[1]) == ([3, 9], True)
+    first, second = (one["function"]["Configuration"] for one in states)
+    assert (first["Timeout"], second["Timeout"]) == (3, 9)
+    assert first["CodeSha256"] != second["CodeSha256"]
 
 
 def test_a_source_in_the_template_becomes_index_py() -> None:
-    from servable_local.aws.resources.workflows import _build_code
-
     packed = _build_code({"Code": {"ZipFile": "first = 1"}})["ZipFile"]
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         assert archive.read("index.py") == b"first = 1"
 
 
 def test_a_stack_that_is_deleted_leaves_nothing_but_keys_that_wait_for_it(lives: Lives) -> None:
-    client = lives.account.client
-    key = client("kms").describe_key(KeyId=lives.first["out"]["Key"])["KeyMetadata"]
+    kms = lives.account.client("kms")
+    key = kms.describe_key(KeyId=lives.first["out"]["Key"])["KeyMetadata"]
     assert key["KeyState"] == "PendingDeletion"
     assert (key["DeletionDate"].timestamp() - time.time()) / 86_400 == pytest.approx(7, abs=0.1)
-    assert client("s3").list_buckets()["Buckets"] == []
-    assert client("sns").list_topics()["Topics"] == []
-    assert client("logs").describe_log_groups()["logGroups"] == []
-    assert client("logs").describe_query_definitions()["queryDefinitions"] == []
-    assert client("iam").list_roles()["Roles"] == []
-    assert client("iam").list_policies(Scope="Local")["Policies"] == []
-    assert client("lambda").list_functions()["Functions"] == []
-    assert client("ssm").describe_parameters()["Parameters"] == []
-    assert "QueueUrls" not in client("sqs").list_queues()
-    assert client("events").list_rules()["Rules"] == []
-    assert client("cloudwatch").list_dashboards()["DashboardEntries"] == []
-    assert client("cloudwatch").describe_alarms()["MetricAlarms"] == []
-    assert [a for a in client("kms").list_aliases()["Aliases"] if "ranker" in a["AliasName"]] == []
+    assert lives.account.inventory() == []
+    assert "QueueUrls" not in lives.account.client("sqs").list_queues()
 
 
 def test_the_tags_of_a_composite_alarm_follow_its_template(account: Account) -> None:
     for value in ("old", "new"):
-        composite = {
-            "AlarmName": "paging",
-            "AlarmRule": "FALSE",
-            "Tags": [{"Key": "team", "Value": value}],
-        }
-        account.deploy(
-            {
-                "Resources": {
-                    "A": {"Type": "AWS::CloudWatch::CompositeAlarm", "Properties": composite}
-                }
-            }
-        )
+        composite = {"AlarmName": "paging", "AlarmRule": "FALSE", "Tags": tags(team=value)}
+        alarm = {"Type": "AWS::CloudWatch::CompositeAlarm", "Properties": composite}
+        account.deploy({"Resources": {"A": alarm}})
     arn = f"arn:aws:cloudwatch:us-east-1:{account.number}:alarm:paging"
-    tags = account.client("cloudwatch").list_tags_for_resource(ResourceARN=arn)["Tags"]
-    assert tags == [{"Key": "team", "Value": "new"}]
+    found = account.client("cloudwatch").list_tags_for_resource(ResourceARN=arn)["Tags"]
+    assert found == tags(team="new")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -46,19 +47,6 @@ class Container:
 
     def restart_if_ended(self) -> None:
         self.healed += 1
-
-
-class Models:
-    """Stand-in for the target models of a container."""
-
-    def __init__(self) -> None:
-        self.forgotten: list[str] = []
-
-    def prepare_path(self, target: str) -> str:
-        return f"/models/{target}/invoke"
-
-    def mark_unloaded(self, target: str) -> None:
-        self.forgotten.append(target)
 
 
 class Case:
@@ -148,11 +136,7 @@ def case(monkeypatch: pytest.MonkeyPatch) -> Case:
 def test_the_containers_answer_is_the_callers(case: Case) -> None:
     assert case.invoke() == (
         200,
-        {
-            "status": 200,
-            "Content-Type": "text/csv",
-            "x-Amzn-Invoked-Production-Variant": "primary",
-        },
+        {"status": 200, "Content-Type": "text/csv", "x-Amzn-Invoked-Production-Variant": "primary"},
         b"answer",
     )
     assert case.api(name="RANKER").invoke_endpoint()[0] == 200
@@ -163,22 +147,25 @@ def test_the_containers_answer_is_the_callers(case: Case) -> None:
     assert case.container.requests == [("/invocations", b"x", {"Accept": "text/csv"})]
 
 
-@pytest.mark.parametrize(("status", "answered"), [(199, 424), (200, 200), (299, 200), (300, 424)])
-def test_any_answer_but_2xx_is_a_model_error(case: Case, status: int, answered: int) -> None:
-    case.container.status = status
-    assert case.invoke()[0] == answered
-
-
 @pytest.mark.parametrize(
-    ("status", "who"), [(399, "server"), (400, "client"), (499, "client"), (500, "server")]
-)
-def test_a_model_error_says_who_is_at_fault(case: Case, status: int, who: str) -> None:
+    ("status", "who"),
+    [
+        (200, None), (299, None), (199, "server"), (300, "server"), (399, "server"),
+        (400, "client"), (404, "client"), (499, "client"), (500, "server"),
+    ],
+)  # fmt: skip
+def test_any_answer_but_2xx_is_a_model_error_that_says_who_is_at_fault(
+    case: Case, status: int, who: str | None
+) -> None:
     case.container.status, case.container.answer = status, b"no"
-    error = json.loads(case.invoke()[2])
-    assert error["Message"].startswith(
-        f'Received {who} error ({status}) from primary with message "no".'
-    )
-    assert error["OriginalStatusCode"] == status
+    answered, _, body = case.invoke()
+    assert answered == (424 if who else 200)
+    if who:
+        error = json.loads(body)
+        assert error["Message"].startswith(
+            f'Received {who} error ({status}) from primary with message "no".'
+        )
+        assert error["OriginalStatusCode"] == status
 
 
 def test_a_container_that_takes_too_long_is_an_error_without_a_status(case: Case) -> None:
@@ -196,84 +183,41 @@ def test_a_container_that_hangs_up_is_looked_after(case: Case, error: Exception)
     assert "The container closed the connection" in json.loads(answer)["OriginalMessage"]
 
 
-def test_latency_and_shares_are_measured(case: Case) -> None:
-    case.container.seconds, case.endpoint.overhead_seconds = 0.2, 0.05
-    case.invoke()
-    microseconds = [case.samples(name).total for name in ("ModelLatency", "OverheadLatency")]
-    assert microseconds == [pytest.approx(200_000), pytest.approx(50_000)]
-
-    case = Case()
-    case.invoke()
-    shares = case.samples("InvocationsPerInstance")
-    assert (shares.count, shares.total) == (1, 0.5)
-
-
 # --- shadows
 def test_a_shadow_is_asked_and_measured(case: Case) -> None:
     case.with_shadow()
-    case.shadow.answer = b"another"
-    answer = case.invoke(b"body", Accept="text/csv")[2]
-    assert answer == b"answer"
-    assert (
-        case.shadow.requests
-        == case.container.requests
-        == [("/invocations", b"body", {"Accept": "text/csv"})]
-    )
-
-    case = Case()
-    case.with_shadow()
-    case.shadow.status = 500
-    case.invoke()
+    case.shadow.answer, case.shadow.status = b"another", 500
+    case.shadow.seconds = case.endpoint.overhead_seconds = 0.5
+    assert case.invoke(b"body", Accept="text/csv")[2] == b"answer"
+    request = ("/invocations", b"body", {"Accept": "text/csv"})
+    assert case.shadow.requests == case.container.requests == [request]
     errors = [
         case.samples("Invocation5XXErrors", VariantName=n).total for n in ("primary", "shadow")
     ]
     assert errors == [0, 1]
-
-    case = Case()
-    case.with_shadow()
-    case.shadow.seconds = case.endpoint.overhead_seconds = 0.5
-    case.invoke()
     assert case.samples("OverheadLatency", VariantName="shadow").total == 0
 
 
 # --- many models
 
 
-@pytest.fixture
-def models(case: Case) -> Models:
-    case.variant.models = Models()
-    return case.variant.models  # type: ignore[no-any-return]
-
-
 @pytest.mark.parametrize(("status", "forgotten"), [(404, ["a"]), (403, []), (200, [])])
 def test_a_target_that_the_container_does_not_have_is_loaded_again_next_time(
-    case: Case, models: Models, status: int, forgotten: list[str]
+    case: Case, status: int, forgotten: list[str]
 ) -> None:
+    case.variant.models = Mock(prepare_path="/models/{}/invoke".format)
     case.container.status = status
     case.invoke(b"x", **{TARGET_MODEL: "a"})
-    assert (models.forgotten, case.container.requests[0][0]) == (forgotten, "/models/a/invoke")
-
-
-def test_a_404_of_an_endpoint_of_one_model_is_an_answer_as_any_other(case: Case) -> None:
-    case.container.status = 404
-    assert case.invoke()[0] == 424
-
-
-@pytest.mark.usefixtures("models")
-def test_an_endpoint_of_many_models_needs_a_target(case: Case) -> None:
+    assert [each.args[0] for each in case.variant.models.mark_unloaded.mock_calls] == forgotten
+    assert case.container.requests[0][0] == "/models/a/invoke"
     assert case.refusal().endswith("pass TargetModel.")
 
 
 def test_an_endpoint_that_does_not_fit_is_named(case: Case) -> None:
+    """test_invoke.py has the messages of one of another kind."""
     assert case.refusal(**{TARGET_MODEL: "a"}).endswith("it does not accept TargetModel.")
-    # --- what is refused
     message = "Endpoint absent of account 123456789012 not found."
     assert case.refusal(name="absent") == message
-    message = "Endpoint ranker is not asynchronous: call InvokeEndpoint."
-    assert case.refusal("invoke_endpoint_async") == message
-    case.endpoint.kind = "asynchronous"
-    assert case.refusal() == "Endpoint ranker is asynchronous: call InvokeEndpointAsync."
-    case = Case()
     case.endpoint.choose_route = lambda variant: None
     assert case.refusal() == "Endpoint ranker of account 123456789012 not found."
 
@@ -286,17 +230,13 @@ def test_a_queued_request_has_its_form(case: Case) -> None:
         "1 validation error detected: Value at 'body' failed to satisfy constraint: Member must have "
         f"length less than or equal to {most}"
     )
-    cases: list[dict[str, str]] = [{}, {"X-Amzn-SageMaker-InputLocation": "https://b/k"}]
-    for headers in cases:
-        case = Case()
-        case.endpoint.config = {"AsyncInferenceConfig": {}}
-        message = case.refusal("invoke_endpoint_async", body=b"", **headers)
+    for location in ({}, {"X-Amzn-SageMaker-InputLocation": "https://b/k"}):
+        message = case.refusal("invoke_endpoint_async", body=b"", **location)
         assert message.startswith("InputLocation must be an S3 URI")
 
 
 @pytest.mark.parametrize(
-    ("tag", "largest"),
-    [("100", 100), ("many", LARGEST_BODY_BYTES), ("-1", LARGEST_BODY_BYTES)],
+    ("tag", "largest"), [("100", 100), ("many", LARGEST_BODY_BYTES), ("-1", LARGEST_BODY_BYTES)]
 )
 def test_a_body_is_as_long_as_the_tag_allows(case: Case, tag: str, largest: int) -> None:
     case.here.tags["arn:ranker"] = {runtime_api.REQUEST_BYTES_TAG: tag}
@@ -307,24 +247,16 @@ def test_a_body_is_as_long_as_the_tag_allows(case: Case, tag: str, largest: int)
 # --- data capture
 
 
-@pytest.mark.parametrize(("percent", "count"), [(100, 1), (0, 0)])
-def test_an_answer_is_captured_where_it_is_of_the_sample(
-    case: Case, monkeypatch: pytest.MonkeyPatch, percent: int, count: int
+@pytest.mark.parametrize(
+    ("percent", "status", "count"), [(100, 200, 1), (0, 200, 0), (100, 500, 0)]
+)
+def test_an_answer_is_captured_where_it_is_of_the_sample_and_no_error(
+    case: Case, monkeypatch: pytest.MonkeyPatch, percent: int, status: int, count: int
 ) -> None:
     captured: list[dict[str, Any]] = []
     monkeypatch.setattr(runtime_api, "store_capture", lambda *_, **given: captured.append(given))
     case.endpoint.capture = {"InitialSamplingPercentage": percent}
+    case.container.status = status
     case.invoke(b"1,2", Content_Type="text/csv")
-    assert len(captured) == count
-    for given in captured:
-        assert given["request"] == ("text/csv", b"1,2")
-        assert given["answer"] == ("text/csv", b"answer")
-
-
-def test_an_error_of_the_model_is_not_captured(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    captured: list[Any] = []
-    monkeypatch.setattr(runtime_api, "store_capture", lambda *_, **given: captured.append(given))
-    case.endpoint.capture = {"InitialSamplingPercentage": 100}
-    case.container.status = 500
-    case.invoke()
-    assert captured == []
+    sides = [(given["request"], given["answer"]) for given in captured]
+    assert sides == [(("text/csv", b"1,2"), ("text/csv", b"answer"))] * count

@@ -4,6 +4,7 @@ What it finds the local AWS by are the variables of `up`, as docs/local-aws.md s
 SDK is in test_batch_transform.py. JavaScript's SDK, which package-lock.json has, asks an endpoint.
 """
 
+import functools
 import json
 import os
 import subprocess
@@ -110,11 +111,18 @@ def test_a_session_with_a_bucket_of_its_own_makes_it_in_the_local_aws(aws: Local
     assert name in [bucket["Name"] for bucket in aws.client("s3").list_buckets()["Buckets"]]
 
 
-def test_an_endpoint_is_updated_to_inference_code(session: boto3.Session) -> None:
+def test_an_endpoint_is_asked_also_by_javascript_s_sdk_and_updated_to_inference_code(
+    aws: LocalAws, session: boto3.Session
+) -> None:
     made = [created_model(session, "before"), created_config(session, "before")]
     made += [created_model(session, "after", "coded.tar.gz"), created_config(session, "after")]
     endpoint = created_endpoint(session, "before")
     assert asked(endpoint) == ANSWER
+    ask = ["node", "-e", JAVASCRIPT, "before", ROWS.decode()]
+    environment = aws.environment_over(os.environ)
+    ran = subprocess.run(ask, capture_output=True, text=True, env=environment, check=True)
+    assert json.loads(ran.stdout) == ANSWER
+
     endpoint.endpoint_config_name = "after"
     endpoint.update()
     endpoint.wait_for_status("InService", poll=1, timeout=100)
@@ -135,18 +143,9 @@ new SageMakerRuntimeClient()
 """
 
 
-def test_javascript_s_sdk_asks_an_endpoint(aws: LocalAws, session: boto3.Session) -> None:
-    created_model(session, "javascript")
-    created_config(session, "javascript")
-    endpoint = created_endpoint(session, "javascript")
-    ask = ["node", "-e", JAVASCRIPT, "javascript", ROWS.decode()]
-    environment = aws.environment_over(os.environ)
-    ran = subprocess.run(ask, capture_output=True, text=True, env=environment, check=True)
-    assert json.loads(ran.stdout) == ANSWER
-    endpoint.delete()
-
-
-def test_a_model_builder_deploys(aws: LocalAws, session: boto3.Session) -> None:
+def test_a_model_builder_deploys(
+    aws: LocalAws, session: boto3.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from sagemaker.core.helper.session_helper import Session
     from sagemaker.serve.model_builder import ModelBuilder
 
@@ -158,6 +157,8 @@ def test_a_model_builder_deploys(aws: LocalAws, session: boto3.Session) -> None:
         instance_type="ml.c5.xlarge",
         sagemaker_session=Session(session, default_bucket=BUCKET),
     )
+    every_second = functools.partialmethod(ModelBuilder._wait_for_endpoint, poll=1)  # for 30 s
+    monkeypatch.setattr(ModelBuilder, "_wait_for_endpoint", every_second)
     model = builder.build(model_name="built")
     endpoint = builder.deploy(endpoint_name="built", initial_instance_count=1)
     assert asked(endpoint) == ANSWER

@@ -1,6 +1,5 @@
 """Application Auto Scaling of an endpoint that serves, SageMaker's definitions, and what both refuse."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker.model_api import check_frequency, check_pools
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import TARGET, serving
-from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.local_account import TRUST, Account
 
 KEY = {
     "ServiceNamespace": "sagemaker",
@@ -103,60 +102,41 @@ def test_a_scaled_variant_of_a_stack_is_made_changed_and_deleted(served: Account
     assert (scheduled(served), targets(served)) == ([], [])
 
 
-@pytest.mark.parametrize("gone", ["target", "policy"])
-def test_what_was_deregistered_by_hand_is_no_obstacle(served: Account, gone: str) -> None:
-    served.deploy(scaled(4))
+def test_what_was_deregistered_by_hand_is_no_obstacle(served: Account) -> None:
     scaling = served.client("application-autoscaling")
-    if gone == "target":
-        scaling.deregister_scalable_target(**KEY)
-    else:
-        scaling.delete_scaling_policy(PolicyName="invocations", **KEY)
+    served.deploy(scaled(4))
+    scaling.deregister_scalable_target(**KEY)
+    assert served.delete() == "DELETE_COMPLETE"
+    served.deploy(scaled(4))
+    scaling.delete_scaling_policy(PolicyName="invocations", **KEY)
     assert served.delete() == "DELETE_COMPLETE"
 
 
-@pytest.mark.parametrize(
-    ("resource", "problem"),
-    [
-        (
-            "endpoint/ranker",
-            "expected endpoint/NAME/variant/VARIANT.",
-        ),
-        (
-            "endpoint/ranker/primary/variant",
-            "expected endpoint/NAME/variant/VARIANT.",
-        ),
-        (
-            "model/ranker/variant/primary",
-            "expected endpoint/NAME/variant/VARIANT.",
-        ),
-        (
-            "endpoint/ranker/variant/primary/x",
-            "expected endpoint/NAME/variant/VARIANT.",
-        ),
+def test_only_known_variants_are_scaled(served: Account) -> None:
+    register = served.client("application-autoscaling").register_scalable_target
+    form = "expected endpoint/NAME/variant/VARIANT."
+    for resource, problem in [
+        ("endpoint/ranker", form),
+        ("endpoint/ranker/primary/variant", form),
+        ("model/ranker/variant/primary", form),
+        ("endpoint/ranker/variant/primary/x", form),
         ("endpoint/absent/variant/primary", ':endpoint/absent".'),
         ("endpoint/ranker/variant/absent", "has no variant absent; it has primary."),
-    ],
-)
-def test_only_known_variants_are_scaled(served: Account, resource: str, problem: str) -> None:
-    register = served.client("application-autoscaling").register_scalable_target
-    message = refused(register, **KEY | {"ResourceId": resource}, MinCapacity=1, MaxCapacity=2)
-    assert (message.endswith(problem), targets(served)) == (True, [])
+    ]:
+        message = refused(register, **KEY | {"ResourceId": resource}, MinCapacity=1, MaxCapacity=2)
+        assert (message.endswith(problem), targets(served)) == (True, [])
 
 
 def test_what_is_not_there_is_not_scaled_and_has_no_tags(served: Account) -> None:
-    register = served.client("application-autoscaling").register_scalable_target
+    scaling = served.client("application-autoscaling")
     key = KEY | {
         "ResourceId": "inference-component/x",
         "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
     }
-    message = refused(register, **key, MinCapacity=1, MaxCapacity=7)
+    message = refused(scaling.register_scalable_target, **key, MinCapacity=1, MaxCapacity=7)
     assert "Could not find inference component" in message
-
-    delete = served.client("application-autoscaling").delete_scaling_policy
-    message = refused(delete, PolicyName="absent", **KEY)
+    message = refused(scaling.delete_scaling_policy, PolicyName="absent", **KEY)
     assert message == "No scaling policy found for policy name: absent"
-
-    scaling = served.client("application-autoscaling")
     arn = "arn:aws:application-autoscaling:us-east-1:111111111111:scalable-target/0"
     assert scaling.list_tags_for_resource(ResourceARN=arn)["Tags"] == {}
 
@@ -178,40 +158,23 @@ def test_a_target_brings_the_count_into_its_range(served: Account) -> None:
 
 
 # --- models and configurations
-
-
-def test_models_and_configurations_are_listed(served: Account) -> None:
+def test_models_and_configurations_are_listed_and_need_a_role(served: Account) -> None:
     sagemaker = served.client("sagemaker")
     (model,) = sagemaker.list_models()["Models"]
     (config,) = sagemaker.list_endpoint_configs()["EndpointConfigs"]
     assert model["ModelName"].startswith("served-Model-")
     assert config["EndpointConfigName"].startswith("served-Config-")
 
-
-def test_a_model_needs_a_container_and_a_role_that_sagemaker_may_assume(served: Account) -> None:
-    create = served.client("sagemaker").create_model
-    message = refused(create, ModelName="m", ExecutionRoleArn="arn:aws:iam::111111111111:role/x")
+    create, role = sagemaker.create_model, f"arn:aws:iam::{served.number}:role/absent"
+    message = refused(create, ModelName="m", ExecutionRoleArn=role)
     assert message == "You must provide either PrimaryContainer or Containers."
-
-    create = served.client("sagemaker").create_model
-    role = f"arn:aws:iam::{served.number}:role/absent"
-    message = refused(create, ModelName="m", ExecutionRoleArn=role, PrimaryContainer={"Image": "i"})
-    assert message.startswith(f"Could not assume role {role}.")
-
-    trust = {
-        "Version": "2012-10-17",
-        "Statement": {
-            "Effect": "Allow",
-            "Action": "sts:AssumeRole",
-            "Principal": {"Service": "lambda.amazonaws.com"},
-        },
-    }
-    role = served.client("iam").create_role(
-        RoleName="other", AssumeRolePolicyDocument=json.dumps(trust)
-    )["Role"]["Arn"]
-    create = served.client("sagemaker").create_model
-    message = refused(create, ModelName="m", ExecutionRoleArn=role, PrimaryContainer={"Image": "i"})
-    assert message.startswith(f"Could not assume role {role}.")
+    trust = TRUST.replace("sagemaker.", "lambda.")
+    other = served.client("iam").create_role(RoleName="other", AssumeRolePolicyDocument=trust)
+    for arn in (role, other["Role"]["Arn"]):
+        message = refused(
+            create, ModelName="m", ExecutionRoleArn=arn, PrimaryContainer={"Image": "i"}
+        )
+        assert message.startswith(f"Could not assume role {arn}.")
 
 
 def test_a_frequency_is_one_that_sagemaker_lists() -> None:
@@ -226,21 +189,14 @@ def pool(kind: str, priority: int) -> dict[str, Any]:
     return {"InstanceType": kind, "Priority": priority}
 
 
-@pytest.mark.parametrize(
-    ("variant", "problem"),
-    [
+def test_pools_differ_in_type_and_priority() -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"InstanceType": "a", "InstancePools": [pool("b", 1)]}, "InstancePools, not both"),
         ({"InstancePools": [pool("a", 1), pool("b", 1)]}, "Priority must differ"),
         ({"InstancePools": [pool("a", 1), pool("a", 2)]}, "InstanceType must differ"),
-    ],
-)
-def test_contradicting_pools_are_refused(variant: dict[str, Any], problem: str) -> None:
-    with pytest.raises(SageMakerError, match=problem):
-        check_pools(variant)
-
-
-@pytest.mark.parametrize(
-    "variant", [{"InstanceType": "a"}, {"InstancePools": [pool("a", 1), pool("b", 2)]}]
-)
-def test_pools_that_differ_or_none_are_taken(variant: dict[str, Any]) -> None:
-    check_pools(variant)
+    ]
+    for variant, problem in refused:
+        with pytest.raises(SageMakerError, match=problem):
+            check_pools(variant)
+    check_pools({"InstanceType": "a"})
+    check_pools({"InstancePools": [pool("a", 1), pool("b", 2)]})

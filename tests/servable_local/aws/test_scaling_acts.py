@@ -11,7 +11,6 @@ from botocore.exceptions import ClientError
 from servable_local.aws.local_aws import REGION
 from servable_local.aws.server import Server
 from tests.servable_local.aws.deployed_templates import TARGET, serving
-from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.watched_endpoint import Watched
 
 KEY = {
@@ -62,10 +61,7 @@ class Scaled:
         }
         for number, policy in enumerate(policies):
             template["Resources"][f"Policy{number}"] = policy
-        status = self.account.deploy(template)
-        assert status == "CREATE_COMPLETE", self.account.client(
-            "cloudformation"
-        ).describe_stack_events(StackName="stack")["StackEvents"]
+        assert self.account.deploy(template) == "CREATE_COMPLETE", self.account.events()
         watched.align()
 
     @property
@@ -123,68 +119,24 @@ def put_alarm(scaled: Scaled, metric: str, *, threshold: float, action: str) -> 
     )
 
 
+@pytest.mark.long
 def test_a_tracking_policy_scales_out_and_in_by_its_own_alarms(tracked: Scaled) -> None:
     tracked.watched.minutes(4, requests=12)
-    (policy,) = tracked.client.describe_scaling_policies(ServiceNamespace="sagemaker")[
-        "ScalingPolicies"
-    ]
+    policies = tracked.client.describe_scaling_policies(ServiceNamespace="sagemaker")
+    (policy,) = policies["ScalingPolicies"]
     high = next(one["AlarmName"] for one in policy["Alarms"] if "AlarmHigh" in one["AlarmName"])
-    assert tracked.activities()[0]["Cause"] == (
-        f"monitor alarm {high} in state ALARM triggered policy track"
-    )
-    out = tracked.counts(), len(tracked.watched.containers(tracked.archive))
+    cause = f"monitor alarm {high} in state ALARM triggered policy track"
+    assert tracked.activities()[0]["Cause"] == cause
+    assert (tracked.counts(), len(tracked.watched.containers(tracked.archive))) == ((3, 3), 3)
     tracked.watched.clock.advance(minutes=25)
-    back = tracked.counts(), [one["Description"] for one in tracked.activities()]
-    assert (out, back) == (
-        ((3, 3), 3),
-        (
-            (1, 1),
-            [
-                "Setting desired instance count to 1.",
-                "Setting desired instance count to 2.",
-                "Setting desired instance count to 3.",
-            ],
-        ),
-    )
+    assert tracked.counts() == (1, 1)
+    said = [one["Description"] for one in tracked.activities()]
+    assert said == [f"Setting desired instance count to {count}." for count in (1, 2, 3)]
     tracked.client.delete_scaling_policy(PolicyName="track", **KEY)
     assert tracked.account.client("cloudwatch").describe_alarms()["MetricAlarms"] == []
 
 
-def test_a_step_follows_its_own_alarm(scaled: Scaled) -> None:
-    arn = scaled.client.put_scaling_policy(**KEY, **STEP)["PolicyARN"]
-    put_alarm(scaled, "Invocations", threshold=5, action=arn)
-    scaled.watched.minutes(2, requests=5)
-    assert scaled.counts() == (3, 3)
-
-
-def test_a_schedule_sets_the_minimum_at_its_time(scaled: Scaled) -> None:
-    now = scaled.watched.clock.now()
-    scaled.client.put_scheduled_action(
-        **KEY,
-        ScheduledActionName="soon",
-        Schedule=f"cron({(now.minute + 2) % 60} * * * ? *)",
-        ScalableTargetAction={"MinCapacity": 4},
-    )
-    scaled.watched.clock.advance(minutes=1)
-    before = scaled.counts()
-    scaled.watched.clock.advance(minutes=2)
-    assert (before, scaled.counts()) == ((2, 2), (4, 4))
-
-
-def test_a_slow_start_takes_as_long_as_it_is_told(scaled: Scaled) -> None:
-    scaled.fault(start_seconds=240)
-    scaled.account.scale(least=3, most=6)
-    scaled.watched.clock.advance(seconds=230)
-    waiting = scaled.counts(), scaled.endpoint()["EndpointStatus"]
-    scaled.watched.clock.advance(seconds=20)
-    assert (waiting, scaled.counts(), scaled.endpoint()["EndpointStatus"]) == (
-        ((2, 3), "Updating"),
-        (3, 3),
-        "InService",
-    )
-
-
-def test_capacity_that_is_not_there_fails_the_activity(scaled: Scaled) -> None:
+def test_instances_that_are_not_there_or_start_slowly_are_waited_for(scaled: Scaled) -> None:
     scaled.fault(capacity=2)
     scaled.account.scale(least=3, most=6)
     scaled.watched.clock.advance(minutes=1)
@@ -194,8 +146,6 @@ def test_capacity_that_is_not_there_fails_the_activity(scaled: Scaled) -> None:
         "compute capacity due to InsufficientInstanceCapacity error.",
     )
 
-
-def test_requests_go_to_all_containers(scaled: Scaled) -> None:
     containers = scaled.watched.containers(scaled.archive)
     for number, container in enumerate(containers):
         container.answer = str(number).encode()
@@ -207,66 +157,75 @@ def test_requests_go_to_all_containers(scaled: Scaled) -> None:
     ]
     assert sorted(answers) == [b"0", b"0", b"1", b"1"]
 
-
-def test_beyond_the_limit_instances_are_counted_without_a_container(scaled: Scaled) -> None:
-    scaled.account.scale(least=5, most=6)
-    scaled.watched.clock.advance(minutes=1)
-    assert (scaled.counts(), len(scaled.watched.containers(scaled.archive))) == ((5, 5), 3)
-
-
-def test_deleting_the_endpoint_deregisters_its_variant(scaled: Scaled) -> None:
-    scaled.account.delete_endpoint("ranker")
-    assert (
-        scaled.client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
-        == []
+    scaled.fault(capacity=None, start_seconds=240)
+    scaled.account.scale(least=3, most=6)
+    scaled.watched.clock.advance(seconds=230)
+    waiting = scaled.counts(), scaled.endpoint()["EndpointStatus"]
+    scaled.watched.clock.advance(seconds=20)
+    assert (waiting, scaled.counts(), scaled.endpoint()["EndpointStatus"]) == (
+        ((2, 3), "Updating"),
+        (3, 3),
+        "InService",
     )
 
 
-def test_what_is_not_scaled_is_told_on_request(scaled: Scaled) -> None:
-    scaled.client.put_scaling_policy(**KEY, **STEP)
+@pytest.mark.long
+def test_instances_follow_alarms_schedules_and_bounds(scaled: Scaled) -> None:
+    clock = scaled.watched.clock
+    step = scaled.client.put_scaling_policy(**KEY, **STEP)["PolicyARN"]
     scaled.account.scale(least=2, most=2)
-    (policy,) = scaled.client.describe_scaling_policies(ServiceNamespace="sagemaker")[
-        "ScalingPolicies"
-    ]
-    put_alarm(scaled, "InvocationsPerInstance", threshold=0, action=policy["PolicyARN"])
-    scaled.watched.clock.advance(minutes=2)
+    put_alarm(scaled, "InvocationsPerInstance", threshold=0, action=step)
+    clock.advance(minutes=2)
     (told,) = scaled.activities(IncludeNotScaledActivities=True)
     assert (told["NotScaledReasons"], scaled.activities()) == (
         [{"Code": "AlreadyAtMaxCapacity", "MaxCapacity": 2}],
         [],
     )
 
+    scaled.account.scale(least=1, most=6)
+    put_alarm(scaled, "Invocations", threshold=5, action=step)
+    scaled.watched.minutes(2, requests=5)
+    assert scaled.counts() == (3, 3)
 
-@pytest.mark.parametrize(
-    ("call", "arguments", "problem"),
-    [
-        ("put_scheduled_action", {"Schedule": "cron(0 7 * * *)"}, "cron has six fields"),
-        ("put_scheduled_action", {"Schedule": "at(2026-01-01T00:00:00)", "Timezone": "X"}, "X"),
-    ],
-)
-def test_a_schedule_that_cannot_be_read_is_refused(
-    scaled: Scaled, call: str, arguments: dict[str, str], problem: str
-) -> None:
-    with pytest.raises(ClientError, match=problem):
-        getattr(scaled.client, call)(**KEY, ScheduledActionName="wrong", **arguments)
+    scaled.account.client("cloudwatch").delete_alarms(AlarmNames=["steps"])
+    scaled.client.put_scheduled_action(
+        **KEY,
+        ScheduledActionName="soon",
+        Schedule=f"cron({(clock.now().minute + 2) % 60} * * * ? *)",
+        ScalableTargetAction={"MinCapacity": 4},
+    )
+    clock.advance(minutes=1)
+    before = scaled.counts()
+    clock.advance(minutes=2)
+    assert (before, scaled.counts()) == ((3, 3), (4, 4))
+
+    scaled.account.scale(least=5, most=6)
+    clock.advance(minutes=1)
+    # Beyond the limit instances are counted without a container.
+    assert (scaled.counts(), len(scaled.watched.containers(scaled.archive))) == ((5, 5), 3)
+
+    scaled.account.delete_endpoint("ranker")
+    targets = scaled.client.describe_scalable_targets(ServiceNamespace="sagemaker")
+    assert targets["ScalableTargets"] == []
 
 
-def test_steps_that_leave_a_gap_are_refused(scaled: Scaled) -> None:
+def test_what_cannot_scale_is_refused(scaled: Scaled) -> None:
+    schedules = [
+        ({"Schedule": "cron(0 7 * * *)"}, "cron has six fields"),
+        ({"Schedule": "at(2026-01-01T00:00:00)", "Timezone": "X"}, "X"),
+    ]
+    for arguments, problem in schedules:
+        with pytest.raises(ClientError, match=problem):
+            scaled.client.put_scheduled_action(**KEY, ScheduledActionName="wrong", **arguments)
+
     adjustments = [
         {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 1, "ScalingAdjustment": 1},
         {"MetricIntervalLowerBound": 2, "ScalingAdjustment": 2},
     ]
     steps = {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": adjustments}
     with pytest.raises(ClientError, match="gap or overlap"):
-        scaled.client.put_scaling_policy(
-            **KEY,
-            PolicyName="gap",
-            PolicyType="StepScaling",
-            StepScalingPolicyConfiguration=steps,
-        )
+        scaled.client.put_scaling_policy(**KEY | STEP | {"StepScalingPolicyConfiguration": steps})
 
-
-def test_a_new_target_needs_both_bounds(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"a")))
+    scaled.client.deregister_scalable_target(**KEY)
     with pytest.raises(ClientError, match="MinCapacity and MaxCapacity are required"):
-        account.client("application-autoscaling").register_scalable_target(**KEY, MinCapacity=1)
+        scaled.client.register_scalable_target(**KEY, MinCapacity=1)

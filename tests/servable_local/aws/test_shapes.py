@@ -20,11 +20,7 @@ from servable_local.aws.resources.resource_type import (
 from servable_local.aws.resources.storage import S3Bucket, _convert_lifecycle_rule
 from servable_local.aws.sagemaker.runtime_api import list_violated_limits
 
-ALARM = {
-    "AlarmName": "a",
-    "EvaluationPeriods": 1,
-    "ComparisonOperator": "GreaterThanThreshold",
-}
+ALARM = {"AlarmName": "a", "EvaluationPeriods": 1, "ComparisonOperator": "GreaterThanThreshold"}
 
 
 @pytest.mark.parametrize(
@@ -99,35 +95,27 @@ def test_every_limit_of_the_model_is_checked() -> None:
         assert format_violations(["a"] * count) == words
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "must"),
-    [
+def test_a_header_has_two_bounds_and_a_pattern() -> None:
+    for name, value, must in [
         ("Inference-Id", "", "have length greater than or equal to 1"),
         ("Inference-Id", "x" * 65, "have length less than or equal to 64"),
         ("Target-Variant", "-", "satisfy regular expression pattern"),
-    ],
-)
-def test_a_header_has_two_bounds_and_a_pattern(name: str, value: str, must: str) -> None:
-    problems = list_violated_limits({f"X-Amzn-SageMaker-{name}": value}, b"")
-    where = name[0].lower() + name[1:].replace("-", "")
-    assert problems[-1].startswith(
-        f"Value at '{where}' failed to satisfy constraint: Member must {must}"
-    )
+    ]:
+        problems = list_violated_limits({f"X-Amzn-SageMaker-{name}": value}, b"")
+        where = name[0].lower() + name[1:].replace("-", "")
+        said = f"Value at '{where}' failed to satisfy constraint: Member must {must}"
+        assert problems[-1].startswith(said)
 
 
-@pytest.mark.parametrize(("given", "name"), [({}, "made-255"), ({"BucketName": "own"}, "own")])
-def test_a_name_is_the_templates_or_made(given: dict[str, str], name: str) -> None:
-    logical = Logical(
-        aws=None,  # type: ignore[arg-type]
-        logical_id="A",
-        generate_name=lambda longest: f"made-{longest}",
-        exists=lambda physical: None,
-    )
+def test_a_name_is_the_templates_or_made() -> None:
+    def name(longest: int) -> str:
+        return f"made-{longest}"
 
-    class Named(ResourceType):
-        name_property = "BucketName"
-
-    assert Named().choose_name(given, logical) == name
+    aws: Any = None
+    logical = Logical(aws=aws, logical_id="A", generate_name=name, exists=lambda physical: None)
+    bucket = S3Bucket()
+    assert bucket.choose_name({}, logical) == f"made-{bucket.longest_name}"
+    assert bucket.choose_name({"BucketName": "own"}, logical) == "own"
 
 
 def test_a_rule_of_a_lifecycle_keeps_its_id_and_its_prefix() -> None:
@@ -142,30 +130,20 @@ def test_a_rule_of_a_lifecycle_keeps_its_id_and_its_prefix() -> None:
 
 
 manager = pytest.importorskip("cfnlint.schema").PROVIDER_SCHEMA_MANAGER
-_WITH_SCHEMA = sorted(set(TYPES) - {"AWS::CDK::Metadata"})
 
 
-@pytest.mark.parametrize("name", _WITH_SCHEMA)
-def test_what_makes_a_new_resource_on_aws_makes_one_here(name: str) -> None:
-    schema = manager.get_resource_schema("us-east-1", name).schema
+@pytest.mark.parametrize("name", sorted(set(TYPES) - {"AWS::CDK::Metadata"}))
+def test_a_type_is_made_anew_and_named_as_its_schema_says(name: str) -> None:
+    schema, own = manager.get_resource_schema("us-east-1", name).schema, TYPES[name]
     listed = {
         path.removeprefix("/properties/")
         for path in schema.get("createOnlyProperties", [])
         if path.count("/") == 2
     }
-    emulated = TYPES[name].emulated  # others are rejected by name
-    assert TYPES[name].create_only == (listed if emulated is None else listed & emulated)
-
-
-_LONGEST = 255
-# The schema says 64, and its pattern, as the API, 63.
-_BY_PATTERN = {"AWS::SageMaker::Endpoint": 63}
-_NAMED = [name for name in _WITH_SCHEMA if TYPES[name].name_property]
-
-
-@pytest.mark.parametrize("name", _NAMED)
-def test_a_name_that_is_made_here_is_as_long_as_aws_allows(name: str) -> None:
-    stated = manager.get_resource_schema("us-east-1", name).schema["properties"]
-    most = stated[TYPES[name].name_property].get("maxLength")
-    if most is not None:
-        assert TYPES[name].longest_name == min(_LONGEST, _BY_PATTERN.get(name, most))
+    # Properties that are not emulated are rejected by name.
+    assert own.create_only == (listed if own.emulated is None else listed & own.emulated)
+    if own.name_property:
+        most = schema["properties"][own.name_property].get("maxLength")
+        # An endpoint's schema says 64, and its pattern, as the API, 63.
+        most = 63 if name == "AWS::SageMaker::Endpoint" else most
+        assert most is None or own.longest_name == min(255, most)

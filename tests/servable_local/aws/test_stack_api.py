@@ -51,92 +51,62 @@ def stack(cfn: Any, name: str = "stack") -> dict[str, Any]:
     return dict(cfn.describe_stacks(StackName=name)["Stacks"][0])
 
 
-def test_a_deleted_stack_is_found_by_its_id_alone(account: Account, cfn: Any) -> None:
-    account.deploy(topics("A"))
-    number = stack(cfn)["StackId"]
-    account.delete()
-    assert stack(cfn, number)["StackStatus"] == "DELETE_COMPLETE"
-    assert cfn.describe_stacks()["Stacks"] == []
-    assert refused(cfn.describe_stacks, StackName="stack") == (
-        "ValidationError", "Stack with id stack does not exist",
-    )  # fmt: skip
-
-    account = account.another()
-    cfn = account.client("cloudformation")
+def test_a_deleted_stack_is_found_by_its_id_and_status_alone(account: Account, cfn: Any) -> None:
     cfn.delete_stack(StackName="absent")
-    account.deploy(topics("A"))
+    account.deploy(topics("A"), "kept")
+    account.deploy(topics("B"))
     number = stack(cfn)["StackId"]
     account.delete()
     cfn.delete_stack(StackName=number)
     assert stack(cfn, number)["StackStatus"] == "DELETE_COMPLETE"
-
-
-def test_stacks_are_listed_by_their_status(account: Account, cfn: Any) -> None:
-    account.deploy(topics("A"), "a")
-    account.deploy(topics("B"), "b")
-    account.delete("b")
+    assert [one["StackName"] for one in cfn.describe_stacks()["Stacks"]] == ["kept"]
+    assert refused(cfn.describe_stacks, StackName="stack") == (
+        "ValidationError", "Stack with id stack does not exist",
+    )  # fmt: skip
 
     def names(*statuses: str) -> list[str]:
         found = cfn.list_stacks(StackStatusFilter=list(statuses))["StackSummaries"]
         return sorted(one["StackName"] for one in found)
 
     assert (names(), names("CREATE_COMPLETE"), names("DELETE_COMPLETE")) == (
-        ["a", "b"],
-        ["a"],
-        ["b"],
-    )
+        ["kept", "stack"], ["kept"], ["stack"],
+    )  # fmt: skip
 
 
 def test_an_update_keeps_parameters_and_tags(account: Account, cfn: Any) -> None:
+    def tags(value: str) -> list[dict[str, str]]:
+        return [{"Key": "a", "Value": value}]
+
     passed = [{"ParameterKey": "Display", "ParameterValue": "mine"}]
-    account.deploy(topics("A"), Parameters=passed)
+    account.deploy(topics("A"), Parameters=passed, Tags=tags("1"))
     kept = [{"ParameterKey": "Display", "UsePreviousValue": True}]
-    cfn.update_stack(
-        StackName="stack",
-        UsePreviousTemplate=True,
-        Parameters=kept,
-        Tags=[{"Key": "a", "Value": "1"}],
-    )
+    account.deploy(topics("A", "B"), Parameters=kept)
+    found = {one["ParameterKey"]: one["ParameterValue"] for one in stack(cfn)["Parameters"]}
+    assert (found["Display"], stack(cfn)["Tags"]) == ("mine", tags("1"))
+    cfn.update_stack(StackName="stack", UsePreviousTemplate=True, Parameters=kept, Tags=tags("2"))
     account.settled()
     found = {one["ParameterKey"]: one["ParameterValue"] for one in stack(cfn)["Parameters"]}
-    assert found["Display"] == "mine"
-
-    account = account.another()
-    cfn = account.client("cloudformation")
-    account.deploy(topics("A"), Tags=[{"Key": "a", "Value": "1"}])
-    account.deploy(topics("A", "B"))
-    kept = stack(cfn)["Tags"]
-    account.deploy(topics("A", "B"), Tags=[{"Key": "a", "Value": "2"}])
-    assert (kept, stack(cfn)["Tags"]) == (
-        [{"Key": "a", "Value": "1"}],
-        [{"Key": "a", "Value": "2"}],
-    )
+    assert (found["Display"], stack(cfn)["Tags"]) == ("mine", tags("2"))
 
 
 def test_a_stack_is_made_once_and_updated_only_by_changes(account: Account, cfn: Any) -> None:
     account.deploy(topics("A"))
     body = json.dumps(topics("A"), indent=3)
-    assert refused(cfn.update_stack, StackName="stack", TemplateBody=body) == (
-        "ValidationError", "No updates are to be performed.",
-    )  # fmt: skip
-    code, message = refused(
-        cfn.create_stack, StackName="stack", TemplateBody=json.dumps(topics("B"))
-    )
-    assert (code, message) == ("AlreadyExistsException", "Stack [stack] already exists")
+    same = refused(cfn.update_stack, StackName="stack", TemplateBody=body)
+    assert same == ("ValidationError", "No updates are to be performed.")
+    again = refused(cfn.create_stack, StackName="stack", TemplateBody=json.dumps(topics("B")))
+    assert again == ("AlreadyExistsException", "Stack [stack] already exists")
 
 
 def test_a_template_is_validated_or_fetched(cfn: Any, account: Account) -> None:
     _, message = refused(cfn.create_stack, StackName="stack")
     assert message == "Either Template URL or Template Body must be specified."
-
     wrong = json.dumps(topics("A")).replace('"Display"}', '"Absent"}')
     refused(cfn.create_stack, StackName="stack", TemplateBody=wrong)
     assert cfn.list_stacks()["StackSummaries"] == []
     assert cfn.validate_template(TemplateBody=json.dumps(topics("A")))["Description"] == "topics"
     assert "Resources" in refused(cfn.validate_template, TemplateBody="{}")[1]
 
-    account = account.another()
-    cfn = account.client("cloudformation")
     account.put_archive(json.dumps(topics("A")).encode(), "template.json")
     url = f"https://archives-{account.number}.s3.us-east-1.amazonaws.com/template.json"
     cfn.create_stack(StackName="stack", TemplateURL=url)
@@ -148,11 +118,14 @@ def test_a_stacks_resources_and_template_are_described(account: Account, cfn: An
     listed = cfn.list_stack_resources(StackName="stack")["StackResourceSummaries"]
     described = cfn.describe_stack_resources(StackName="stack")["StackResources"]
     only = cfn.describe_stack_resources(StackName="stack", LogicalResourceId="B")["StackResources"]
+    ids = [{one["LogicalResourceId"] for one in found} for found in (listed, described, only)]
+    assert ids == [{"A", "B"}, {"A", "B"}, {"B"}]
+    (topic,) = only
+    found = cfn.describe_stack_resources(PhysicalResourceId=topic["PhysicalResourceId"])
+    assert topic in found["StackResources"]
     detail = cfn.describe_stack_resource(StackName="stack", LogicalResourceId="A")[
         "StackResourceDetail"
     ]
-    ids = [{one["LogicalResourceId"] for one in found} for found in (listed, described, only)]
-    assert ids == [{"A", "B"}, {"A", "B"}, {"B"}]
     assert (detail["ResourceType"], detail["ResourceStatus"]) == (
         "AWS::SNS::Topic",
         "CREATE_COMPLETE",
@@ -161,53 +134,39 @@ def test_a_stacks_resources_and_template_are_described(account: Account, cfn: An
     message = refused(cfn.describe_stack_resource, StackName="stack", LogicalResourceId="C")[1]
     assert message == "Resource C does not exist for stack stack"
 
-    account = account.another()
-    cfn = account.client("cloudformation")
-    account.deploy(topics("A"))
-    of_stack = cfn.get_template_summary(StackName="stack")
-    of_text = cfn.get_template_summary(TemplateBody=json.dumps(topics("A")))
-    for found in (of_stack, of_text):
-        display, secret = found["Parameters"]
-        assert (found["Description"], found["ResourceTypes"]) == ("topics", ["AWS::SNS::Topic"])
+    for of in ({"StackName": "stack"}, {"TemplateBody": json.dumps(topics("A", "B"))}):
+        summary = cfn.get_template_summary(**of)
+        display, secret = summary["Parameters"]
+        assert (summary["Description"], {*summary["ResourceTypes"]}) == (
+            "topics",
+            {"AWS::SNS::Topic"},
+        )
         assert (display["DefaultValue"], display["Description"], display["NoEcho"]) == (
             "first", "shown", False,
         )  # fmt: skip
         assert (secret["ParameterKey"], secret["NoEcho"]) == ("Secret", True)
-    (topic,) = cfn.describe_stack_resources(StackName="stack")["StackResources"]
-    found = cfn.describe_stack_resources(PhysicalResourceId=topic["PhysicalResourceId"])
-    assert found["StackResources"] == [topic]
 
 
 # --- exports
 def test_exports_are_imported_and_kept(account: Account, cfn: Any) -> None:
     account.deploy(topics("A", output="shared"), "exporting")
     (export,) = cfn.list_exports()["Exports"]
-    assert (export["Name"], export["ExportingStackId"]) == (
-        "shared",
-        stack(cfn, "exporting")["StackId"],
-    )
+    number = stack(cfn, "exporting")["StackId"]
+    assert (export["Name"], export["ExportingStackId"]) == ("shared", number)
     assert account.deploy(importing("shared"), "importing") == "CREATE_COMPLETE"
+    imported = cfn.describe_stack_resource(StackName="importing", LogicalResourceId="Other")
     topic = account.client("sns").get_topic_attributes(
-        TopicArn=cfn.describe_stack_resource(StackName="importing", LogicalResourceId="Other")[
-            "StackResourceDetail"
-        ]["PhysicalResourceId"]
+        TopicArn=imported["StackResourceDetail"]["PhysicalResourceId"]
     )
     assert topic["Attributes"]["DisplayName"] == export["Value"]
 
-    account = account.another()
-    cfn = account.client("cloudformation")
-    account.deploy(topics("A", output="shared"), "exporting")
-    account.deploy(importing("shared"), "importing")
     message = refused(cfn.delete_stack, StackName="exporting")[1]
-    account.delete("importing")
     assert message == "Export of exporting cannot be deleted as it is in use by importing"
-    assert account.delete("exporting") == "DELETE_COMPLETE"
-
-    account = account.another()
-    cfn = account.client("cloudformation")
-    account.deploy(topics("A", output="shared"), "first")
+    account.delete("importing")
     assert account.deploy(topics("A", output="shared"), "second") == "ROLLBACK_COMPLETE"
-    assert account.deploy(topics("A", "B", output="shared"), "first") == "UPDATE_COMPLETE"
+    assert account.deploy(topics("A", "B", output="shared"), "exporting") == "UPDATE_COMPLETE"
+    account.delete("second")
+    assert account.delete("exporting") == "DELETE_COMPLETE"
 
 
 # --- deletion and protection
@@ -221,28 +180,22 @@ def test_a_protected_stack_is_not_deleted(account: Account, cfn: Any) -> None:
     assert account.delete() == "DELETE_COMPLETE"
 
 
-def test_a_failed_stack_is_rolled_back_or_stays(account: Account, cfn: Any) -> None:
-    account.deploy(topics("A"))
-    broken = topics("A", "B", Outputs={"O": {"Value": "x"}})
-    broken["Resources"]["B"]["Properties"]["Absent"] = 1
-    assert account.deploy(broken) == "UPDATE_ROLLBACK_COMPLETE"
-    body = cfn.get_template(StackName="stack")["TemplateBody"]
-    assert (body, stack(cfn).get("Outputs", [])) == (topics("A"), [])
+def broken() -> dict[str, Any]:
+    template = topics("A", "B", Outputs={"O": {"Value": "x"}})
+    template["Resources"]["B"]["Properties"]["Absent"] = 1
+    return template
 
-    account = account.another()
-    cfn = account.client("cloudformation")
-    broken = topics("A")
-    broken["Resources"]["A"]["Properties"]["Absent"] = 1
-    assert account.deploy(broken) == "ROLLBACK_COMPLETE"
-    message = refused(cfn.update_stack, StackName="stack", TemplateBody=json.dumps(topics("B")))[1]
+
+def test_a_failed_stack_is_rolled_back_or_stays(account: Account, cfn: Any) -> None:
+    assert account.deploy(broken(), "new") == "ROLLBACK_COMPLETE"
+    message = refused(cfn.update_stack, StackName="new", TemplateBody=json.dumps(topics("B")))[1]
     assert message.endswith("is in ROLLBACK_COMPLETE state and can not be updated.")
 
-    account = account.another()
-    cfn = account.client("cloudformation")
     account.deploy(topics("A"))
-    broken = topics("A", "B")
-    broken["Resources"]["B"]["Properties"]["Absent"] = 1
-    assert account.deploy(broken, DisableRollback=True) == "UPDATE_FAILED"
+    assert account.deploy(broken()) == "UPDATE_ROLLBACK_COMPLETE"
+    body = cfn.get_template(StackName="stack")["TemplateBody"]
+    assert (body, stack(cfn).get("Outputs", [])) == (topics("A"), [])
+    assert account.deploy(broken(), DisableRollback=True) == "UPDATE_FAILED"
     assert account.deploy(topics("A", "B"), DisableRollback=True) == "UPDATE_COMPLETE"
 
 
@@ -262,37 +215,29 @@ def test_a_change_set_of_a_new_stack_waits_in_review(account: Account, cfn: Any)
     assert [one["ResourceChange"]["Action"] for one in found["Changes"]] == ["Add"]
 
 
-@pytest.mark.parametrize(
-    ("deployed", "given", "message"),
-    [
+def test_a_change_set_that_does_not_fit_its_stack_is_refused(account: Account, cfn: Any) -> None:
+    for given, message in [
         (
-            False,
             {"ChangeSetType": "IMPORT"},
             "The following resources to import [] must have DeletionPolicy",
         ),
-        (False, {"ChangeSetType": "UPDATE"}, "Stack [stack] does not exist"),
-        (
-            True,
-            {"ChangeSetType": "CREATE"},
-            "Stack [stack] already exists and cannot be created again",
-        ),
-        (False, {"ChangeSetType": "CREATE", "TemplateBody": "{}"}, "Template format error"),
-    ],
-)
-def test_a_change_set_that_does_not_fit_its_stack_is_refused(
-    account: Account, cfn: Any, deployed: bool, given: dict[str, Any], message: str
-) -> None:
-    if deployed:
-        account.deploy(topics("A"))
-    assert refused(change, cfn=cfn, **given)[1].startswith(message)
-    assert len(cfn.list_stacks()["StackSummaries"]) == int(deployed)
+        ({"ChangeSetType": "UPDATE"}, "Stack [stack] does not exist"),
+        ({"ChangeSetType": "CREATE", "TemplateBody": "{}"}, "Template format error"),
+    ]:
+        assert refused(change, cfn=cfn, **given)[1].startswith(message)
+        assert cfn.list_stacks()["StackSummaries"] == []
+    account.deploy(topics("A"))
+    message = refused(change, cfn=cfn, ChangeSetType="CREATE")[1]
+    assert message.startswith("Stack [stack] already exists and cannot be created again")
 
 
 def test_change_sets_are_listed_deleted_and_executed(account: Account, cfn: Any) -> None:
     account.deploy(topics("A"))
-    change(cfn, "one", TemplateBody=json.dumps(topics("B")))
-    code, message = refused(change, cfn=cfn, name="one", TemplateBody=json.dumps(topics("C")))
-    change(cfn, "two", TemplateBody=json.dumps(topics("C")))
+    for name in ("one", "two", "three"):
+        number = change(cfn, name, TemplateBody=json.dumps(topics(name)))["Id"]
+    assert refused(change, cfn=cfn, name="one", TemplateBody=json.dumps(topics("C"))) == (
+        "AlreadyExistsException", "ChangeSet one already exists",
+    )  # fmt: skip
 
     def names() -> list[str]:
         found = cfn.list_change_sets(StackName="stack")["Summaries"]
@@ -301,38 +246,29 @@ def test_change_sets_are_listed_deleted_and_executed(account: Account, cfn: Any)
     before = names()
     for _ in range(2):
         cfn.delete_change_set(StackName="stack", ChangeSetName="one")
-    assert (code, message) == ("AlreadyExistsException", "ChangeSet one already exists")
-    assert (before, names()) == (["one", "two"], ["two"])
-
-    account = account.another()
-    cfn = account.client("cloudformation")
-    account.deploy(topics("A"))
-    number = change(cfn, "one", TemplateBody=json.dumps(topics("B")))["Id"]
-    change(cfn, "two", TemplateBody=json.dumps(topics("C")))
+    assert (before, names()) == (["one", "two", "three"], ["two", "three"])
     cfn.execute_change_set(ChangeSetName=number)
     account.settled()
-    assert cfn.list_change_sets(StackName="stack")["Summaries"] == []
+    assert names() == []
     assert cfn.describe_change_set(ChangeSetName=number)["ExecutionStatus"] == "EXECUTE_COMPLETE"
 
 
-@pytest.mark.parametrize(
-    ("planned", "executed", "status"),
-    [
-        ({}, {}, "UPDATE_ROLLBACK_COMPLETE"),
-        ({}, {"DisableRollback": True}, "UPDATE_FAILED"),
-        ({"OnStackFailure": "DO_NOTHING"}, {}, "UPDATE_FAILED"),
-        ({"OnStackFailure": "DO_NOTHING"}, {"DisableRollback": False}, "UPDATE_ROLLBACK_COMPLETE"),
-    ],
-)
 def test_who_executes_a_change_set_says_whether_a_failure_is_taken_back(
-    account: Account, cfn: Any, planned: dict[str, Any], executed: dict[str, Any], status: str
+    account: Account, cfn: Any
 ) -> None:
     account.deploy(topics("A"))
-    broken = topics("A", "B")
-    broken["Resources"]["B"]["Properties"]["Absent"] = 1
-    number = change(cfn, TemplateBody=json.dumps(broken), **planned)["Id"]
-    cfn.execute_change_set(ChangeSetName=number, **executed)
-    assert account.settled() == status
+    stays = {"OnStackFailure": "DO_NOTHING"}
+    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({}, {}, "UPDATE_ROLLBACK_COMPLETE"),
+        (stays, {"DisableRollback": False}, "UPDATE_ROLLBACK_COMPLETE"),
+        ({}, {"DisableRollback": True}, "UPDATE_FAILED"),
+        (stays, {}, "UPDATE_FAILED"),
+    ]
+    for count, (planned, executed, status) in enumerate(cases):
+        number = change(cfn, TemplateBody=json.dumps(broken()), **planned)["Id"]
+        cfn.execute_change_set(ChangeSetName=number, **executed)
+        assert account.settled() == status
+        account.deploy(topics("A", f"Another{count}"), DisableRollback=True)
 
 
 def test_a_change_set_of_nothing_fails_and_of_tags_does_not(account: Account, cfn: Any) -> None:
@@ -342,62 +278,51 @@ def test_a_change_set_of_nothing_fails_and_of_tags_does_not(account: Account, cf
     assert cfn.describe_change_set(**given)["Status"] == "FAILED"
     message = refused(cfn.execute_change_set, **given)[1]
     assert message.endswith("cannot be executed in its current status of [FAILED]")
-
-    account = account.another()
-    cfn = account.client("cloudformation")
-    account.deploy(topics("A"))
-    change(cfn, Tags=[{"Key": "a", "Value": "1"}])
-    found = cfn.describe_change_set(StackName="stack", ChangeSetName="change")
+    change(cfn, "tags", Tags=[{"Key": "a", "Value": "1"}])
+    found = cfn.describe_change_set(StackName="stack", ChangeSetName="tags")
     assert (found["Status"], found["Changes"]) == ("CREATE_COMPLETE", [])
+
+
+LONG = "x" * 51_201
+
+
+def too_long(name: str, value: str, most: int) -> str:
+    return (
+        f"1 validation error detected: Value '{value}' at '{name}' failed to satisfy constraint: "
+        f"Member must have length less than or equal to {most}"
+    )
+
+
+def create(name: str, body: str = "", **conditions: Any) -> dict[str, str]:
+    """A stack of one topic and these conditions, unless `body` says otherwise."""
+    template = topics("A") | ({"Conditions": conditions} if conditions else {})
+    return {"StackName": name, "TemplateBody": body or json.dumps(template)}
+
+
+UNRESOLVED = "Template format error: Unresolved"
 
 
 # The CLI's messages of AWS's refusals, as public repositories quote them (read 2026-11-28).
 @pytest.mark.parametrize(
     ("operation", "given", "message"),
     [
+        ("update_stack", create("none", "{}"), "Stack [none] does not exist"),
+        ("describe_stack_resources", {"PhysicalResourceId": "i-1"}, "Stack for i-1 does not exist"),
+        ("create_stack", create("big", LONG), too_long("templateBody", LONG, 51_200)),
+        ("create_stack", create("n" * 129), too_long("stackName", "n" * 129, 128)),
         (
-            "update_stack",
-            {"StackName": "none", "TemplateBody": "{}"},
-            "Stack [none] does not exist",
-        ),
-        (
-            "describe_stack_resources",
-            {"PhysicalResourceId": "i-1"},
-            "Stack for i-1 does not exist",
+            "create_stack",
+            create("stack", C={"Fn::Equals": [{"Ref": "A"}, "a"]}),
+            f"{UNRESOLVED} dependencies [A]. Cannot reference resources in the Conditions block of "
+            "the template",
         ),
         (
             "create_stack",
-            {"StackName": "big", "TemplateBody": "x" * 51_201},
-            f"1 validation error detected: Value '{'x' * 51_201}' at 'templateBody' failed to satisfy "
-            "constraint: Member must have length less than or equal to 51200",
-        ),
-        (
-            "create_stack",
-            {"StackName": "n" * 129, "TemplateBody": json.dumps(topics("A"))},
-            f"1 validation error detected: Value '{'n' * 129}' at 'stackName' failed to satisfy "
-            "constraint: Member must have length less than or equal to 128",
-        ),
-        (
-            "create_stack",
-            {
-                "StackName": "stack",
-                "TemplateBody": json.dumps(
-                    topics("A") | {"Conditions": {"C": {"Fn::Equals": [{"Ref": "A"}, "a"]}}}
-                ),
-            },
-            "Template format error: Unresolved dependencies [A]. Cannot reference resources in the "
-            "Conditions block of the template",
-        ),
-        (
-            "create_stack",
-            {
-                "StackName": "stack",
-                "TemplateBody": json.dumps(topics("A") | {"Conditions": {"C": {"Condition": "D"}}}),
-            },
-            "Template format error: Unresolved condition dependency D in the Conditions block of the "
-            "template",
+            create("stack", C={"Condition": "D"}),
+            f"{UNRESOLVED} condition dependency D in the Conditions block of the template",
         ),
     ],
+    ids=["absent", "no stack", "body", "name", "resource", "condition"],
 )
 def test_a_refusal_has_aws_s_words(
     cfn: Any, operation: str, given: dict[str, str], message: str

@@ -2,6 +2,7 @@
 
 import http.server
 import importlib.util
+import itertools
 import json
 import os
 import shutil
@@ -13,8 +14,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -70,165 +71,100 @@ def running(tmp_path: Path, health: tuple[str, dict[str, Any]]) -> Iterator[Loca
 
 
 # --- finding it
-
-
-def test_one_that_answers_with_its_process_runs(running: LocalAws, tmp_path: Path) -> None:
-    assert status(folder=tmp_path) == running
-
-
-def test_one_at_whose_address_another_answers_does_not_run(
+def test_one_that_answers_with_its_process_runs(
     running: LocalAws, tmp_path: Path, health: tuple[str, dict[str, Any]]
 ) -> None:
+    assert status(folder=tmp_path) == running
+    assert up(folder=tmp_path).already_up
     health[1]["pid"] = 1
     assert status(folder=tmp_path) is None
-
-
-def test_one_that_does_not_answer_does_not_run(running: LocalAws, tmp_path: Path) -> None:
     StateFile(tmp_path).write(replace(running, url="http://127.0.0.1:1"))
     assert status(folder=tmp_path) is None
-
-
-def test_up_finds_the_one_that_runs(running: LocalAws, tmp_path: Path) -> None:
-    assert up(folder=tmp_path).already_up
 
 
 # --- starting it
 
 
-class Started:
-    """Process that was started: its exit codes, one for each look at it."""
-
-    pid = 1
-
-    def __init__(self, *codes: int | None) -> None:
-        self._codes = list(codes)
-        self.ended = 0
-        self.killed = False
-
-    def poll(self) -> int | None:
-        return self._codes.pop(0) if len(self._codes) > 1 else self._codes[0]
-
-    def terminate(self) -> None:
-        self.ended += 1
-
-    def wait(self, timeout: float | None = None) -> None:
-        if timeout is not None and self.killed is None:
-            raise subprocess.TimeoutExpired("it", timeout)
-
-    def kill(self) -> None:
-        self.killed = True
-
-
-def started(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> Started:
-    process = Started(*codes)
-    monkeypatch.setattr(lifecycle, "spawn_process", lambda *_, **__: process)
+def started(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> Any:
+    """The process that is started next: its exit codes, one for each look at it, the last for ever."""
+    process = Mock(pid=1)
+    process.poll.side_effect = itertools.chain(codes, itertools.repeat(codes[-1]))
+    monkeypatch.setattr(lifecycle, "spawn_process", Mock(return_value=process))
     return process
 
 
-def test_a_port_that_is_taken_is_said_with_its_holder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    process = started(monkeypatch, EXIT_PORT_TAKEN)
+def test_why_it_does_not_start_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "describe_holder", lambda port: f"; holder of {port}")
-    with pytest.raises(LocalAwsStartError, match="port 81 is already in use; holder of 81"):
-        up(folder=tmp_path, port=81)
-    assert process.ended == 1
-
-
-def test_one_that_ends_while_starting_is_said_with_its_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started(monkeypatch, None, 7)
-    with pytest.raises(
-        LocalAwsStartError, match="exited with code 7 while starting; see .*aws.log"
-    ):
-        up(folder=tmp_path)
-
-
-@pytest.mark.parametrize(("free", "remedy"), [(999_999, "1.0 MB are free"), (1_000_000, "see ")])
-def test_where_the_disk_is_full_the_remedy_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, remedy: str
-) -> None:
-    started(monkeypatch, 1)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    with pytest.raises(LocalAwsStartError, match=remedy):
-        up(folder=tmp_path)
-
-
-def test_one_that_never_answers_is_ended_and_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    process = started(monkeypatch, None)
     monkeypatch.setattr(lifecycle, "_START_SECONDS", 0.05)
-    with pytest.raises(LocalAwsStartError, match="did not respond within"):
-        up(folder=tmp_path)
-    assert process.ended == 1
+    cases: list[tuple[list[int | None], str, int | None]] = [
+        ([EXIT_PORT_TAKEN], "port 81 is already in use; holder of 81", 1),
+        ([None, 7], "exited with code 7 while starting; see .*aws.log", None),
+        ([None], "did not respond within", 1),
+    ]
+    for codes, problem, ended in cases:
+        process = started(monkeypatch, *codes)
+        with pytest.raises(LocalAwsStartError, match=problem):
+            up(folder=tmp_path, port=81)
+        assert ended in (None, process.terminate.call_count)
 
+    for free, remedy in [(999_999, "1.0 MB are free"), (1_000_000, "see ")]:
+        started(monkeypatch, 1)
+        monkeypatch.setattr(shutil, "disk_usage", Mock(return_value=Mock(free=free)))
+        with pytest.raises(LocalAwsStartError, match=remedy):
+            up(folder=tmp_path)
 
-@pytest.mark.parametrize(("same", "already_up", "ended"), [(True, False, 0), (False, True, 1)])
-def test_of_two_at_once_the_one_without_the_lock_is_ended(
-    same: bool,
-    already_up: bool,
-    ended: int,
-    running: LocalAws,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    process = started(monkeypatch, EXIT_HELD)
-    process.pid = running.pid if same else 1
-    answers = iter([None, status(folder=tmp_path)])
-    monkeypatch.setattr(lifecycle, "_find_running", lambda _: next(answers))
-    assert (up(folder=tmp_path).already_up, process.ended) == (already_up, ended)
-
-
-def test_a_ctrl_c_while_it_starts_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     process = started(monkeypatch, None)
-
-    def interrupt(_: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(lifecycle, "time", SimpleNamespace(sleep=interrupt, monotonic=lambda: 0.0))
+    clock = Mock(sleep=Mock(side_effect=KeyboardInterrupt), monotonic=Mock(return_value=0.0))
+    monkeypatch.setattr(lifecycle, "time", clock)
     with pytest.raises(KeyboardInterrupt):
         up(folder=tmp_path)
-    assert process.ended == 1
+    assert process.terminate.call_count == 1
 
 
-@pytest.mark.parametrize(("hears", "killed"), [(False, False), (None, True)])
-def test_a_process_that_does_not_end_in_time_is_killed(hears: bool | None, killed: bool) -> None:
-    process: Any = Started(None)
-    process.killed = hears
-    lifecycle.stop_process(process)
-    assert (process.ended, bool(process.killed)) == (1, killed)
+def test_of_two_at_once_the_one_without_the_lock_is_ended(
+    running: LocalAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = status(folder=tmp_path)
+    for pid, already_up, ended in [(running.pid, False, 0), (1, True, 1)]:
+        process = started(monkeypatch, EXIT_HELD)
+        process.pid = pid
+        monkeypatch.setattr(lifecycle, "_find_running", Mock(side_effect=[None, found]))
+        assert up(folder=tmp_path).already_up == already_up
+        assert process.terminate.call_count == ended
+
+
+def test_a_process_that_does_not_end_in_time_is_killed() -> None:
+    for waited, killed in [(None, 0), ([subprocess.TimeoutExpired("it", 1), None], 1)]:
+        process = Mock(wait=Mock(side_effect=waited))
+        lifecycle.stop_process(process)
+        assert (process.terminate.call_count, process.kill.call_count) == (1, killed)
 
 
 @pytest.mark.parametrize("with_parent", [False, True])
 def test_it_is_started_in_a_session_of_its_own_without_settings_of_aws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_parent: bool
 ) -> None:
-    calls: list[tuple[Any, dict[str, Any]]] = []
-    monkeypatch.setattr(subprocess, "Popen", lambda words, **more: calls.append((words, more)))
+    popen = Mock()
+    monkeypatch.setattr(subprocess, "Popen", popen)
     monkeypatch.setenv("AWS_PROFILE", "of another cloud")
     monkeypatch.setenv("LC_MARK", "kept")
     minute = None if with_parent else 2.5
     lifecycle.spawn_process(tmp_path, 81, minute, 3, with_parent=with_parent)
-    ((words, more),) = calls
+    ((words,), more) = popen.call_args
     tail = ["--minute", "manual" if with_parent else "2.5", "--containers", "3"]
     assert words[1:] == [
         "-m", "servable_local.aws", "--folder", str(tmp_path), "--port", "81", *tail,
         *(["--with-parent"] if with_parent else []),
     ]  # fmt: skip
-    assert (more["start_new_session"], more["stdin"]) == (
-        True, subprocess.PIPE if with_parent else subprocess.DEVNULL,
-    )  # fmt: skip
-    variables = {name: value for name, value in more["env"].items() if name.startswith("AWS_")}
-    assert (variables, more["env"]["LC_MARK"]) == (
-        {
-            "AWS_CONFIG_FILE": os.devnull,
-            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        },
-        "kept",
-    )
+    assert more["start_new_session"] is True
+    assert more["stdin"] == (subprocess.PIPE if with_parent else subprocess.DEVNULL)
+    kept = {name: value for name, value in more["env"].items() if name[:4] in ("AWS_", "LC_M")}
+    assert kept == {
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "LC_MARK": "kept",
+    }
 
 
 # --- ending it
@@ -243,6 +179,8 @@ def test_down_ends_the_process_that_holds_the_lock(
         (tmp_path / "aws.json").write_text("{")
         assert down(folder=tmp_path)
     assert (process.returncode, (tmp_path / "aws.json").exists()) == (-number, False)
+    (tmp_path / "aws.json").write_text("{}")  # left by a killed one
+    assert (down(folder=tmp_path), (tmp_path / "aws.json").exists()) == (False, False)
 
 
 def test_down_ends_one_that_has_not_taken_its_lock_yet(tmp_path: Path) -> None:
@@ -261,9 +199,33 @@ def test_down_ends_one_that_has_not_taken_its_lock_yet(tmp_path: Path) -> None:
     assert process.returncode == -signal.SIGTERM
 
 
-def test_down_where_none_runs_removes_what_a_killed_one_left(tmp_path: Path) -> None:
-    (tmp_path / "aws.json").write_text("{}")
-    assert (down(folder=tmp_path), (tmp_path / "aws.json").exists()) == (False, False)
+def test_down_ends_one_that_a_killed_up_has_just_started_in_its_folder_alone(
+    tmp_path: Path,
+) -> None:
+    folder, other = tmp_path / "folder", tmp_path / "other"
+    for each in (folder, other):
+        each.mkdir()
+    process = lifecycle.spawn_process(folder, 0, with_parent=False, seconds_per_minute=60.0)
+    try:
+        while not psutil.Process(process.pid).cmdline():
+            pass  # Linux shows it a moment after the program has begun
+        assert not down(folder=other)
+        assert process.poll() is None
+        assert down(folder=folder)
+        assert process.wait(15) != 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_hosts_without_a_proxy_do_not_grow_when_evaluated_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws = LocalAws("http://127.0.0.1:1", 1, "", tmp_path, "secret")
+    monkeypatch.setenv("NO_PROXY", "example.com")
+    first = aws.environment()["NO_PROXY"]
+    monkeypatch.setenv("NO_PROXY", first)
+    assert aws.environment()["NO_PROXY"] == first == "example.com,127.0.0.1,localhost"
 
 
 def test_without_moto_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

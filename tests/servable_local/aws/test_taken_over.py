@@ -158,12 +158,28 @@ def imported(taken: Taken) -> str:
     return taken.account.settled(STACK)
 
 
-def test_an_import_and_the_deploy_after_it_fail_no_request(taken: Taken) -> None:
+def test_an_import_and_the_deploy_after_it_fail_no_request_and_change_nothing(taken: Taken) -> None:
+    template, resources = taken.files()
+    own = {name: each["Type"] for name, each in taken.template()["Resources"].items()}
+    live = {name: each["Type"] for name, each in template["Resources"].items()}
+    assert live == {row["LogicalResourceId"]: row["ResourceType"] for row in resources}
+    assert live.items() <= own.items()
+
+    def described() -> dict[str, Any]:
+        found = taken.account.client("sagemaker").describe_endpoint(EndpointName=NAME)
+        return {key: value for key, value in found.items() if key != "ResponseMetadata"}
+
+    before = described()
     with Caller(taken.account, NAME) as caller:
         caller.answered_more()
-        statuses = [imported(taken), taken.account.deploy(taken.template(), STACK)]
+        assert imported(taken) == "IMPORT_COMPLETE"
+        assert described() == before
+        assert taken.account.deploy(taken.template(), STACK) == "UPDATE_COMPLETE"
         caller.answered_more()
-    assert (statuses, caller.failed) == (["IMPORT_COMPLETE", "UPDATE_COMPLETE"], [])
+    assert caller.failed == []
+    after = described()
+    counts = [each["CurrentInstanceCount"] for each in after["ProductionVariants"]]
+    assert (after["CreationTime"], counts) == (before["CreationTime"], [2])
 
 
 def test_scaling_is_deregistered(embedded: LocalAws, launcher: Launcher, tmp_path: Path) -> None:
@@ -177,35 +193,9 @@ def test_scaling_is_deregistered(embedded: LocalAws, launcher: Launcher, tmp_pat
     assert taken.account.deploy(taken.template(), STACK) == "UPDATE_COMPLETE"
 
 
-def test_an_import_takes_the_live_resources_and_changes_nothing(taken: Taken) -> None:
-    template, resources = taken.files()
-    own = {name: each["Type"] for name, each in taken.template()["Resources"].items()}
-    live = {name: each["Type"] for name, each in template["Resources"].items()}
-    rows = {row["LogicalResourceId"]: row["ResourceType"] for row in resources}
-    assert live == rows
-    assert live.items() <= own.items()
-
-    sagemaker = taken.account.client("sagemaker")
-    before = sagemaker.describe_endpoint(EndpointName=NAME)
-    imported(taken)
-    after = sagemaker.describe_endpoint(EndpointName=NAME)
-    assert [each.pop("ResponseMetadata") is not None for each in (before, after)] == [True, True]
-    assert before == after
-
-
 def test_a_stack_that_is_deleted_before_the_deploy_leaves_the_endpoint(taken: Taken) -> None:
     imported(taken)
     assert (taken.account.delete(STACK), taken.names()) == ("DELETE_COMPLETE", [NAME])
-
-
-def test_the_deploy_after_an_import_keeps_the_endpoint_and_its_instances(taken: Taken) -> None:
-    sagemaker = taken.account.client("sagemaker")
-    created = sagemaker.describe_endpoint(EndpointName=NAME)["CreationTime"]
-    imported(taken)
-    taken.account.deploy(taken.template(), STACK)
-    live = sagemaker.describe_endpoint(EndpointName=NAME)
-    counts = [each["CurrentInstanceCount"] for each in live["ProductionVariants"]]
-    assert (live["CreationTime"], counts) == (created, [2])
 
 
 def test_an_import_of_what_does_not_exist_leaves_no_resource_in_the_stack(taken: Taken) -> None:

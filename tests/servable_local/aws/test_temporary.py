@@ -41,7 +41,6 @@ from tests.servable_local.aws.local_account import Account
 
 pytestmark = pytest.mark.long
 
-ENOUGH_USD = 10.0
 PRICES = {"ml.c5.4xlarge": 0.816, "ml.c5.xlarge": 0.204}
 
 
@@ -59,80 +58,15 @@ def client(account: Account) -> Any:
     return account.client("sagemaker")
 
 
-def endpoints(client: Any, budget_usd: float = ENOUGH_USD) -> TemporaryEndpoints:
+def endpoints(client: Any, budget_usd: float = 10.0, **more: Any) -> TemporaryEndpoints:
     return TemporaryEndpoints(
-        client, budget_usd=budget_usd, usd_per_hour=PRICES.get, poll_seconds=0.02
+        client, budget_usd=budget_usd, usd_per_hour=PRICES.get, poll_seconds=0.02, **more
     )
 
 
+@pytest.fixture(scope="module")
 def live(client: Any) -> LiveVariant:
     return read_live_variant(client, "ranker")
-
-
-def temporary(client: Any) -> list[str]:
-    """Whatever of ours is there, of any kind."""
-    named = [endpoint["EndpointName"] for endpoint in client.list_endpoints()["Endpoints"]]
-    named += [
-        config["EndpointConfigName"] for config in client.list_endpoint_configs()["EndpointConfigs"]
-    ]
-    named += [model["ModelName"] for model in client.list_models()["Models"]]
-    return [name for name in named if name.startswith(PREFIX)]
-
-
-def test_it_serves_the_live_model_with_other_variables(client: Any, account: Account) -> None:
-    runtime = account.client("sagemaker-runtime")
-    with endpoints(client).run_copy(live(client), variables={"SIZE": "other"}) as name:
-        answer = runtime.invoke_endpoint(EndpointName=name, Body=b"x", ContentType="text/csv")
-    said = json.loads(answer["Body"].read())
-    assert (said["archive"], said["variables"]["SIZE"]) == ("the model", "other")
-
-
-def test_its_instance_is_the_one_asked_for(client: Any) -> None:
-    with endpoints(client).run_copy(live(client), instance_type="ml.c5.xlarge") as name:
-        config = client.describe_endpoint_config(EndpointConfigName=name)
-    assert config["ProductionVariants"][0]["InstanceType"] == "ml.c5.xlarge"
-
-
-def test_nothing_is_left_when_the_block_ends_or_fails(client: Any) -> None:
-    with endpoints(client).run_copy(live(client)):
-        pass
-    assert temporary(client) == []
-    with pytest.raises(KeyboardInterrupt), endpoints(client).run_copy(live(client)):
-        raise KeyboardInterrupt
-    assert temporary(client) == []
-
-
-def test_it_is_tagged(client: Any) -> None:
-    with endpoints(client).run_copy(live(client)) as name:
-        arn = client.describe_endpoint(EndpointName=name)["EndpointArn"]
-        found = {tag["Key"] for tag in client.list_tags(ResourceArn=arn)["Tags"]}
-    assert found >= set(build_tags(datetime.datetime.now(datetime.UTC)))
-
-
-def test_what_cannot_be_paid_or_compared_makes_nothing(client: Any) -> None:
-    with pytest.raises(BudgetSpentError), endpoints(client, budget_usd=0.1).run_copy(live(client)):
-        pass
-    with pytest.raises(TemporaryError, match="price"):
-        endpoints(client).run_copy(live(client), instance_type="ml.c5.9xlarge").__enter__()
-    with pytest.raises(TemporaryError, match="is gpu"):
-        endpoints(client).run_copy(live(client), instance_type="ml.g5.xlarge").__enter__()
-
-
-def test_what_was_spent_is_counted(client: Any) -> None:
-    one = endpoints(client)
-    with one.run_copy(live(client)):
-        time.sleep(0.1)
-    assert one.spent_usd > 0.1 / 3600 * PRICES["ml.c5.4xlarge"]
-
-
-def test_the_end_of_the_budget_deletes_it(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servable.load.temporary._LEAST_SECONDS", 0.0)
-    one = endpoints(client, budget_usd=1e-6)
-    with one.run_copy(live(client)):
-        deadline = time.monotonic() + 30
-        while temporary_endpoints(client) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert temporary_endpoints(client) == []
 
 
 def temporary_endpoints(client: Any) -> list[str]:
@@ -140,34 +74,103 @@ def temporary_endpoints(client: Any) -> list[str]:
     return [name for name in found if name.startswith(PREFIX)]
 
 
+def temporary(client: Any) -> list[str]:
+    """Whatever of ours is there, of any kind."""
+    configs = client.list_endpoint_configs()["EndpointConfigs"]
+    named = [config["EndpointConfigName"] for config in configs]
+    named += [model["ModelName"] for model in client.list_models()["Models"]]
+    return temporary_endpoints(client) + [name for name in named if name.startswith(PREFIX)]
+
+
+def test_it_serves_the_live_model_with_other_variables_until_its_block_ends(
+    client: Any, account: Account, live: LiveVariant
+) -> None:
+    heard: list[str] = []
+    one = endpoints(client, told=heard.append)
+    other = {"SIZE": "other"}
+    with one.run_copy(live, variables=other, instance_type="ml.c5.xlarge") as name:
+        runtime = account.client("sagemaker-runtime")
+        answer = runtime.invoke_endpoint(EndpointName=name, Body=b"x", ContentType="text/csv")
+        config = client.describe_endpoint_config(EndpointConfigName=name)
+        arn = client.describe_endpoint(EndpointName=name)["EndpointArn"]
+        tags = {tag["Key"] for tag in client.list_tags(ResourceArn=arn)["Tags"]}
+        endpoints(client).sweep()
+        assert temporary_endpoints(client) == [name]  # it is in use
+        time.sleep(0.1)
+    said = json.loads(answer["Body"].read())
+    assert (said["archive"], said["variables"]["SIZE"]) == ("the model", "other")
+    assert config["ProductionVariants"][0]["InstanceType"] == "ml.c5.xlarge"
+    assert tags >= set(build_tags(datetime.datetime.now(datetime.UTC)))
+    assert live.variables["SIZE"] == "live"
+    assert one.spent_usd > 0.1 / 3600 * PRICES["ml.c5.xlarge"]
+    assert [line.split(",")[0] for line in heard] == [f"deleting {name}"]
+    assert temporary(client) == []
+
+    with pytest.raises(KeyboardInterrupt), endpoints(client).run_copy(live):
+        raise KeyboardInterrupt
+    assert temporary(client) == []
+
+
+def test_what_cannot_be_paid_or_compared_makes_nothing(client: Any, live: LiveVariant) -> None:
+    with pytest.raises(BudgetSpentError), endpoints(client, budget_usd=0.1).run_copy(live):
+        pass
+    for kind, problem in (("ml.c5.9xlarge", "price"), ("ml.g5.xlarge", "is gpu")):
+        with pytest.raises(TemporaryError, match=problem):
+            endpoints(client).run_copy(live, instance_type=kind).__enter__()
+
+
+def test_the_end_of_the_budget_deletes_it(
+    client: Any, live: LiveVariant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servable.load.temporary._LEAST_SECONDS", 0.0)
+    with endpoints(client, budget_usd=1e-6).run_copy(live):
+        deadline = time.monotonic() + 30
+        while temporary_endpoints(client) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert temporary_endpoints(client) == []
+    # An error in it is left to whoever leaves.
+    one = endpoints(Failing(client, [failure("AccessDeniedException")]))
+    one._end_at_budget("x")
+    assert one.ended_by_budget
+
+
 def test_after_a_kill_9_the_next_run_deletes_it(account: Account, client: Any) -> None:
-    killed(account)
+    told = account.aws.environment(account=account.number)
+    code = f"""
+import boto3, time
+from servable.load.temporary import TemporaryEndpoints, read_live_variant
+client = boto3.client("sagemaker", endpoint_url={account.aws.url!r})
+one = TemporaryEndpoints(client, budget_usd=10, usd_per_hour=lambda kind: 1.0, poll_seconds=0.02)
+with one.run_copy(read_live_variant(client, "ranker")):
+    print("up", flush=True)
+    time.sleep(60)
+"""
+    variables = {**os.environ, **told, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"up\n"
+        run.send_signal(signal.SIGKILL)
+    assert temporary(client)
     endpoints(client).sweep()
     assert temporary(client) == []
 
 
-def test_the_sweep_leaves_what_is_in_use(client: Any) -> None:
-    with endpoints(client).run_copy(live(client)) as name:
-        endpoints(client).sweep()
-        assert temporary_endpoints(client) == [name]
-
-
-@pytest.mark.parametrize(("name", "tag"), [("ranker", TAG), (f"{PREFIX}mine", "other")])
-def test_the_sweep_leaves_what_lacks_a_mark(name: str, tag: str) -> None:
-    past = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-    found = {key.replace(TAG, tag): value for key, value in build_tags(past).items()}
-    assert not is_abandoned(name, found, datetime.datetime.now(datetime.UTC))
-
-
-def test_the_sweep_leaves_another_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_leaves_what_lacks_a_mark_or_is_another_machine_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = datetime.datetime.now(datetime.UTC)
-    found = build_tags(now + datetime.timedelta(hours=1)) | {"servable:owner": "elsewhere/1/1"}
-    assert not is_abandoned(f"{PREFIX}x", found, now)
+    past = build_tags(datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
+    renamed = {key.replace(TAG, "other"): value for key, value in past.items()}
+    assert not is_abandoned("ranker", past, now)
+    assert not is_abandoned(f"{PREFIX}mine", renamed, now)
+
+    tags = build_tags(now + datetime.timedelta(hours=1))
+    assert not is_abandoned(f"{PREFIX}x", tags | {"servable:owner": "elsewhere/1/1"}, now)
     monkeypatch.setattr(uuid, "getnode", lambda: 1)
     ended = f"{describe_owner().rsplit('/', 2)[0]}/{os.getpid()}/0"
-    found = build_tags(now + datetime.timedelta(hours=1)) | {"servable:owner": ended}
     monkeypatch.setattr(uuid, "getnode", lambda: 2)
-    assert not is_abandoned(f"{PREFIX}x", found, now)
+    assert not is_abandoned(f"{PREFIX}x", tags | {"servable:owner": ended}, now)
 
 
 class Failing:
@@ -189,65 +192,13 @@ def failure(code: str) -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": code}}, "DescribeEndpoint")
 
 
-def test_a_throttled_and_a_lost_call_leave_no_endpoint(client: Any) -> None:
+def test_a_throttled_and_a_lost_call_leave_no_endpoint(client: Any, live: LiveVariant) -> None:
     lost = EndpointConnectionError(endpoint_url="https://x")
-    with endpoints(client).run_copy(live(client)) as name:
+    with endpoints(client).run_copy(live) as name:
         remove_endpoint(Failing(client, [failure("ThrottlingException"), lost]), name)
         assert temporary_endpoints(client) == []
-
-
-def test_who_may_not_delete_is_told_at_once() -> None:
     with pytest.raises(ClientError, match="AccessDenied"):
         remove_endpoint(Failing(None, [failure("AccessDeniedException")]), "x")
-
-
-def test_what_is_copied_stays_as_it_was_looked_at(client: Any) -> None:
-    source = live(client)
-    with endpoints(client).run_copy(source, variables={"SIZE": "other"}):
-        pass
-    assert source.variables["SIZE"] == "live"
-
-
-def test_that_it_is_deleted_is_told(client: Any) -> None:
-    heard: list[str] = []
-    one = TemporaryEndpoints(
-        client, budget_usd=1.0, usd_per_hour=PRICES.get, poll_seconds=0.02, told=heard.append
-    )
-    with one.run_copy(live(client)) as name:
-        pass
-    assert [line.split(",")[0] for line in heard] == [f"deleting {name}"]
-
-
-def test_an_error_in_the_budget_s_end_is_left_to_whoever_leaves(client: Any) -> None:
-    one = TemporaryEndpoints(
-        Failing(client, [failure("AccessDeniedException")]), budget_usd=1.0, usd_per_hour=PRICES.get
-    )
-    one._end_at_budget("x")
-    assert one.ended_by_budget
-
-
-def killed(account: Account) -> None:
-    """A run that is killed while its endpoint is in service."""
-    told = account.aws.environment(account=account.number)
-    code = f"""
-import boto3, time
-from servable.load.temporary import TemporaryEndpoints, read_live_variant
-client = boto3.client("sagemaker", endpoint_url={account.aws.url!r})
-one = TemporaryEndpoints(client, budget_usd=10, usd_per_hour=lambda kind: 1.0, poll_seconds=0.02)
-with one.run_copy(read_live_variant(client, "ranker")):
-    print("up", flush=True)
-    time.sleep(60)
-"""
-    run = subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={**os.environ, **told, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-    )
-    assert run.stdout is not None
-    assert run.stdout.readline() == b"up\n"
-    run.send_signal(signal.SIGKILL)
-    run.wait()
-    run.stdout.close()
 
 
 def test_the_live_endpoint_is_asked_signed(account: Account, environment: Any) -> None:
@@ -275,16 +226,18 @@ def test_servable_load_refuses_credentials_of_another_account(
     assert (said.return_value, wanted in said.stderr) == (2, True)
 
 
-def run_load(account: Account, project: Path, *arguments: str) -> tuple[dict[str, Any], str]:
-    """Return the step of `servable load prod` in the local AWS, and what it printed to standard error."""
+def test_servable_load_makes_one_loads_it_and_deletes_it(
+    account: Account, client: Any, environment: Any, project: Path
+) -> None:
+    environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
+    (project / "a.json").write_text("{}")
+    command = "load prod --target sagemaker --dollars 5 --body a.json --users 1 --json"
+    more = "--warm-up-seconds 0.2 --step-seconds 0.6"
+    told = account.aws.environment(account=account.number)
     ran = subprocess.run(
-        [sys.executable, "-m", "servable", "load", "prod", *arguments, "--json"],
+        [sys.executable, "-m", "servable", *f"{command} {more}".split()],
         cwd=project,
-        env={
-            **os.environ,
-            **account.aws.environment(account=account.number),
-            "PYTHONPATH": str(ROOT),
-        },
+        env={**os.environ, **told, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
@@ -292,17 +245,7 @@ def run_load(account: Account, project: Path, *arguments: str) -> tuple[dict[str
     )
     assert ran.stdout, ran.stderr
     (step,) = json.loads(ran.stdout)["steps"]
-    return step, ran.stderr
-
-
-def test_servable_load_makes_one_loads_it_and_deletes_it(
-    account: Account, client: Any, environment: Any, project: Path
-) -> None:
-    environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
-    (project / "a.json").write_text("{}")
-    command = "--target sagemaker --dollars 5 --body a.json --users 1 --warm-up-seconds 0.2"
-    step, words = run_load(account, project, *command.split(), "--step-seconds", "0.6")
-    assert (step["failed"], temporary(client)) == (0, []), words
+    assert (step["failed"], temporary(client)) == (0, []), ran.stderr
 
 
 LOCUSTFILE = """\

@@ -1,8 +1,11 @@
 """Transform jobs over a bucket, with a stand-in for the container."""
 
 import gzip
+import io
+import itertools
 import json
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.server import Server
+from servable_tensors.records import DataProcessing, JsonPath, TransformError, read_records
 from tests.servable_local.aws.container_stand_in import MISTAKE
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.test_events import Inbox
@@ -17,6 +21,8 @@ from tests.servable_local.aws.transform_case import LINES, TransformCase
 from tests.servable_local.aws.watched_endpoint import Watched
 
 ONE_MB = 1 << 20
+SINGLE = {"BatchStrategy": "SingleRecord"}
+_NUMBERS = itertools.count()
 
 
 @pytest.fixture
@@ -24,87 +30,75 @@ def case(account: Account) -> TransformCase:
     return TransformCase(account)
 
 
-def lines(**more: Any) -> dict[str, Any]:
-    return LINES | more
+def run(case: TransformCase, body: bytes | None = None, **job: Any) -> dict[str, Any]:
+    """Another job, over `in/a` with that body where one is given."""
+    if body is not None:
+        case.put("in/a", body)
+    return case.run(**{"TransformJobName": f"job-{next(_NUMBERS)}"} | job)
+
+
+def sent(case: TransformCase, body: bytes, **job: Any) -> list[bytes]:
+    """The bodies that the containers of another job get."""
+    before = len(case.bodies())
+    run(case, body, **job)
+    return case.bodies()[before:]
 
 
 def with_split(split: str, **more: Any) -> dict[str, Any]:
     return {"TransformInput": {"SplitType": split}, **more}
 
 
+@pytest.mark.long
 def test_inputs_are_a_prefix_or_a_manifest(case: TransformCase) -> None:
     case.put("in/a.csv", b"1")
     case.put("in/day/b.csv", b"2")
-    assert case.run()["TransformJobStatus"] == "Completed"
-    assert case.results() == {"a.csv.out": b"1", "day/b.csv.out": b"2"}
-
-    case = TransformCase(case.account.another())
-    case.put("in/a.csv", b"1")
-    for number, prefix in enumerate(["in", "in/a"]):
-        source = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{case.bucket}/{prefix}"}
-        output = {"S3OutputPath": f"s3://{case.bucket}/out/{number}/"}
-        case.run(
-            TransformJobName=f"job-{number}",
-            TransformInput={"DataSource": {"S3DataSource": source}},
-            TransformOutput=output,
-        )
-    assert list(case.results()) == ["0/a.csv.out", "1/a.csv.out"]
-
-    case = TransformCase(case.account.another())
-    case.put("in/a.csv", b"1")
-    case.put("in/b.csv", b"2")
-    manifest = [{"prefix": f"s3://{case.bucket}/in/"}, "b.csv"]
+    manifest = [{"prefix": f"s3://{case.bucket}/in/"}, "day/b.csv"]
     case.put("manifest", json.dumps(manifest).encode())
-    source = {"S3DataType": "ManifestFile", "S3Uri": f"s3://{case.bucket}/manifest"}
-    case.run(TransformInput={"DataSource": {"S3DataSource": source}})
-    assert case.results() == {"b.csv.out": b"2"}
+    listed = [("S3Prefix", prefix) for prefix in ("in/", "in", "in/a")]
+    for number, (kind, key) in enumerate([*listed, ("ManifestFile", "manifest")]):
+        source = {"S3DataType": kind, "S3Uri": f"s3://{case.bucket}/{key}"}
+        shown = run(
+            case,
+            TransformInput={"DataSource": {"S3DataSource": source}},
+            TransformOutput={"S3OutputPath": f"s3://{case.bucket}/out/{number}/"},
+        )
+        assert shown["TransformJobStatus"] == "Completed"
+    assert case.results() == {
+        "0/a.csv.out": b"1", "0/day/b.csv.out": b"2",
+        "1/a.csv.out": b"1", "1/day/b.csv.out": b"2",
+        "2/a.csv.out": b"1",
+        "3/day/b.csv.out": b"2",
+    }  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_file_is_split_as_the_job_says(case: TransformCase) -> None:
-    case.put("in/a.csv", b"1\n2\n3\n")
-    case.run()
-    assert case.bodies() == [b"1\n2\n3\n"]
-
-    case = TransformCase(case.account.another())
-    row = b"x" * (ONE_MB // 2 - 1)
-    case.put("in/a.csv", b"\n".join([row] * 5))
-    case.run(**lines(BatchStrategy="MultiRecord", MaxPayloadInMB=1))
-    assert [len(body) for body in case.bodies()] == [ONE_MB - 1, ONE_MB - 1, ONE_MB // 2 - 1]
-
-    case = TransformCase(case.account.another())
-    case.put("in/a.csv", b"1\n2\n3")
-    case.run(**lines(BatchStrategy="SingleRecord"))
-    assert case.bodies() == [b"1", b"2", b"3"]
-
-    case = TransformCase(case.account.another())
-    case.put("in/a.csv.gz", gzip.compress(b"1\n2\n"))
+    assert sent(case, b"1\n2\n3\n") == [b"1\n2\n3\n"]
+    assert sent(case, b"1\n2\n3", **LINES, **SINGLE) == [b"1", b"2", b"3"]
+    rows = b"\n".join([b"x" * (ONE_MB // 2 - 1)] * 5)
+    many = sent(case, rows, **LINES, BatchStrategy="MultiRecord", MaxPayloadInMB=1)
+    assert [len(body) for body in many] == [ONE_MB - 1, ONE_MB - 1, ONE_MB // 2 - 1]
     took = LINES["TransformInput"] | {"CompressionType": "Gzip"}
-    case.run(**lines(TransformInput=took))
-    assert case.results() == {"a.csv.gz.out": b"1\n2\n"}
+    run(case, gzip.compress(b"1\n2\n"), **LINES | {"TransformInput": took})
+    assert case.results() == {"a.out": b"1\n2\n"}
 
 
+@pytest.mark.long
 def test_requests_are_parallel_and_results_in_order(case: TransformCase) -> None:
     rows = b"".join(b"%d\n" % number for number in range(40))
-    case.put("in/a.csv", rows)
-    case.run(**lines(BatchStrategy="SingleRecord", MaxConcurrentTransforms=8))
-    assert case.results() == {"a.csv.out": rows}
+    run(case, rows, **LINES, **SINGLE, MaxConcurrentTransforms=8)
+    assert case.results() == {"a.out": rows}
 
-    case = TransformCase(case.account.another())
     case.model("slow", ECHO="1", BARRIER="3")
-    case.put("in/a.csv", b"1\n2\n3\n4\n5\n6\n")
-    job = lines(ModelName="slow", BatchStrategy="SingleRecord", MaxConcurrentTransforms=3)
-    assert case.run(**job)["TransformJobStatus"] == "Completed"
+    job = {"ModelName": "slow", "MaxConcurrentTransforms": 3, **LINES, **SINGLE}
+    assert run(case, b"1\n2\n3\n4\n5\n6\n", **job)["TransformJobStatus"] == "Completed"
 
 
 def test_results_are_assembled(case: TransformCase) -> None:
-    case.put("in/a.csv", b"1\n2")
-    case.run(**lines(BatchStrategy="SingleRecord"))
-    assert case.results() == {"a.csv.out": b"1\n2\n"}
-
-    case = TransformCase(case.account.another())
-    case.put("in/a.csv", b"1\n2")
-    case.run(**with_split("Line", BatchStrategy="SingleRecord"))
-    assert case.results() == {"a.csv.out": b"12"}
+    run(case, b"1\n2", **LINES, **SINGLE)
+    assert case.results() == {"a.out": b"1\n2\n"}
+    run(case, b"1\n2", **with_split("Line"), **SINGLE)
+    assert case.results() == {"a.out": b"12"}
 
 
 def _tf_record(body: bytes) -> bytes:
@@ -116,134 +110,108 @@ def _record_io(body: bytes) -> bytes:
     return struct.pack("<II", 0xCED7230A, len(body)) + body + padding
 
 
-@pytest.mark.parametrize(
-    ("split", "frame"),
-    [("TFRecord", _tf_record), ("RecordIO", _record_io)],
-    ids=["TFRecord", "RecordIO"],
-)
-def test_frames_stay_in_requests_of_many(case: TransformCase, split: str, frame: Any) -> None:
-    both = frame(b"first") + frame(b"second")
-    case.put("in/a", both)
-    case.run(**with_split(split, TransformJobName="many", BatchStrategy="MultiRecord"))
-    case.run(**with_split(split, TransformJobName="one", BatchStrategy="SingleRecord"))
-    assert case.bodies() == [both, b"first", b"second"]
+def test_frames_stay_in_requests_of_many(case: TransformCase) -> None:
+    for split, frame in (("TFRecord", _tf_record), ("RecordIO", _record_io)):
+        both = frame(b"first") + frame(b"second")
+        assert sent(case, both, **with_split(split), BatchStrategy="MultiRecord") == [both]
+        assert sent(case, both, **with_split(split), **SINGLE) == [b"first", b"second"]
 
 
 def test_the_container_is_told_of_the_job(case: TransformCase) -> None:
     case.model("plain", OWN="model")
-    case.put("in/a", b"1")
-    job = {"MaxPayloadInMB": 2, "MaxConcurrentTransforms": 3, "BatchStrategy": "SingleRecord"}
-    case.run(ModelName="plain", Environment={"OWN": "job"}, **job)
-    assert json.loads(case.results()["a.out"])["variables"] == {
+    job = {"MaxPayloadInMB": 2, "MaxConcurrentTransforms": 3, "Environment": {"OWN": "job"}}
+    run(
+        case,
+        b"1",
+        ModelName="plain",
+        TransformInput={"ContentType": "text/csv"},
+        TransformOutput={"Accept": "application/json"},
+        **job,
+        **SINGLE,
+    )
+    told = json.loads(case.results()["a.out"])
+    assert told["variables"] == {
         "OWN": "job",
         "SAGEMAKER_BATCH": "true",
         "SAGEMAKER_BATCH_STRATEGY": "SINGLE_RECORD",
         "SAGEMAKER_MAX_PAYLOAD_IN_MB": "2",
         "SAGEMAKER_MAX_CONCURRENT_TRANSFORMS": "3",
     }
-
-    case = TransformCase(case.account.another())
-    case.model("plain")
-    case.put("in/a", b"1")
-    case.run(
-        ModelName="plain",
-        TransformInput={"ContentType": "text/csv"},
-        TransformOutput={"Accept": "application/json"},
-    )
-    headers = json.loads(case.results()["a.out"])["headers"]
+    headers = told["headers"]
     assert (headers["Content-Type"], headers["Accept"]) == ("text/csv", "application/json")
 
-    case = TransformCase(case.account.another())
     own = {"MaxConcurrentTransforms": 2, "BatchStrategy": "SINGLE_RECORD", "MaxPayloadInMB": 3}
     case.model("own", ECHO="1", EXECUTION_PARAMETERS=json.dumps(own))
-    case.put("in/a", b"1\n2")
-    case.run(ModelName="own", MaxPayloadInMB=5, **with_split("Line"))
+    run(case, b"1\n2", ModelName="own", MaxPayloadInMB=5, **with_split("Line"))
     assert "MaxConcurrentTransforms=2, MaxPayloadInMB=5, BatchStrategy=SINGLE_RECORD" in case.log()
 
 
+@pytest.mark.long
 def test_requests_are_sent_again(case: TransformCase) -> None:
     case.model("weak", ECHO="1", HANG_UPS="3")
-    case.put("in/a", b"1")
-    assert case.run(ModelName="weak")["TransformJobStatus"] == "Completed"
-
-    case = TransformCase(case.account.another())
+    assert run(case, b"1", ModelName="weak")["TransformJobStatus"] == "Completed"
     case.model("down", STATUS="500")
-    case.put("in/a", b"1")
-    shown = case.run(ModelName="down", ModelClientConfig={"InvocationsMaxRetries": 2})
-    assert (shown["TransformJobStatus"], len(case.bodies())) == ("Failed", 3)
+    again = {"ModelName": "down", "ModelClientConfig": {"InvocationsMaxRetries": 2}}
+    assert sent(case, b"1", **again) == [b"1"] * 3
+    assert run(case, b"1", **again)["TransformJobStatus"] == "Failed"
 
-    case = TransformCase(case.account.another())
-    case.model("slow", TAKES_SECONDS="2")
-    case.put("in/a", b"1")
+    case.model("slow", TAKES_SECONDS="1.2")
     client = {"InvocationsTimeoutInSeconds": 1, "InvocationsMaxRetries": 0}
-    case.run(ModelName="slow", ModelClientConfig=client)
+    run(case, b"1", ModelName="slow", ModelClientConfig=client)
     assert "in/a: Unable to get response from algorithm" in case.log()
 
 
+@pytest.mark.long
 def test_a_bad_record_fails_its_file_alone(case: TransformCase) -> None:
-    case.put("in/a", MISTAKE)
-    case.run()
-    assert case.bodies() == [MISTAKE]
+    assert sent(case, MISTAKE) == [MISTAKE]
     said = [line.split(f"{case.bucket}/in/a: ")[-1] for line in case.log().splitlines()[1:]]
     assert said == ["ClientError: 400", "", "Message:", "the model says no"]
 
-    case = TransformCase(case.account.another())
-    case.put("in/a", b"1\n" + MISTAKE)
     case.put("in/b", b"2")
-    shown = case.run(**lines(BatchStrategy="SingleRecord"))
+    shown = run(case, b"1\n" + MISTAKE, **LINES, **SINGLE)
     assert shown["FailureReason"] == "ClientError: See job logs for more information"
     assert case.results() == {"b.out": b"2\n"}
 
-    case = TransformCase(case.account.another())
     case.model("down", STATUS="503")
-    case.put("in/a", b"1")
-    shown = case.run(ModelName="down")
+    shown = run(case, ModelName="down", ModelClientConfig={"InvocationsMaxRetries": 0})
     assert shown["FailureReason"] == "AlgorithmError: See job logs for more information"
     assert "Bad HTTP status received from algorithm: 503" in case.log()
 
 
-@pytest.mark.parametrize("split", ["None", "Line", "TFRecord", "RecordIO"])
-def test_a_record_beyond_the_payload_fails_its_file(case: TransformCase, split: str) -> None:
-    body = b"x" * (ONE_MB + 1)
-    case.put("in/a", {"TFRecord": _tf_record, "RecordIO": _record_io}.get(split, bytes)(body))
-    case.run(MaxPayloadInMB=1, **with_split(split))
-    assert "Too much data for max payload size" in case.log()
+@pytest.mark.long
+def test_a_record_is_at_most_as_long_as_the_payload(case: TransformCase) -> None:
+    frames: dict[str, Callable[[bytes], bytes]] = {
+        "None": bytes,
+        "Line": bytes,
+        "TFRecord": _tf_record,
+        "RecordIO": _record_io,
+    }
+    for number, (split, frame) in enumerate(frames.items(), start=1):
+        job = {"MaxPayloadInMB": 1, **with_split(split), **SINGLE}
+        assert sent(case, frame(b"x" * ONE_MB), **job) == [b"x" * ONE_MB]
+        assert sent(case, frame(b"x" * (ONE_MB + 1)), **job) == []
+        assert case.log().count("Too much data for max payload size") == number
 
 
-@pytest.mark.parametrize("split", ["None", "Line", "TFRecord", "RecordIO"])
-def test_a_record_as_long_as_the_payload_is_sent(case: TransformCase, split: str) -> None:
-    body = b"x" * ONE_MB
-    case.put("in/a", {"TFRecord": _tf_record, "RecordIO": _record_io}.get(split, bytes)(body))
-    strategy = {"BatchStrategy": "SingleRecord"}
-    case.run(MaxPayloadInMB=1, **with_split(split, **strategy))
-    assert case.bodies() == [body]
+@pytest.mark.long
+def test_a_file_of_another_form_fails(case: TransformCase) -> None:
+    forms = (
+        ("TFRecord", b"short"),
+        ("TFRecord", _tf_record(b"1")[:-1]),
+        ("RecordIO", b"no RecordIO"),
+    )
+    for split, body in forms:
+        assert run(case, body, **with_split(split))["TransformJobStatus"] == "Failed"
+    case.put("in/b", gzip.compress(b"2"))
+    for body in (b"no gzip", gzip.compress(b"1\n")[:-4]):
+        shown = run(case, body, TransformInput={"CompressionType": "Gzip"})
+        assert (shown["TransformJobStatus"], case.results()) == ("Failed", {"b.out": b"2"})
 
 
-@pytest.mark.parametrize(
-    ("split", "body"),
-    [("TFRecord", b"short"), ("TFRecord", _tf_record(b"1")[:-1]), ("RecordIO", b"no RecordIO")],
-)
-def test_a_file_of_another_form_fails(case: TransformCase, split: str, body: bytes) -> None:
-    case.put("in/a", body)
-    assert case.run(**with_split(split))["TransformJobStatus"] == "Failed"
-
-
-@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b"1\n")[:-4]], ids=["none", "cut"])
-def test_a_file_that_is_no_gzip_fails(case: TransformCase, body: bytes) -> None:
-    case.put("in/a.gz", body)
-    case.put("in/b.gz", gzip.compress(b"2"))
-    shown = case.run(TransformInput={"CompressionType": "Gzip"})
-    assert (shown["TransformJobStatus"], case.results()) == ("Failed", {"b.gz.out": b"2"})
-
-
-def test_a_prefix_without_objects_fails_the_job(case: TransformCase) -> None:
-    assert "No S3 objects found" in case.run()["FailureReason"]
-
-
-def test_a_container_that_does_not_start_fails_the_job(case: TransformCase) -> None:
+def test_without_objects_or_a_container_that_starts_a_job_fails(case: TransformCase) -> None:
+    assert "No S3 objects found" in run(case)["FailureReason"]
     case.account.put_archive(b"BROKEN")
-    case.put("in/a", b"1")
-    assert "did not answer its ping" in case.run()["FailureReason"]
+    assert "did not answer its ping" in run(case, b"1")["FailureReason"]
 
 
 def test_a_job_ends_with_its_container(case: TransformCase) -> None:
@@ -255,12 +223,13 @@ def test_a_job_ends_with_its_container(case: TransformCase) -> None:
     with pytest.raises(ClientError, match="a job with this name already exists"):
         case.create()
 
-    case = TransformCase(case.account.another())
-    case.model("slow", TAKES_SECONDS="0.5")
+    case.model("slow", TAKES_SECONDS="0.1")
     case.put("in/a", b"1\n" * 100)
-    case.create(ModelName="slow", **lines(BatchStrategy="SingleRecord"))
-    case.sagemaker.stop_transform_job(TransformJobName="job")
-    assert (case.rested()["TransformJobStatus"], case.results()) == ("Stopped", {})
+    stopped = {"TransformJobName": "stopped"}
+    case.create(ModelName="slow", **stopped, **LINES, **SINGLE)
+    case.sagemaker.stop_transform_job(**stopped)
+    assert case.rested("stopped")["TransformJobStatus"] == "Stopped"
+    assert case.results() == {"a.out": b"1"}  # of the first job
 
 
 def test_the_events_of_a_job_say_its_states(watched: Watched) -> None:
@@ -277,42 +246,26 @@ def test_the_events_of_a_job_say_its_states(watched: Watched) -> None:
 def test_jobs_are_listed_with_their_tags(case: TransformCase, clock: ManualClock) -> None:
     case.put("in/a", b"1")
     for name in ("first", "second", "third"):
-        case.run(TransformJobName=name)
+        shown = case.run(TransformJobName=name, Tags=[{"Key": "team", "Value": name}])
         clock.advance(seconds=1)
-    listed = case.sagemaker.get_paginator("list_transform_jobs").paginate(
-        PaginationConfig={"PageSize": 2}, StatusEquals="Completed", NameContains="r"
-    )
-    names = [job["TransformJobName"] for page in listed for job in page["TransformJobSummaries"]]
-    assert names == ["third", "first"]
-
-    case = TransformCase(case.account.another())
-    case.put("in/a", b"1")
-    shown = case.run(Tags=[{"Key": "team", "Value": "search"}])
     tags = case.sagemaker.list_tags(ResourceArn=shown["TransformJobArn"])["Tags"]
-    assert tags == [{"Key": "team", "Value": "search"}]
+    assert tags == [{"Key": "team", "Value": "third"}]
+
+    pages = case.sagemaker.get_paginator("list_transform_jobs")
+
+    def names(**asked: Any) -> list[str]:
+        listed = pages.paginate(PaginationConfig={"PageSize": 2}, NameContains="r", **asked)
+        return [one["TransformJobName"] for page in listed for one in page["TransformJobSummaries"]]
+
+    assert names(StatusEquals="Completed") == ["third", "first"]
+    assert names(CreationTimeAfter="2000-01-01T00:00:00Z") == ["third", "first"]
+    assert names(CreationTimeBefore="2000-01-01T00:00:00Z") == []
+    assert names(LastModifiedTimeAfter="2100-01-01T00:00:00Z") == []
+    assert names(StatusEquals="Failed") == []
 
 
-@pytest.mark.parametrize(
-    ("asked", "listed"),
-    [
-        ({"CreationTimeAfter": "2000-01-01T00:00:00Z"}, ["job"]),
-        ({"CreationTimeBefore": "2000-01-01T00:00:00Z"}, []),
-        ({"LastModifiedTimeAfter": "2100-01-01T00:00:00Z"}, []),
-        ({"StatusEquals": "Failed"}, []),
-    ],
-)
-def test_jobs_are_listed_by_time_and_state(
-    case: TransformCase, asked: dict[str, Any], listed: list[str]
-) -> None:
-    case.put("in/a", b"1")
-    case.run()
-    jobs = case.sagemaker.list_transform_jobs(**asked)["TransformJobSummaries"]
-    assert [job["TransformJobName"] for job in jobs] == listed
-
-
-@pytest.mark.parametrize(
-    ("request_", "problem"),
-    [
+def test_what_aws_refuses_is_refused(case: TransformCase) -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"MaxPayloadInMB": 101}, "must not exceed 100"),
         ({"MaxPayloadInMB": 51, "MaxConcurrentTransforms": 2}, "must not exceed 100"),
         ({"MaxConcurrentTransforms": 17}, "must not exceed 100"),
@@ -320,29 +273,14 @@ def test_jobs_are_listed_by_time_and_state(
         ({"DataProcessing": {"InputFilter": "$..id"}}, "not a JSONPath that SageMaker supports"),
         ({"DataProcessing": {"JoinSource": "Input"}}, "needs CSV or JSON"),
         ({"ModelClientConfig": {"InvocationsMaxRetries": 4}}, "less than or equal to 3"),
-    ],
-)
-def test_what_aws_refuses_is_refused(
-    case: TransformCase, request_: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(ClientError, match=problem):
-        case.create(**request_)
-
-
-@pytest.mark.parametrize("at_the_bound", [{"MaxPayloadInMB": 50, "MaxConcurrentTransforms": 2}])
-def test_bounds_are_inclusive(case: TransformCase, at_the_bound: dict[str, Any]) -> None:
-    case.put("in/a", b"1")
-    assert case.run(**at_the_bound)["TransformJobStatus"] == "Completed"
-
-
-@pytest.mark.parametrize(
-    "without_effect",
-    [{"DataCaptureConfig": {"DestinationS3Uri": "s3://bucket"}}, {"MaxPayloadInMB": 0}],
-)
-def test_no_empty_success(case: TransformCase, without_effect: dict[str, Any]) -> None:
-    with pytest.raises(ClientError) as refused:
-        case.create(**without_effect)
-    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
+        ({"DataCaptureConfig": {"DestinationS3Uri": "s3://bucket"}}, "NotImplemented"),
+        ({"MaxPayloadInMB": 0}, "NotImplemented"),
+    ]
+    for request, problem in refused:
+        with pytest.raises(ClientError, match=problem):
+            case.create(**request)
+    at_the_bound = {"MaxPayloadInMB": 50, "MaxConcurrentTransforms": 2}
+    assert run(case, b"1", **at_the_bound)["TransformJobStatus"] == "Completed"
 
 
 def test_closing_the_local_aws_ends_a_job(case: TransformCase, server: Server) -> None:
@@ -351,3 +289,128 @@ def test_closing_the_local_aws_ends_a_job(case: TransformCase, server: Server) -
     case.create(ModelName="slow")
     server.hostings.provide_service(case.account.number, "us-east-1").jobs["job"].close()
     assert case.describe()["TransformJobStatus"] == "Stopped"
+
+
+# --- filters and joins, as SageMaker's guide describes them
+
+CSV = ("text/csv", "Line")
+JSON_LINES = ("application/jsonlines", "Line")
+JSON = ("application/json", "None")
+
+
+def processing(form: tuple[str, str], **given: str) -> DataProcessing:
+    content_type, split = form
+    return DataProcessing(
+        {
+            "DataProcessing": given,
+            "TransformInput": {"ContentType": content_type, "SplitType": split},
+            "TransformOutput": {"Accept": content_type, "AssembleWith": split},
+        }
+    )
+
+
+def through(
+    one: DataProcessing, source: bytes, answer: bytes | None = None
+) -> tuple[bytes, list[bytes]]:
+    """What is sent for a file, and the records of the result; without `answer`, what is sent comes back."""
+    found = read_records(
+        io.BytesIO(source), "None" if b"\n" not in source else "Line", 100, single=False
+    )
+    (batch,) = one.build_batches(found, 100, single=False, end=b"\n")
+    sent = bytes(batch.body)
+    return sent, list(one.build_results(batch, sent if answer is None else answer))
+
+
+ROW = {"id": 7, "features": {"a": 1, "b": [10, 11, 12, 13]}}
+
+
+def test_a_path_selects_what_is_there() -> None:
+    cases: list[tuple[str, Any]] = [
+        ("$", ROW),
+        ("$.id", 7),
+        ("$['id']", 7),
+        ("$.features.a", 1),
+        ("$.features.*", [1, [10, 11, 12, 13]]),
+        ("$['id','features']", ROW),
+        ("$.['id','features']", ROW),
+        ("$.features.b[0]", 10),
+        ("$.features.b[-1]", 13),
+        ("$.features.b[0,2]", [10, 12]),
+        ("$.features.b[1:2]", [11, 12]),
+        ("$.features.b[:1]", [10, 11]),
+        ("$.features.b[2:]", [12, 13]),
+        ("$.features.b[-2:]", [12, 13]),
+        ("$.features.b[0,2:]", [10, 12, 13]),
+    ]
+    for path, selected in cases:
+        assert JsonPath(path).select(ROW) == selected
+    for path in ["$.other", "$.features.b[4]", "$.features.b[2:4]", "$.id.a"]:
+        with pytest.raises(TransformError, match="selects nothing"):
+            JsonPath(path).select(ROW)
+
+
+def test_a_path_that_sagemaker_does_not_support_is_refused() -> None:
+    for path in ["", "id", "$..id", "$[?(@.a)]", "$.a.length()", "$['a'", "$[]", "$[a]"]:
+        with pytest.raises(ValueError, match="support"):
+            JsonPath(path)
+
+
+def test_rows_of_csv_are_filtered_and_joined_with_their_answers() -> None:
+    sent, _ = through(processing(CSV, InputFilter="$[1:]"), b"7,1,2\n8,3,4\n")
+    assert sent == b"1,2\n3,4"
+    joined = processing(CSV, JoinSource="Input", InputFilter="$[1:]")
+    assert through(joined, b"7,1,2\n8,3,4\n", b"0.5\n0.6\n")[1] == [b"7,1,2,0.5", b"8,3,4,0.6"]
+    joined = processing(CSV, JoinSource="Input", OutputFilter="$[0,-1]")
+    assert through(joined, b"7,1,2\n8,3,4\n", b"0.5\n0.6")[1] == [b"7,0.5", b"8,0.6"]
+
+    joined = processing(CSV, JoinSource="Input")
+    source = b'"a,b","say ""x""",1\n2,3,4\n'
+    assert through(joined, source, b"0.5\n0.6")[1][0] == b'"a,b","say ""x""",1,0.5'
+
+
+def test_what_cannot_be_joined_or_parsed_fails() -> None:
+    joined = processing(CSV, JoinSource="Input")
+    with pytest.raises(TransformError) as failed:
+        through(joined, b"1\n2\n", b'{"predictions": [\n[1.0],\n[2.0]\n]}')
+    assert str(failed.value) == (
+        'Failed to parse output from the algorithm as CSV: bare " in non quoted field'
+    )
+    with pytest.raises(TransformError, match="1 output records for 2"):
+        through(processing(CSV, JoinSource="Input"), b"1\n2\n", b"0.5\n")
+    with pytest.raises(TransformError, match="Failed to parse input as JSON"):
+        through(processing(JSON, InputFilter="$.x"), b"{")
+
+
+def test_answers_are_attributes_of_json_or_stay_as_they_are() -> None:
+    joined = processing(
+        JSON_LINES, JoinSource="Input", InputFilter="$.x", OutputFilter="$['id','SageMakerOutput']"
+    )
+    source = b'{"id":1,"x":[1]}\n{"id":2,"x":[2]}\n'
+    sent, result = through(joined, source, b"[0.5]\n[0.6]\n")
+    assert sent == b"[1]\n[2]"
+    assert result == [b'{"id":1,"SageMakerOutput":[0.5]}', b'{"id":2,"SageMakerOutput":[0.6]}']
+    joined = processing(JSON, JoinSource="Input")
+    assert through(joined, b"[1]", b'{\n"label": 1}')[1] == [
+        b'{"SageMakerInput":[1],"SageMakerOutput":{"label":1}}'
+    ]
+
+    source = json.dumps({"id": "ä"}, ensure_ascii=False).encode()
+    joined = processing(JSON, JoinSource="Input")
+    assert json.loads(through(joined, source, b"1")[1][0]) == {"id": "ä", "SageMakerOutput": 1}
+    answer = b'{"predictions": [1.0]}\n'
+    assert through(processing(CSV, InputFilter="$[0]"), b"1\n2\n", answer)[1] == [answer]
+
+
+def test_forms_that_cannot_be_joined_are_refused() -> None:
+    for content_type, accept, lines, problem in [
+        ("text/csv", "application/json", "Line", "Accept must equal ContentType"),
+        ("text/csv", "text/csv", "None", "needs SplitType and AssembleWith Line"),
+        ("application/x-npy", "application/x-npy", "Line", "needs CSV or JSON"),
+    ]:
+        request = {
+            "DataProcessing": {"JoinSource": "Input"},
+            "TransformInput": {"ContentType": content_type, "SplitType": lines},
+            "TransformOutput": {"Accept": accept, "AssembleWith": lines},
+        }
+        with pytest.raises(ValueError, match=problem):
+            DataProcessing(request)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -22,7 +21,6 @@ from infra.parameters.placement import list_placements
 from servable.load.load_generator import LoadError
 from servable.load.load_target import Pace
 from servable.load.temporary import (
-    PREFIX,
     BudgetSpentError,
     NotInServiceError,
     TemporaryEndpoints,
@@ -35,10 +33,11 @@ from servable.tune.run import Run, TuneOptions, TuneProgress
 from servable.tune.trials import LEDGER, TemporaryTrials
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
-from tests.conftest import RANKER, VALID, valid
+from tests.conftest import VALID, make_project, valid
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.test_temporary import temporary
 
 pytestmark = pytest.mark.long
 
@@ -59,11 +58,7 @@ def account(embedded: LocalAws, launcher: Launcher) -> Account:
 
 @pytest.fixture(scope="module")
 def prod(account: Account, tmp_path_factory: pytest.TempPathFactory) -> ValidFile:
-    root = tmp_path_factory.mktemp("tuned")
-    (root / "environments").mkdir()
-    shutil.copytree(RANKER, root / "model")
-    (root / "code").mkdir()
-    (root / "code" / "inference.py").write_text("def handler(data, context): ...\n")
+    root = make_project(tmp_path_factory.mktemp("tuned"))
     (root / "a.json").write_text("{}")
     text = VALID.replace("eu-west-1", "us-east-1").replace("111111111111", account.number)
     text = text.replace("ml.c5.xlarge", "ml.c5.4xlarge")
@@ -104,54 +99,28 @@ def trials(run: Run) -> Iterator[Made]:
     shutil.rmtree(run.folder, ignore_errors=True)
 
 
-def private(run: Run) -> Path:
-    """Its folder, made."""
-    run.folder.mkdir(parents=True, exist_ok=True)
-    return run.folder
-
-
 def point(workers: int, kind: str = "ml.c5.4xlarge") -> dict[str, Any]:
     return {"instance_type": kind, "gunicorn_workers": workers}
 
 
-def described(account: Account, url: str) -> tuple[dict[str, str], str]:
-    """(variables, instance type) of the endpoint behind an address."""
-    client, name = account.client("sagemaker"), url.split("/")[-2]
-    live = read_live_variant(client, name)
-    return live.variables, str(live.config["InstanceType"])
-
-
-def temporary(account: Account) -> list[str]:
-    client = account.client("sagemaker")
-    named = [endpoint["EndpointName"] for endpoint in client.list_endpoints()["Endpoints"]]
-    configs = client.list_endpoint_configs()["EndpointConfigs"]
-    named += [config["EndpointConfigName"] for config in configs]
-    named += [model["ModelName"] for model in client.list_models()["Models"]]
-    return [name for name in named if name.startswith(PREFIX)]
-
-
 def test_a_trial_s_endpoint_is_the_point_s_and_goes_with_it(trials: Made, account: Account) -> None:
-    with trials() as one, one.serve(point(8)) as reached:
-        variables, _ = described(account, reached.target.url)
-    assert (variables[WORKERS], variables["OWN"]) == ("8", "kept")
     with trials() as one, one.serve(point(8, "ml.c5.2xlarge")) as reached:
-        _, kind = described(account, reached.target.url)
-    assert kind == "ml.c5.2xlarge"
-    with trials() as one, one.serve(point(8)):
-        pass
-    assert temporary(account) == []
+        name = reached.target.url.split("/")[-2]
+        live = read_live_variant(account.client("sagemaker"), name)
+    assert (live.variables[WORKERS], live.variables["OWN"]) == ("8", "kept")
+    assert live.config["InstanceType"] == "ml.c5.2xlarge"
+    assert temporary(account.client("sagemaker")) == []
 
 
 def test_what_earlier_runs_spent_is_of_the_same_budget(trials: Made, run: Run) -> None:
-    entry = {"name": "x", "usd_per_hour": 1.0, "began": time.time() - 3600, "ended": time.time()}
-    (private(run) / LEDGER).write_text(json.dumps([entry]))
+    run.folder.mkdir(parents=True, exist_ok=True)
+    now = time.time()
+    entry = {"name": "x", "usd_per_hour": 1.0, "began": now - 3600, "ended": now}
+    (run.folder / LEDGER).write_text(json.dumps([entry]))
     with trials(dollars=1.1) as one, pytest.raises(BudgetSpentError), one.serve(point(8)):
         pass
-
-
-def test_an_endpoint_that_was_left_costs_until_it_is_removed(trials: Made, run: Run) -> None:
-    entry = {"name": "x", "usd_per_hour": 1.0, "began": time.time() - 3600, "ended": None}
-    (private(run) / LEDGER).write_text(json.dumps([entry]))
+    # One that was left costs until it is removed.
+    (run.folder / LEDGER).write_text(json.dumps([entry | {"ended": None}]))
     one = trials()
     spent = one.spent_usd
     time.sleep(0.05)
@@ -229,7 +198,7 @@ def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
         time.sleep(0.05)
     first.send_signal(signal.SIGKILL)
     first.wait()
-    assert temporary(account)
+    assert temporary(account.client("sagemaker"))
     for name in ("trial_pace", "curve_pace"):
         monkeypatch.setattr(TemporaryTrials, name, QUICK)
     # The machine is busy with tests: how late requests were sent is not what is asked here.
@@ -243,4 +212,8 @@ def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
     )
     assert "removed, left by an earlier run: Endpoint" in ran.stderr
     said = json.loads(ran.stdout)
-    assert (said["relative"], said["trials"] >= 3, temporary(account)) == (True, True, [])
+    assert (said["relative"], said["trials"] >= 3, temporary(account.client("sagemaker"))) == (
+        True,
+        True,
+        [],
+    )

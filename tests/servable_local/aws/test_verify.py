@@ -1,10 +1,9 @@
 """`servable verify`: nothing on a fresh deployment, and each of what may differ by its name."""
 
-import functools
 import json
 import shlex
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,9 @@ import pytest
 
 from infra.constructs.access.pipeline_role import LOOKS
 from infra.parameters.loading import ValidFile
-from servable.project.account import Account
-from servable.verify import golden
-from servable.verify import model as verified_model
-from servable.verify.deployed import DeployedStack, Resource
-from servable.verify.difference import Report
 from servable_local.aws.clock import TICK_SECONDS, ManualClock
 from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import _list_reads
-from tests.conftest import valid
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.verified import GOLDEN, Project, Verified
 
@@ -39,6 +32,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return Project(tmp_path_factory.mktemp("verified"))
 
 
+@pytest.fixture(autouse=True)
+def answers_again(launcher: Launcher, written: Project) -> Iterator[None]:
+    """Containers of all deployments have one archive: what a test does to them ends with it."""
+    yield
+    for one in launcher.serving(written.archive):
+        one.seconds, one.answer = 0.0, (GOLDEN / "answer-rows.json").read_bytes()
+
+
 @pytest.fixture
 def deployed(embedded: LocalAws, launcher: Launcher, written: Project) -> Verified:
     return Verified(embedded, launcher, written)
@@ -53,26 +54,6 @@ def untouched(embedded: LocalAws, launcher: Launcher, written: Project) -> Verif
 def test_a_fresh_deployment_is_as_deployed(untouched: Verified) -> None:
     assert [str(difference) for difference in untouched.report().differences] == []
     assert (untouched.report().summary, untouched.report().verdict) == ("as deployed", "holds")
-
-
-def golden_of(untouched: Verified, **change: Any) -> Report:
-    """What is known of the answers with another golden request."""
-    environment = valid(untouched.project.loaded).environment
-    model = environment.models["ranker"]
-    model = model.model_copy(
-        update={"golden": model.golden and model.golden.model_copy(update=change)}
-    )
-    if not change:
-        model = model.model_copy(update={"golden": None})
-    report = Report(environment="prod")
-    changed = environment.model_copy(update={"models": {"ranker": model}})
-    report.differences += golden.compare_responses(untouched.asked, changed, report)
-    return report
-
-
-def test_answers_are_not_compared_without_a_golden_one(untouched: Verified) -> None:
-    assert golden_of(untouched).summary == "as deployed, answers not asked"
-    assert golden_of(untouched, answer=None).summary == "as deployed, answers not compared"
 
 
 def weigh(deployed: Verified, **change: Any) -> None:
@@ -109,18 +90,13 @@ def by_hand(deployed: Verified) -> None:
 def widen(deployed: Verified) -> None:
     """Give every role everything, by an inline and an attached policy."""
     iam = deployed.client("iam")
-    everything = json.dumps(
-        {
-            "Version": "2012-10-17",
-            "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}],
-        }
-    )
+    statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+    everything = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
     arn = iam.create_policy(PolicyName="Administrator", PolicyDocument=everything)["Policy"]["Arn"]
     for role in iam.list_roles()["Roles"]:
-        iam.attach_role_policy(RoleName=role["RoleName"], PolicyArn=arn)
-        iam.put_role_policy(
-            RoleName=role["RoleName"], PolicyName="wider", PolicyDocument=everything
-        )
+        name = {"RoleName": role["RoleName"]}
+        iam.attach_role_policy(**name, PolicyArn=arn)
+        iam.put_role_policy(**name, PolicyName="wider", PolicyDocument=everything)
 
 
 def drift(deployed: Verified) -> None:
@@ -129,54 +105,44 @@ def drift(deployed: Verified) -> None:
     weigh(deployed, variant="primary", DesiredInstanceCount=9)
     put_alarm(deployed, "ranker-primary-cpu", Threshold=1.0)
     put_alarm(deployed, "ranker-primary-memory", AlarmActions=[])
-    cloudwatch, s3 = deployed.client("cloudwatch"), deployed.client("s3")
+    cloudwatch, sns, iam, events, scaling = (
+        deployed.client(service)
+        for service in ("cloudwatch", "sns", "iam", "events", "application-autoscaling")
+    )
     cloudwatch.delete_alarms(AlarmNames=["ranker-primary-disk"])
     cloudwatch.disable_alarm_actions(AlarmNames=["ranker-primary-p99-latency"])
-    deployed.client("application-autoscaling").register_scalable_target(
-        **TARGET, MaxCapacity=40, SuspendedState={"DynamicScalingOutSuspended": True}
-    )
-    s3.put_object(Bucket=deployed.bucket, Key=deployed.key, Body=b"another")
+    suspended = {"DynamicScalingOutSuspended": True}
+    scaling.register_scalable_target(**TARGET, MaxCapacity=40, SuspendedState=suspended)
+    fixed = TARGET | {"ResourceId": "endpoint/ranker/variant/fixed"}
+    scaling.register_scalable_target(**fixed, MinCapacity=1, MaxCapacity=9)
+    policies = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
+    tracked = "TargetTrackingScalingPolicyConfiguration"
+    for policy in (one for one in policies if tracked in one):
+        kept = {name: policy[name] for name in ("PolicyName", "PolicyType")}
+        changed = {tracked: policy[tracked] | {"DisableScaleIn": True}}
+        scaling.put_scaling_policy(**TARGET, **kept, **changed)
+    deployed.client("s3").put_object(Bucket=deployed.bucket, Key=deployed.key, Body=b"another")
     deployed.client("logs").put_retention_policy(**GROUP, retentionInDays=1)
     answer = json.loads((GOLDEN / "answer-rows.json").read_text())
     answer["predictions"][0] = 0.999
     for one in deployed.launcher.serving(deployed.project.archive):
         one.answer = json.dumps(answer).encode()
-    sns, iam = deployed.client("sns"), deployed.client("iam")
     for subscription in sns.list_subscriptions()["Subscriptions"]:
         sns.unsubscribe(SubscriptionArn=subscription["SubscriptionArn"])
+    nobody = json.dumps({"Version": "2012-10-17", "Statement": []})
+    for topic in sns.list_topics()["Topics"]:
+        sns.set_topic_attributes(**topic, AttributeName="Policy", AttributeValue=nobody)
     for role in iam.list_roles()["Roles"]:
         iam.delete_role_permissions_boundary(RoleName=role["RoleName"])
         for name in iam.list_role_policies(RoleName=role["RoleName"])["PolicyNames"]:
             iam.delete_role_policy(RoleName=role["RoleName"], PolicyName=name)
     widen(deployed)
-    policies = deployed.client("application-autoscaling").describe_scaling_policies(
-        ServiceNamespace="sagemaker"
-    )
-    for policy in policies["ScalingPolicies"]:
-        if tracking := policy.get("TargetTrackingScalingPolicyConfiguration"):
-            deployed.client("application-autoscaling").put_scaling_policy(
-                PolicyName=policy["PolicyName"],
-                PolicyType=policy["PolicyType"],
-                TargetTrackingScalingPolicyConfiguration={**tracking, "DisableScaleIn": True},
-                **TARGET,
-            )
-    for rule in deployed.client("events").list_rules()["Rules"]:
-        deployed.client("events").disable_rule(Name=rule["Name"])
-        edited = {"source": ["aws.nobody"]}
-        deployed.client("events").put_rule(Name=rule["Name"], EventPattern=json.dumps(edited))
-        deployed.client("events").disable_rule(Name=rule["Name"])
-    for topic in sns.list_topics()["Topics"]:
-        nothing = json.dumps({"Version": "2012-10-17", "Statement": []})
-        sns.set_topic_attributes(
-            TopicArn=topic["TopicArn"], AttributeName="Policy", AttributeValue=nothing
-        )
+    for rule in events.list_rules()["Rules"]:
+        events.put_rule(Name=rule["Name"], EventPattern=json.dumps({"source": ["aws.nobody"]}))
+        events.disable_rule(Name=rule["Name"])
     for board in cloudwatch.list_dashboards()["DashboardEntries"]:
-        cloudwatch.put_dashboard(
-            DashboardName=board["DashboardName"], DashboardBody='{"widgets": []}'
-        )
-    deployed.client("application-autoscaling").register_scalable_target(
-        **{**TARGET, "ResourceId": "endpoint/ranker/variant/fixed"}, MinCapacity=1, MaxCapacity=9
-    )
+        name = board["DashboardName"]
+        cloudwatch.put_dashboard(DashboardName=name, DashboardBody='{"widgets": []}')
     for key in deployed.client("kms").list_keys()["Keys"]:
         deployed.client("kms").disable_key(KeyId=key["KeyId"])
 
@@ -246,35 +212,24 @@ PLANTED: list[tuple[Callable[[Verified], None], str, str, str]] = [
     (overridden, "override", "prod-endpoint", "variants.primary.max_instances"),
     (overridden, "not as in the file", "prod-endpoint/", "Properties.MaxCapacity"),
 ]
-Planted = Callable[[Callable[[Verified], None]], Report]
-
-
-@pytest.fixture(scope="module")
-def planted(embedded: LocalAws, launcher: Launcher, written: Project) -> Planted:
-    """What is found after each way of planting, which is done once."""
-
-    @functools.cache
-    def found(plant: Callable[[Verified], None]) -> Report:
-        deployed = Verified(embedded, launcher, written)
-        plant(deployed)
-        return deployed.report()
-
-    return found
 
 
 @pytest.mark.parametrize(
-    "case", PLANTED, ids=lambda case: f"{case[0].__name__}: {case[1]} {case[3]}"
+    "plant", [by_hand, drift, removal, failed_update, overridden], ids=lambda plant: plant.__name__
 )
-def test_a_planted_difference_is_named(
-    planted: Planted, case: tuple[Callable[[Verified], None], str, str, str]
+def test_every_planted_difference_is_named(
+    deployed: Verified, plant: Callable[[Verified], None]
 ) -> None:
-    plant, kind, resource, key = case
-    assert any(
-        difference.kind == kind
-        and difference.resource.startswith(resource)
-        and difference.key.startswith(key)
-        for difference in planted(plant).differences
-    )
+    plant(deployed)
+    found = deployed.report().differences
+    for way, *wanted in PLANTED:
+        if way is plant:
+            assert any(
+                all(said.startswith(text) for said, text in zip(told, wanted, strict=True))
+                for told in ((one.kind, one.resource, one.key) for one in found)
+            ), wanted
+    if plant is failed_update:
+        assert "did not answer its ping" in found[0].remedy
 
 
 def follow(deployed: Verified, remedy: str) -> None:
@@ -330,29 +285,14 @@ def test_the_printed_commands_undo_changes(deployed: Verified, clock: ManualCloc
     assert after == before
 
 
-def test_a_failed_update_is_told_with_its_reason_also_as_json(planted: Planted) -> None:
-    (found,) = (
-        difference
-        for difference in planted(failed_update).differences
-        if difference.kind == "stack status"
-    )
-    assert "did not answer its ping" in found.remedy
-    said = json.loads(json.dumps(planted(failed_update).as_json(), default=str))
-    assert (said["ok"], said["differences"][0]["kind"]) == (False, "stack status")
-
-
-def test_an_override_that_is_meant_is_no_difference(deployed: Verified) -> None:
+def test_what_is_meant_or_scalings_own_is_no_difference_but_that_nothing_is_deployed(
+    deployed: Verified,
+) -> None:
+    weigh(deployed, variant="primary", DesiredInstanceCount=4)  # within its bounds
+    assert deployed.report().differences == []
     overridden(deployed)
     report = deployed.report(**{"variants.primary.max_instances": "5"})
     assert "override" not in {difference.kind for difference in report.differences}
-
-
-def test_a_count_within_scalings_bounds_is_scalings_own(deployed: Verified) -> None:
-    weigh(deployed, variant="primary", DesiredInstanceCount=4)
-    assert deployed.kinds() == set()
-
-
-def test_nothing_deployed_is_one_difference_for_each_stack(deployed: Verified) -> None:
     for stack in reversed(deployed.stacks()):
         deployed.account.delete(stack.name)
     assert [difference.kind for difference in deployed.report().differences] == ["not deployed"] * 2
@@ -371,49 +311,15 @@ def ask_slowly(deployed: Verified, clock: ManualClock, minutes: int) -> None:
         clock.advance(minutes=1)
 
 
-@pytest.fixture(scope="module")
-def slow(
-    embedded: LocalAws, launcher: Launcher, written: Project, clock: ManualClock
-) -> tuple[Report, Report]:
-    """What is found after one slow minute, and after four."""
-    deployed = Verified(embedded, launcher, written)
+def test_slow_minutes_are_a_difference(deployed: Verified, clock: ManualClock) -> None:
     ask_slowly(deployed, clock, minutes=1)
-    first = deployed.report()
+    report = deployed.report()
+    assert (report.differences, report.measured["primary"]["p99_latency_ms"]) == ([], 250.0)
     ask_slowly(deployed, clock, minutes=3)
-    return first, deployed.report()
-
-
-def test_slow_minutes_are_a_difference(slow: tuple[Report, Report]) -> None:
-    (difference,) = slow[1].differences
+    (difference,) = deployed.report().differences
     assert difference.kind == "slower since the update"
     back = "`servable history prod --restore previous --write`, then `cdk deploy 'prod/*'`"
     assert back in difference.remedy
-    report, _ = slow
-    assert (report.differences, report.measured["primary"]["p99_latency_ms"]) == ([], 250.0)
-
-
-def running(version: str, account: Account) -> DeployedStack:
-    """A stack whose model has the stock image of that version."""
-    uri = f"763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:{version}-cpu-py312"
-    model = Resource(
-        logical="Model",
-        type="AWS::SageMaker::Model",
-        physical="model",
-        properties={"PrimaryContainer": {"Image": uri}},
-    )
-    return DeployedStack(account=account, name="s", status="", template={}, resources=(model,))
-
-
-@pytest.mark.parametrize(("version", "kinds"), [("2.19", ["ended image"]), ("2.20", [])])
-def test_an_image_whose_patches_have_ended_is_named(
-    embedded: LocalAws, written: Project, version: str, kinds: list[str]
-) -> None:
-    assert isinstance(written.loaded, ValidFile)
-    nobody = Account(region="us-east-1", number="111111111111", aws=embedded)
-    found = verified_model.check_image_patches(
-        running(version, nobody), written.loaded.environment, print
-    )
-    assert [one.kind for one in found] == kinds
 
 
 # Where an operation's action has another name.

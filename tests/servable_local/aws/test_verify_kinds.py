@@ -1,15 +1,17 @@
 """`servable verify` on endpoints of every kind: nothing when fresh, and what was changed by its name."""
 
-import functools
+import hashlib
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from servable.verify.difference import Difference, Report
+from infra.parameters.loading import ValidFile
+from servable.pin.command import PinError, read_approved_package
 from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.verified_kind import VerifiedKind, written
+from tests.servable_local.aws.deployed_preset import IMAGE
+from tests.servable_local.aws.verified_kind import REGION, VerifiedKind, written
 
 pytestmark = pytest.mark.long
 
@@ -130,50 +132,109 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("multi-model", other_models, "artefact missing", ""),
     ("multi-model", other_models, "scaling by hand", "mine"),
 ]
-DeployedNames = Callable[[str], tuple[VerifiedKind, Report]]
-Planted = Callable[[str, Plant], list[Difference]]
-
-
-@pytest.fixture(scope="module")
-def fresh(
-    embedded: LocalAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
-) -> DeployedNames:
-    """One deployment of each kind, and what is found in it before anything is done to it."""
-
-    @functools.cache
-    def deployed(kind: str) -> tuple[VerifiedKind, Report]:
-        loaded = written(tmp_path_factory.mktemp(kind), kind, GOLDEN[kind])
-        made = VerifiedKind(embedded, launcher, loaded)
-        return made, made.report()
-
-    return deployed
-
-
-@pytest.fixture(scope="module")
-def planted(fresh: DeployedNames) -> Planted:
-    """What is found after each plant; those of one kind one after the other, as they are listed."""
-
-    @functools.cache
-    def all_of(kind: str) -> dict[Plant, list[Difference]]:
-        deployed, _ = fresh(kind)
-        found = {}
-        for plant in dict.fromkeys(one[1] for one in PLANTED if one[0] == kind):
-            plant(deployed)
-            found[plant] = deployed.report().differences
-        return found
-
-    return lambda kind, plant: all_of(kind)[plant]
 
 
 @pytest.mark.parametrize("kind", GOLDEN)
-def test_a_fresh_deployment_has_no_difference(fresh: DeployedNames, kind: str) -> None:
-    assert [str(difference) for difference in fresh(kind)[1].differences] == []
-    assert not [note for note in fresh(kind)[1].notes if "golden" in note]
+def test_a_fresh_deployment_has_no_difference_and_every_planted_one_is_named(
+    embedded: LocalAws, launcher: Launcher, tmp_path: Path, kind: str
+) -> None:
+    deployed = VerifiedKind(embedded, launcher, written(tmp_path, kind, GOLDEN[kind]))
+    report = deployed.report()
+    assert [str(difference) for difference in report.differences] == []
+    assert not [note for note in report.notes if "golden" in note]
+    planted = [one[1:] for one in PLANTED if one[0] == kind]
+    for plant in dict.fromkeys(plant for plant, _, _ in planted):
+        plant(deployed)
+        found = deployed.report().differences
+        for way, name, key in planted:
+            if way is plant:
+                assert any(one.kind == name and one.key.startswith(key) for one in found), found
 
 
-@pytest.mark.parametrize("case", PLANTED, ids=lambda case: f"{case[0]}: {case[2]} {case[3]}")
-def test_a_planted_difference_is_named(planted: Planted, case: Any) -> None:
-    kind, plant, name, key = case
-    assert any(one.kind == name and one.key.startswith(key) for one in planted(kind, plant)), (
-        planted(kind, plant)
-    )
+def test_where_the_first_type_is_not_to_be_had_the_next_serves_and_is_freed_first(
+    embedded: LocalAws, launcher: Launcher, tmp_path: Path
+) -> None:
+    types = ("ml.c5.xlarge", "ml.c5d.xlarge", "ml.m5.xlarge")
+    loaded = written(tmp_path, "instance-pools", ("ranker",))
+    deployed = VerifiedKind(embedded, launcher, loaded, no_capacity=types[:1])
+
+    def counts() -> list[int]:
+        described = deployed.client("sagemaker").describe_endpoint(EndpointName=deployed.endpoint)
+        pools = described["ProductionVariants"][0]["InstancePools"]
+        found = {pool["InstanceType"]: pool["CurrentInstanceCount"] for pool in pools}
+        return [found[kind] for kind in types]
+
+    def scaled(count: int, *short: str) -> list[int]:
+        embedded.no_capacity(*short, account=deployed.account.number, region=REGION)
+        change = {"VariantName": "primary", "DesiredInstanceCount": count}
+        deployed.account.change_capacities(deployed.endpoint, **change)
+        return counts()
+
+    assert counts() == [0, 2, 0]
+    report = deployed.report()
+    assert [str(difference) for difference in report.differences] == []
+    said = "primary runs on 0 x {}, 2 x {}, 0 x {}: AWS had too few".format(*types)
+    assert any(note.startswith(said) for note in report.notes)
+    assert str(report.patchable).startswith("yes")
+
+    assert [scaled(4), scaled(3), scaled(1)] == [[2, 2, 0], [2, 1, 0], [1, 0, 0]]
+    assert scaled(2, types[0]) == [1, 1, 0]
+    assert scaled(3, *types) == [1, 1, 0]
+
+
+# --- a model of the registry, and one of another account under customer keys
+
+BODY = b"an archive that was packed elsewhere"
+
+
+def real(text: str) -> str:
+    """The file with the hash of what is there; the first version of a group is 1."""
+    return text.replace("a" * 64, hashlib.sha256(BODY).hexdigest()).replace("ranker/7", "ranker/1")
+
+
+class VerifiedArtifact(VerifiedKind):
+    """What another one has packed, and registered, is there before the deployment."""
+
+    def _publish(self) -> None:
+        assert isinstance(self.loaded, ValidFile)
+        artifact = self.loaded.environment.models["ranker"].artifact
+        assert artifact is not None
+        self.uri = artifact.uri.replace("111111111111", self.account.number)
+        bucket, _, key = self.uri.removeprefix("s3://").partition("/")
+        self.client("s3").create_bucket(Bucket=bucket)
+        self.client("s3").put_object(Bucket=bucket, Key=key, Body=BODY)
+        sagemaker = self.client("sagemaker")
+        sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+        self.package: str = sagemaker.create_model_package(
+            ModelPackageGroupName="ranker",
+            ModelApprovalStatus="Approved",
+            InferenceSpecification={
+                "Containers": [{"Image": IMAGE, "ModelDataUrl": self.uri}],
+                "SupportedContentTypes": ["application/json"],
+                "SupportedResponseMIMETypes": ["application/json"],
+            },
+        )["ModelPackageArn"]
+
+    def judged(self, status: str) -> None:
+        self.client("sagemaker").update_model_package(
+            ModelPackageArn=self.package, ModelApprovalStatus=status
+        )
+
+
+@pytest.mark.parametrize("kind", ["registry", "customer-keys"])
+def test_what_was_packed_elsewhere_is_verified_and_pinned_once_it_is_approved(
+    embedded: LocalAws, launcher: Launcher, tmp_path: Path, kind: str
+) -> None:
+    loaded = written(tmp_path, kind, ("ranker",), real)
+    deployed = VerifiedArtifact(embedded, launcher, loaded)
+    sagemaker = deployed.client("sagemaker")
+    assert deployed.report().differences == []
+    assert read_approved_package(sagemaker, deployed.package) == (deployed.uri, IMAGE)
+    with pytest.raises(PinError, match="cannot be read"):
+        read_approved_package(sagemaker, deployed.package + "0")
+    for status in ["Rejected", "PendingManualApproval"]:
+        deployed.judged(status)
+        with pytest.raises(PinError, match=f"ModelApprovalStatus is {status}; allowed: Approved"):
+            read_approved_package(sagemaker, deployed.package)
+    expected = ["model package"] if kind == "registry" else []
+    assert [difference.kind for difference in deployed.report().differences] == expected

@@ -20,9 +20,9 @@ def cloudwatch(account: Account) -> Any:
     return account.client("cloudwatch")
 
 
-def put(cloudwatch: Any, clock: ManualClock, **datum: Any) -> None:
-    given = {"MetricName": "Calls", "Timestamp": clock.now(), **datum}
-    cloudwatch.put_metric_data(Namespace="Own", MetricData=[given])
+def put(cloudwatch: Any, **datum: Any) -> None:
+    """A sample without a time is of now."""
+    cloudwatch.put_metric_data(Namespace="Own", MetricData=[{"MetricName": "Calls"} | datum])
 
 
 def statistics(cloudwatch: Any, clock: ManualClock, *names: str, **more: Any) -> dict[str, Any]:
@@ -54,41 +54,26 @@ ALL = ("SampleCount", "Sum", "Minimum", "Maximum", "Average")
 def test_samples_are_put_one_by_one_with_counts_or_as_a_set(
     cloudwatch: Any, clock: ManualClock, datum: dict[str, Any], expected: tuple[float, ...]
 ) -> None:
-    put(cloudwatch, clock, **datum)
+    put(cloudwatch, **datum)
     assert statistics(cloudwatch, clock, *ALL) == dict(zip(ALL, expected, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("datum", "problem"),
-    [
-        ({"Values": [1, 5], "Counts": [3]}, "must be of the same size"),
-        ({}, "At least one of the parameters"),
-    ],
-)
-def test_samples_without_a_value_are_refused(
-    cloudwatch: Any, clock: ManualClock, datum: dict[str, Any], problem: str
+def test_samples_that_are_not_whole_or_of_aws_are_refused(
+    cloudwatch: Any, clock: ManualClock
 ) -> None:
-    with pytest.raises(ClientError, match=problem):
-        put(cloudwatch, clock, **datum)
-
-
-def test_the_namespaces_of_aws_are_its_own(cloudwatch: Any) -> None:
+    with pytest.raises(ClientError, match="must be of the same size"):
+        put(cloudwatch, Values=[1, 5], Counts=[3])
+    with pytest.raises(ClientError, match="At least one of the parameters"):
+        put(cloudwatch)
+    datum = {"MetricName": "a", "Value": 1}
     with pytest.raises(ClientError, match="The value AWS/ for parameter Namespace is invalid"):
-        cloudwatch.put_metric_data(
-            Namespace="AWS/SageMaker", MetricData=[{"MetricName": "a", "Value": 1}]
-        )
+        cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
 
 
-def test_samples_of_another_unit_are_left_out(cloudwatch: Any, clock: ManualClock) -> None:
-    put(cloudwatch, clock, Value=1, Unit="Count")
-    sums = [statistics(cloudwatch, clock, "Sum", Unit=unit) for unit in ("Count", "Seconds")]
-    assert sums == [{"Sum": 1}, {}]
-
-
-def test_metrics_are_listed(cloudwatch: Any, clock: ManualClock) -> None:
-    put(cloudwatch, clock, Value=1, Dimensions=[{"Name": "a", "Value": "1"}])
-    put(cloudwatch, clock, Value=1, Dimensions=[{"Name": "a", "Value": "2"}])
-    put(cloudwatch, clock, Value=1, MetricName="Other")
+def test_metrics_are_listed_and_their_units_kept_apart(cloudwatch: Any, clock: ManualClock) -> None:
+    for value in ("1", "2"):
+        put(cloudwatch, Value=1, Dimensions=[{"Name": "a", "Value": value}])
+    put(cloudwatch, Value=1, MetricName="Other")
 
     def count(**asked: Any) -> int:
         return len(cloudwatch.list_metrics(**asked)["Metrics"])
@@ -98,11 +83,15 @@ def test_metrics_are_listed(cloudwatch: Any, clock: ManualClock) -> None:
     assert count(Dimensions=[{"Name": "a"}]) == 2
     assert count(Dimensions=[{"Name": "a", "Value": "2"}]) == 1
 
+    put(cloudwatch, Value=1, Unit="Count")
+    sums = [statistics(cloudwatch, clock, "Sum", Unit=unit) for unit in ("Count", "Seconds")]
+    assert sums == [{"Sum": 1}, {}]
+
 
 def test_data_are_newest_first(cloudwatch: Any, clock: ManualClock) -> None:
     now = clock.now().replace(second=0, microsecond=0)
     for minute in (1, 2):
-        put(cloudwatch, clock, Value=minute, Timestamp=now - timedelta(minutes=3 - minute))
+        put(cloudwatch, Value=minute, Timestamp=now - timedelta(minutes=3 - minute))
     metric = {"Metric": OWN, "Period": 60, "Stat": "Sum"}
     asked = {
         "MetricDataQueries": [
@@ -146,49 +135,29 @@ EVENT = {"source": "aws.sagemaker", "detail": DETAIL, "time": 0, "ingestion-time
 RULE = SimpleNamespace(arn="arn:aws:events:us-east-1:123456789012:rule/changes", name="changes")
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("$.source", "aws.sagemaker"), ("$.detail.names[1]", "b"), ("$.detail.names[2]", ""),
-        ("$.detail.count", "2"), ("$.detail.names", '["a", "b"]'), ("$.absent.name", ""),
-        ("$.source.name", ""),
-    ],
-)  # fmt: skip
-def test_a_path_into_an_event_is_its_value_or_nothing(path: str, value: str) -> None:
-    transformer = {"InputPathsMap": {"it": path}, "InputTemplate": '"<it>"'}
-    assert _build_message(RULE, {"InputTransformer": transformer}, EVENT) == value
+def test_a_message_is_the_event_its_template_or_a_part_of_it() -> None:
+    def message(template: str, **paths: str) -> str:
+        transformer = {"InputPathsMap": paths, "InputTemplate": template}
+        return _build_message(RULE, {"InputTransformer": transformer}, EVENT)
 
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ({"InputPath": "$.detail.count"}, "2"),
-        ({"Input": "as it is"}, "as it is"),
-        (
-            {"InputTransformer": {"InputTemplate": '{"of": <aws.events.rule-name>}'}},
-            '{"of":"changes"}',
-        ),
-        (
-            {
-                "InputTransformer": {
-                    "InputPathsMap": {"all": "$.detail.names"},
-                    "InputTemplate": '{"all": <all>}',
-                }
-            },
-            '{"all":["a","b"]}',
-        ),
-    ],
-)
-def test_a_target_s_input_is_of_the_event(target: dict[str, Any], message: str) -> None:
-    assert _build_message(RULE, target, EVENT) == message
-
-
-def test_a_message_is_the_event_or_its_template() -> None:
     whole = json.loads(_build_message(RULE, {}, EVENT))
-    paths = {"name": "$.detail.names[0]", "absent": "$.absent"}
-    transformer = {"InputPathsMap": paths, "InputTemplate": '"<name> of <absent> is up"'}
     assert (whole["time"], whole["source"]) == ("1970-01-01T00:00:00Z", "aws.sagemaker")
-    assert _build_message(RULE, {"InputTransformer": transformer}, EVENT) == "a of  is up"
+    assert _build_message(RULE, {"InputPath": "$.detail.count"}, EVENT) == "2"
+    assert _build_message(RULE, {"Input": "as it is"}, EVENT) == "as it is"
+    named = message('"<name> of <absent> is up"', name="$.detail.names[0]", absent="$.absent")
+    assert named == "a of  is up"
+    assert message('{"of": <aws.events.rule-name>}') == '{"of":"changes"}'
+    assert message('{"all": <all>}', all="$.detail.names") == '{"all":["a","b"]}'
+    for path, value in [
+        ("$.source", "aws.sagemaker"),
+        ("$.detail.names[1]", "b"),
+        ("$.detail.names[2]", ""),
+        ("$.detail.count", "2"),
+        ("$.detail.names", '["a", "b"]'),
+        ("$.absent.name", ""),
+        ("$.source.name", ""),
+    ]:
+        assert message('"<it>"', it=path) == value
 
 
 # --- Application Auto Scaling of a service that is kept only
@@ -208,43 +177,27 @@ def scaling(account: Account) -> Any:
 
 
 def test_a_scheduled_action_is_described_replaced_and_deleted(scaling: Any) -> None:
-    for schedule in ("rate(5 minutes)", "cron(0 9 * * ? *)"):
-        scaling.put_scheduled_action(
-            **KEY,
-            ScheduledActionName="morning",
-            Schedule=schedule,
-            ScalableTargetAction={"MinCapacity": 2, "MaxCapacity": 3},
-        )
-    asked = {"ServiceNamespace": "dynamodb"}
-    (found,) = scaling.describe_scheduled_actions(**asked)["ScheduledActions"]
-    others = scaling.describe_scheduled_actions(**asked, ScheduledActionNames=["x"])
-    scaling.delete_scheduled_action(**KEY, ScheduledActionName="morning")
-    assert (found["ScheduledActionName"], found["Schedule"]) == ("morning", "cron(0 9 * * ? *)")
-    assert others["ScheduledActions"] == []
-    assert scaling.describe_scheduled_actions(**asked)["ScheduledActions"] == []
-    with pytest.raises(ClientError, match="No scheduled action found for name: morning"):
-        scaling.delete_scheduled_action(**KEY, ScheduledActionName="morning")
-
-    name = {"ScheduledActionName": "morning"}
+    name, asked = {"ScheduledActionName": "morning"}, {"ServiceNamespace": "dynamodb"}
     first = {
         "Schedule": "rate(5 minutes)",
         "ScalableTargetAction": {"MinCapacity": 2},
         "StartTime": datetime(2026, 12, 1, tzinfo=UTC),
         "EndTime": datetime(2026, 12, 2, tzinfo=UTC),
     }
+    scaling.put_scheduled_action(**KEY, **name, **first | {"Schedule": "cron(0 9 * * ? *)"})
     scaling.put_scheduled_action(**KEY, **name, **first)
-    scaling.put_scheduled_action(**KEY, **name, ScalableTargetAction={"MaxCapacity": 3})
-    (found,) = scaling.describe_scheduled_actions(ServiceNamespace="dynamodb")["ScheduledActions"]
-    kept = {key: found.get(key) for key in first}
-    assert kept == {
-        "Schedule": "rate(5 minutes)",
-        "ScalableTargetAction": {"MaxCapacity": 3},
-        "StartTime": None,
-        "EndTime": None,
-    }
+    changed = {"ScalableTargetAction": {"MaxCapacity": 3}}
+    scaling.put_scheduled_action(**KEY, **name, **changed)
+    (found,) = scaling.describe_scheduled_actions(**asked)["ScheduledActions"]
+    left = {"Schedule": "rate(5 minutes)", "StartTime": None, "EndTime": None, **changed, **name}
+    assert {key: found.get(key) for key in left} == left
+    others = scaling.describe_scheduled_actions(**asked, ScheduledActionNames=["x"])
+    assert others["ScheduledActions"] == []
+    scaling.delete_scheduled_action(**KEY, **name)
+    assert scaling.describe_scheduled_actions(**asked)["ScheduledActions"] == []
+    with pytest.raises(ClientError, match="No scheduled action found for name: morning"):
+        scaling.delete_scheduled_action(**KEY, **name)
 
-
-def test_a_request_of_scaling_that_is_not_whole_is_refused(scaling: Any) -> None:
     with pytest.raises(ClientError, match="ValidationException.*'resourceId' failed to satisfy"):
         scaling.deregister_scalable_target(**KEY | {"ResourceId": "x" * 1601})
     with pytest.raises(ClientError, match="Schedule is required"):
@@ -262,15 +215,3 @@ def test_a_target_is_changed_in_part_and_deregistered(scaling: Any) -> None:
     assert scaling.describe_scalable_targets(**asked)["ScalableTargets"] == []
     with pytest.raises(ClientError, match="No scalable target registered"):
         scaling.deregister_scalable_target(**KEY)
-
-
-def test_targets_come_in_pages(scaling: Any) -> None:
-    for name in "bcd":
-        scaling.register_scalable_target(
-            **KEY | {"ResourceId": f"table/{name}"}, MinCapacity=1, MaxCapacity=2
-        )
-    pages = scaling.get_paginator("describe_scalable_targets").paginate(
-        ServiceNamespace="dynamodb", PaginationConfig={"PageSize": 3}
-    )
-    counts = [[target["ResourceId"] for target in page["ScalableTargets"]] for page in pages]
-    assert counts == [["table/a", "table/b", "table/c"], ["table/d"]]

@@ -1,7 +1,9 @@
 """State machines that run transform jobs, and schedules that start them, in the local AWS."""
 
 import json
+import re
 import time
+import uuid
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -43,14 +45,15 @@ class Machine:
     def create(self, states: dict[str, Any], **more: Any) -> str:
         machine = {"StartAt": next(iter(states)), "States": states} | more
         made = self.states.create_state_machine(
-            name="nightly",
+            name=f"nightly-{uuid.uuid4()}",
             definition=json.dumps(machine),
             roleArn=f"arn:aws:iam::{self.number}:role/states",
         )
         return str(made["stateMachineArn"])
 
-    def started(self, machine: str, given: Any = None, name: str = "run") -> str:
+    def started(self, machine: str, given: Any = None, name: str = "") -> str:
         text = json.dumps({} if given is None else given)
+        name = name or f"run-{uuid.uuid4()}"
         run = self.states.start_execution(stateMachineArn=machine, name=name, input=text)
         return str(run["executionArn"])
 
@@ -72,44 +75,39 @@ def machine(account: Account) -> Machine:
     return Machine(account)
 
 
+@pytest.mark.long
 def test_a_task_waits_for_its_job(machine: Machine) -> None:
+    shown = machine.run({"Job": machine.job()})
+    assert (shown["status"], shown["error"]) == ("FAILED", "States.TaskFailed")
+    assert "No S3 objects found" in json.loads(shown["cause"])["FailureReason"]
+    shown = machine.run({"Job": machine.job(model="absent")})
+    assert shown["error"] == "SageMaker.ValidationException"
+
     machine.case.put("in/a", b"1")
     shown = machine.run({"Job": machine.job()})
     assert json.loads(shown["output"])["TransformJobStatus"] == "Completed"
     assert machine.case.results() == {"a.out": b"1"}
 
-    machine = Machine(machine.case.account.another())
-    shown = machine.run({"Job": machine.job()})
-    assert (shown["status"], shown["error"]) == ("FAILED", "States.TaskFailed")
-    assert "No S3 objects found" in json.loads(shown["cause"])["FailureReason"]
-    machine = Machine(machine.case.account.another())
-    shown = machine.run({"Job": machine.job(model="absent")})
-    assert shown["error"] == "SageMaker.ValidationException"
-
 
 def test_a_failure_that_is_caught_reaches_the_topic(machine: Machine) -> None:
-    account = machine.case.account
-    topic = account.client("sns").create_topic(Name="news")["TopicArn"]
-    sqs = account.client("sqs")
-    queue = sqs.create_queue(QueueName="inbox")["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
-    account.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn["QueueArn"])
+    sns, sqs = (machine.case.account.client(service) for service in ("sns", "sqs"))
+    topic = sns.create_topic(Name="news")["TopicArn"]
+    queue = {"QueueUrl": sqs.create_queue(QueueName="inbox")["QueueUrl"]}
+    arn = sqs.get_queue_attributes(**queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
     message = "States.Format('{} failed: {}', $$.Execution.Name, $.failure.Error)"
+    told = {"TopicArn": topic, "Message.$": message}
+    caught = [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure", "Next": "Tell"}]
+    publish = {"Type": "Task", "Resource": "arn:aws:states:::sns:publish", "Parameters": told}
     states = {
-        "Job": machine.job(
-            Catch=[{"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure", "Next": "Tell"}]
-        ),
-        "Tell": {
-            "Type": "Task",
-            "Resource": "arn:aws:states:::sns:publish",
-            "Parameters": {"TopicArn": topic, "Message.$": message},
-            "Next": "Failed",
-        },
+        "Job": machine.job(Catch=caught),
+        "Tell": publish | {"Next": "Failed"},
         "Failed": {"Type": "Fail", "Error": "BatchFailed", "Cause": "see the topic"},
     }
     assert machine.run(states)["error"] == "BatchFailed"
-    (got,) = sqs.receive_message(QueueUrl=queue)["Messages"]
-    assert json.loads(got["Body"])["Message"] == "run failed: States.TaskFailed"
+    (got,) = sqs.receive_message(**queue)["Messages"]
+    failed = json.loads(got["Body"])["Message"]
+    assert re.fullmatch("run-[-0-9a-f]+ failed: States.TaskFailed", failed)
 
 
 def test_a_task_is_tried_again_as_often_as_its_retrier_says(machine: Machine) -> None:
@@ -121,16 +119,15 @@ def test_a_task_is_tried_again_as_often_as_its_retrier_says(machine: Machine) ->
 
 
 def test_a_stopped_execution_stops_its_job_and_branches(machine: Machine) -> None:
-    machine.case.model("slow", TAKES_SECONDS="5")
+    machine.case.model("slow", TAKES_SECONDS="1")
     machine.case.put("in/a", b"1")
-    run = machine.started(machine.create({"Job": machine.job(model="slow")}))
+    run = machine.started(machine.create({"Job": machine.job(model="slow")}), name="job")
     while not machine.case.sagemaker.list_transform_jobs()["TransformJobSummaries"]:
         time.sleep(0.02)
     machine.states.stop_execution(executionArn=run)
     assert machine.ended(run)["status"] == "ABORTED"
-    assert machine.case.rested("run")["TransformJobStatus"] == "Stopped"
+    assert machine.case.rested("job")["TransformJobStatus"] == "Stopped"
 
-    machine = Machine(machine.case.account.another())
     waits = _branch(Type="Wait", Seconds=3600, End=True)
     run = machine.started(machine.create({"Both": _parallel(waits, waits)}))
     machine.states.stop_execution(executionArn=run)
@@ -148,7 +145,8 @@ def test_a_job_that_takes_too_long_is_stopped(
 ) -> None:
     machine.case.model("slow", TAKES_SECONDS="5")
     machine.case.put("in/a", b"1")
-    run = machine.started(machine.create({"Job": machine.job(model="slow", **more)}, **of_machine))
+    job = machine.create({"Job": machine.job(model="slow", **more)}, **of_machine)
+    run = machine.started(job, name="run")
     while not machine.case.sagemaker.list_transform_jobs()["TransformJobSummaries"]:
         time.sleep(0.02)
     while machine.states.describe_execution(executionArn=run)["status"] == "RUNNING":
@@ -159,9 +157,8 @@ def test_a_job_that_takes_too_long_is_stopped(
     assert machine.case.rested("run")["TransformJobStatus"] == "Stopped"
 
 
-@pytest.mark.parametrize(
-    ("state", "output"),
-    [
+def test_a_state_gives_its_output(machine: Machine) -> None:
+    outputs: list[tuple[dict[str, Any], Any]] = [
         ({"Type": "Pass", "Result": 7}, 7),
         ({"Type": "Pass", "Parameters": {"b.$": "$.a"}}, {"b": 1}),
         ({"Type": "Pass", "Result": 7, "ResultPath": "$.x.y"}, {"a": 1, "x": {"y": 7}}),
@@ -170,45 +167,38 @@ def test_a_job_that_takes_too_long_is_stopped(
         ({"Type": "Pass", "OutputPath": "$.a"}, 1),
         ({"Type": "Pass", "ResultSelector": {"c.$": "$.a"}}, {"c": 1}),
         ({"Type": "Succeed"}, {"a": 1}),
-    ],
-)
-def test_a_state_gives_its_output(machine: Machine, state: dict[str, Any], output: Any) -> None:
-    shown = machine.run({"State": state | {"End": True}}, {"a": 1})
-    assert json.loads(shown["output"]) == output
+    ]
+    for state, output in outputs:
+        shown = machine.run({"State": state | {"End": True}}, {"a": 1})
+        assert json.loads(shown["output"]) == output, state
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
+def test_an_unknown_state_is_invalid(machine: Machine) -> None:
+    for state in (
         {"Type": "Choice", "Choices": []},
         {"Type": "Wait", "Timestamp": "2026-01-01T00:00:00Z"},
         {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "End": True},
         {"Type": "Pass", "QueryLanguage": "JSONata", "End": True},
-    ],
-)
-def test_an_unknown_state_is_invalid(machine: Machine, state: dict[str, Any]) -> None:
-    with pytest.raises(ClientError, match="isn't emulated by the local AWS") as raised:
-        machine.create({"State": state})
-    answer = raised.value.response
-    assert answer["Error"]["Code"] == "InvalidDefinition"
-    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 400
-
-
-CAUGHT = [{"ErrorEquals": ["States.ALL"], "Next": "Other"}]
-INSIDE = {"StartAt": "Inside", "States": {"Inside": {"Type": "Pass", "Next": "Other"}}}
+    ):
+        with pytest.raises(ClientError, match="isn't emulated by the local AWS") as raised:
+            machine.create({"State": state})
+        answer = raised.value.response
+        assert answer["Error"]["Code"] == "InvalidDefinition"
+        assert answer["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 
 def test_a_state_that_leads_nowhere_is_refused(machine: Machine) -> None:
-    cases: list[dict[str, Any]] = [
-        {"Type": "Pass", "Next": "Other"},
-        {"Type": "Parallel", "Branches": [], "Catch": CAUGHT, "End": True},
-        {"Type": "Parallel", "Branches": [INSIDE], "End": True},
-    ]
-    for state in cases:
-        with pytest.raises(ClientError, match="Other is not a state of the state machine"):
+    caught = [{"ErrorEquals": ["States.ALL"], "Next": "Other"}]
+    inside = {"StartAt": "Inside", "States": {"Inside": {"Type": "Pass", "Next": "Other"}}}
+    nowhere = "Other is not a state of the state machine"
+    for state, problem in [
+        ({"Type": "Pass", "Next": "Other"}, nowhere),
+        (_parallel(Catch=caught), nowhere),
+        (_parallel(inside), nowhere),
+        ({"Type": "Pass"}, "the state State needs either Next or End"),
+    ]:
+        with pytest.raises(ClientError, match=problem):
             machine.create({"State": state})
-    with pytest.raises(ClientError, match="the state State needs either Next or End"):
-        machine.create({"State": {"Type": "Pass"}})
 
 
 def test_a_wait_takes_its_seconds_of_the_clock(machine: Machine, clock: ManualClock) -> None:
@@ -234,7 +224,6 @@ def test_branches_run_together_and_end_together(machine: Machine) -> None:
     branches = [_branch(Type="Pass", Result=result, End=True) for result in (1, 2)]
     assert json.loads(machine.run({"Both": _parallel(*branches)})["output"]) == [1, 2]
 
-    machine = Machine(machine.case.account.another())
     waits = _branch(Type="Wait", Seconds=3600, End=True)
     fails = _branch(Type="Fail", Error="Ended", Cause="here")
     caught = [{"ErrorEquals": ["Ended"], "ResultPath": "$.why", "Next": "Done"}]
@@ -245,11 +234,11 @@ def test_branches_run_together_and_end_together(machine: Machine) -> None:
 
 def _total(machine: Machine, clock: ManualClock, metric: str, **dimension: str) -> float:
     """The metric's sum in the last ten minutes. `dimension`: its name and value."""
-    ((name, value),) = dimension.items()
+    namespace, _, name = metric.partition(":")
     found = machine.case.account.client("cloudwatch").get_metric_statistics(
-        Namespace=metric.partition(":")[0],
-        MetricName=metric.partition(":")[2],
-        Dimensions=[{"Name": name, "Value": value}],
+        Namespace=namespace,
+        MetricName=name,
+        Dimensions=[{"Name": key, "Value": value} for key, value in dimension.items()],
         StartTime=clock.now() - timedelta(minutes=10),
         EndTime=clock.now() + timedelta(minutes=1),
         Period=60,
@@ -262,12 +251,8 @@ def test_an_execution_has_the_clock_s_time_and_counts(machine: Machine, clock: M
     arn = machine.create({"Failed": {"Type": "Fail"}})
     machine.ended(machine.started(arn))
     assert _total(machine, clock, "AWS/States:ExecutionsFailed", StateMachineArn=arn) == 1
-
-    machine = Machine(machine.case.account.another())
-    states = {
-        "State": {"Type": "Pass", "Parameters": {"at.$": "$$.Execution.StartTime"}, "End": True}
-    }
-    shown = machine.run(states)
+    begun = {"Type": "Pass", "Parameters": {"at.$": "$$.Execution.StartTime"}, "End": True}
+    shown = machine.run({"State": begun})
     at = datetime.fromisoformat(json.loads(shown["output"])["at"].rstrip("Z"))
     assert at == clock.now().replace(microsecond=at.microsecond)
 
@@ -279,121 +264,106 @@ def test_an_execution_tells_event_bridge_its_states(watched: Watched) -> None:
 
 
 def _schedule(machine: Machine, expression: str, target: dict[str, Any], **more: Any) -> None:
-    machine.case.account.client("scheduler").create_schedule(
-        Name="nightly",
-        ScheduleExpression=expression,
-        FlexibleTimeWindow={"Mode": "OFF"},
-        Target={"RoleArn": f"arn:aws:iam::{machine.number}:role/scheduler"} | target,
-        **more,
-    )
+    schedule = {
+        "Name": "nightly",
+        "ScheduleExpression": expression,
+        "FlexibleTimeWindow": {"Mode": "OFF"},
+        "Target": {"RoleArn": f"arn:aws:iam::{machine.number}:role/scheduler"} | target,
+    }
+    machine.case.account.client("scheduler").create_schedule(**schedule | more)
 
 
 def test_a_schedule_starts_its_target_when_it_is_due(machine: Machine, clock: ManualClock) -> None:
-    arn = machine.create({"Done": SUCCEED})
+    arn, disabled = (machine.create({"Done": SUCCEED}) for _ in range(2))
     at = (clock.now() + timedelta(minutes=3)).replace(second=0, microsecond=0)
     given = json.dumps({"at": "<aws.scheduler.scheduled-time>"})
     _schedule(machine, f"cron({at.minute} {at.hour} * * ? *)", {"Arn": arn, "Input": given})
+    _schedule(machine, "cron(* * * * ? *)", {"Arn": disabled}, Name="off", State="DISABLED")
     clock.advance(minutes=1)
     assert machine.states.list_executions(stateMachineArn=arn)["executions"] == []
     clock.advance(minutes=2)
     (run,) = machine.states.list_executions(stateMachineArn=arn)["executions"]
     shown = machine.ended(run["executionArn"])
     assert json.loads(shown["input"]) == {"at": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
+    assert machine.states.list_executions(stateMachineArn=disabled)["executions"] == []
 
-    machine = Machine(machine.case.account.another())
-    arn = machine.create({"Done": SUCCEED})
-    _schedule(machine, "cron(* * * * ? *)", {"Arn": arn}, State="DISABLED")
-    clock.advance(minutes=2)
-    assert machine.states.list_executions(stateMachineArn=arn)["executions"] == []
-
-    machine = Machine(machine.case.account.another())
     machine.case.put("in/a", b"1")
     job = machine.job()["Parameters"]
     del job["TransformJobName.$"]
     job["TransformJobName"] = "<aws.scheduler.execution-id>"
-    arn = "arn:aws:scheduler:::aws-sdk:sagemaker:createTransformJob"
-    target = {"Arn": arn, "Input": json.dumps(job)}
-    _schedule(machine, "cron(* * * * ? *)", target)
+    target = {
+        "Arn": "arn:aws:scheduler:::aws-sdk:sagemaker:createTransformJob",
+        "Input": json.dumps(job),
+    }
+    _schedule(machine, "cron(* * * * ? *)", target, Name="jobs")
     clock.advance(minutes=2)
     assert len(machine.case.sagemaker.list_transform_jobs()["TransformJobSummaries"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("metric", "of_one", "of_none"),
-    [
-        ("InvocationAttemptCount", 2, 2),
-        ("TargetErrorCount", 0, 2),
-        ("InvocationDroppedCount", 0, 2),
-    ],
-)
 def test_starts_and_those_that_failed_count_in_the_metrics_of_the_schedule_s_group(
-    machine: Machine, clock: ManualClock, metric: str, of_one: float, of_none: float
+    machine: Machine, clock: ManualClock
 ) -> None:
     arn = machine.create({"Done": SUCCEED})
     machine.case.account.client("scheduler").create_schedule_group(Name="batches")
     _schedule(machine, "cron(* * * * ? *)", {"Arn": arn})
     _schedule(machine, "cron(* * * * ? *)", {"Arn": f"{arn}-absent"}, GroupName="batches")
     clock.advance(minutes=2)
-    counts = (
-        _total(machine, clock, f"AWS/Scheduler:{metric}", ScheduleGroup=group)
-        for group in ("default", "batches")
-    )
-    assert tuple(counts) == (of_one, of_none)
+    for metric, of_one, of_none in [
+        ("InvocationAttemptCount", 2, 2),
+        ("TargetErrorCount", 0, 2),
+        ("InvocationDroppedCount", 0, 2),
+    ]:
+        counts = [
+            _total(machine, clock, f"AWS/Scheduler:{metric}", ScheduleGroup=group)
+            for group in ("default", "batches")
+        ]
+        assert counts == [of_one, of_none], metric
 
 
-@pytest.mark.parametrize(
-    ("expression", "arn", "problem"),
-    [
+def test_a_schedule_that_would_not_fire_is_refused(machine: Machine) -> None:
+    for expression, arn, problem in [
         ("cron(61 * * * ? *)", "arn:aws:states:us-east-1:1:stateMachine:a", "Invalid Schedule"),
         ("cron(* * * * ? *)", "arn:aws:lambda:us-east-1:1:function:a", "do not fire here"),
-    ],
-)
-def test_a_schedule_that_would_not_fire_is_refused(
-    machine: Machine, expression: str, arn: str, problem: str
-) -> None:
-    with pytest.raises(ClientError, match=problem):
-        _schedule(machine, expression, {"Arn": arn})
+    ]:
+        with pytest.raises(ClientError, match=problem):
+            _schedule(machine, expression, {"Arn": arn})
 
 
 def template(definition: dict[str, Any], expression: str, **tags: str) -> dict[str, Any]:
-    role = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": json.loads(TRUST)}}
     arn = {"Fn::GetAtt": ["Role", "Arn"]}
-    machine = {
-        "RoleArn": arn,
-        "DefinitionString": json.dumps(definition),
-        "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
-    }
+    tagged = {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+    machine = {"RoleArn": arn, "DefinitionString": json.dumps(definition), **tagged}
     schedule = {
         "GroupName": {"Ref": "Group"},
         "ScheduleExpression": expression,
         "FlexibleTimeWindow": {"Mode": "OFF"},
         "Target": {"Arn": {"Ref": "Machine"}, "RoleArn": arn},
     }
+    resources: dict[str, tuple[str, dict[str, Any]]] = {
+        "Role": ("IAM::Role", {"AssumeRolePolicyDocument": json.loads(TRUST)}),
+        "Machine": ("StepFunctions::StateMachine", machine),
+        "Group": ("Scheduler::ScheduleGroup", tagged),
+        "Schedule": ("Scheduler::Schedule", schedule),
+    }
     return {
         "Resources": {
-            "Role": role,
-            "Machine": {"Type": "AWS::StepFunctions::StateMachine", "Properties": machine},
-            "Group": {
-                "Type": "AWS::Scheduler::ScheduleGroup",
-                "Properties": {"Tags": machine["Tags"]},
-            },
-            "Schedule": {"Type": "AWS::Scheduler::Schedule", "Properties": schedule},
+            name: {"Type": f"AWS::{kind}", "Properties": properties}
+            for name, (kind, properties) in resources.items()
         }
     }
 
 
-FIRST = {"StartAt": "Done", "States": {"Done": SUCCEED}}
-SECOND = {"StartAt": "Other", "States": {"Other": SUCCEED}}
-
-
+@pytest.mark.long
 def test_a_stack_makes_changes_and_removes_both(account: Account) -> None:
     states, schedules = account.client("stepfunctions"), account.client("scheduler")
-    assert account.deploy(template(FIRST, "rate(1 day)", team="a")) == "CREATE_COMPLETE"
-    assert account.deploy(template(SECOND, "rate(2 days)", owner="b")) == "UPDATE_COMPLETE"
+    first = {"StartAt": "Done", "States": {"Done": SUCCEED}}
+    second = {"StartAt": "Other", "States": {"Other": SUCCEED}}
+    assert account.deploy(template(first, "rate(1 day)", team="a")) == "CREATE_COMPLETE"
+    assert account.deploy(template(second, "rate(2 days)", owner="b")) == "UPDATE_COMPLETE"
     (machine,) = states.list_state_machines()["stateMachines"]
     arn = machine["stateMachineArn"]
     shown = states.describe_state_machine(stateMachineArn=arn)
-    assert json.loads(shown["definition"]) == SECOND
+    assert json.loads(shown["definition"]) == second
     tags = states.list_tags_for_resource(resourceArn=arn)["tags"]
     assert tags == [{"key": "owner", "value": "b"}]
     (schedule,) = schedules.list_schedules()["Schedules"]

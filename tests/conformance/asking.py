@@ -2,11 +2,21 @@
 
 import json
 import os
+import time
+from collections.abc import Callable
 from typing import Any
 
 import requests
 
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
+    """Whether it holds within these seconds."""
+    deadline = time.monotonic() + seconds
+    while not (held := holds()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return held
 
 
 class Endpoint:

@@ -49,14 +49,21 @@ def start(request: pytest.FixtureRequest, folder: Path) -> Iterator[Callable[...
         yield started
 
 
+def _given(request: pytest.FixtureRequest, option: str, other: str) -> Endpoint | None:
+    """The endpoint of the option's URL; None for a double."""
+    if url := request.config.getoption(option):
+        return Endpoint(url.rstrip("/"))
+    if request.config.getoption(other):
+        pytest.skip(f"needs {option} too")
+    return None
+
+
 @pytest.fixture(scope="session")
 def plain(request: pytest.FixtureRequest, folder: Path) -> Endpoint:
     """Without code: NGINX's own conversion."""
-    url = request.config.getoption("--base-url")
-    if url:
-        return Endpoint(url.rstrip("/"))
-    if request.config.getoption("--code-url"):
-        pytest.skip("needs --base-url too: an endpoint without code")
+    given = _given(request, "--base-url", "--code-url")
+    if given is not None:
+        return given
     start: Callable[..., Double] = request.getfixturevalue("start")
     return start("plain", archives.plain(folder / "plain.tar.gz"), archives.VARIABLES)
 
@@ -64,13 +71,14 @@ def plain(request: pytest.FixtureRequest, folder: Path) -> Endpoint:
 @pytest.fixture(scope="session")
 def coded(request: pytest.FixtureRequest, folder: Path) -> Endpoint:
     """With inference.py of this folder."""
-    url = request.config.getoption("--code-url")
-    if url:
-        return Endpoint(url.rstrip("/"))
-    if request.config.getoption("--base-url"):
-        pytest.skip("needs --code-url too: an endpoint with code")
+    given = _given(request, "--code-url", "--base-url")
+    if given is not None:
+        return given
     start: Callable[..., Double] = request.getfixturevalue("start")
-    return start("coded", archives.coded(folder / "coded.tar.gz"), archives.VARIABLES)
+    # A proxy that nobody answers at: code reaches the model server without it.
+    variables = {"HTTP_PROXY": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1"}
+    variables |= archives.VARIABLES | {"SAGEMAKER_GUNICORN_THREADS": "4"}
+    return start("coded", archives.coded(folder / "coded.tar.gz"), variables)
 
 
 @pytest.fixture(scope="session")

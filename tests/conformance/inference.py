@@ -124,11 +124,3 @@ def size(data: Any, context: Any) -> Any:
 def sleep(data: Any, context: Any) -> Any:
     time.sleep(float(data.read()))
     return "slept", "text/plain"
-
-
-def spin(data: Any, context: Any) -> Any:
-    """Busy as computing is: without giving way to anything else in the worker."""
-    end = time.monotonic() + float(data.read())
-    while time.monotonic() < end:
-        pass
-    return "spun", "text/plain"

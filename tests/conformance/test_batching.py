@@ -19,13 +19,11 @@ def _at_once(batching: Endpoint, count: int) -> list[int]:
     return [answer.json()["predictions"][0] for answer in answers if "predictions" in answer.json()]
 
 
-def test_requests_are_computed_together_and_a_lone_one_alone(batching: Endpoint) -> None:
+def test_requests_are_computed_together_up_to_the_size_of_a_batch(batching: Endpoint) -> None:
     # What the model says of the rows it was given: some had company.
     assert max(_at_once(batching, 6)) > 1
     assert batching.do("pass_on", ONE).json() == {"predictions": [1]}
 
-
-def test_a_request_is_computed_up_to_the_size_of_a_batch(batching: Endpoint) -> None:
     answer = batching.do("pass_on", {"instances": [ROW] * 5})
     sentence = "Task size 5 is larger than maximum input batch size 4"
     assert answer.json() == {"error": sentence}

@@ -37,7 +37,7 @@ def _predicted(coded: Endpoint, request: bytes) -> Any:
     return wire.PredictResponse.FromString(answer.content)
 
 
-def test_both_forms_of_a_tensor_are_taken_and_answered_in_float_val(coded: Endpoint) -> None:
+def test_tensors_versions_and_outputs_are_those_of_the_request(coded: Endpoint) -> None:
     for content in [True, False]:
         found = _predicted(coded, _request(2, content=content)).outputs["y"]
         assert list(found.float_val) == [0.0, 3.0, 6.0, 9.0]
@@ -45,8 +45,6 @@ def test_both_forms_of_a_tensor_are_taken_and_answered_in_float_val(coded: Endpo
     assert (found.tensor_content, len(found.float_val)) == (b"", 2)
     assert _predicted(coded, _request()).model_spec.version.value == 2
 
-
-def test_version_and_outputs_are_chosen_in_the_request(coded: Endpoint) -> None:
     request = wire.PredictRequest.FromString(_request())
     request.model_spec.version.value = 1
     found = _predicted(coded, request.SerializeToString()).outputs["y"]

@@ -91,6 +91,11 @@ def test_the_code_has_its_lib_one_import_and_the_variables(coded: Endpoint) -> N
     assert found == {"TFS_DEFAULT_MODEL_NAME": "numbers"}
 
 
-def test_what_the_code_prints_goes_to_the_log(coded_double: Double, folder: Path) -> None:
+def test_the_log_has_what_code_prints_and_each_variable_with_its_key(
+    coded_double: Double, folder: Path
+) -> None:
     coded_double.do("a_print")
-    assert "said on standard output" in (folder / "coded.log").read_text()
+    log = (folder / "coded.log").read_text()
+    assert "said on standard output" in log
+    assert "container.gunicorn_threads: SAGEMAKER_GUNICORN_THREADS=" in log
+    assert "variables have no effect on this endpoint: SAGEMAKER_GUNICORN_THREADS" in log

@@ -4,24 +4,26 @@ Each function raises ValueError for a body that its reference does not read, or 
 does not say what it means, as a JSON object with a key twice.
 """
 
-import base64
 import io
 import json
 import math
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
+from servable_local.container.model_server import predict_request
 from servable_tensors import wire
 from tests.servable_handler import text_reference
 
 TYPES = {number: wire.find_dtype_name(number).removeprefix("q") for number in range(1, 24)}
-_CONTENT = {name: np.dtype(name) for name in TYPES.values() if hasattr(np, name)} | {
+CONTENT = {name: np.dtype(name) for name in TYPES.values() if hasattr(np, name)} | {
     "bool": np.dtype(bool)
 }
-_LISTED = {
+LISTED = {
     "float32": "float_val", "float64": "double_val", "int64": "int64_val", "uint32": "uint32_val",
-    "uint64": "uint64_val", "bool": "bool_val", "string": "string_val",
+    "uint64": "uint64_val", "bool": "bool_val", "string": "string_val", "float16": "half_val",
+    "bfloat16": "half_val", "complex64": "scomplex_val", "complex128": "dcomplex_val",
 }  # fmt: skip
 
 
@@ -50,44 +52,49 @@ def of_message(message: Any) -> Tensor:
     """The value of a TensorProto as protobuf reads it. Values that TensorFlow would cut are no value."""
     name = TYPES.get(message.dtype, "")
     shape = tuple(dim.size for dim in message.tensor_shape.dim)
-    if message.tensor_shape.unknown_rank or min(shape, default=0) < 0:
-        raise ValueError("no shape")
-    count = math.prod(shape)
+    count, field = math.prod(shape), LISTED.get(name, "int_val")
     if count > 1 << 26:
         raise ValueError("too large")
-    if name == "string":
-        if message.tensor_content:
-            raise ValueError("strings in tensor_content are TensorFlow's own code of them")
-        return Tensor(message.dtype, shape, _repeated([*message.string_val], count))
-    width = 2 if name == "bfloat16" else _CONTENT[name].itemsize if name in _CONTENT else 0
-    if not width:
-        raise ValueError("no type")
-    if message.tensor_content:
-        if len(message.tensor_content) != width * count:
-            raise ValueError("another length")
-        return Tensor(message.dtype, shape, message.tensor_content)
-    if name.startswith("complex"):
-        half = {8: "<f4", 16: "<f8"}[width]
-        parts = message.scomplex_val if width == 8 else message.dcomplex_val
-        if len(parts) % 2:
-            raise ValueError("half a complex number")
-        values = [np.array(parts[at : at + 2], half).tobytes() for at in range(0, len(parts), 2)]
-    elif name in ("float16", "bfloat16"):
-        values = [int(one).to_bytes(2, "little") for one in message.half_val]  # OverflowError too
-    else:
-        listed = getattr(message, _LISTED.get(name, "int_val"))
-        if _CONTENT[name].kind in "iu":
-            bounds = np.iinfo(_CONTENT[name])
-            if any(not bounds.min <= one <= bounds.max for one in listed):
+    if message.tensor_content and name == "string":
+        raise ValueError("strings in tensor_content are TensorFlow's own code of them")
+    if not message.tensor_content:
+        values = getattr(message, field)
+        each = 2 if name.startswith("complex") else 1
+        if len(values) not in (count * each, each) or (not count and len(values)):
+            raise ValueError("another number of values")
+        if field == "half_val" or (name in CONTENT and CONTENT[name].kind in "iu"):
+            bounds = np.iinfo(np.uint16 if field == "half_val" else CONTENT[name])
+            if any(not bounds.min <= one <= bounds.max for one in values):
                 raise ValueError("a value beyond its type")
-        values = [_CONTENT[name].type(one).tobytes() for one in listed]
-    return Tensor(message.dtype, shape, b"".join(_repeated(values, count)))
+    array = array_of(message)
+    bits = array.ravel().tolist() if name == "string" else array.tobytes()
+    return Tensor(message.dtype, shape, bits)
 
 
-def _repeated(values: list[bytes], count: int) -> list[bytes]:
-    if len(values) != count and (len(values) != 1 or not count):
-        raise ValueError("another number of values")
-    return values if len(values) == count else values * count
+def array_of(message: Any) -> Any:
+    """A TensorProto as Tensor::FromProto reads it: missing values repeat the last one, else are zero."""
+    name = TYPES[message.dtype]
+    sizes = [one.size for one in message.tensor_shape.dim]
+    if message.tensor_shape.unknown_rank or min(sizes, default=0) < 0 or len(sizes) > 254:
+        raise ValueError("sizes")
+    count = math.prod(sizes)
+    types = CONTENT | {"string": np.dtype(object), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+    dtype, field = types[name], LISTED.get(name, "int_val")
+    if message.tensor_content and name != "string":
+        return np.frombuffer(message.tensor_content, dtype).reshape(sizes)
+    values = [*getattr(message, field)]
+    if dtype.kind == "c":
+        flat = np.array(values[: len(values) // 2 * 2], f"f{dtype.itemsize // 2}").view(dtype)
+    elif field == "half_val":
+        flat = np.array([value & 0xFFFF for value in values], np.uint16).view(dtype)
+    elif field == "int_val":
+        flat = np.array(values, np.int32).astype(dtype)
+    else:
+        flat = np.array(values, dtype)
+    filled = np.empty(count, dtype)
+    filled.fill(flat[-1] if len(flat) else b"" if name == "string" else 0)
+    filled[: len(flat)] = flat[:count]
+    return filled.reshape(sizes)
 
 
 def of_npy(body: bytes, dtype: int) -> Tensor:
@@ -114,8 +121,6 @@ def of_array(array: Any, dtype: int) -> Tensor:
         ]
         return Tensor(dtype, array.shape, texts)
     if TYPES.get(dtype) == "bfloat16" and array.dtype.kind != "V":
-        import ml_dtypes
-
         if array.dtype.name != "float32":
             raise ValueError("another type")
         bits = array.astype(ml_dtypes.bfloat16)
@@ -135,7 +140,7 @@ def of_array(array: Any, dtype: int) -> Tensor:
 def of_text(text: bytes, inputs: dict[str, int]) -> dict[str, Tensor]:
     """The value of the model server's JSON: what `json` reads, with NaN and Infinity by name only."""
     found = json.loads(
-        text.decode(), object_pairs_hook=_unique, parse_float=_finite, parse_constant=_Named
+        text.decode(), object_pairs_hook=unique_names, parse_float=_finite, parse_constant=float
     )
     if "inputs" in found:
         columns = found["inputs"]
@@ -159,11 +164,7 @@ def converted(content_type: str, body: bytes, accept: str) -> bytes:
     return text_reference.from_json(body)
 
 
-class _Named(float):
-    """NaN or Infinity by name."""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
         raise ValueError("a key twice")
     return dict(pairs)
@@ -175,59 +176,8 @@ def _finite(text: str) -> float | None:
 
 
 def of_value(value: Any, dtype: int) -> Tensor:
-    shape, first = [], value
-    while isinstance(first, list):
-        shape.append(len(first))
-        if not first:
-            break
-        first = first[0]
-    leaves = _leaves(value, shape)
-    name = TYPES[dtype]
-    if name == "string":
-        return Tensor(dtype, tuple(shape), [_text_bytes(leaf) for leaf in leaves])
-    return Tensor(dtype, tuple(shape), b"".join(_number_bits(leaf, name) for leaf in leaves))
-
-
-def _leaves(value: Any, shape: list[int]) -> list[Any]:
-    if not shape:
-        if isinstance(value, list):
-            raise ValueError("ragged")
-        return [value]
-    if not isinstance(value, list) or len(value) != shape[0]:
-        raise ValueError("ragged")
-    return [leaf for one in value for leaf in _leaves(one, shape[1:])]
-
-
-def _text_bytes(leaf: Any) -> bytes:
-    if isinstance(leaf, str):
-        return leaf.encode()
-    if isinstance(leaf, dict) and leaf.keys() == {"b64"}:
-        return base64.b64decode(leaf["b64"], validate=True)
-    raise ValueError("no string")
-
-
-def _number_bits(leaf: Any, name: str) -> bytes:
-    if isinstance(leaf, bool) != (name == "bool") or not isinstance(leaf, (int, float)):
-        raise ValueError("no number")
-    if name == "bool":
-        return bytes([bool(leaf)])
-    if name == "bfloat16":
-        import ml_dtypes
-
-        with np.errstate(over="ignore"):
-            bits = np.array(leaf, "f8").astype("f4").astype(ml_dtypes.bfloat16)
-        if np.isinf(bits.astype("f4")) and not math.isinf(leaf):
-            raise ValueError("beyond its type")
-        return (0x7FC0).to_bytes(2, "little") if np.isnan(bits.astype("f4")) else bits.tobytes()
-    kind = _CONTENT[name]
-    if kind.kind in "iu":
-        if not isinstance(leaf, int):
-            raise ValueError("no whole number")
-        return leaf.to_bytes(kind.itemsize, "little", signed=kind.kind == "i")
-    if kind.kind != "f":
-        raise ValueError("no number of JSON's")
-    with np.errstate(over="ignore"):
-        found = np.array(leaf, "f8").astype(kind)
-    if np.isinf(found) and not math.isinf(leaf):
-        raise ValueError("beyond its type")
-    return found.tobytes()
+    """As the local container's model server reads it, in other code than the handler's."""
+    array = predict_request.to_array(value, TYPES[dtype])
+    if TYPES[dtype] == "string":
+        return Tensor(dtype, array.shape, array.ravel().tolist())
+    return of_array(array, dtype)

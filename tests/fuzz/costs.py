@@ -11,7 +11,8 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,16 @@ from tests.fuzz.worst_bodies import WORST
 TRANSPORTS = ("auto", "grpc", "rest")
 
 
-def cost_of(checked: Checked, body: Body, transport: str, *, refuses: bool) -> dict[str, Any]:
+def cost_of(answer: Callable[[], int]) -> dict[str, Any]:
     """Status, CPU-seconds, and the MiB that the process grew by at most."""
     reading, writing = os.pipe()
+    # What was freed and kept would hide what is taken again.
+    ctypes.CDLL(None).malloc_trim(0)
     process = os.fork()
     if not process:
-        # What was freed and kept would hide what is taken again.
-        ctypes.CDLL(None).malloc_trim(0)
         before_mib = _resident_mib()
         began = time.process_time()
-        status = checked.status(body, transport, refuses=refuses)
+        status = answer()
         cpu_seconds = time.process_time() - began
         peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before_mib
         found = {"status": status, "cpu_seconds": cpu_seconds, "peak_mib": peak_mib}
@@ -42,7 +43,7 @@ def cost_of(checked: Checked, body: Body, transport: str, *, refuses: bool) -> d
         text = pipe.read()
     os.waitpid(process, 0)
     parsed: dict[str, Any] = json.loads(text or b'{"status": 0, "cpu_seconds": 0, "peak_mib": 0}')
-    return {**parsed, "transport": transport, "refuses": refuses, "bytes": len(body.bytes)}
+    return parsed
 
 
 def costs(words: list[str], transports: tuple[str, ...] = TRANSPORTS) -> Iterator[dict[str, Any]]:
@@ -60,8 +61,10 @@ def costs(words: list[str], transports: tuple[str, ...] = TRANSPORTS) -> Iterato
             for transport in transports:
                 # A model server that refuses makes the handler explain.
                 for refuses in (False, True) if transport == "auto" else (False,):
-                    cost = cost_of(checked, body, transport, refuses=refuses)
-                    yield {"name": name, "content_type": body.content_type, **cost}
+                    asked = partial(checked.status, body, transport, refuses=refuses)
+                    of_body = {"content_type": body.content_type, "bytes": len(body.bytes)}
+                    how = {"name": name, "transport": transport, "refuses": refuses}
+                    yield {**how, **of_body, **cost_of(asked)}
 
 
 def _resident_mib() -> float:

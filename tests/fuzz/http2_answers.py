@@ -32,6 +32,7 @@ from servable_handler.transport.http2.grpc_connection import (
 )
 from servable_handler.transport.http2.hpack import UnexpectedAnswerError
 from servable_handler.transport.rest import BrokenOffError, NotTakenError
+from tests.servable_handler.http2_bytes import frame, hpack_number
 
 Frame = tuple[int, int, int, bytes]
 """Type, flags, stream, payload."""
@@ -61,7 +62,7 @@ def answers(rng: random.Random) -> Answers:
         else:
             frames = _frames(rng, 2 * number + 1, message, odd=odd)
             like = [frame for frame in frames if frame[0] in (0, 1)]
-        data = b"".join(map(encoded, frames))
+        data = b"".join(frame(*one) for one in frames)
         if number >= damaged_from and rng.random() < 0.3:
             data = _damaged(rng, data)
         found.append(data)
@@ -77,12 +78,6 @@ def _again(rng: random.Random, frames: list[Frame], stream: int) -> list[Frame]:
             payload = payload[:5] + changed
         found.append((kind, flags, stream, payload))
     return found
-
-
-def encoded(frame: Frame) -> bytes:
-    kind, flags, stream, payload = frame
-    head = len(payload).to_bytes(3, "big") + bytes([kind, flags])
-    return head + struct.pack(">I", stream) + payload
 
 
 def _frames(rng: random.Random, stream: int, message: bytes, *, odd: bool) -> list[Frame]:
@@ -169,7 +164,7 @@ def _field(rng: random.Random, name: bytes, value: bytes, odd: bool) -> bytes:
     first, bits = rng.choice(((0x00, 4), (0x40, 6), (0x10, 4)))
     huffman = 0.03 if odd else 0.0
     if name in numbers and rng.random() < 0.6:
-        head = number(first, bits, rng.choice(numbers[name]))
+        head = hpack_number(first, bits, rng.choice(numbers[name]))
     else:
         head = bytes([first]) + _text(rng, name, huffman)
     return head + _text(rng, value, huffman)
@@ -178,19 +173,8 @@ def _field(rng: random.Random, name: bytes, value: bytes, odd: bool) -> bytes:
 def _text(rng: random.Random, text: bytes, huffman: float) -> bytes:
     if rng.random() < huffman:
         coded: bytes = _HUFFMAN.encode(text)
-        return number(0x80, 7, len(coded)) + coded
-    return number(0, 7, len(text)) + text
-
-
-def number(first: int, bits: int, value: int) -> bytes:
-    """HPACK's form of an integer, whose first byte has `first` above its bits."""
-    most = (1 << bits) - 1
-    if value < most:
-        return bytes([first | value])
-    value, found = value - most, bytes([first | most])
-    while value > 0x7F:
-        value, found = value >> 7, found + bytes([value & 0x7F | 0x80])
-    return found + bytes([value])
+        return hpack_number(0x80, 7, len(coded)) + coded
+    return hpack_number(0, 7, len(text)) + text
 
 
 def _harmless(rng: random.Random, stream: int) -> Frame:
@@ -579,15 +563,10 @@ def main(count: int, seed: int) -> int:
     findings = Findings()
     for one in range(seed, seed + count):
         findings.add(one)
-        if findings.scripts % 5_000 == 0:
-            print(f"{findings.scripts:,} scripts, wrong: {findings.wrong}", flush=True)
     print(f"{count:,} scripts, {findings.taken:,} answers taken by ours")
-    print(f"read otherwise by h2 or grpcio: {len(findings.wrong)}")
-    print("\n".join(findings.wrong[:50]))
+    print(f"read otherwise by h2 or grpcio: {len(findings.wrong)}", *findings.wrong[:50], sep="\n")
     print(f"slowest script by ours: {findings.slowest_seconds:.3f} CPU-s")
-    print("refused by ours, taken by grpcio:")
-    for reason, times in findings.stricter.most_common():
-        print(f"{times:8,} {reason}")
+    print("refused by ours, taken by grpcio:", *findings.stricter.most_common(), sep="\n")
     return 1 if findings.wrong else 0
 
 

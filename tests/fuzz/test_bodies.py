@@ -51,44 +51,53 @@ def most_mib(cost: dict[str, Any]) -> float:
     return float(8 + MOST_TEXT_FACTOR * body_mib)
 
 
-def dear(found: list[dict[str, Any]], most_cpu_seconds: float) -> list[dict[str, Any]]:
+def dear(costs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         cost
-        for cost in found
+        for cost in costs
         if cost["status"] not in {200, *REFUSALS}
-        or cost["cpu_seconds"] > most_cpu_seconds
+        or cost["cpu_seconds"] > GENEROUS_CPU_SECONDS
         or cost["peak_mib"] > most_mib(cost)
     ]
+
+
+def ran(module: str, *words: str) -> str:
+    command = [sys.executable, "-m", f"tests.fuzz.{module}", *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-500:]
+    return done.stdout
 
 
 # Those that were dearest, or dear before they were limited.
 DEAREST = ["1,030 bytes", "string for all", "pieces of one", "unknown fields", "one letter in"]
 
 
+@pytest.mark.long
 def test_the_dearest_bodies_of_a_megabyte_take_a_bounded_time_and_memory() -> None:
-    command = [sys.executable, "-m", "tests.fuzz.costs", *DEAREST]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=100)
-    found = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert len(found) == 4 * len(DEAREST)
-    assert dear(found, GENEROUS_CPU_SECONDS) == []
+    costs = [json.loads(line) for line in ran("costs", *DEAREST).splitlines()]
+    assert len(costs) == 4 * len(DEAREST)
+    assert dear(costs) == []
 
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_no_body_of_a_megabyte_takes_many_seconds_or_more_memory_than_is_stated() -> None:
-    command = [sys.executable, "-m", "tests.fuzz.costs"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=280)
-    found = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert dear(found, GENEROUS_CPU_SECONDS) == []
+    assert dear([json.loads(line) for line in ran("costs").splitlines()]) == []
 
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_of_many_bodies_none_is_read_otherwise_than_by_tensorflow() -> None:
     pytest.importorskip("tensorflow")
-    command = [sys.executable, "-m", "tests.fuzz.run", "bodies", str(MANY), "3"]
-    ran = subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, timeout=280, check=False
-    )
-    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-500:]
-    assert json.loads(ran.stdout)["by_tensorflow"]
+    assert json.loads(ran("run", "bodies", str(MANY), "3"))["by_tensorflow"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_of_many_damaged_bodies_none_is_a_5xx_or_stays_in_memory() -> None:
+    ran("run", "memory", str(3 * MANY), "1")
+
+
+@pytest.mark.long
+def test_of_many_damaged_answers_none_is_read_otherwise_than_by_the_reference() -> None:
+    ran("run", "answers", str(MANY), "2")

@@ -4,40 +4,27 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from servable_tensors.codecs import CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
+from servable_tensors.wire import encode_varint
 from tests.fuzz.body_generator import Body
+from tests.servable_handler.conftest import npy
 
 MB = 1_000_000
 
 
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
-
-
 def _field(number: int, payload: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
+    return encode_varint(number << 3 | 2) + encode_varint(len(payload)) + payload
 
 
 def _shape(*sizes: int) -> bytes:
-    return _field(2, b"".join(_field(2, b"\x08" + _varint(size)) for size in sizes))
+    return _field(2, b"".join(_field(2, b"\x08" + encode_varint(size)) for size in sizes))
 
 
 def _input(name: bytes, dtype: int, shape: bytes, values: bytes) -> bytes:
-    return _field(2, _field(1, name) + _field(2, b"\x08" + _varint(dtype) + shape + values))
-
-
-def _npy(array: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
+    return _field(2, _field(1, name) + _field(2, b"\x08" + encode_varint(dtype) + shape + values))
 
 
 def _npz(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -65,6 +52,8 @@ WORST: dict[str, Callable[[], Body]] = {
     "one tensor with one value for all": lambda: Body(
         PROTOBUF, "", _input(b"x", 1, _shape(5592405, 3), b"\x2d\0\0\0\0")
     ),
+    "8 GB of zeros": lambda: Body(PROTOBUF, "", _input(b"x", 9, _shape(1 << 30), b"\x50\1")),
+    "1 GB without a value": lambda: Body(PROTOBUF, "", _input(b"x", 2, _shape(1 << 27), b"")),
     "one long string for all": lambda: Body(
         PROTOBUF, "echo_string", _input(b"v", 7, _shape(2_000_000), _field(8, bytes(MB - 60)))
     ),
@@ -88,6 +77,7 @@ WORST: dict[str, Callable[[], Body]] = {
     ),
     "dimensions": lambda: Body(PROTOBUF, "", _input(b"x", 1, _shape(*[1] * 200_000), b"")),
     "unknown fields": lambda: Body(PROTOBUF, "", b"\x48\1" * (MB // 2)),
+    "groups": lambda: Body(PROTOBUF, "", b"\x4b\x4c" * (MB // 2)),
     "output filters": lambda: Body(PROTOBUF, "", b"\x1a\0" * (MB // 2)),
     "model specs": lambda: Body(PROTOBUF, "", b"\x0a\2\x0a\0" * (MB // 4)),
     "versions": lambda: Body(PROTOBUF, "", b"\x0a\4\x12\2\x08\1" * (MB // 6)),
@@ -98,16 +88,16 @@ WORST: dict[str, Callable[[], Body]] = {
         PROTOBUF, "", b"".join(_input(b"%06d" % n, 7, _shape(1), b"\x42\0") for n in range(4_096))
     ),
     # NumPy's files
-    "strings of one letter in .npy": lambda: Body(NPY, "echo_string", _npy(np.full(MB - 200, b"a"))),
-    "strings of two letters in .npy": lambda: Body(NPY, "echo_string", _npy(np.full(490_000, b"ab"))),
-    "strings of Unicode in .npy": lambda: Body(NPY, "echo_string", _npy(np.full(240_000, "\U0001f600"))),
-    "one string in .npy": lambda: Body(NPY, "echo_string", _npy(np.array(b"a" * (MB - 200)))),
-    "floats in .npy": lambda: Body(NPY, "echo_float32", _npy(np.ones(MB // 4 - 50, "f4"))),
+    "strings of one letter in .npy": lambda: Body(NPY, "echo_string", npy(np.full(MB - 200, b"a"))),
+    "strings of two letters in .npy": lambda: Body(NPY, "echo_string", npy(np.full(490_000, b"ab"))),
+    "strings of Unicode in .npy": lambda: Body(NPY, "echo_string", npy(np.full(240_000, "\U0001f600"))),
+    "one string in .npy": lambda: Body(NPY, "echo_string", npy(np.array(b"a" * (MB - 200)))),
+    "floats in .npy": lambda: Body(NPY, "echo_float32", npy(np.ones(MB // 4 - 50, "f4"))),
     "floats of the other order in .npy": lambda: Body(
-        NPY, "echo_float32", _npy(np.asfortranarray(np.ones((500, 400), ">f4")))
+        NPY, "echo_float32", npy(np.asfortranarray(np.ones((500, 400), ">f4")))
     ),
-    "truth values in .npy": lambda: Body(NPY, "echo_bool", _npy(np.ones(MB - 200, bool))),
-    "floats for bfloat16 in .npy": lambda: Body(NPY, "echo_bfloat16", _npy(np.ones(MB // 4 - 50, "f4"))),
+    "truth values in .npy": lambda: Body(NPY, "echo_bool", npy(np.ones(MB - 200, bool))),
+    "floats for bfloat16 in .npy": lambda: Body(NPY, "echo_bfloat16", npy(np.ones(MB // 4 - 50, "f4"))),
     "a header of minus signs": lambda: Body(NPY, "", b"\x93NUMPY\2\0\x10\x27\0\0" + b"-" * 10_000),
     "a header of sums": lambda: Body(NPY, "", b"\x93NUMPY\2\0\x10\x27\0\0" + b"1+" * 5_000),
     "a header of digits": lambda: Body(NPY, "", b"\x93NUMPY\2\0\x10\x27\0\0" + b"7" * 10_000),
@@ -115,13 +105,13 @@ WORST: dict[str, Callable[[], Body]] = {
         NPY, "", b"\x93NUMPY\2\0" + (MB - 12).to_bytes(4, "little") + b" " * (MB - 12)
     ),
     "an archive that unpacks to 64 MiB": lambda: Body(
-        NPZ, "echo_float32", _npz({"v.npy": _npy(np.ones((64 << 18) - 100, "f4"))})
+        NPZ, "echo_float32", _npz({"v.npy": npy(np.ones((64 << 18) - 100, "f4"))})
     ),
     "an archive of strings": lambda: Body(
-        NPZ, "echo_string", _npz({"v.npy": _npy(np.full((1 << 19, 100), b"a"))})
+        NPZ, "echo_string", _npz({"v.npy": npy(np.full((1 << 19, 100), b"a"))})
     ),
     "an archive of as many strings as are allowed": lambda: Body(
-        NPZ, "echo_string", _npz({"v.npy": _npy(np.full(1 << 19, b"a" * 100))})
+        NPZ, "echo_string", _npz({"v.npy": npy(np.full(1 << 19, b"a" * 100))})
     ),
     "an archive of many members": lambda: Body(
         NPZ, "", _npz({f"{n}.npy": b"" for n in range(9_500)}, zipfile.ZIP_STORED)
@@ -133,6 +123,9 @@ WORST: dict[str, Callable[[], Body]] = {
     "rows": lambda: Body(JSON, "", _text('{"x":1},', '{"instances": [')),
     "rows of lists": lambda: Body(JSON, "", _text('{"x":[1,2,3]},', '{"instances": [')),
     "base64": lambda: Body(JSON, "echo_string", _text('{"b64":""},')),
+    "a fraction and large integers": lambda: Body(
+        JSON, "", _text("18446744073709551616,", '{"inputs": [0.5,')
+    ),
     "digits": lambda: Body(JSON, "echo_int32", _text("1,")),
     "floats": lambda: Body(JSON, "echo_float32", _text("1.5,")),
     "long floats": lambda: Body(JSON, "echo_float32", _text("0.12345678901234567,")),

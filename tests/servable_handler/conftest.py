@@ -1,7 +1,7 @@
 """The handler in front of a fake model server, in this process."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import falcon
@@ -11,6 +11,8 @@ import pytest
 from servable_handler.handler import Handler
 from servable_handler.hooks import Hooks
 from servable_handler.settings import Settings
+from servable_tensors import wire
+from servable_tensors.tensors import to_proto
 from tests.servable_handler.fake_model_server import FakeModelServer
 
 Ask = Callable[..., tuple[int, bytes, str]]
@@ -71,3 +73,10 @@ def npz(**arrays: Any) -> bytes:
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
+
+
+def predict_request(*, spec: Mapping[str, Any] = {}, **arrays: Any) -> bytes:
+    request = wire.PredictRequest(model_spec=spec)
+    for name, array in arrays.items():
+        request.inputs[name].CopyFrom(to_proto(array))
+    return bytes(request.SerializeToString())

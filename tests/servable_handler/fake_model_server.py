@@ -6,10 +6,9 @@ image: pixels float32 [any, 2, 2, 1], size float32 [any].
 """
 
 import json
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -30,21 +29,13 @@ SIGNATURES: dict[str, dict[str, tuple[int, list[int] | None]]] = {
 }
 
 
-class Forgetful(list[tuple[str, bytes]]):
-    """For runs of many requests."""
-
-    def append(self, request: tuple[str, bytes]) -> None:
-        """Kept nowhere."""
-
-
 class FakeModelServer:
-    """`requests` holds what came, (method or path, bytes); `fault` is called before each gRPC answer."""
+    """`requests` holds what came, (method or path, bytes)."""
 
     def __init__(self, options: Mapping[str, int] = {}) -> None:
         """`options`: of gRPC's server."""
         self._options = options
         self.requests: list[tuple[str, bytes]] = []
-        self.fault: Callable[[], None] = lambda: None
         self.delay_seconds = 0.0
         self.rest_answer: tuple[int, bytes] | None = None
 
@@ -74,6 +65,11 @@ class FakeModelServer:
         self._http.server_close()
 
     @property
+    def ports(self) -> tuple[int, int]:
+        """Of gRPC and REST."""
+        return self.grpc_port, self.rest_port
+
+    @property
     def variables(self) -> dict[str, str]:
         """As the container gives them to the code."""
         return {"TFS_GRPC_PORTS": str(self.grpc_port), "TFS_REST_PORTS": str(self.rest_port)}
@@ -99,10 +95,6 @@ class FakeModelServer:
         if method == "GetModelStatus":
             return b""  # what a process tries a server with, before its first request
         self.requests.append((method, body))
-        try:
-            self.fault()
-        except Exception:
-            context.abort(grpc.StatusCode.UNAVAILABLE, "a fault")
         time.sleep(self.delay_seconds)
         if method == "GetModelMetadata":
             asked = wire.GetModelMetadataRequest.FromString(body)
@@ -198,11 +190,3 @@ class _Rest(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing per request."""
-
-
-if __name__ == "__main__":
-    # Until standard input ends, which it does with whoever started this.
-    with FakeModelServer() as alone:
-        alone.requests = Forgetful()
-        print(json.dumps([alone.grpc_port, alone.rest_port]), flush=True)
-        sys.stdin.read()

@@ -2,22 +2,13 @@
 
 import random
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from servable_tensors import wire
-from servable_tensors.tensors import to_proto
-from tests.servable_handler.conftest import npy, npz
+from tests.servable_handler.conftest import npy, npz, predict_request
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
-
-
-def protobuf(**arrays: Any) -> bytes:
-    request = wire.PredictRequest()
-    for name, array in arrays.items():
-        request.inputs[name].CopyFrom(to_proto(array))
-    return bytes(request.SerializeToString())
 
 
 def one_by_one() -> bytes:
@@ -43,10 +34,10 @@ SEEDS = {
     "application/x-npy": [npy(X), npy(X.astype("f8")), npy(np.array(["a", "bc"])), npy(X.T)],
     "application/x-npz": [npz(x=X), npz(feat_ids=X.astype("i8"), feat_vals=X), npz(x=X[0])],
     "application/x-protobuf": [
-        protobuf(x=X),
+        predict_request(x=X),
         one_by_one(),
-        protobuf(x=np.array(["a", "bc"])),
-        protobuf(feat_ids=X.astype("i8"), feat_vals=X),
+        predict_request(x=np.array(["a", "bc"])),
+        predict_request(feat_ids=X.astype("i8"), feat_vals=X),
     ],
 }
 ACCEPTED = ["application/json", "*/*", "text/csv", "application/x-npy", "application/x-npz",

@@ -23,16 +23,16 @@ def loaded(folder: Path, transforms: str | None) -> subprocess.CompletedProcess[
     )
 
 
+BOTH = "from servable_handler.hooks import InputError\npreprocess = postprocess = print"
+
+
 @pytest.mark.parametrize(
     ("transforms", "found"),
     [
         (None, "False False"),
         ("def preprocess(body, context): ...", "True False"),
         ("def postprocess(tensors, context): ...", "False True"),
-        (
-            "from servable_handler.hooks import InputError\npreprocess = postprocess = print",
-            "True True",
-        ),
+        (BOTH, "True True"),
     ],
     ids=["none", "preprocess", "postprocess", "both"],
 )
@@ -42,6 +42,7 @@ def test_the_hooks_that_are_there_are_found(
     assert loaded(tmp_path, transforms).stdout.strip() == found
 
 
+@pytest.mark.long
 def test_transforms_without_a_hook_or_that_do_not_import_do_not_start(tmp_path: Path) -> None:
     ran = loaded(tmp_path, "def pre_process(): ...")
     assert "transforms.py defines neither preprocess nor postprocess" in ran.stderr

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from infra.catalog.images import find_modules
 from model_packaging.inputs import PACKAGES
 
@@ -35,8 +37,6 @@ def test_only_what_the_image_holds_is_imported() -> None:
     assert {file.name: imported(file) - allowed for file in FILES if imported(file) - allowed} == {}
     assert len({file.parts[-2] for file in FILES}) > len(PACKAGES)
 
-
-def test_the_image_is_known_to_hold_it() -> None:
     image = find_modules("2.20")
     assert image is not None
     assert image.modules >= IN_THE_IMAGE
@@ -50,6 +50,7 @@ def run(code: str) -> str:
     return ran.stdout.strip()
 
 
+@pytest.mark.long
 def test_importing_opens_no_socket_thread_or_channel() -> None:
     code = (
         "import sys\nopened = []\n"
@@ -67,8 +68,5 @@ def test_importing_opens_no_socket_thread_or_channel() -> None:
         "grpc.insecure_channel = opened\nimport servable_handler.inference\nprint('fine')"
     )
     assert run(code) == "fine"
-
-
-def test_tensors_imports_neither_grpc_nor_gevent() -> None:
     code = "import sys, servable_tensors.tensors\nprint([m for m in ('grpc', 'gevent') if m in sys.modules])"
     assert run(code) == "[]"

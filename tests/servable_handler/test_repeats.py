@@ -1,31 +1,28 @@
 """A request is sent at most twice, and never again once a model server may have begun with it."""
 
-import json
+import itertools
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
-from pathlib import Path
-from typing import Self
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from servable_handler.request import RequestError
 from servable_handler.transport.model_servers import ModelServers
-from tests.servable_handler.endpoints import ROOT
-from tests.servable_handler.mortal_server import DEADLY
-from tests.servable_handler.test_model_servers import call
-from tests.servable_handler.test_small_calls import SETTINGS, frame, whole
+from tests.servable_handler.fake_model_server import FakeModelServer
+from tests.servable_handler.http2_bytes import SETTINGS, frame, whole
+from tests.servable_handler.raw_server import RawServer
+from tests.servable_handler.test_model_servers import call, free_port
+from tests.servable_handler.test_model_servers import servers as of_ports
 
 pytestmark = pytest.mark.long
 
 LARGE = 20_000
 """Bytes of a gRPC request for which grpcio is used."""
-Ask = Callable[[ModelServers, bytes], object]
+REST_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 def by_rest(those: ModelServers, word: bytes) -> object:
@@ -46,175 +43,77 @@ ASKS = {"REST": by_rest, "small calls": by_small_calls, "grpcio": by_grpcio}
 TRANSPORT = pytest.mark.parametrize("transport", ASKS)
 
 
-class Processes:
-    """Model servers in processes of their own, some of which have ended."""
-
-    def __init__(self, count: int, counted: Path, ends: ExitStack) -> None:
-        self._counted = counted
-        command = [sys.executable, "-m", "tests.servable_handler.mortal_server", str(counted)]
-        self._all = [
-            subprocess.Popen(
-                command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            for _ in range(count)
-        ]
-        for one in self._all:
-            ends.callback(one.wait)
-            ends.callback(one.kill)
-        self._ports = [json.loads(one.stdout.readline()) for one in self._all if one.stdout]
-
-    def living(self) -> list[int]:
-        return [number for number, one in enumerate(self._all) if one.poll() is None]
-
-    def servers(self, numbers: list[int]) -> ModelServers:
-        """As a process that has just begun sees these."""
-        grpc_ports, rest_ports = zip(*(self._ports[number] for number in numbers), strict=True)
-        return ModelServers(grpc_ports, rest_ports)
-
-    def end(self, number: int) -> None:
-        self._all[number].kill()
-        self._all[number].wait()
-
-    def executions(self) -> int:
-        return len(self._counted.read_text().splitlines()) if self._counted.exists() else 0
-
-
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    with ExitStack() as ends:
-        # Each of four tests ends one, and needs four of them.
-        yield Processes(7, tmp_path_factory.mktemp("mortal") / "executions", ends)
-
-
-@TRANSPORT
-def test_a_request_that_ends_model_servers_ends_one_of_four(
-    transport: str, processes: Processes
-) -> None:
-    ask, before, four = ASKS[transport], processes.executions(), processes.living()[:4]
-    servers = processes.servers(four)
-    for _ in range(8):  # connections are kept to each
-        ask(servers, b"1")
-    with pytest.raises(RequestError, match="it wasn't retried") as raised:
-        ask(servers, DEADLY)
-    assert (raised.value.status, raised.value.retry_after_seconds) == (503, None)
-    time.sleep(0.3)
-    assert len(set(four) & set(processes.living())) == 3
-    assert processes.executions() - before == 9
-    ask(servers, b"1")
-
-
-def test_a_server_that_ended_while_idle_costs_no_request(processes: Processes) -> None:
-    before, two = processes.executions(), processes.living()[:2]
-    servers = {transport: processes.servers(two) for transport in ASKS}
-    for count in (4, 12):
+def test_a_server_that_ended_while_idle_costs_no_request() -> None:
+    with FakeModelServer() as living:
+        with FakeModelServer() as ending:
+            servers = {transport: of_ports(ending.ports, living.ports) for transport in ASKS}
+            for transport, ask in ASKS.items():
+                for _ in range(4):
+                    ask(servers[transport], b"1")
+        living.requests.clear()
         for transport, ask in ASKS.items():
-            for _ in range(count):
+            for _ in range(12):
                 ask(servers[transport], b"1")
-        if count == 4:
-            processes.end(two[0])
-    assert processes.executions() - before == 3 * 16
+        assert sum(method != "GetModelStatus" for method, _ in living.requests) == 36
 
 
-class Raw:
-    """A server that breaks off at one point of the second request, and counts what it began to get.
+class Breaking(RawServer):
+    """Breaks off at one point of the second request, and counts what it began to get.
 
     The points: "accepted", "first byte", "whole request", "half an answer".
     """
 
-    def __init__(self, point: str, *, http2: bool) -> None:
+    def __init__(self, point: str, *, http2: bool, port: int = 0) -> None:
         self._point, self._http2 = point, http2
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listener.getsockname()[1])
         self.requests = 0
         """Those whose first byte came, and connections broken off before it."""
-        self._kept: list[socket.socket] = []
+        super().__init__(self._break_off, port)
 
-    def __enter__(self) -> Self:
-        _begin(self._listener, self._kept, self._serve)
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        _end(self._listener, self._kept)
-
-    def _serve(self, connection: socket.socket) -> None:
+    def _break_off(self, connection: socket.socket) -> None:
         with suppress(OSError):
-            if self._http2:
-                connection.sendall(SETTINGS)
-            stream = 1
-            while True:
-                if self._point == "accepted" and self.requests:
-                    self.requests += 1
-                    break
-                first = connection.recv(1)
-                if not first:
-                    return
-                if not self._http2 and first != b"P":
-                    break  # whoever was set aside is asked for its status
-                while self._http2 and b"grpc-timeout" not in first:
-                    # Up to the headers of a call: what comes before is no request.
-                    piece = connection.recv(1)
-                    if not piece:
-                        return
-                    first += piece
-                self.requests += 1
-                if self.requests > 1 and self._point == "first byte":
-                    break
-                self._read_whole(connection, first)
-                if self.requests > 1 and self._point == "whole request":
-                    break
-                answer = _answer(stream, http2=self._http2)
-                if self.requests > 1 and self._point == "half an answer":
-                    connection.sendall(answer[: len(answer) // 2])
-                    break
-                connection.sendall(answer)
-                stream += 2
+            self._serve_until(connection)
         with suppress(OSError):
             connection.shutdown(socket.SHUT_RDWR)
         connection.close()
 
-    def _read_whole(self, connection: socket.socket, start: bytes) -> None:
-        connection.settimeout(0.2)
-        with suppress(TimeoutError):
-            while connection.recv(1 << 16):
-                pass
-        connection.settimeout(None)
-
-
-def _begin(
-    listener: socket.socket, kept: list[socket.socket], serve: Callable[[socket.socket], None]
-) -> None:
-    """Serves each connection in a thread of its own, until the listener is ended."""
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                kept.append(connection)
-                threading.Thread(target=serve, args=(connection,), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-
-
-def _end(listener: socket.socket, kept: list[socket.socket]) -> None:
-    """Channels of grpcio connect again for as long as something listens: each would keep a file open."""
-    with suppress(OSError):
-        listener.shutdown(socket.SHUT_RDWR)  # wakes accept(), which close() alone does not
-    listener.close()
-    for one in kept:
-        one.close()
-
-
-def _answer(stream: int, *, http2: bool) -> bytes:
-    if http2:
-        return whole(stream).removeprefix(SETTINGS)
-    return b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    def _serve_until(self, connection: socket.socket) -> None:
+        """Until it breaks off or the caller does."""
+        if self._http2:
+            connection.sendall(SETTINGS)
+        for stream in itertools.count(1, 2):
+            if self._point == "accepted" and self.requests:
+                self.requests += 1
+                return
+            first = connection.recv(1)
+            if not self._http2 and first != b"P":
+                return  # whoever was set aside is asked for its status
+            while self._http2 and b"grpc-timeout" not in first:
+                # Up to the headers of a call: what comes before is no request.
+                if not (piece := connection.recv(1)):
+                    return
+                first += piece
+            self.requests += 1
+            if self.requests > 1 and self._point == "first byte":
+                return
+            connection.settimeout(0.2)
+            with suppress(TimeoutError):
+                while connection.recv(1 << 16):
+                    pass
+            connection.settimeout(None)
+            if self.requests > 1 and self._point == "whole request":
+                return
+            answer = whole(stream).removeprefix(SETTINGS) if self._http2 else REST_ANSWER
+            if self.requests > 1 and self._point == "half an answer":
+                connection.sendall(answer[: len(answer) // 2])
+                return
+            connection.sendall(answer)
 
 
 @TRANSPORT
 @pytest.mark.parametrize("point", ["accepted", "first byte", "whole request", "half an answer"])
 def test_a_request_that_a_server_broke_off_is_not_sent_again(point: str, transport: str) -> None:
     http2 = transport != "REST"
-    with Raw(point, http2=http2) as first, Raw("never", http2=http2) as second:
+    with Breaking(point, http2=http2) as first, Breaking("never", http2=http2) as second:
         those = ModelServers((first.port, second.port), (first.port, second.port))
         first.requests = 0 if transport == "small calls" else 1  # its trial is the first request
         those._choice.take = lambda avoid=None: 0 if avoid is None else 1  # type: ignore[method-assign]
@@ -225,36 +124,27 @@ def test_a_request_that_a_server_broke_off_is_not_sent_again(point: str, transpo
         assert (raised.value.status, raised.value.retry_after_seconds) == (503, None)
 
 
-class Refusing:
+class Refusing(RawServer):
     """An HTTP/2 server that refuses each call in HTTP/2's own words, but for trials."""
 
     def __init__(self, words: Callable[[int], bytes]) -> None:
         self._words = words
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listener.getsockname()[1])
         self.requests = 0
-        self._kept: list[socket.socket] = []
-        _begin(self._listener, self._kept, self._serve)
+        super().__init__(self._refuse)
 
-    def close(self) -> None:
-        _end(self._listener, self._kept)
-
-    def _serve(self, connection: socket.socket) -> None:
-        got, stream = b"", 1
-        with suppress(OSError):
-            connection.sendall(SETTINGS)
-            while True:
-                while b"grpc-timeout" not in got:
-                    piece = connection.recv(1 << 16)
-                    if not piece:
-                        return
-                    got += piece
-                if b"GetModelStatus" in got:
-                    connection.sendall(whole(stream).removeprefix(SETTINGS))
-                else:
-                    self.requests += 1
-                    connection.sendall(self._words(stream))
-                got, stream = b"", stream + 2
+    def _refuse(self, connection: socket.socket) -> None:
+        connection.sendall(SETTINGS)
+        for stream in itertools.count(1, 2):
+            got = b""
+            while b"grpc-timeout" not in got:
+                if not (piece := connection.recv(1 << 16)):
+                    return
+                got += piece
+            if b"GetModelStatus" in got:
+                connection.sendall(whole(stream).removeprefix(SETTINGS))
+            else:
+                self.requests += 1
+                connection.sendall(self._words(stream))
 
 
 Refuse = Callable[[Callable[[int], bytes]], Refusing]
@@ -264,11 +154,7 @@ Refuse = Callable[[Callable[[int], bytes]], Refusing]
 def refusing() -> Iterator[Refuse]:
     """Makes servers that refuse, which end with the test."""
     with ExitStack() as ends:
-
-        def make(words: Callable[[int], bytes]) -> Refusing:
-            return ends.enter_context(closing(Refusing(words)))
-
-        yield make
+        yield lambda words: ends.enter_context(Refusing(words))
 
 
 def refused(stream: int) -> bytes:
@@ -284,24 +170,14 @@ def going_away(stream: int) -> bytes:
 def test_a_call_that_servers_refuse_before_they_begin_is_sent_twice_at_most(
     refusing: Refuse, words: Callable[[int], bytes], count: int
 ) -> None:
-    those = [refusing(words) for _ in range(count)]
-    ports = tuple(one.port for one in those)
-    with pytest.raises(RequestError) as raised:
-        by_small_calls(ModelServers(ports, ports), b"1")
-    assert sum(one.requests for one in those) == 2
-    assert (raised.value.status, raised.value.retry_after_seconds) == (503, 1)
-
-
-@pytest.mark.parametrize("words", [refused, going_away])
-def test_a_call_through_grpcio_is_sent_once_since_it_does_not_say_why_it_failed(
-    refusing: Refuse, words: Callable[[int], bytes]
-) -> None:
-    those = [refusing(words) for _ in range(2)]
-    ports = tuple(one.port for one in those)
-    with pytest.raises(RequestError) as raised:
-        by_grpcio(ModelServers(ports, ports), b"1")
-    assert sum(one.requests for one in those) == 1
-    assert (raised.value.status, raised.value.retry_after_seconds) == (503, None)
+    # grpcio does not say why a call failed: through it, it is sent once.
+    for by, times, retry_after in [(by_small_calls, 2, 1), (by_grpcio, 1, None)]:
+        those = [refusing(words) for _ in range(count)]
+        ports = tuple(one.port for one in those)
+        with pytest.raises(RequestError) as raised:
+            by(ModelServers(ports, ports), b"1")
+        assert sum(one.requests for one in those) == times
+        assert (raised.value.status, raised.value.retry_after_seconds) == (503, retry_after)
 
 
 def test_a_call_refused_by_one_server_is_answered_by_another(refusing: Refuse) -> None:
@@ -317,19 +193,13 @@ def test_a_call_refused_by_one_server_is_answered_by_another(refusing: Refuse) -
 def test_the_only_server_that_listens_again_within_a_second_gets_the_request(
     transport: str,
 ) -> None:
-    with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        port = int(reserved.getsockname()[1])
-    http2 = transport != "REST"
-    late: list[Raw] = []
+    port = free_port()
+    late: list[Breaking] = []
 
     def listen() -> None:
         time.sleep(0.3)
-        server = Raw("never", http2=http2)
-        server._listener.close()
-        server._listener = socket.create_server(("127.0.0.1", port))
-        late.append(server.__enter__())
+        late.append(Breaking("never", http2=transport != "REST", port=port))
 
     threading.Thread(target=listen).start()
     ASKS[transport](ModelServers((port,), (port,)), b"1")
-    late[0].__exit__()
+    late[0].close()

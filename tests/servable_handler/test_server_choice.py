@@ -26,13 +26,9 @@ def used(choice: ServerChoice, clock: Clock, latencies: list[float], requests: i
     return counts
 
 
-def test_every_server_is_tried() -> None:
+def test_a_slow_server_gets_few_requests_until_it_is_fast() -> None:
     clock = Clock()
     assert min(used(ServerChoice(4, clock), clock, [0.002] * 4, 8)) >= 1
-
-
-def test_a_slow_server_gets_few_requests() -> None:
-    clock = Clock()
     choice = ServerChoice(4, clock)
     counts = used(choice, clock, [0.002, 0.002, 0.002, 0.052], 5000)
     assert counts[3] < 50
@@ -44,8 +40,6 @@ def test_a_slow_server_gets_few_requests() -> None:
     slow = used(choice, clock, [0.0001, 0.05], 50_000)[1]
     assert 1 <= slow <= clock.seconds - began + 1
 
-
-def test_a_slow_server_is_asked_again_and_gets_its_share_back() -> None:
     clock = Clock()
     choice = ServerChoice(2, clock)
     used(choice, clock, [0.002, 0.05], 500)
@@ -71,7 +65,7 @@ def test_requests_that_wait_count() -> None:
     assert sorted(choice.take() for _ in range(4)) == [0, 0, 1, 1]
 
 
-def test_a_server_set_aside_gets_nothing_until_it_is_brought_back() -> None:
+def test_a_server_set_aside_gets_nothing_until_it_is_brought_back_or_all_are() -> None:
     clock = Clock()
     choice = ServerChoice(2, clock)
     choice.set_aside(0)
@@ -80,22 +74,15 @@ def test_a_server_set_aside_gets_nothing_until_it_is_brought_back() -> None:
     choice.bring_back(0)
     assert choice.take() == 0
 
-
-def test_when_all_are_set_aside_they_are_tried_all_the_same() -> None:
     choice = ServerChoice(2, Clock())
     choice.set_aside(0)
     choice.set_aside(1)
     assert choice.take() in (0, 1)
 
-
-def test_a_second_attempt_goes_elsewhere_if_it_can() -> None:
     choice = ServerChoice(2, Clock())
     assert choice.take(avoid=choice.take()) == 1
     choice = ServerChoice(1, Clock())
     assert choice.take(avoid=choice.take()) == 0
-
-
-def test_setting_aside_tells_whether_it_was_news() -> None:
     choice = ServerChoice(2, Clock())
     assert (choice.set_aside(0), choice.set_aside(0)) == (True, False)
 

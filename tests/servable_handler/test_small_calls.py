@@ -21,120 +21,83 @@ from servable_handler.transport.http2.hpack import UnexpectedAnswerError, read_h
 from servable_handler.transport.model_servers import ModelServers
 from servable_handler.transport.rest import BrokenOffError, DeadlineError, NotTakenError
 from tests.servable_handler.fake_model_server import FakeModelServer
-from tests.servable_handler.test_model_servers import call
+from tests.servable_handler.http2_bytes import (
+    DATA,
+    HEADERS,
+    OPENING,
+    SETTINGS,
+    STATUS,
+    TRAILERS,
+    frame,
+    hpack_number,
+    literal,
+    whole,
+)
+from tests.servable_handler.raw_server import RawServer
+from tests.servable_handler.test_model_servers import call, free_port
 
 
 def soon(seconds: float = 20.0) -> float:
     return time.monotonic() + seconds
 
 
-@pytest.mark.parametrize("size", [0, 1, 127, 2_000, MOST_BYTES])
-def test_bytes_of_any_small_size_come_back(size: int, server: FakeModelServer) -> None:
-    body = bytes(range(256)) * (size // 256 + 1)
-    assert (
-        SmallCalls().call(server.grpc_port, "Regress", body[:size], model="m", deadline=soon())
-        == (body[:size])
-    )
+def asked(
+    calls: SmallCalls, port: int, body: bytes = b"", method: str = "Regress", seconds: float = 20.0
+) -> bytes:
+    return calls.call(port, method, body, model="m", deadline=soon(seconds))
 
 
-def test_more_than_every_window_goes_over_one_connection(server: FakeModelServer) -> None:
-    calls = SmallCalls()
-    for _ in range(100):
-        calls.call(server.grpc_port, "Regress", bytes(MOST_BYTES), model="m", deadline=soon())
-    assert len(calls._idle[server.grpc_port]) == 1
-
-
-def test_a_large_answer_to_a_small_request_comes_back(
+def test_bytes_of_any_size_go_over_one_connection(
     server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    calls = SmallCalls()
+    for size in [0, 1, 127, 2_000, *[MOST_BYTES] * 100]:
+        body = (bytes(range(256)) * (size // 256 + 1))[:size]
+        assert asked(calls, server.grpc_port, body) == body
+    # A refusal keeps the connection too.
+    with pytest.raises(CallFailedError) as raised:
+        asked(calls, server.grpc_port, method="GetModelMetadata")
+    assert (raised.value.code, raised.value.message) == (5, "Servable not found for request")
+    assert len(calls._idle[server.grpc_port]) == 1
     monkeypatch.setattr(server, "grpc_answer", lambda *_: bytes(9_000_000))
-    assert (
-        len(SmallCalls().call(server.grpc_port, "Regress", b"", model="m", deadline=soon()))
-        == 9_000_000
-    )
+    assert len(asked(SmallCalls(), server.grpc_port)) == 9_000_000
 
 
 def test_calls_at_once_do_not_mix(server: FakeModelServer) -> None:
-    calls = SmallCalls()
+    calls, bodies = SmallCalls(), [str(number).encode() * 100 for number in range(100)]
     server.delay_seconds = 0.01
-
-    def one(number: int) -> bool:
-        body = str(number).encode() * 100
-        return calls.call(server.grpc_port, "Regress", body, model="m", deadline=soon()) == body
-
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(one, range(100)))
+        answers = pool.map(lambda body: asked(calls, server.grpc_port, body), bodies)
+        assert list(answers) == bodies
 
 
-def test_a_refusal_has_code_and_message_and_keeps_the_connection(server: FakeModelServer) -> None:
-    with pytest.raises(CallFailedError) as raised:
-        SmallCalls().call(server.grpc_port, "GetModelMetadata", b"", model="m", deadline=soon())
-    assert (raised.value.code, raised.value.message) == (5, "Servable not found for request")
-
-    calls = SmallCalls()
-    with pytest.raises(CallFailedError):
-        calls.call(server.grpc_port, "GetModelMetadata", b"", model="m", deadline=soon())
-    assert len(calls._idle[server.grpc_port]) == 1
-
-
-def test_the_deadline_is_kept(server: FakeModelServer) -> None:
-    server.delay_seconds = 1
-    # The server is told of it too, and may be the one to say so.
-    with pytest.raises((DeadlineError, CallFailedError)):
-        SmallCalls().call(server.grpc_port, "Regress", b"", model="m", deadline=soon(0.2))
-
-
-def test_where_nobody_listens_the_request_was_not_taken() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as once:
-        port = once.getsockname()[1]
-    with pytest.raises(NotTakenError):
-        SmallCalls().call(port, "Regress", b"", model="m", deadline=soon())
-
-
-def test_a_server_that_was_started_anew_is_reached() -> None:
+def test_a_server_that_is_slow_or_gone_is_told_apart_and_one_started_anew_is_reached() -> None:
     calls = SmallCalls()
     with FakeModelServer() as first:
-        calls.call(first.grpc_port, "Regress", b"", model="m", deadline=soon())
+        asked(calls, first.grpc_port)
         idle = calls._idle[first.grpc_port]
+        first.delay_seconds = 1
+        # The server is told of the deadline too, and may be the one to say so.
+        with pytest.raises((DeadlineError, CallFailedError)):
+            asked(SmallCalls(), first.grpc_port, seconds=0.2)
+    with pytest.raises(NotTakenError):
+        asked(SmallCalls(), free_port())
     with FakeModelServer() as second:
         calls._idle[second.grpc_port] = idle  # a connection whose other end is gone
-        assert calls.call(second.grpc_port, "Regress", b"x", model="m", deadline=soon()) == b"x"
+        assert asked(calls, second.grpc_port, b"x") == b"x"
 
 
-def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    return (
-        len(payload).to_bytes(3, "big") + bytes([kind, flags]) + struct.pack(">I", stream) + payload
-    )
+def answered(*frames: bytes, hold: bool = True, seconds: float = 5.0) -> tuple[int, bytes, bytes]:
+    """What a call to a server that says this, whatever it hears, ends with."""
 
+    def say(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        connection.sendall(b"".join(frames))
+        if not hold:
+            connection.close()
 
-def literal(name: bytes, value: bytes) -> bytes:
-    return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
-
-
-OPENING = b"\x88\x0f\x10\x10application/grpc"
-HEADERS = frame(1, 4, 1, OPENING)
-DATA = frame(0, 0, 1, b"\0\0\0\0\x02ok")
-STATUS = literal(b"grpc-status", b"0")
-TRAILERS = frame(1, 5, 1, STATUS)
-SETTINGS = frame(4, 0, 0, b"")
-
-
-def saying(*frames: bytes, hold: bool = True) -> int:
-    """The port of a server that says this whatever it hears."""
-    server = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            connection, _ = server.accept()
-            connection.recv(1 << 16)
-            connection.sendall(b"".join(frames))
-            if not hold:
-                connection.close()
-            kept.append(connection)
-
-    kept: list[socket.socket] = []
-    threading.Thread(target=serve, daemon=True).start()
-    return int(server.getsockname()[1])
+    with RawServer(say) as server:
+        return GrpcConnection(server.port, soon()).call("/x", b"", soon(seconds))
 
 
 @pytest.mark.parametrize(
@@ -155,26 +118,9 @@ def saying(*frames: bytes, hold: bool = True) -> int:
         [frame(4, 1, 0, b""), frame(4, 0, 0, struct.pack(">HIHI", 4, 10, 9, 9)), HEADERS,
          DATA, TRAILERS],
     ],
-    ids=[
-        "plain", "ping", "pieces", "table-emptied", "indexing", "status-written-out",
-        "status-and-its-name-written-out", "going-away", "windows", "continued",
-        "trailers-continued", "empty-and-unknown", "settings",
-    ],
 )  # fmt: skip
 def test_what_a_grpc_server_may_send_is_understood(frames: list[bytes]) -> None:
-    connection = GrpcConnection(saying(SETTINGS, *frames), soon())
-    assert connection.call("/x", b"", soon()) == (0, b"", b"ok")
-
-
-def number(first: int, bits: int, value: int) -> bytes:
-    """HPACK's form of an integer, whose first byte has `first` above its bits."""
-    most = (1 << bits) - 1
-    if value < most:
-        return bytes([first | value])
-    value, found = value - most, bytes([first | most])
-    while value > 0x7F:
-        value, found = value >> 7, found + bytes([value & 0x7F | 0x80])
-    return found + bytes([value])
+    assert answered(SETTINGS, *frames) == (0, b"", b"ok")
 
 
 BLOCKS = {
@@ -190,7 +136,7 @@ BLOCKS = {
     "a content type twice": OPENING + OPENING[1:],
     "index 0": OPENING + b"\x80",
     "index 62": OPENING + b"\xbe",
-    "index 62 as a name": OPENING + number(0, 4, 62) + b"\1x",
+    "index 62 as a name": OPENING + hpack_number(0, 4, 62) + b"\1x",
     "an index of 70 bits": OPENING + b"\xff" + b"\xff" * 9 + b"\1",
     "an index that is written longer": OPENING + b"\x0f\x90\x00\x01x",
     "a length beyond the block": OPENING + b"\x00\x7f",
@@ -216,7 +162,7 @@ BLOCKS = {
 def test_a_header_block_that_grpcs_server_does_not_send_is_not_understood(name: str) -> None:
     answer = [SETTINGS, frame(1, 4, 1, BLOCKS[name]), DATA, TRAILERS]
     with pytest.raises(UnexpectedAnswerError):
-        GrpcConnection(saying(*answer), soon()).call("/x", b"", soon(5))
+        answered(*answer)
 
 
 ODD: dict[str, list[bytes]] = {
@@ -273,16 +219,14 @@ ODD: dict[str, list[bytes]] = {
 @pytest.mark.parametrize("name", ODD)
 def test_an_answer_that_no_grpc_server_gives_is_not_understood(name: str) -> None:
     with pytest.raises(UnexpectedAnswerError):
-        GrpcConnection(saying(*ODD[name]), soon()).call("/x", b"", soon(5))
+        answered(*ODD[name])
 
 
 @pytest.mark.parametrize("code", [b"", b"x", b"-1", b"+1", b"1.0", b"00", b"1000", b"9" * 5_000])
 def test_a_grpc_status_that_is_none_is_an_internal_error_of_the_call(code: bytes) -> None:
-    status = b"\x00\x0bgrpc-status" + number(0, 7, len(code)) + code
+    status = b"\x00\x0bgrpc-status" + hpack_number(0, 7, len(code)) + code
     with pytest.raises(CallFailedError, match="gRPC status") as raised:
-        GrpcConnection(saying(SETTINGS, HEADERS, DATA, frame(1, 5, 1, status)), soon()).call(
-            "/x", b"", soon(5)
-        )
+        answered(SETTINGS, HEADERS, DATA, frame(1, 5, 1, status))
     assert raised.value.code == 13
 
 
@@ -299,14 +243,14 @@ def test_how_a_call_ends_without_an_answer_is_told_apart(
     frames: list[bytes], kind: type[Exception] | tuple[type[Exception], ...]
 ) -> None:
     with pytest.raises(kind):
-        GrpcConnection(saying(SETTINGS, *frames, hold=False), soon()).call("/x", b"", soon(5))
+        answered(SETTINGS, *frames, hold=False)
 
 
 @pytest.mark.parametrize("block", [b"\xff" * 100_000, b"\x00\x7f" + b"\xff" * 60_000])
 def test_a_long_header_block_takes_no_time(block: bytes) -> None:
     before = time.process_time()
     with pytest.raises(UnexpectedAnswerError):
-        GrpcConnection(saying(SETTINGS, frame(1, 4, 1, block)), soon()).call("/x", b"", soon(20))
+        answered(SETTINGS, frame(1, 4, 1, block), seconds=20)
     assert time.process_time() - before < 5  # 65 s before its length was bounded
 
 
@@ -343,12 +287,12 @@ def answer_of(stream: int) -> list[bytes]:
 def test_a_server_is_tried_first_and_a_call_that_it_began_is_not_sent_again() -> None:
     port, heard = answering([SETTINGS, frame(1, 5, 1, b"\x8d")])
     with pytest.raises(UnsupportedError):
-        SmallCalls().call(port, "Predict", b"a request", model="m", deadline=soon())
+        asked(SmallCalls(), port, b"a request", "Predict")
     assert (len(heard), b"a request" in heard[0]) == (1, False)
 
     port, heard = answering(answer_of(1), [answer_of(3)[0]])
     with pytest.raises(BrokenOffError, match="was closed"):
-        SmallCalls().call(port, "Predict", b"", model="m", deadline=soon())
+        asked(SmallCalls(), port, b"", "Predict")
     assert len(heard) == 2
 
 
@@ -357,7 +301,7 @@ def test_settings_that_leave_no_room_are_said_before_anything_is_sent(key: int, 
     settings = frame(4, 0, 0, struct.pack(">HIHI", key, value, 9, 9))
     port, heard = answering([settings, *answer_of(1)[1:]], [])
     with pytest.raises(UnsupportedError, match="the server's HTTP/2 settings don't allow a call"):
-        SmallCalls().call(port, "Predict", bytes(200), model="m", deadline=soon())
+        asked(SmallCalls(), port, bytes(200), "Predict")
     assert b"Predict" not in b"".join(heard)
 
 
@@ -370,7 +314,7 @@ def test_a_connection_is_given_up_before_its_window_for_answers_ends(
     calls = SmallCalls()
     kept = []
     for _ in range(3):
-        calls.call(server.grpc_port, "Regress", bytes(2_000), model="m", deadline=soon())
+        asked(calls, server.grpc_port, bytes(2_000))
         kept.append(len(calls._idle[server.grpc_port]))
     assert kept == [1, 1, 0]
 
@@ -458,16 +402,6 @@ def test_any_headers_are_read_or_not_understood(block: bytes) -> None:
         read_headers(block)
     except UnexpectedAnswerError:
         return
-
-
-def whole(stream: int, *, message: bytes = b"ok", status: bytes = b"0") -> bytes:
-    prefix = b"\0" + struct.pack(">I", len(message))
-    return (
-        (SETTINGS if stream == 1 else b"")
-        + frame(1, 4, stream, OPENING)
-        + frame(0, 0, stream, prefix + message)
-        + frame(1, 5, stream, literal(b"grpc-status", status))
-    )
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,6 @@ THREADS, CALLS = 8, 3000
 MORE_THAN_SMALL = bytes(20_000)
 
 
-def test_a_socket_that_was_closed_here_is_not_open() -> None:
-    closed = socket.socket()
-    closed.close()
-    assert is_open(closed) is False
-
-
 def test_a_renewal_closes_no_socket_that_a_call_is_looking_at(
     server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,6 +36,10 @@ def test_a_renewal_closes_no_socket_that_a_call_is_looking_at(
     for _ in range(2):
         those.call(server.grpc_port, "Regress", b"", deadline=time.monotonic() + 60)
     assert open_while_renewed == [True]
+    # A socket that was closed here is not open.
+    closed = socket.socket()
+    closed.close()
+    assert is_open(closed) is False
 
 
 @pytest.mark.long

@@ -2,25 +2,13 @@
 
 import json
 import socket
-import threading
 import time
-from collections.abc import Callable
 
 import gevent
 
 from servable_handler.transport.http2.frames import open_socket
 from servable_handler.transport.rest import BrokenOffError, DeadlineError
-
-
-def port_of(serve: Callable[[socket.socket], None]) -> int:
-    server = socket.create_server(("127.0.0.1", 0))
-
-    def accept() -> None:
-        while True:
-            threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    return int(server.getsockname()[1])
+from tests.servable_handler.raw_server import RawServer
 
 
 def echo(connection: socket.socket) -> None:
@@ -53,7 +41,7 @@ def heard(port: int, seconds: float, data: bytes = b"x") -> str:
 
 
 def main() -> None:
-    echoing = port_of(echo)
+    echoing = RawServer(echo).port
     slow, first, second, quick = (
         gevent.spawn(heard, echoing, seconds) for seconds in (20, 0.2, 0.1, 20)
     )
@@ -65,9 +53,9 @@ def main() -> None:
     found = {
         "answers": [slow.get(), quick.get()],
         "later deadline first": [first.get(), second.get()],
-        "closed": heard(port_of(socket.socket.close), 20),
-        "more than buffers hold": heard(port_of(count), 60, bytes(8_000_000)),
-        "never read": heard(port_of(lambda _: time.sleep(60)), 0.3, bytes(8_000_000)),
+        "closed": heard(RawServer(socket.socket.close).port, 20),
+        "more than buffers hold": heard(RawServer(count).port, 60, bytes(8_000_000)),
+        "never read": heard(RawServer(lambda _: time.sleep(60)).port, 0.3, bytes(8_000_000)),
         "one after the other": twice,
     }
     print(json.dumps(found))

@@ -77,6 +77,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(
     form=st.sampled_from(["instances", "inputs"]),
     named=st.booleans(),

@@ -34,7 +34,7 @@ LEAVES = st.one_of(
     st.floats(width=32),
     st.booleans(),
     st.none(),
-    st.text(max_size=3),
+    st.text("a:\\é\N{SNOWMAN}\0", max_size=3),
     st.sampled_from([{"b64": "YQ=="}, {"b64": "!"}, {"b64": 1}, {}]),
 )
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3), max_leaves=8)
@@ -73,19 +73,19 @@ TWO = Signature(
 ONE = Signature("s", {"x": TensorSpec(1, (None, 2))}, {})
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_rows_and_columns_are_the_same_tensors() -> None:
+    cases: list[Any] = [
         {"instances": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]},
         {"inputs": {"a": [1, 2], "b": ["x", "y"]}},
-    ],
-)
-def test_rows_and_columns_are_the_same_tensors(body: Any) -> None:
-    found = build_arrays(body, TWO)
-    assert {name: array.tolist() for name, array in found.items()} == {
-        "a": [1, 2],
-        "b": [b"x", b"y"],
-    }
+    ]
+    for body in cases:
+        found = build_arrays(body, TWO)
+        assert {name: array.tolist() for name, array in found.items()} == {
+            "a": [1, 2],
+            "b": [b"x", b"y"],
+        }
+    found = build_arrays(parse(b'{"inputs": [[NaN, -Infinity]]}'), ONE)["x"]
+    assert json.dumps(found.tolist()) == "[[NaN, -Infinity]]"
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,9 @@ def test_what_is_no_request_is_400() -> None:
             build_arrays(parse(b'{"inputs": [[' + body + b", 1]]}"), ONE)
 
 
-def test_nan_and_infinity_are_numbers_as_for_the_model_server() -> None:
-    found = build_arrays(parse(b'{"inputs": [[NaN, -Infinity]]}'), ONE)["x"]
-    assert json.dumps(found.tolist()) == "[[NaN, -Infinity]]"
-
-
 def orjsons(body: bytes) -> Any:
     """Reads what orjson reads: no NaN, no infinity, and of a key that appears twice the last."""
-    if any(math.isinf(float(text)) for text in re.findall(rb"[-\d.]+[eE][-+\d]+", body)):
+    if any(math.isinf(float(text)) for text in re.findall(rb"(?<![-\d.])[-\d.]+[eE][-+\d]+", body)):
         raise ValueError("number is infinity when parsed as double")
     return json.loads(body.decode(), parse_constant=lambda name: json.loads(""))
 

@@ -19,13 +19,14 @@ SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 TYPES = ["<f4", ">f8", "<i8", "u1", "<c8", "<f2"]
 
 
+@pytest.mark.long
 @given(st.sampled_from(TYPES).flatmap(lambda dtype: arrays.arrays(dtype, SHAPES)))
 def test_numpy_reads_what_we_write_and_we_read_what_numpy_writes(array: Any) -> None:
     assert np.array_equal(from_npy(npy(array)), array, equal_nan=True)
     assert np.array_equal(np.load(io.BytesIO(to_npy(array))), array, equal_nan=True)
 
 
-def test_orders_strings_and_truth_values_are_read() -> None:
+def test_arrays_and_archives_are_read_and_written_by_name() -> None:
     array = np.asfortranarray(np.arange(6).reshape(2, 3))
     assert from_npy(npy(array)).tolist() == array.tolist()
     assert from_npy(npy(np.array([["ä"], ["b"]]))).tolist() == [["ä".encode()], [b"b"]]
@@ -34,13 +35,16 @@ def test_orders_strings_and_truth_values_are_read() -> None:
     body = npy(np.array([True, False]))[:-2] + b"\x07\x00"
     assert from_npy(body).view("u1").tolist() == [1, 0]
 
-
-def test_archives_are_read_and_written_by_name() -> None:
     found = from_npz(npz(a=np.arange(3), b=np.float32(1)))
     assert {name: array.tolist() for name, array in found.items()} == {"a": [0, 1, 2], "b": 1.0}
     found = np.load(io.BytesIO(to_npz({"a": np.arange(3), "b": np.zeros((0, 2))})))
     assert (found["a"].tolist(), found["b"].shape) == ([0, 1, 2], (0, 2))
     assert to_npz({"a": np.arange(3)}) == to_npz({"a": np.arange(3)})
+
+    array = np.empty(1, object)
+    array[0] = b"ends in zero\0"
+    with pytest.raises(TensorError, match="drop zeros at a string's end"):
+        to_npy(array)
 
 
 GOOD = npy(np.zeros(3, np.float32))
@@ -89,7 +93,7 @@ def test_what_is_no_npy_is_400_and_says_why(body: bytes, words: str) -> None:
 
 def bomb(size: int, count: int = 1) -> bytes:
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for number in range(count):
             archive.writestr(f"{number}.npy", bytes(size))
     return file.getvalue()
@@ -132,19 +136,6 @@ def compressed(method: int) -> bytes:
     with zipfile.ZipFile(file, "w", method) as archive:
         archive.writestr("x.npy", GOOD)
     return file.getvalue()
-
-
-def test_a_string_that_npy_would_cut_is_refused() -> None:
-    array = np.empty(1, object)
-    array[0] = b"ends in zero\0"
-    with pytest.raises(TensorError, match="drop zeros at a string's end"):
-        to_npy(array)
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_are_an_archive_or_400(body: bytes) -> None:
-    with pytest.raises(TensorError, match="npz"):
-        from_npz(body)
 
 
 def test_a_header_that_was_seen_stands_for_other_numbers_of_its_shape_alone() -> None:

@@ -1,4 +1,4 @@
-"""servable_tensors/tensors.py: the arrays that TensorFlow would read and write."""
+"""servable_tensors/tensors.py: the arrays that TensorFlow would read and write, and exact casts."""
 
 import math
 from typing import Any
@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 
 from servable_tensors import wire
-from servable_tensors.tensors import UnknownTypeError, find_type_number, to_array, to_proto
+from servable_tensors.tensors import (
+    InexactCastError,
+    UnknownTypeError,
+    cast_exactly,
+    find_type_number,
+    to_array,
+    to_proto,
+)
 
 NUMBERS = [
     "float16", "float32", "float64", "int8", "int16", "int32", "int64",
@@ -29,18 +36,11 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(st.sampled_from(NUMBERS).flatmap(lambda dtype: arrays.arrays(dtype, SHAPES)))
-def test_an_array_comes_back_as_it_went(array: Any) -> None:
+def test_an_array_comes_back_as_it_went_however_it_is_laid_out(array: Any) -> None:
     assert same(to_array(to_proto(array)), array)
-
-
-@given(arrays.arrays(">f4", SHAPES))
-def test_the_other_byte_order_is_turned(array: Any) -> None:
-    assert np.array_equal(to_array(to_proto(array)), array, equal_nan=True)
-
-
-@given(arrays.arrays("float32", (3, 4)))
-def test_an_array_laid_out_otherwise_comes_back_as_it_went(array: Any) -> None:
     assert same(to_array(to_proto(array.T)), array.T)
+    other = array.astype(array.dtype.newbyteorder(">"))
+    assert same(to_array(to_proto(other)), array)
 
 
 @given(st.lists(st.binary(max_size=20), max_size=5))
@@ -51,33 +51,20 @@ def test_strings_come_back_as_they_went(texts: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("name", [*NUMBERS, "bfloat16"])
-def test_tensorflow_reads_what_we_write(name: str) -> None:
-    for shape in [(), (3,), (0, 2), (2, 2)]:
-        import tensorflow as tf
-
-        array = np.resize(np.array([1, 0, 3]), shape).astype(name if name != "bfloat16" else "f4")
-        message = to_proto(array, wire.DataType["DT_BFLOAT16"] if name == "bfloat16" else None)
-        read = tf.make_ndarray(_theirs(message))
-        assert (read.dtype.name, read.shape, read.astype("c16").tolist()) == (
-            name,
-            shape,
-            array.astype("c16").tolist(),
-        )
-
-
-def _theirs(message: Any) -> Any:
+def test_tensorflow_reads_what_we_write_and_we_read_what_it_writes_one_by_one(name: str) -> None:
+    import tensorflow as tf
     from tensorflow.core.framework import tensor_pb2
 
-    return tensor_pb2.TensorProto.FromString(message.SerializeToString())
-
-
-@pytest.mark.parametrize("name", [*NUMBERS, "bfloat16"])
-def test_we_read_the_values_that_tensorflow_writes_one_by_one(name: str) -> None:
-    import tensorflow as tf
+    for shape in [(), (3,), (0, 2), (2, 2)]:
+        array = np.resize(np.array([1, 0, 3]), shape).astype(name if name != "bfloat16" else "f4")
+        message = to_proto(array, wire.DataType["DT_BFLOAT16"] if name == "bfloat16" else None)
+        read = tf.make_ndarray(tensor_pb2.TensorProto.FromString(message.SerializeToString()))
+        found = read.dtype.name, read.shape, read.astype("c16").tolist()
+        assert found == (name, shape, array.astype("c16").tolist())
 
     written = [True, False, True] if name == "bool" else [1, 0, 3]
-    message = tf.make_tensor_proto(written, dtype=name)
-    ours = wire.TensorProto.FromString(_one_by_one(message).SerializeToString())
+    message = _one_by_one(tf.make_tensor_proto(written, dtype=name))
+    ours = wire.TensorProto.FromString(message.SerializeToString())
     assert to_array(ours).astype("c16").tolist() == written
 
 
@@ -95,10 +82,10 @@ def _one_by_one(message: Any) -> Any:
     return one
 
 
-@pytest.mark.parametrize("name", ["qint8", "quint8", "qint16", "quint16", "qint32"])
-def test_quantized_values_are_read_as_the_integers_they_are(name: str) -> None:
-    message = wire.TensorProto(dtype=wire.DataType[f"DT_{name.upper()}"], int_val=[7])
-    assert (to_array(message).dtype.name, to_array(message).tolist()) == (name[1:], 7)
+def test_quantized_values_are_read_as_the_integers_they_are() -> None:
+    for name in ["qint8", "quint8", "qint16", "quint16", "qint32"]:
+        message = wire.TensorProto(dtype=wire.DataType[f"DT_{name.upper()}"], int_val=[7])
+        assert (to_array(message).dtype.name, to_array(message).tolist()) == (name[1:], 7)
 
 
 @given(arrays.arrays("float32", (20,)))
@@ -114,42 +101,14 @@ def test_bfloat16_is_rounded_as_tensorflow_rounds_and_never_to_infinity(array: A
     assert np.array_equal(ours, theirs, equal_nan=True)
 
 
-@pytest.mark.parametrize("largest", [3.4028235e38, -3.4e38])
-def test_a_float32_that_bfloat16_would_make_infinite_is_refused(largest: float) -> None:
-    with pytest.raises(UnknownTypeError, match="e\\+38 exceeds bfloat16's range"):
-        to_proto(np.array([1, largest], np.float32), wire.DataType["DT_BFLOAT16"])
-
-
-@pytest.mark.parametrize(
-    ("dtype", "values", "words"),
-    [
-        ("DT_HALF", {"half_val": [-1]}, "-1 in half_val is out of range for float16"),
-        ("DT_HALF", {"half_val": [1 << 16]}, "65536 in half_val is out of range for float16"),
-        ("DT_UINT8", {"int_val": [300]}, "300 in int_val is out of range for uint8"),
-        ("DT_INT16", {"int_val": [-40000]}, "-40000 in int_val is out of range for int16"),
-        ("DT_COMPLEX64", {"scomplex_val": [1.0]}, "1 parts of complex numbers"),
-    ],
-)
-def test_a_value_that_its_type_does_not_hold_is_no_tensor(
-    dtype: str, values: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(UnknownTypeError, match=words):
-        to_array(wire.TensorProto(dtype=wire.DataType[dtype], **values))
-
-
-def test_one_value_stands_for_all_and_none_for_zeros() -> None:
-    message = wire.TensorProto(dtype=1, float_val=[1.5])
-    message.tensor_shape.dim.add(size=3)
-    assert to_array(message).tolist() == [1.5, 1.5, 1.5]
-
-    message = wire.TensorProto(dtype=3)
-    message.tensor_shape.dim.add(size=2)
-    assert to_array(message).tolist() == [0, 0]
-
-
 @pytest.mark.parametrize(
     ("message", "words"),
     [
+        ({"dtype": 19, "half_val": [-1]}, "-1 in half_val is out of range for float16"),
+        ({"dtype": 19, "half_val": [1 << 16]}, "65536 in half_val is out of range for float16"),
+        ({"dtype": 4, "int_val": [300]}, "300 in int_val is out of range for uint8"),
+        ({"dtype": 5, "int_val": [-40000]}, "-40000 in int_val is out of range for int16"),
+        ({"dtype": 8, "scomplex_val": [1.0]}, "1 parts of complex numbers"),
         ({"dtype": 20}, "resource isn't a type that an array can hold"),
         ({"dtype": 99}, "dtype 99 isn't a type"),
         ({"dtype": 1, "tensor_shape": {"dim": [{"size": -1}]}}, "not fully known"),
@@ -162,13 +121,75 @@ def test_what_is_no_tensor_says_why(message: dict[str, Any], words: str) -> None
         to_array(wire.TensorProto(**message))
 
 
-@pytest.mark.parametrize("array", [np.array(["2020"], "M8[Y]"), np.zeros(1, "V3")])
-def test_a_type_that_tensorflow_lacks_is_refused(array: Any) -> None:
-    with pytest.raises(UnknownTypeError, match="isn't a TensorFlow type"):
-        find_type_number(array.dtype)
+def test_one_value_stands_for_all_and_none_for_zeros() -> None:
+    message = wire.TensorProto(dtype=1, float_val=[1.5])
+    message.tensor_shape.dim.add(size=3)
+    assert to_array(message).tolist() == [1.5, 1.5, 1.5]
+
+    message = wire.TensorProto(dtype=3)
+    message.tensor_shape.dim.add(size=2)
+    assert to_array(message).tolist() == [0, 0]
+
+
+def test_a_type_that_tensorflow_lacks_and_a_number_beyond_bfloat16_are_refused() -> None:
+    for array in [np.array(["2020"], "M8[Y]"), np.zeros(1, "V3")]:
+        with pytest.raises(UnknownTypeError, match="isn't a TensorFlow type"):
+            find_type_number(array.dtype)
+    for largest in [3.4028235e38, -3.4e38]:
+        with pytest.raises(UnknownTypeError, match="e\\+38 exceeds bfloat16's range"):
+            to_proto(np.array([1, largest], np.float32), wire.DataType["DT_BFLOAT16"])
 
 
 def test_four_megabytes_are_copied_and_not_counted_out() -> None:
-    array = np.zeros(1_000_000, np.float32)
-    message = to_proto(array)
-    assert (len(message.tensor_content), math.prod(array.shape)) == (4_000_000, 1_000_000)
+    assert len(to_proto(np.zeros(1_000_000, np.float32)).tensor_content) == 4_000_000
+
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+FLOATS = ["float16", "float32", "float64"]
+GIVEN = st.sampled_from([*INTEGERS, *FLOATS, "bool"]).flatmap(
+    lambda dtype: arrays.arrays(dtype, arrays.array_shapes(max_dims=2, max_side=3))
+)
+
+
+@given(GIVEN, st.sampled_from([*INTEGERS, *FLOATS, "bool"]))
+def test_a_cast_array_holds_what_the_array_held(array: Any, wanted: str) -> None:
+    try:
+        found = cast_exactly(array, np.dtype(wanted))
+    except InexactCastError:
+        assert array.dtype.kind in "iuf"
+        return
+    if found.dtype != wanted:
+        assert found is array
+        return
+    for before, after in zip(array.ravel().tolist(), found.ravel().tolist(), strict=True):
+        if isinstance(before, float):
+            nearest = before if math.isnan(before) else np.array(before).astype(wanted).item()
+            assert math.isinf(after) == math.isinf(before)
+            assert after == nearest or math.isnan(before)
+        else:
+            assert int(after) == before  # exactly: integers of Python's
+
+
+@pytest.mark.parametrize(
+    ("values", "given_as", "wanted", "words"),
+    [
+        ([2**40 + 7], "int64", "int32", "holds 1099511627783, which int32 can't represent"),
+        ([2**64 - 1], "uint64", "int64", "holds 18446744073709551615, which int64"),
+        ([0, -1], "int64", "uint8", "holds -1, which uint8"),
+        ([1e300], "float64", "float32", "holds 1e\\+300, which float32"),
+        ([2**53 + 1], "int64", "float64", "holds 9007199254740993, which float64"),
+        ([2**63 - 1], "int64", "float32", "holds 9223372036854775807, which float32"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named(
+    values: list[Any], given_as: str, wanted: str, words: str
+) -> None:
+    with pytest.raises(InexactCastError, match=words):
+        cast_exactly(np.array(values, given_as), np.dtype(wanted))
+
+
+def test_floats_stay_floats_and_are_rounded_to_the_nearest() -> None:
+    assert cast_exactly(np.array([1.0]), np.dtype("int32")).dtype == np.float64
+    assert cast_exactly(np.array([0.1]), np.dtype("float32")) == np.float32(0.1)
+    found = cast_exactly(np.array([np.inf, -np.inf, np.nan]), np.dtype("float16"))
+    assert str(found.tolist()) == "[inf, -inf, nan]"

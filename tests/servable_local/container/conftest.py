@@ -1,13 +1,14 @@
-"""Archives packed by hand, and the endpoints that most tests share."""
+"""Archives packed by hand."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from servable_local.container.launch import EndpointProcess, launch
 from tests.conformance import archives
-from tests.servable_local.container.endpoint_calls import RANKER, Pack
+
+RANKER = Path(__file__).parents[3] / "examples" / "ranker"
+Pack = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
@@ -18,27 +19,3 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Pack:
         return archives.pack(tmp_path_factory.mktemp("archive") / "model.tar.gz", files, folders)
 
     return packed
-
-
-@pytest.fixture(scope="session")
-def without_code(pack: Pack) -> Iterator[EndpointProcess]:
-    variables = {"SAGEMAKER_TFS_ENABLE_BATCHING": "true", "SAGEMAKER_TFS_MAX_BATCH_SIZE": "500"}
-    archive = pack(folders={"ranker/1": RANKER / "model/1"})
-    with launch(archive, variables, ready_timeout_seconds=110.0) as process:
-        yield process
-
-
-@pytest.fixture(scope="session")
-def endpoint_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("log") / "endpoint.log"
-
-
-@pytest.fixture(scope="session")
-def with_code(pack: Pack, endpoint_log: Path) -> Iterator[EndpointProcess]:
-    folders = {"1": RANKER / "model/1", "code": RANKER / "code"}
-    # A proxy that nobody answers at: handlers reach the model server without it.
-    variables = {"HTTP_PROXY": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1"}
-    variables["SAGEMAKER_GUNICORN_THREADS"] = "4"
-    archive = pack(folders=folders)
-    with launch(archive, variables, log=endpoint_log, ready_timeout_seconds=110.0) as process:
-        yield process

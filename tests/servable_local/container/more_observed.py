@@ -13,14 +13,13 @@ import http.client
 import json
 import shutil
 import socket
-import tarfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from tests.servable_local.container.asked_container import MODELS_PATH
 from tests.servable_local.container.observed_cases import NO_ANSWER, Agreement, ObservedAnswer
+from tests.servable_local.container.observed_models import pack_folder
 
 FOLDER = Path(__file__).parent / "observed"
 _TIMEOUT_SECONDS = 30
@@ -126,7 +125,7 @@ def add_containers(folder: Path) -> None:
     echo, models = folder / "echo", folder / "multi-model"
     (echo / "code").mkdir()
     shutil.copyfile(FOLDER / "code_echo/inference.py.txt", echo / "code/inference.py")
-    packed(folder / "echo.tar.gz", {entry.name: entry for entry in echo.iterdir()})
+    pack_folder(echo)
     for name, file, text in (
         ("onlycode", "code/lib/x.py", ""),
         ("nohandler", "code/inference.py", "x = 1\n"),
@@ -136,14 +135,6 @@ def add_containers(folder: Path) -> None:
             shutil.copytree(folder / "plain/mult/1", models / name / "model/1")
         (models / name / "model" / file).parent.mkdir(parents=True, exist_ok=True)
         (models / name / "model" / file).write_text(text, encoding="utf-8")
-
-
-def packed(archive: Path, entries: Mapping[str, Path]) -> Path:
-    """Write an archive of files and folders; return it."""
-    with tarfile.open(archive, "w:gz") as tar:
-        for name, path in entries.items():
-            tar.add(path, name)
-    return archive
 
 
 def starts() -> list[Row]:

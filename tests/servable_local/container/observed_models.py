@@ -3,12 +3,12 @@
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from model_packaging.inputs import build_handler_tree
+from tests.conformance.archives import pack
 from tests.servable_local.container.observed_cases import OBSERVED, ContainerSetup
 
 # The models of multi-model mode: name -> model, code.
@@ -20,18 +20,17 @@ _MEMBERS = {
 }
 
 
-def write_containers(wanted: Sequence[ContainerSetup], folder: Path) -> None:
-    """Write folder/NAME in the layout of /opt/ml, and folder/NAME.tar.gz, for each container.
+def write_containers(wanted: Iterable[ContainerSetup], folder: Path) -> None:
+    """Write folder/IMAGE/NAME in the layout of /opt/ml, and NAME.tar.gz, for each container.
 
     Multi-model containers get only folders NAME/MODEL/model. TensorFlow builds the models in about 20 s.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as models:
         script = [sys.executable, str(OBSERVED / "models.py.txt"), models]
         run = subprocess.run(script, capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stderr
         for container in wanted:
-            target = folder / container.name
+            target = folder / container.image / container.name
             if container.is_multi_model:
                 for name, (model, code) in _MEMBERS.items():
                     shutil.copytree(Path(models) / model, target / name / "model")
@@ -39,9 +38,13 @@ def write_containers(wanted: Sequence[ContainerSetup], folder: Path) -> None:
                 continue
             shutil.copytree(models, target)
             _add_code(container.code, target)
-            with tarfile.open(folder / f"{container.name}.tar.gz", "w:gz") as tar:
-                for entry in sorted(target.iterdir()):
-                    tar.add(entry, entry.name)
+            pack_folder(target)
+
+
+def pack_folder(folder: Path) -> Path:
+    """Write an archive of what is in the folder beside it; return it."""
+    entries = {entry.name: entry for entry in sorted(folder.iterdir())}
+    return pack(folder.with_name(f"{folder.name}.tar.gz"), folders=entries)
 
 
 def _add_code(code: str, target: Path) -> None:

@@ -66,17 +66,18 @@ def test_files_are_written_below_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / "unpacked/1/variables/file").read_bytes() == Path(__file__).read_bytes()
 
 
+@pytest.mark.long
 def test_progress_is_reported_in_bytes_of_the_archive(tmp_path: Path) -> None:
     archive, large = tmp_path / "model.tar.gz", tmp_path / "large"
-    large.write_bytes(os.urandom(20_000_000))
+    large.write_bytes(os.urandom(9_000_000))
     with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
         packed.add(large, "1/large")
     reports: list[tuple[int, int]] = []
     unpack(archive, tmp_path / "unpacked", progress=lambda *report: reports.append(report))
     read, sizes = zip(*reports, strict=True)
-    assert len(read) == 3  # one for each 8 MiB
+    assert len(read) == 2  # one for each 8 MiB
     assert sorted(read) == list(read)
-    assert read[0] < 10_000_000 < read[-1] <= archive.stat().st_size
+    assert read[0] < 8_900_000 < read[-1] <= archive.stat().st_size
     assert set(sizes) == {archive.stat().st_size}
     assert (tmp_path / "unpacked/1/large").read_bytes() == large.read_bytes()
 

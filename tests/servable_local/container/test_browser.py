@@ -1,8 +1,6 @@
 """Pages in a real browser get nothing done by the containers that run on the same computer."""
 
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +15,8 @@ from selenium import webdriver
 from servable_local.container.launch import EndpointProcess, launch
 from tests.chromium import chromium
 from tests.conformance.archives import MODELS
-from tests.servable_local.container.endpoint_calls import Pack
+from tests.servable_handler.raw_server import answering
+from tests.servable_local.container.conftest import Pack
 
 pytestmark = pytest.mark.long
 
@@ -146,20 +145,10 @@ def containers(pack: Pack, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture(scope="module")
 def site() -> Iterator[int]:
     """The port of a web site on this computer: any path is an empty page."""
-
-    class Page(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(b"<!doctype html><title>page</title><body></body>")
-
-        def log_message(self, *_: object) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
+    page = b"<!doctype html><title>page</title><body></body>"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(page)
+    with answering(head + page) as server:
+        yield server.port
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """code/lib is for the image's Python; here another one imports the same versions."""
 
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,38 +21,28 @@ OF_IMAGE = "cp399-cp399-manylinux_2_17_x86_64"  # a Python that runs nowhere
 COMPILED = "fast/core.cpython-399-x86_64-linux-gnu.so"
 
 
-def set_index(folder: Path, patch: pytest.MonkeyPatch) -> Path:
-    """A folder of wheels in pip's settings, and a cache of this project's own; returns the first."""
-    (folder / "house").mkdir()
-    patch.setenv("PIP_NO_INDEX", "1")
-    patch.setenv("PIP_FIND_LINKS", str(folder / "house"))
-    patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-    return folder / "house"
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The index of pip's settings: a folder of wheels. The cache is this test's own."""
+    (tmp_path / "house").mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "house"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "house"
 
 
-def vendor(folder: Path) -> Path:
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
     """code/lib as it is vendored: one compiled package, one pure, one for any Python 3."""
-    made = folder / "made"
+    made = tmp_path / "made"
     made.mkdir()
     wheels = [
         wheel(made, "fast", "1.5", OF_IMAGE, files={COMPILED: "machine code"}),
         wheel(made, "plain"),
         wheel(made, "stable", tag=f"cp311-abi3-manylinux_2_17_{platform.machine()}"),
     ]
-    unpack(wheels, folder / "code" / "lib")
-    return folder / "code"
-
-
-@pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The index of pip's settings."""
-    return set_index(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def code(tmp_path: Path) -> Path:
-    """A code folder with packages for the image's Python."""
-    return vendor(tmp_path)
+    unpack(wheels, tmp_path / "code" / "lib")
+    return tmp_path / "code"
 
 
 def tag(packages: CompiledPackages) -> list[str]:
@@ -59,20 +50,19 @@ def tag(packages: CompiledPackages) -> list[str]:
     return [(path / "fast.py").read_text() for path in packages.paths]
 
 
+@pytest.mark.long
 def test_a_compiled_package_is_the_same_version_for_this_python(code: Path, house: Path) -> None:
     for version in ("1.4", "1.5", "1.6"):
         wheel(house, "fast", version, f"{OURS}-none-any", files={"v.txt": version})
     (folder,) = provide_compiled_packages(code).paths
     assert (folder / "v.txt").read_text() == "1.5"
+    # What was fetched once needs no index.
+    shutil.rmtree(house)
+    found = provide_compiled_packages(code)
+    assert (found.paths, tag(found)) == ((folder,), [f"TAG = '{OURS}-none-any'\n"])
 
 
-def test_what_was_fetched_once_needs_no_index(code: Path, house: Path) -> None:
-    file = wheel(house, "fast", "1.5", f"{OURS}-none-any")
-    provide_compiled_packages(code)
-    file.unlink()
-    assert tag(provide_compiled_packages(code)) == [f"TAG = '{OURS}-none-any'\n"]
-
-
+@pytest.mark.long
 def test_without_the_same_version_the_nearest_one_is_imported(code: Path, house: Path) -> None:
     for version in ("1.3", "1.6", "1.4"):
         wheel(house, "fast", version, f"{OURS}-none-any")
@@ -87,6 +77,7 @@ def test_without_the_same_version_the_nearest_one_is_imported(code: Path, house:
     assert "fast-1.4 is imported instead; set a version in requirements.txt that has " in problem
 
 
+@pytest.mark.long
 def test_what_could_not_be_fetched_is_named_and_leaves_nothing(
     code: Path, house: Path, tmp_path: Path
 ) -> None:

@@ -3,28 +3,21 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import requests
 
 from servable_local.container.launch import EndpointProcess, LaunchError, launch
-from tests.servable_local.container.endpoint_calls import RANKER, Pack
+from tests.conformance.asking import eventually
+from tests.servable_local.container.conftest import RANKER, Pack
 
 pytestmark = pytest.mark.long
 
 PROJECT = Path(__file__).parents[3]
+DEFAULT = "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
 BROKEN = {"code/inference.py": b"import no_such_module\n"}
-
-
-def _eventually(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return holds()
 
 
 def _is_running(pid: int) -> bool:
@@ -37,42 +30,44 @@ def _is_running(pid: int) -> bool:
         return False
 
 
+MODEL = {"1": RANKER / "model/1"}
+Files = dict[str, bytes]
+Folders = dict[str, Path]
+SLEEPING = {"code/inference.py": b"import time\ntime.sleep(30)\n"}
+TIMEOUT = {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "1"}
+NO_WORKER = {"SAGEMAKER_GUNICORN_WORKERS": "0"}
+
+
 @pytest.mark.parametrize(
     ("files", "folders", "variables", "sentence"),
     [
         ({"readme.txt": b""}, {}, {}, "it contains readme.txt"),
-        (
-            {"1/saved_model.pb": b"x", "code/inference.py": b""},
-            {},
-            {"SAGEMAKER_GUNICORN_WORKERS": "0"},
-            "SAGEMAKER_GUNICORN_WORKERS=0",
-        ),
-        (
-            {"a/1/saved_model.pb": b"x"},
-            {},
-            {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "b"},
-            "SAGEMAKER_TFS_DEFAULT_MODEL_NAME=b: the archive contains a",
-        ),
+        (BROKEN, MODEL, NO_WORKER, "SAGEMAKER_GUNICORN_WORKERS=0"),
+        ({"a/1/saved_model.pb": b"x"}, {}, {DEFAULT: "b"}, f"{DEFAULT}=b: the archive contains a"),
+        ({"a/1/saved_model.pb": b"x"}, {}, {DEFAULT: ""}, DEFAULT),
         ({"1/saved_model.pb": b"no model"}, {}, {}, "TensorFlow can't load the model"),
-        (BROKEN, {"1": RANKER / "model/1"}, {}, "ModuleNotFoundError: No module named"),
-        (
-            {"code/inference.py": b"import time\ntime.sleep(30)\n"},
-            {"1": RANKER / "model/1"},
-            {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "1"},
-            "Gunicorn didn't start within 1 s",
-        ),
+        (BROKEN, MODEL, {}, "ModuleNotFoundError: No module named"),
+        (SLEEPING, MODEL, TIMEOUT, "Gunicorn didn't start within 1 s"),
     ],
 )
 def test_what_cannot_be_served_is_one_sentence(
-    files: dict[str, bytes],
-    folders: dict[str, Path],
-    variables: dict[str, str],
-    sentence: str,
-    pack: Pack,
+    files: Files, folders: Folders, variables: dict[str, str], sentence: str, pack: Pack
 ) -> None:
     with pytest.raises(LaunchError) as refusal:
         launch(pack(files, folders), variables)
     assert sentence in str(refusal.value)
+
+
+def test_a_failed_launch_leaves_no_folder_and_is_not_the_shells_variables_fault(
+    pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = pack({"readme.txt": b""})
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("SAGEMAKER_TFS_ENABLE_BATCHING", "nonsense")
+    # Past the settings: the archive is what is refused.
+    with pytest.raises(LaunchError, match="it contains readme.txt"):
+        launch(archive, {})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_archive_that_is_missing_or_an_endpoint_that_is_late_is_named(
@@ -81,31 +76,7 @@ def test_an_archive_that_is_missing_or_an_endpoint_that_is_late_is_named(
     with pytest.raises(LaunchError, match="nowhere.tar.gz: no such file"):
         launch(tmp_path / "nowhere.tar.gz", {})
     with pytest.raises(LaunchError, match=r"wasn't ready after 0\.2 s"):
-        launch(pack(folders={"1": RANKER / "model/1"}), {}, ready_timeout_seconds=0.2)
-
-
-def test_a_failed_launch_leaves_no_folder(
-    pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive = pack({"readme.txt": b""})
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with pytest.raises(LaunchError):
-        launch(archive, {})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_close_ends_the_process_and_removes_its_files_and_is_idempotent(
-    pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive = pack(folders={"1": RANKER / "model/1"})
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.chdir("/")
-    process = launch(archive, {})
-    assert requests.get(process.url + "/ping", timeout=30).status_code == 200
-    process.close()
-    process.close()
-    assert (_is_running(process.pid), list(tmp_path.iterdir())) == (False, [])
+        launch(pack(folders=MODEL), {}, ready_timeout_seconds=0.2)
 
 
 PARENT = """
@@ -120,7 +91,7 @@ time.sleep(600)
 @pytest.fixture
 def orphan(pack: Pack, tmp_path: Path) -> tuple[subprocess.Popen[str], int]:
     """A process that launched an endpoint, and the endpoint's pid. Its TMPDIR is `tmp_path`."""
-    archive = pack(folders={"1": RANKER / "model/1"})
+    archive = pack(folders=MODEL)
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(archive)],
         stdout=subprocess.PIPE,
@@ -138,7 +109,7 @@ def test_killing_the_parent_leaves_no_process_and_no_folder(
     parent, endpoint = orphan
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
-    assert _eventually(lambda: not _is_running(endpoint) and not list(tmp_path.iterdir()))
+    assert eventually(lambda: not _is_running(endpoint) and not list(tmp_path.iterdir()))
 
 
 def test_a_folder_whose_parent_and_endpoint_were_both_killed_is_removed_by_the_next_launch(
@@ -152,52 +123,48 @@ def test_a_folder_whose_parent_and_endpoint_were_both_killed_is_removed_by_the_n
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert _eventually(lambda: not _is_running(endpoint))
+    assert eventually(lambda: not _is_running(endpoint))
     assert len(list(tmp_path.iterdir())) == 1
     with pytest.raises(LaunchError):
         launch(pack({"readme.txt": b""}), {})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_shells_own_container_variables_do_not_reach_the_endpoint(
-    pack: Pack, monkeypatch: pytest.MonkeyPatch
+def test_of_two_started_at_once_on_one_port_one_serves_and_the_other_says_that_it_is_taken(
+    pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SAGEMAKER_TFS_ENABLE_BATCHING", "nonsense")
-    # Past the settings: the archive is what is refused.
-    with pytest.raises(LaunchError, match="it contains readme.txt"):
-        launch(pack({"readme.txt": b""}), {})
-
-
-def test_of_two_started_at_once_on_one_port_the_second_says_that_it_is_taken(pack: Pack) -> None:
-    archive = pack(folders={"1": RANKER / "model/1"})
+    archive = pack(folders=MODEL)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.chdir("/")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    refused: list[str] = []
-    started: list[EndpointProcess] = []
 
-    def start() -> None:
+    def start() -> EndpointProcess | str:
         try:
-            started.append(launch(archive, {}, port=port))
+            return launch(archive, {}, port=port)
         except LaunchError as refusal:
-            refused.append(str(refusal))
+            return str(refusal)
 
-    threads = [threading.Thread(target=start) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    (winner,) = started
+    with ThreadPoolExecutor(2) as starting:
+        one, other = (started.result() for started in [starting.submit(start) for _ in range(2)])
+    winner, refusal = (other, one) if isinstance(one, str) else (one, other)
+    assert f"port {port} of 127.0.0.1: Address already in use; " in str(refusal)
+    assert isinstance(winner, EndpointProcess)
+    assert requests.get(winner.url + "/ping", timeout=30).status_code == 200
+    # close() ends the process, removes its files, and is idempotent.
     winner.close()
-    assert f"port {port} of 127.0.0.1: Address already in use; " in refused[0]
+    winner.close()
+    assert (_is_running(winner.pid), list(tmp_path.iterdir())) == (False, [])
 
 
 def test_above_the_memory_limit_the_largest_process_is_killed_and_comes_back(
     pack: Pack, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    archive = pack(folders={"1": RANKER / "model/1"})
+    archive = pack(folders=MODEL)
     with launch(archive, {}, log=log, memory_limit_mib=1) as process:
-        assert _eventually(lambda: log.read_text().count("restarting it") > 0, seconds=30.0)
+        assert eventually(lambda: log.read_text().count("restarting it") > 0)
         assert "out of memory: " in log.read_text()
         assert process.is_running

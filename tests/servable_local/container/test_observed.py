@@ -4,7 +4,6 @@ What our handler answers otherwise since then stands in accepted.toml, each with
 Start-ups are made with the archives and variables of the image's, and have to end or serve as those did.
 """
 
-import http.client
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,14 +14,12 @@ import pytest
 from servable_local.container.launch import LaunchError, launch
 from servable_local.container.settings import PORT_RANGE, SettingsError, read_settings
 from tests.servable_local.container.asked_container import AskedContainer
-from tests.servable_local.container.container_contract import CHECKS, MODEL_CHECKS
 from tests.servable_local.container.more_observed import (
     NOT_GIVEN,
     Row,
     add_containers,
     all_requests,
     difference,
-    packed,
     starts,
 )
 from tests.servable_local.container.observed_cases import (
@@ -32,8 +29,7 @@ from tests.servable_local.container.observed_cases import (
     read_accepted,
     read_cases,
 )
-from tests.servable_local.container.observed_models import write_containers
-from tests.servable_local.container.planted_deviations import DEVIATIONS, Deviation, proxy
+from tests.servable_local.container.observed_models import pack_folder, write_containers
 
 CASES = read_cases()
 CONTAINERS = {f"{one.image} {one.name}": one for one in group_by_container(CASES)}
@@ -56,11 +52,7 @@ EXCUSED |= {"GET /favicon.ico", "GET /index.html", "if-none-match"}
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of every container, below the image's version."""
     folder = tmp_path_factory.mktemp("observed")
-    for image in {container.image for container in CONTAINERS.values()}:
-        write_containers(
-            [container for container in CONTAINERS.values() if container.image == image],
-            folder / image,
-        )
+    write_containers(CONTAINERS.values(), folder)
     add_containers(folder / "2.20")
     return folder
 
@@ -182,7 +174,7 @@ def test_a_container_starts_or_ends_as_the_image_did(
         (folder / name).write_text(text, encoding="utf-8")
     if case in ECHO:
         shutil.copytree(prepared / "2.20/echo/code", folder / "code")
-    archive = packed(tmp_path / "a.tar.gz", {entry.name: entry for entry in folder.iterdir()})
+    archive = pack_folder(folder)
     try:
         with launch(archive, _variables(STARTS[case]), tensorflow="2.20") as process:
             container = AskedContainer(process.url)
@@ -197,84 +189,6 @@ def test_a_container_starts_or_ends_as_the_image_did(
             [status, text[: len(seen[1])]]
             for (status, _), text, seen in zip(found, texts, answers, strict=True)
         ] == answers
-
-
-@pytest.fixture(scope="module")
-def plain(prepared: Path) -> Iterator[str]:
-    """The address of the container without code."""
-    archive = prepared / "2.20" / "plain.tar.gz"
-    with launch(archive, CONTAINERS["2.20 plain"].variables, tensorflow="2.20") as process:
-        yield process.url
-
-
-def _differences(url: str, *, timed: bool = True) -> Iterator[str]:
-    """Yield differing responses and broken sentences of the contract, as they are found.
-
-    Without `timed`, sentences that a busy computer can break are left out.
-    """
-    container, setup = AskedContainer(url), CONTAINERS["2.20 plain"]
-    # One of vision's requests ends the model server, which then takes seconds to start again.
-    cases = tuple(case for case in setup.cases if case.model != "vision")
-    for case, answer in container.ask_all(replace(setup, cases=cases)):
-        if not ACCEPTED.accept(case, case.answer.agreement(answer)):
-            yield f"{case.key}: {answer}"
-    for sentence, check in (CHECKS | MODEL_CHECKS).items():
-        if "within" in sentence and not timed:
-            continue
-        try:
-            found = check(container)
-        except (OSError, http.client.HTTPException, ValueError, TypeError) as error:
-            found = repr(error)  # no response, or one that no check could read
-        if found is not None:
-            yield f"{sentence}: {found}"
-
-
-@pytest.mark.long
-def test_a_proxy_that_changes_nothing_changes_no_answer(plain: str) -> None:
-    with proxy(plain, Deviation()) as url:
-        assert list(_differences(url, timed=False)) == []
-
-
-# `make test-long` plants one deviation of each kind, `make test-release` the others.
-ONE_OF_EACH_KIND = (
-    "version 2 answers for version 1",
-    "Accept is ignored",
-    "404 is 400",
-    "the content type has a charset",
-    "JSON without line breaks",
-    "keys in another order",
-    "whole numbers without a fraction",
-    "numbers a millionth larger",
-    "errors in other words",
-    "the connection ends inside a body",
-    "a body of 20 KB is 500",
-    "a body of 7 MB is 413",
-    "an idle connection is closed after 1 s",
-)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
-def test_a_planted_deviation_is_a_difference_or_breaks_the_contract(plain: str, name: str) -> None:
-    with proxy(plain, DEVIATIONS[name]) as url:
-        assert next(_differences(url), None) is not None
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in DEVIATIONS if name not in ONE_OF_EACH_KIND])
-def test_every_other_deviation_is_a_difference_or_breaks_the_contract(
-    plain: str, name: str
-) -> None:
-    with proxy(plain, DEVIATIONS[name]) as url:
-        assert next(_differences(url), None) is not None
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("sentence", MODEL_CHECKS)
-def test_the_local_container_keeps_the_contract_of_the_tables_models(
-    plain: str, sentence: str
-) -> None:
-    assert MODEL_CHECKS[sentence](AskedContainer(plain)) is None
 
 
 def _with_handler(case: Case) -> bool:

@@ -11,7 +11,7 @@ import requests
 from servable_local.container.launch import launch
 from servable_local.container.real_image import launch_image
 from tests.conformance.archives import MODELS
-from tests.servable_local.container.endpoint_calls import Pack
+from tests.servable_local.container.conftest import Pack
 
 WRITING = b"""
 import pathlib, tempfile
@@ -27,6 +27,7 @@ def _open_to_others(*paths: Path) -> list[str]:
     return [str(path) for path in paths if stat.S_IMODE(path.lstat().st_mode) & 0o077]
 
 
+@pytest.mark.long
 def test_folder_sockets_logs_and_what_code_writes_are_the_owners(
     pack: Pack, tmp_path: Path
 ) -> None:

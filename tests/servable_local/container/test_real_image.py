@@ -1,17 +1,16 @@
 """The real image: what is missing is said, and `docker` is asked for the right thing."""
 
-import http.server
 import os
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from servable_local.container.launch import LaunchError
 from servable_local.container.real_image import launch_image
 from tests.conformance import archives
+from tests.servable_handler.raw_server import answering
 
 IMAGE = "763104351884.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-inference:2.20-cpu-py312"
 
@@ -49,44 +48,21 @@ def archive(tmp_path: Path) -> Path:
     return archives.plain(tmp_path / "model.tar.gz")
 
 
-@pytest.fixture
-def pinging() -> Iterator[int]:
-    """A port where GET /ping is 200, instead of the container's."""
-
-    class Ping(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None: ...
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Ping) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
-
-
-def test_no_docker_is_said(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LaunchError, match="`docker` isn't installed here"):
-        launch_image(IMAGE, archive, {})
-
-
-def test_a_docker_that_fails_is_said_with_its_words(
+def test_a_docker_that_is_missing_or_fails_is_said_with_its_words(
     archive: Path, docker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DOCKER_FAILS", "version")
-    with pytest.raises(LaunchError, match="Docker isn't running: it is not there"):
+    for failing, words in [
+        ("version", ["Docker isn't running: it is not there"]),
+        ("image", ["--region eu-west-1", f"docker pull {IMAGE}"]),
+        ("ps", ["no SavedModel bundles found!"]),
+    ]:
+        monkeypatch.setenv("DOCKER_FAILS", failing)
+        with pytest.raises(LaunchError) as refusal:
+            launch_image(IMAGE, archive, {}, ready_timeout_seconds=30)
+        assert [word in str(refusal.value) for word in words] == [True] * len(words)
+    monkeypatch.setenv("PATH", str(archive.parent))
+    with pytest.raises(LaunchError, match="`docker` isn't installed here"):
         launch_image(IMAGE, archive, {})
-
-    monkeypatch.setenv("DOCKER_FAILS", "image")
-    with pytest.raises(LaunchError) as refusal:
-        launch_image(IMAGE, archive, {})
-    said = str(refusal.value)
-    assert ("--region eu-west-1" in said, f"docker pull {IMAGE}" in said) == (True, True)
-    monkeypatch.setenv("DOCKER_FAILS", "ps")
-    with pytest.raises(LaunchError, match="no SavedModel bundles found!"):
-        launch_image(IMAGE, archive, {}, ready_timeout_seconds=30)
 
 
 def test_a_failed_start_leaves_no_container_and_no_folder(
@@ -100,20 +76,16 @@ def test_a_failed_start_leaves_no_container_and_no_folder(
 
 
 def test_the_container_gets_archive_variables_and_a_port_of_this_machine_only(
-    archive: Path, docker: Path, pinging: int, monkeypatch: pytest.MonkeyPatch
+    archive: Path, docker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Kept:
-        def getsockname(self) -> tuple[str, int]:
-            return "127.0.0.1", pinging
-
-        def close(self) -> None: ...
-
-    # The port answers already: the container that would take it is not there.
-    monkeypatch.setattr("servable_local.container.real_image.reserve_port", lambda port: Kept())
-    with launch_image(IMAGE, archive, {"SAGEMAKER_TFS_INSTANCE_COUNT": "2"}, port=pinging):
-        (run,) = [line for line in docker.read_text().splitlines() if line.startswith("run")]
+    # GET /ping is 200 at the port already: the container that would take it is not there.
+    with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as server:
+        kept = SimpleNamespace(getsockname=lambda: ("127.0.0.1", server.port), close=lambda: None)
+        monkeypatch.setattr("servable_local.container.real_image.reserve_port", lambda port: kept)
+        with launch_image(IMAGE, archive, {"SAGEMAKER_TFS_INSTANCE_COUNT": "2"}, port=server.port):
+            (run,) = [line for line in docker.read_text().splitlines() if line.startswith("run")]
     words = run.split("\x1f")
     assert words[-2:] == [IMAGE, "serve"]
-    assert f"127.0.0.1:{pinging}:8080" in words
+    assert f"127.0.0.1:{server.port}:8080" in words
     assert "SAGEMAKER_TFS_INSTANCE_COUNT=2" in words
     assert any(word.endswith(":/opt/ml/model:ro") for word in words)

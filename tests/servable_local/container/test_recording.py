@@ -35,16 +35,14 @@ def request(
     return HttpRequest(method, path, headers, b'{"instances": [1]}')
 
 
-def test_a_line_has_both_directions(tmp_path: Path) -> None:
+def test_a_line_has_both_directions_and_what_sagemaker_does_not_capture(tmp_path: Path) -> None:
     (line,) = recorded(tmp_path / "x.jsonl", request())
     assert [part["data"] for part in line["captureData"].values()] == [
         '{"instances": [1]}',
         '{"predictions": [0.5]}',
     ]
 
-
-def test_a_line_has_what_sagemaker_does_not_capture(tmp_path: Path) -> None:
-    (line,) = recorded(tmp_path / "x.jsonl", request("/models/a/invoke"))
+    (line,) = recorded(tmp_path / "y.jsonl", request("/models/a/invoke"))
     metadata = line["eventMetadata"]
     assert (metadata["accept"], metadata["statusCode"], metadata["targetModel"]) == (
         "a/b",

@@ -53,30 +53,6 @@ def test_tensorflows_refusal_is_a_sentence_without_python_stacks() -> None:
         signature["serving_default"].compute(arrays)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (tfrecord.frame_records([b""])[:-1], "the file ends inside the record"),
-        (tfrecord.frame_records([b"\x0a"]), "Error parsing message"),
-        (
-            tfrecord.frame_records([b""]),
-            "record 1: the record isn't a predict record; the local container replays no other kind",
-        ),
-    ],
-    ids=["cut", "no message", "no predict record"],
-)
-def test_a_warm_up_file_that_is_none_is_a_load_error(
-    content: bytes, reason: str, text_model: Any, tmp_path: Path
-) -> None:
-    from servable_local.container.model_server.process import PLACE, replay_warmup
-    from servable_local.container.model_server.runtime import ModelLoadError
-
-    (tmp_path / PLACE).parent.mkdir()
-    (tmp_path / PLACE).write_bytes(content)
-    with pytest.raises(ModelLoadError, match=reason):
-        replay_warmup(tmp_path, text_model)
-
-
 def _words(count: int) -> bytes:
     record = wire.PredictionLog()
     words = record.predict_log.request.inputs["words"]
@@ -86,37 +62,32 @@ def _words(count: int) -> bytes:
     return bytes(record.SerializeToString())
 
 
-def test_a_warm_up_record_goes_through_batching(text_model: Any, tmp_path: Path) -> None:
+def _replayed(folder: Path, content: bytes, model: Any, **limits: int) -> int:
     from servable_local.container.model_server.process import PLACE, replay_warmup
-    from servable_local.container.model_server.runtime import ModelLoadError
 
-    (tmp_path / PLACE).parent.mkdir()
-    (tmp_path / PLACE).write_bytes(tfrecord.frame_records([_words(8), _words(9)]))
-    with pytest.raises(ModelLoadError, match="record 2: Task size 9 is larger than maximum"):
-        replay_warmup(tmp_path, text_model, max_batch_rows=8)
+    (folder / PLACE).parent.mkdir(exist_ok=True)
+    (folder / PLACE).write_bytes(content)
+    return int(replay_warmup(folder, model, **limits))
 
 
-def test_a_record_of_another_method_does_not_keep_the_model_from_loading(
+def test_a_warm_up_that_the_image_does_not_take_is_a_load_error(
     text_model: Any, tmp_path: Path
 ) -> None:
-    from servable_local.container.model_server.process import PLACE, replay_warmup
-
-    (tmp_path / PLACE).parent.mkdir()
-    log = wire.PredictionLog(multi_inference_log=b"")
-    (tmp_path / PLACE).write_bytes(tfrecord.frame_records([log.SerializeToString()]))
-    assert replay_warmup(tmp_path, text_model) == 1
-
-
-def test_more_warm_up_records_than_the_image_takes_are_a_load_error(
-    text_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from servable_local.container.model_server import process
     from servable_local.container.model_server.runtime import ModelLoadError
 
-    (tmp_path / process.PLACE).parent.mkdir()
-    (tmp_path / process.PLACE).write_bytes(tfrecord.frame_records([_words(1)] * 1001))
-    with pytest.raises(ModelLoadError, match="more than 1000 records"):
-        process.replay_warmup(tmp_path, text_model)
+    frames = tfrecord.frame_records
+    for content, reason in [
+        (frames([b""])[:-1], "the file ends inside the record"),
+        (frames([b"\x0a"]), "Error parsing message"),
+        (frames([b""]), "record 1: the record isn't a predict record; the local container replays"),
+        (frames([_words(8), _words(9)]), "record 2: Task size 9 is larger than maximum"),
+        (frames([_words(1)] * 1001), "more than 1000 records"),
+    ]:
+        with pytest.raises(ModelLoadError, match=reason):
+            _replayed(tmp_path, content, text_model, max_batch_rows=8)
+    # A record of another method does not keep the model from loading.
+    log = wire.PredictionLog(multi_inference_log=b"")
+    assert _replayed(tmp_path, frames([log.SerializeToString()]), text_model) == 1
 
 
 FOREST = Path(__file__).parents[2] / "exports" / "models" / "forest-ydf" / "1"

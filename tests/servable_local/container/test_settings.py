@@ -41,11 +41,46 @@ def test_odd_values_with_which_the_image_serves_are_taken() -> None:
         read_settings({name: text})
 
 
-def test_a_value_that_the_image_refuses_is_a_sentence() -> None:
-    with pytest.raises(SettingsError, match="SAGEMAKER_TFS_ENABLE_BATCHING: '1' is not accepted"):
-        read_settings({"SAGEMAKER_TFS_ENABLE_BATCHING": "1"})
-    with pytest.raises(SettingsError, match="SAGEMAKER_MULTI_MODEL: 'yes' is not accepted"):
-        read_settings({"SAGEMAKER_MULTI_MODEL": "yes"})
+def test_a_value_that_the_image_refuses_or_hangs_on_is_refused_by_name() -> None:
+    for name, text in [
+        ("SAGEMAKER_TFS_ENABLE_BATCHING", "1"),
+        ("SAGEMAKER_MULTI_MODEL", "yes"),
+        ("SAGEMAKER_TFS_INSTANCE_COUNT", "0"),
+        ("SAGEMAKER_TFS_INSTANCE_COUNT", "two"),
+        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", " 1"),
+        ("SAGEMAKER_TFS_WAIT_TIME_SECONDS", "0"),
+        ("SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS", "x"),
+        ("SAGEMAKER_BIND_TO_PORT", "http"),
+        ("SAGEMAKER_SAFE_PORT_RANGE", "9000"),
+        ("SAGEMAKER_SAFE_PORT_RANGE", "a-b"),
+        ("SAGEMAKER_SAFE_PORT_RANGE", "9000-70000"),
+    ]:
+        with pytest.raises(SettingsError, match=f"{name}: '{text}' is not accepted; allowed: "):
+            read_settings({name: text})
+    with pytest.raises(SettingsError, match="'9000-9001' has too few ports for 1 model servers"):
+        read_settings({"SAGEMAKER_SAFE_PORT_RANGE": "9000-9001"})
+    assert read_settings({"SAGEMAKER_SAFE_PORT_RANGE": "9000-9002"}).port_range == (9000, 9002)
+
+
+def test_a_value_for_gunicorn_is_refused_where_there_is_code_alone() -> None:
+    for name, text in [
+        ("SAGEMAKER_GUNICORN_WORKERS", "abc"),
+        ("SAGEMAKER_GUNICORN_THREADS", "-1"),
+        ("SAGEMAKER_GUNICORN_WORKER_CLASS", "eventlet"),
+        ("SAGEMAKER_GUNICORN_LOGLEVEL", ""),
+        ("SAGEMAKER_GUNICORN_LOGLEVEL", "two words"),
+        ("SAGEMAKER_GUNICORN_TIMEOUT_SECONDS", "0"),
+    ]:
+        read_settings({name: text}, gunicorn=False)
+        with pytest.raises(SettingsError, match=name):
+            read_settings({name: text})
+        with pytest.raises(SettingsError, match=name):
+            read_settings({name: text, "SAGEMAKER_MULTI_MODEL": "true"}, gunicorn=False)
+    with pytest.raises(SettingsError, match="allowed: sync, gevent, gthread"):
+        read_settings({"SAGEMAKER_GUNICORN_WORKER_CLASS": "tornado"})
+    name = "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
+    with pytest.raises(SettingsError, match=name):
+        read_settings({name: "0", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "0"}, gunicorn=False)
 
 
 def test_multi_model_mode_runs_on_the_class_asked_for_or_the_images() -> None:
@@ -57,6 +92,14 @@ def test_multi_model_mode_runs_on_the_class_asked_for_or_the_images() -> None:
             {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TFS_VERSION": tensorflow}
         )
         assert settings.worker_class == worker_class
+    cases: list[tuple[dict[str, str], int]] = [
+        ({}, 60),
+        ({"TIMEOUT": "90"}, 90),
+        ({"TIMEOUT": "9"}, 60),
+    ]
+    for values, waits in cases:
+        variables = {f"SAGEMAKER_GUNICORN_{name}_SECONDS": text for name, text in values.items()}
+        assert read_settings(variables).read_timeout_seconds == waits
 
 
 def test_the_wait_for_a_model_is_the_images_that_deployments_are_advised_by() -> None:
@@ -84,56 +127,6 @@ def test_the_wait_for_a_model_is_the_images_that_deployments_are_advised_by() ->
             assert image.compute_wait_seconds(processes) == advised
 
 
-@pytest.mark.parametrize(
-    ("given", "waits"), [({}, 60), ({"TIMEOUT": "90"}, 90), ({"TIMEOUT": "9"}, 60)]
-)
-def test_the_front_waits_at_least_as_long_as_gunicorn(given: dict[str, str], waits: int) -> None:
-    variables = {f"SAGEMAKER_GUNICORN_{name}_SECONDS": text for name, text in given.items()}
-    assert read_settings(variables).read_timeout_seconds == waits
-
-
-def test_a_port_range_has_room_for_the_model_servers() -> None:
-    with pytest.raises(SettingsError, match="'9000-9001' has too few ports for 1 model servers"):
-        read_settings({"SAGEMAKER_SAFE_PORT_RANGE": "9000-9001"})
-    assert read_settings({"SAGEMAKER_SAFE_PORT_RANGE": "9000-9002"}).port_range == (9000, 9002)
-    for text in ["9000", "a-b", "9000-70000", "9000-9001"]:
-        with pytest.raises(SettingsError, match="SAGEMAKER_SAFE_PORT_RANGE"):
-            read_settings({"SAGEMAKER_SAFE_PORT_RANGE": text})
-
-
-def test_what_cannot_run_or_becomes_several_words_is_refused() -> None:
-    for worker_class in ["eventlet", "tornado"]:
-        with pytest.raises(SettingsError, match="allowed: sync, gevent, gthread"):
-            read_settings({"SAGEMAKER_GUNICORN_WORKER_CLASS": worker_class})
-    for name, text in [
-        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", " 1"),
-        ("SAGEMAKER_GUNICORN_LOGLEVEL", "two words"),
-    ]:
-        with pytest.raises(SettingsError, match=name):
-            read_settings({name: text})
-    name = "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
-    with pytest.raises(SettingsError, match=name):
-        read_settings({name: "0", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "0"}, gunicorn=False)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("SAGEMAKER_GUNICORN_WORKERS", "abc"),
-        ("SAGEMAKER_GUNICORN_THREADS", "-1"),
-        ("SAGEMAKER_GUNICORN_WORKER_CLASS", "eventlet"),
-        ("SAGEMAKER_GUNICORN_LOGLEVEL", ""),
-        ("SAGEMAKER_GUNICORN_TIMEOUT_SECONDS", "0"),
-    ],
-)
-def test_a_value_for_gunicorn_is_refused_where_there_is_code_alone(name: str, text: str) -> None:
-    read_settings({name: text}, gunicorn=False)
-    with pytest.raises(SettingsError, match=name):
-        read_settings({name: text})
-    with pytest.raises(SettingsError, match=name):
-        read_settings({name: text, "SAGEMAKER_MULTI_MODEL": "true"}, gunicorn=False)
-
-
 def test_what_has_no_effect_is_listed() -> None:
     variables = {
         "SAGEMAKER_GUNICORN_WORKERS": "4",
@@ -144,6 +137,11 @@ def test_what_has_no_effect_is_listed() -> None:
     assert list_unused_variables(variables, gunicorn=False) == ["SAGEMAKER_GUNICORN_WORKERS"]
     variables = {"SAGEMAKER_GUNICORN_THREADS": "4", "SAGEMAKER_GUNICORN_WORKERS": "4"}
     assert list_unused_variables(variables, gunicorn=True) == ["SAGEMAKER_GUNICORN_THREADS"]
+
+    of_sagemaker = {"SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE"}
+    of_the_model = {DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH}
+    unknown = {name for name in VARIABLES if find_setting(name) is None}
+    assert unknown == of_sagemaker | of_the_model
 
 
 COUNTS = st.integers(1, 10_000)
@@ -173,44 +171,30 @@ DEPLOYED = st.builds(
 )
 
 
+# The container's name of a setting -> the one that a deployment has.
+SAME = {
+    "model_servers": "tfs_processes",
+    "inter_op_threads": "inter_op_threads",
+    "intra_op_threads": "intra_op_threads",
+    "wait_seconds": "wait_time_seconds",
+    "workers": "gunicorn_workers",
+    "threads": "gunicorn_threads",
+    "worker_class": "gunicorn_worker_class",
+    "gunicorn_timeout_seconds": "gunicorn_timeout_seconds",
+    "gunicorn_log_level": "gunicorn_log_level",
+}
+
+
 @given(DEPLOYED)
 def test_the_container_reads_the_settings_that_a_deployment_rendered(
     deployed: ContainerSettings,
 ) -> None:
-    assert build_variables(deployed, default_model="m").keys() <= VARIABLES
-
-    read = read_settings(build_variables(deployed, default_model="m"))
-    batching = deployed.batching
-    assert batching is not None
+    variables = build_variables(deployed, default_model="m")
+    assert variables.keys() <= VARIABLES
+    read = read_settings(variables)
+    assert deployed.batching is not None
     assert read.batching is not None
-    assert asdict(read.batching) == batching.model_dump()
-    assert (
-        read.default_model,
-        read.model_servers,
-        read.inter_op_threads,
-        read.intra_op_threads,
-        read.wait_seconds,
-        read.workers,
-        read.threads,
-        read.worker_class,
-        read.gunicorn_timeout_seconds,
-        read.gunicorn_log_level,
-    ) == (
-        "m",
-        deployed.tfs_processes,
-        deployed.inter_op_threads,
-        deployed.intra_op_threads,
-        deployed.wait_time_seconds,
-        deployed.gunicorn_workers,
-        deployed.gunicorn_threads,
-        deployed.gunicorn_worker_class,
-        deployed.gunicorn_timeout_seconds,
-        deployed.gunicorn_log_level,
-    )
-
-
-def test_every_variable_of_the_containers_own_table_is_one_that_a_deployment_can_render() -> None:
-    of_sagemaker = {"SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE"}
-    of_the_model = {DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH}
-    unknown = {name for name in VARIABLES if find_setting(name) is None}
-    assert unknown == of_sagemaker | of_the_model
+    assert asdict(read.batching) == deployed.batching.model_dump()
+    assert read.default_model == "m"
+    for ours, theirs in SAME.items():
+        assert (ours, getattr(read, ours)) == (ours, getattr(deployed, theirs))

@@ -51,16 +51,11 @@ def test_a_module_of_another_python_is_named_with_its_file(
     assert f"; module fast.core: code/lib/fast/{file.name}; Python" in str(refused.value)
 
 
-@pytest.mark.parametrize(("source", "said"), [("import nowhere_at_all", True), ("1 / 0", False)])
-def test_packages_for_another_python_are_named_where_an_import_fails(
-    source: str, said: bool, tmp_path: Path
-) -> None:
-    with pytest.raises(CodeError) as refused:
-        _load(source, tmp_path, ["code/lib/fast: is compiled for another Python"])
-    assert ("\ncode/lib/fast: is compiled" in str(refused.value)) is said
-
-
-def test_a_handler_is_preferred_to_the_pair(tmp_path: Path) -> None:
+def test_packages_for_another_python_are_named_where_an_import_fails(tmp_path: Path) -> None:
+    for source, said in [("import nowhere_at_all", True), ("1 / 0", False)]:
+        with pytest.raises(CodeError) as refused:
+            _load(source, tmp_path, ["code/lib/fast: is compiled for another Python"])
+        assert ("\ncode/lib/fast: is compiled" in str(refused.value)) is said
     source = (
         "def handler(d, c): return 1\ndef input_handler(d, c): ...\noutput_handler = input_handler"
     )

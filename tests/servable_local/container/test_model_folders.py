@@ -1,10 +1,12 @@
-"""Where the image finds models and code in an archive, and what it refuses or hangs on."""
+"""Where the image finds models and code in an archive, what it refuses, and whose folders it loads."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from servable_local.container.gunicorn.app import explain_foreign_access
 from servable_tensors.archive import LayoutError, find_code, find_models
 
 Files = Callable[..., Path]
@@ -24,28 +26,23 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return made
 
 
-def test_a_model_is_named_after_the_folder_of_its_versions(files: Files) -> None:
+def test_a_model_is_named_after_its_folder_and_a_version_is_a_number(files: Files) -> None:
     root = files("1/saved_model.pb", "2/saved_model.pb")
     assert find_models(root) == {"model": {1: root / "1", 2: root / "2"}}
     root = files("a/1/saved_model.pb", "export/b/7/saved_model.pb")
     assert list(find_models(root)) == ["a", "b"]
 
-
-def test_a_version_is_a_number_without_its_leading_zeros(files: Files) -> None:
     root = files("a/0012/saved_model.pb")
     assert find_models(root)["a"] == {12: root / "a/0012"}
     root = files("a/1/saved_model.pb", "a/latest/saved_model.pb")
     assert list(find_models(root)["a"]) == [1]
 
 
-def test_version_zero_is_refused_as_before_2_20_or_found_as_since(files: Files) -> None:
+def test_versions_that_the_image_refuses_or_hangs_on_are_refused(files: Files) -> None:
     with pytest.raises(LayoutError, match="version 0"):
         find_models(files("00/saved_model.pb"), takes_zero=False)
     root = files("0/saved_model.pb")
     assert find_models(root) == {"model": {0: root / "0"}}
-
-
-def test_an_archive_that_the_image_ends_over_or_waits_for_is_refused(files: Files) -> None:
     with pytest.raises(LayoutError, match=r"it contains model/saved_model\.pb, readme\.txt"):
         find_models(files("model/saved_model.pb", "readme.txt"))
     # A folder without a SavedModel ends the container; a file of that name is waited for.
@@ -62,3 +59,44 @@ def test_each_of_three_names_switches_the_python_side_on(files: Files) -> None:
     for name in ("code/inference.py", "code/lib/x.py", "code/requirements.txt"):
         assert find_code(files(name)) is not None
     assert find_code(files("1/saved_model.pb", "code/readme.txt")) is None
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o755)
+    made = tmp_path / "outer" / "model"
+    made.mkdir(parents=True)
+    return made
+
+
+def test_folders_that_every_user_can_write_to_are_named_unless_nobody_reaches_them(
+    folder: Path,
+) -> None:
+    assert explain_foreign_access(folder) is None
+
+    folder.chmod(0o755)
+    folder.parent.chmod(0o777)
+    assert str(explain_foreign_access(folder)).startswith(
+        f"{folder.parent}: every user can write to it; "
+    )
+
+    folder.chmod(0o755)
+    folder.parent.chmod(0o1777)
+    assert explain_foreign_access(folder) is None
+    folder.chmod(0o1777)
+    assert str(explain_foreign_access(folder)).startswith(f"{folder}: every user")
+
+    # pytest's own folder below /tmp is 0700, as what tempfile.mkdtemp makes.
+    (folder / "inner").mkdir(mode=0o755)
+    folder.chmod(0o700)
+    folder.parent.chmod(0o777)
+    assert explain_foreign_access(folder / "inner") is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_parent_of_another_user_is_named(folder: Path) -> None:
+    folder.chmod(0o755)
+    os.chown(folder.parent, 12345, 12345)
+    assert str(explain_foreign_access(folder)).startswith(
+        f"{folder.parent}: belongs to another user"
+    )

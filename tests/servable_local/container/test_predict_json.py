@@ -1,3 +1,5 @@
+"""The JSON of TensorFlow Serving's REST interface, read and written."""
+
 import json
 from collections.abc import Mapping
 
@@ -5,6 +7,7 @@ import numpy as np
 import pytest
 
 from servable_local.container.http_messages import HttpError
+from servable_local.container.model_server.answers import format_columns, format_rows
 from servable_local.container.model_server.predict_request import PredictRequest, parse_request
 
 TWO = {"ids": "int64", "vals": "float32"}
@@ -37,9 +40,7 @@ def test_rows_and_columns_become_arrays_of_the_signatures_types() -> None:
     for number in [2**24 - 1, 1e38, 2**70]:
         assert _parse({"inputs": [number]}, {"x": "float32"}).arrays["x"] == [np.float32(number)]
 
-
-def test_strings_are_utf8_or_base64() -> None:
-    cases: list[object] = [{"b64": "AP8="}, [{"b64": "AP8="}]]
+    cases = [{"b64": "AP8="}, [{"b64": "AP8="}]]
     for value in cases:
         found = _parse({"inputs": {"x": value}}, {"x": "string"}).arrays["x"]
         assert found.ravel().tolist() == [b"\x00\xff"]
@@ -75,3 +76,49 @@ def test_what_is_no_request_is_refused_in_tensorflow_servings_words() -> None:
     for body in [b"", b"{", b"[" * 100_000, b"\xff", b'{"inputs": ' + b"9" * 5000]:
         with pytest.raises(HttpError, match="JSON Parse error"):
             parse_request(body, {"serving_default": TWO})
+
+
+def test_numbers_and_strings_are_written_as_by_tensorflow_serving() -> None:
+    bits = np.random.default_rng(1).integers(0, 2**32, 20_000, dtype=np.uint32)
+    values = bits.view(np.float32)
+    values = values[np.isfinite(values)]
+    read = np.array(json.loads(format_columns({"x": values}))["outputs"]).astype(np.float32)
+    assert (read == values).all()
+    values = np.random.default_rng(1).normal(0, 1e9, 1000)
+    assert json.loads(format_columns({"x": values}))["outputs"] == values.tolist()
+
+    assert (
+        format_rows({"x": np.array([2.0], np.float32)}) == b'{\n    "predictions": [2.0\n    ]\n}'
+    )
+    found = format_rows({"x": np.array([np.nan, np.inf, -np.inf], np.float32)})
+    assert b"[NaN, Infinity, -Infinity" in found
+
+    found = format_rows({"x_bytes": np.array([b"\x00\xff"], dtype=object)})
+    assert json.loads(found) == {"predictions": [{"b64": "AP8="}]}
+    found = format_rows({"x": np.array(["é\n".encode()], dtype=object)})
+    assert json.loads(found) == {"predictions": ["é\n"]}
+
+
+def test_rows_and_columns_name_several_outputs_and_keep_empty_ones() -> None:
+    assert json.loads(format_rows({"x": np.eye(2)})) == {"predictions": [[1.0, 0.0], [0.0, 1.0]]}
+    found = format_rows({"a": np.array([1, 2]), "b": np.array([[True], [False]])})
+    assert json.loads(found) == {"predictions": [{"a": 1, "b": [True]}, {"a": 2, "b": [False]}]}
+    found = format_columns({"a": np.array([[1, 2]]), "b": np.array(3)})
+    assert json.loads(found) == {"outputs": {"a": [[1, 2]], "b": 3}}
+
+    found = format_columns({"x": np.array([[1], [2]])})
+    lines = ["{", '    "outputs": [', "        [", "            1", "        ],"]
+    assert found.decode().split("\n")[:5] == lines
+    cases: list[tuple[int, ...]] = [(0,), (2, 0), (0, 3), (3, 0, 2)]
+    for shape in cases:
+        outputs = json.loads(format_columns({"x": np.zeros(shape)}))["outputs"]
+        assert outputs == np.zeros(shape).tolist()
+
+
+def test_outputs_without_common_rows_are_refused() -> None:
+    with pytest.raises(
+        HttpError, match="Tensor name: b has inconsistent batch size: 3 expecting: 2"
+    ):
+        format_rows({"a": np.zeros(2), "b": np.zeros(3)})
+    with pytest.raises(HttpError, match="has no shape information"):
+        format_rows({"a": np.array(1.0)})

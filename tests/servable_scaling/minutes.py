@@ -43,6 +43,15 @@ def target(least: int = 1, most: int = 20, **more: Any) -> dict[str, Any]:
     return {**KEY, "MinCapacity": least, "MaxCapacity": most, **more}
 
 
+def morning(**action: int) -> dict[str, Any]:
+    """A scheduled action in the third minute."""
+    return {
+        "ScheduledActionName": "morning",
+        "Schedule": "at(2026-11-23T00:03:00)",
+        "ScalableTargetAction": action,
+    }
+
+
 def tracking(
     value: float = 50, metric: str = "Use", name: str = "track", **more: Any
 ) -> dict[str, Any]:
@@ -161,3 +170,16 @@ class Fleet:
         return [
             one["NotScaledReasons"][0]["Code"] for one in self.told if "NotScaledReasons" in one
         ]
+
+
+def tracked(
+    desired: int,
+    minutes: Iterable[float],
+    use: Sequence[float | None],
+    *,
+    bounds: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> dict[float, int]:
+    """{minute: capacity that tracking a use of 50 sets in it}."""
+    fleet = Fleet(desired, target=bounds or target(), policies={"track": tracking(50, **more)})
+    return fleet.run(minutes, Numbers(Use=use))

@@ -27,6 +27,20 @@ def rule(**more: Any) -> MetricAlarmRule:
     return MetricAlarmRule({name: value for name, value in given.items() if value is not None})
 
 
+def stat(name: str, *, period: int | None = 60, **more: Any) -> dict[str, Any]:
+    timed = {} if period is None else {"Period": period}
+    metric = {"Namespace": "Own", "MetricName": name}
+    return {"Id": name.lower(), "MetricStat": {"Metric": metric, "Stat": "Sum", **timed}, **more}
+
+
+def expression(text: str, name: str = "e") -> dict[str, Any]:
+    return {"Id": name, "Expression": text}
+
+
+RETURNED = {"Metrics": [stat("Use", ReturnData=True), stat("Errors", ReturnData=True)]}
+KEPT = {"Metrics": [stat("Use", ReturnData=False), stat("Errors", ReturnData=False)]}
+
+
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
@@ -50,8 +64,16 @@ def rule(**more: Any) -> MetricAlarmRule:
         ({"Statistic": "Median"}, "The statistic Median is not emulated"),
         ({"Period": 0}, "Period must be 10, 20, 30 or a multiple of 60 seconds, not 0."),
         ({"Period": 90}, "not 90."),
-        ({"Period": 15}, "not 15."),
-        ({"Period": -60}, "not -60."),
+        ({"Metrics": [{"Id": "m1"}]}, "The query m1 has neither MetricStat nor Expression."),
+        ({"Metrics": [expression("m1 + m2")]}, "The expression m1 + m2 refers to m1, m2."),
+        ({"Metrics": [expression("1 + 2")]}, "The expression 1 + 2 refers to no metric ID."),
+        ({"Metrics": [expression("e * 2")]}, "The expressions e refer to each other."),
+        (
+            {"Metrics": [expression("b + 1", "a"), expression("a + 1", "b")]},
+            "The expressions a, b refer to each other.",
+        ),
+        (RETURNED, "must have ReturnData true, not use, errors."),
+        (KEPT, "must have ReturnData true, not none."),
     ],
 )
 def test_an_alarm_that_cannot_be_is_refused_in_words(more: dict[str, Any], problem: str) -> None:
@@ -60,55 +82,14 @@ def test_an_alarm_that_cannot_be_is_refused_in_words(more: dict[str, Any], probl
     assert problem in str(raised.value)
 
 
-@pytest.mark.parametrize("period", [10, 20, 30, 60, 300])
-def test_a_period_is_of_high_resolution_or_whole_minutes(period: int) -> None:
-    assert rule(Period=period).period_seconds == period
+def test_a_period_is_of_high_resolution_or_whole_minutes_and_of_math_the_longest() -> None:
+    for period in [10, 20, 30, 60, 300]:
+        assert rule(Period=period).period_seconds == period
 
-
-@pytest.mark.parametrize(
-    ("metrics", "problem"),
-    [
-        ([{"Id": "m1"}], "The query m1 has neither MetricStat nor Expression."),
-        ([{"Id": "e", "Expression": "m1 + m2"}], "The expression m1 + m2 refers to m1, m2."),
-        ([{"Id": "e", "Expression": "1 + 2"}], "The expression 1 + 2 refers to no metric ID."),
-        ([{"Id": "e", "Expression": "e * 2"}], "The expressions e refer to each other."),
-        (
-            [{"Id": "a", "Expression": "b + 1"}, {"Id": "b", "Expression": "a + 1"}],
-            "The expressions a, b refer to each other.",
-        ),
-    ],
-)
-def test_metrics_that_cannot_be_computed_are_refused_in_words(
-    metrics: list[dict[str, Any]], problem: str
-) -> None:
-    with pytest.raises(ValueError) as raised:  # noqa: PT011
-        rule(Metrics=metrics)
-    assert problem in str(raised.value)
-
-
-def stat(name: str, *, period: int | None = 60, **more: Any) -> dict[str, Any]:
-    timed = {} if period is None else {"Period": period}
-    metric = {"Namespace": "Own", "MetricName": name}
-    return {"Id": name.lower(), "MetricStat": {"Metric": metric, "Stat": "Sum", **timed}, **more}
-
-
-@pytest.mark.parametrize(
-    ("returned", "ids"), [((True, True), "use, errors"), ((False, False), "none")]
-)
-def test_exactly_one_query_is_compared_with_the_threshold(
-    returned: tuple[bool, bool], ids: str
-) -> None:
-    first, second = returned
-    metrics = [stat("Use", ReturnData=first), stat("Errors", ReturnData=second)]
-    with pytest.raises(ValueError, match=f"must have ReturnData true, not {ids}."):
-        rule(Metrics=metrics)
-
-
-def test_math_has_the_longest_period_of_its_metrics_or_a_minute() -> None:
     metrics = [
         stat("Use", ReturnData=False),
         stat("Errors", period=300, ReturnData=False),
-        {"Id": "e", "Expression": "errors / use"},
+        expression("errors / use"),
     ]
     assert rule(Metrics=metrics).period_seconds == 300
     metrics = [stat("Use", period=None)]
@@ -123,16 +104,20 @@ COMPARED = {
 }
 
 
-@pytest.mark.parametrize("comparison", COMPARED)
-def test_a_comparison_is_what_its_name_says(comparison: str) -> None:
-    upward, breaching = COMPARED[comparison]
-    compared = rule(ComparisonOperator=comparison, EvaluationPeriods=1)
-    states = []
-    for value in (49.0, 50.0, 51.0):
-        found = compared.evaluate(Numbers(Use=[value]), at(5), "OK")
-        assert found is not None
-        states.append(found.state == "ALARM")
-    assert (compared.upward, states) == (upward, breaching)
+def test_a_comparison_is_what_its_name_says_of_the_last_datapoints() -> None:
+    for comparison in COMPARED:
+        upward, breaching = COMPARED[comparison]
+        compared = rule(ComparisonOperator=comparison, EvaluationPeriods=1)
+        states = []
+        for value in (49.0, 50.0, 51.0):
+            found = compared.evaluate(Numbers(Use=[value]), at(5), "OK")
+            assert found is not None
+            states.append(found.state == "ALARM")
+        assert (compared.upward, states) == (upward, breaching)
+
+    found = rule().evaluate(Numbers(Use=[10.0, 20.0, 30.0, 40.0]), at(4), "OK")
+    assert found is not None
+    assert [value for _, value in found.datapoints] == [30.0, 40.0]
 
 
 class Few(Numbers):
@@ -148,18 +133,16 @@ class Few(Numbers):
 
 # "Percentile-based CloudWatch alarms and low data samples": 10 / (1 - percentile) samples from p50 on,
 # 10 / percentile below it.
-@pytest.mark.parametrize(
-    ("percentile", "enough"), [("p99", 1000), ("p90", 100), ("p50", 20), ("p40", 25), ("p10", 100)]
-)
-def test_a_percentile_of_few_samples_can_be_left_unjudged(percentile: str, enough: int) -> None:
-    ignoring = rule(
-        Statistic=None, ExtendedStatistic=percentile, EvaluateLowSampleCountPercentile="ignore"
-    )
-    judged = [ignoring.evaluate(Few(enough + more), at(5), "OK") is not None for more in (-1, 1)]
-    assert judged == [False, True]
+def test_a_percentile_of_few_samples_can_be_left_unjudged_and_nothing_else() -> None:
+    for percentile, enough in [("p99", 1000), ("p90", 100), ("p50", 20), ("p40", 25), ("p10", 100)]:
+        ignoring = rule(
+            Statistic=None, ExtendedStatistic=percentile, EvaluateLowSampleCountPercentile="ignore"
+        )
+        judged = [
+            ignoring.evaluate(Few(enough + more), at(5), "OK") is not None for more in (-1, 1)
+        ]
+        assert judged == [False, True]
 
-
-def test_few_samples_are_judged_unless_they_are_of_a_percentile_and_a_whole_period() -> None:
     for more in [
         {"EvaluateLowSampleCountPercentile": "evaluate", "ExtendedStatistic": "p99"},
         {"EvaluateLowSampleCountPercentile": "ignore", "ExtendedStatistic": "p100"},
@@ -177,7 +160,7 @@ def test_few_samples_are_judged_unless_they_are_of_a_percentile_and_a_whole_peri
     )
     assert ignoring.evaluate(Few(21), at(25), "OK") is not None
 
-    metrics = [stat("Use", ReturnData=False), {"Id": "e", "Expression": "use * 2"}]
+    metrics = [stat("Use", ReturnData=False), expression("use * 2")]
     judging = rule(Metrics=metrics, EvaluateLowSampleCountPercentile="ignore")
     assert judging.evaluate(Few(1), at(5), "OK") is not None
 
@@ -260,18 +243,9 @@ def test_the_data_of_a_reason_are_the_datapoints_and_the_statistic_that_there_ar
     data = json.loads(rule().format_reason_data(evaluation("OK"), Few(3)))
     assert (data["recentDatapoints"], "startDate" in data) == ([], False)
     assert "statistic" not in json.loads(
-        rule(
-            Metrics=[stat("Use", ReturnData=False), {"Id": "e", "Expression": "use * 2"}]
-        ).format_reason_data(evaluation("OK", 1.0), Few(3))
+        rule(Metrics=[stat("Use", ReturnData=False), expression("use * 2")]).format_reason_data(
+            evaluation("OK", 1.0), Few(3)
+        )
     )
-
-
-def test_times_are_written_to_the_millisecond() -> None:
     moment = datetime(2026, 11, 23, 1, 2, 3, 45_999)
     assert format_timestamp(moment) == "2026-11-23T01:02:03.045+0000"
-
-
-def test_the_last_datapoints_alone_are_told() -> None:
-    found = rule().evaluate(Numbers(Use=[10.0, 20.0, 30.0, 40.0]), at(4), "OK")
-    assert found is not None
-    assert [value for _, value in found.datapoints] == [30.0, 40.0]

@@ -7,17 +7,26 @@ reference, as-using-sqs-queue.html of EC2 Auto Scaling's guide.
 
 from datetime import datetime
 
-import pytest
-
 from servable_scaling.schedule import ActionSchedule
-from tests.servable_scaling.minutes import Fleet, Numbers, alarm, at, steps, target, tracking
+from tests.servable_scaling.minutes import (
+    Fleet,
+    Numbers,
+    alarm,
+    at,
+    steps,
+    target,
+    tracked,
+    tracking,
+)
 
 PERCENT = {"AdjustmentType": "PercentChangeInCapacity"}
 OUT = steps((0, 10, 0), (10, 20, 10), (20, None, 30), name="out", **PERCENT)
 IN = steps((-10, 0, 0), (-20, -10, -10), (None, -20, -30), name="in", **PERCENT)
 
 
-def test_the_guides_four_steps_lead_from_10_over_11_and_14_and_13_back_to_10() -> None:
+def test_the_guides_four_steps_lead_from_10_over_11_and_14_and_13_back_to_10_and_between_change_nothing() -> (
+    None
+):
     fleet = Fleet(
         10,
         target=target(),
@@ -25,17 +34,14 @@ def test_the_guides_four_steps_lead_from_10_over_11_and_14_and_13_back_to_10() -
         alarms=[alarm("out"), alarm("in", above=False)],
     )
     assert fleet.run(range(1, 5), Numbers(Use=[60, 70, 40, 30])) == {1: 11, 2: 14, 3: 13, 4: 10}
-
-
-@pytest.mark.parametrize("use", [40.1, 50, 59.9])
-def test_between_40_and_60_the_guides_steps_change_nothing(use: float) -> None:
-    fleet = Fleet(
-        10,
-        target=target(),
-        policies={"out": OUT, "in": IN},
-        alarms=[alarm("out"), alarm("in", above=False)],
-    )
-    assert fleet.run(range(1, 5), Numbers(Use=[use])) == {}
+    for use in [40.1, 50, 59.9]:
+        fleet = Fleet(
+            10,
+            target=target(),
+            policies={"out": OUT, "in": IN},
+            alarms=[alarm("out"), alarm("in", above=False)],
+        )
+        assert fleet.run(range(1, 5), Numbers(Use=[use])) == {}
 
 
 def test_target_tracking_scales_to_the_guides_numbers() -> None:
@@ -43,8 +49,7 @@ def test_target_tracking_scales_to_the_guides_numbers() -> None:
     fleet = Fleet(10, target=target(), policies={"track": tracking(100)})
     assert fleet.run(range(1, 4), Numbers(Use=[150])) == {3: 15}
     # Adding one and a half instances adds two.
-    fleet = Fleet(3, target=target(), policies={"track": tracking(50)})
-    assert fleet.run(range(1, 4), Numbers(Use=[75])) == {3: 5}
+    assert tracked(3, range(1, 4), [75]) == {3: 5}
 
     # Where half an instance less would exceed the target, none is removed.
     fleet = Fleet(3, target=target(), policies={"track": tracking(50)})
@@ -79,9 +84,8 @@ def test_steps_scale_to_the_guides_numbers() -> None:
     assert fleet.run([1], Numbers(Use=[60])) == {1: 6}
 
 
-@pytest.mark.parametrize(
-    ("expression", "moment", "runs"),
-    [
+def test_the_guides_cron_expressions_run_when_it_says() -> None:
+    cases: list[tuple[str, datetime, bool]] = [
         ("cron(30 6 ? * MON *)", datetime(2026, 11, 23, 6, 30), True),
         ("cron(30 6 ? * MON *)", datetime(2026, 11, 24, 6, 30), False),
         ("cron(0/5 8-17 ? * MON-FRI *)", datetime(2026, 11, 23, 8, 0), True),
@@ -89,9 +93,6 @@ def test_steps_scale_to_the_guides_numbers() -> None:
         ("cron(0/5 8-17 ? * MON-FRI *)", datetime(2026, 11, 23, 18, 0), False),
         ("cron(0/5 8-17 ? * MON-FRI *)", datetime(2026, 11, 23, 8, 1), False),
         ("cron(0/5 8-17 ? * MON-FRI *)", datetime(2026, 11, 28, 8, 0), False),
-    ],
-)
-def test_the_guides_cron_expressions_run_when_it_says(
-    expression: str, moment: datetime, runs: bool
-) -> None:
-    assert ActionSchedule(expression, created=at(0)).is_due(moment) is runs
+    ]
+    for expression, moment, runs in cases:
+        assert ActionSchedule(expression, created=at(0)).is_due(moment) is runs

@@ -10,7 +10,7 @@ from servable_scaling.scalable_target import (
     parse_scaling_policy,
 )
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
-from tests.servable_scaling.minutes import START, Fleet, Numbers, alarm, at, steps, target, tracking
+from tests.servable_scaling.minutes import START, at, steps, target, tracked, tracking
 
 
 def scaler(least: int = 2, most: int = 9, **policies: dict[str, Any]) -> TargetScaler:
@@ -33,7 +33,7 @@ def codes(decision: Decision) -> list[str]:
     return [one.not_scaled["Code"] for one in decision.activities if one.not_scaled]
 
 
-def test_registering_moves_the_capacity_inside_at_once_or_leaves_it_there() -> None:
+def test_registering_moves_the_capacity_inside_once_when_it_can_and_keeps_the_rest() -> None:
     for desired, inside, cause in [
         (1, 2, "minimum capacity was set to 2"),
         (12, 9, "maximum capacity was set to 9"),
@@ -44,8 +44,6 @@ def test_registering_moves_the_capacity_inside_at_once_or_leaves_it_there() -> N
         decision = scaler().move_inside_bounds(at(0), ScaledResource(desired, desired))
         assert (decision.desired, decision.activities) == (None, [])
 
-
-def test_registering_moves_the_capacity_once_when_it_can_and_keeps_the_rest() -> None:
     one = scaler()
     assert one.move_inside_bounds(at(0), ScaledResource(1, 1, updating=True)).desired is None
     assert one.advance(at(1), ScaledResource(1, 1, updating=True)).desired is None
@@ -67,7 +65,7 @@ def test_registering_moves_the_capacity_once_when_it_can_and_keeps_the_rest() ->
     )
 
 
-def test_tracking_does_not_start_the_first_copy_of_a_component() -> None:
+def test_tracking_starts_no_first_copy_and_below_the_minimum_a_step_scales_out_to_it() -> None:
     of_copies = {"ScalableDimension": COPIES, "ResourceId": "inference-component/ranker"}
     one = TargetScaler(
         ScaledTarget.from_properties({**target(0, 9), **of_copies}),
@@ -75,6 +73,11 @@ def test_tracking_does_not_start_the_first_copy_of_a_component() -> None:
         policies={"track": parse_scaling_policy(tracking())},
     )
     assert one.advance(at(1), ScaledResource(0, 0), [high("track", 60)]).desired is None
+
+    one = scaler(step=steps((0, None, 1)))
+    one.move_inside_bounds(at(0), ScaledResource(3, 3))
+    found = one.advance(at(1), ScaledResource(0, 0), [high("step", 60)])
+    assert found.desired == 2
 
 
 def test_a_change_is_in_progress_until_the_update_ends_it_or_a_newer_one() -> None:
@@ -99,24 +102,13 @@ def test_a_change_is_in_progress_until_the_update_ends_it_or_a_newer_one() -> No
     one.advance(at(3), ScaledResource(6, 6))
     assert (first.status, second.status) == ("Failed", "Successful")
 
+    one = scaler(step=steps((0, None, 1)))
+    one.advance(at(1), ScaledResource(2, 2), [high("step", 60)])
+    one.advance(at(2), ScaledResource(3, 3))
+    one.advance(at(3), ScaledResource(3, 3), [high("step", 60)])
+    numbers: list[ScalingActivity] = one.activities
+    assert [activity.number for activity in numbers] == [0, 1]
 
-def test_what_changes_nothing_is_told_with_its_reason() -> None:
-    one = scaler(step=steps((0, 10, 0), (10, None, 2), Cooldown=600))
-    one.advance(at(1), ScaledResource(4, 4), [high("step", 65)])
-    one.advance(at(2), ScaledResource(6, 6))
-    found = one.advance(at(3), ScaledResource(6, 6), [high("step", 55)])
-    assert codes(found) == ["AlreadyAtDesiredCapacity"]
-
-    one = scaler(track=tracking(50))
-    found = one.advance(at(1), ScaledResource(3, 3), [low("track", 40)])
-    assert codes(found) == ["AutoScalingAnticipatedFlapping"]
-
-    one = scaler(track=tracking(50))
-    found = one.advance(at(1), ScaledResource(2, 2), [low("track", 40)])
-    assert codes(found) == ["AlreadyAtMinCapacity"]
-
-
-def test_a_failure_ends_the_cooldown_of_a_scale_in_too() -> None:
     one = scaler(down=steps((None, 0, -1), name="down", Cooldown=600))
     one.advance(at(1), ScaledResource(6, 6), [low("down", 10)])
     one.advance(at(2), ScaledResource(5, 5))
@@ -125,13 +117,23 @@ def test_a_failure_ends_the_cooldown_of_a_scale_in_too() -> None:
     assert one.advance(at(21), ScaledResource(5, 5), [low("down", 10)]).desired == 4
 
 
-def test_the_smallest_scale_in_of_several_steps_wins() -> None:
-    one = scaler(few=steps((None, 0, -1), name="few"), many=steps((None, 0, -3), name="many"))
-    found = one.advance(at(1), ScaledResource(8, 8), [low("few", 10), low("many", 10)])
-    assert found.desired == 7
+def test_what_changes_nothing_is_told_with_its_reason_and_again_after_the_alarm_was_silent() -> (
+    None
+):
+    one = scaler(step=steps((0, 10, 0), (10, None, 2), Cooldown=600))
+    one.advance(at(1), ScaledResource(4, 4), [high("step", 65)])
+    one.advance(at(2), ScaledResource(6, 6))
+    found = one.advance(at(3), ScaledResource(6, 6), [high("step", 55)])
+    assert codes(found) == ["AlreadyAtDesiredCapacity"]
 
+    one = scaler(step=steps((0, None, 1)))
+    full = ScaledResource(9, 9)
+    told = [codes(one.advance(at(1), full, [high("step", 60)]))]
+    told.append(codes(one.advance(at(2), full, [high("step", 60)])))
+    one.advance(at(3), full)
+    told.append(codes(one.advance(at(4), full, [high("step", 60)])))
+    assert told == [["AlreadyAtMaxCapacity"], [], ["AlreadyAtMaxCapacity"]]
 
-def test_an_alarm_without_datapoints_or_of_another_target_proposes_nothing() -> None:
     one = scaler(track=tracking(50))
     empty = Breach("track", "track-high", [], 50, upward=True)
     decision = one.advance(at(1), ScaledResource(3, 3), [empty])
@@ -141,54 +143,22 @@ def test_an_alarm_without_datapoints_or_of_another_target_proposes_nothing() -> 
     assert (decision.desired, decision.activities) == (None, [])
 
 
-def test_the_same_reason_is_told_again_after_the_alarm_was_silent() -> None:
-    one = scaler(step=steps((0, None, 1)))
-    full = ScaledResource(9, 9)
-    told = [codes(one.advance(at(1), full, [high("step", 60)]))]
-    told.append(codes(one.advance(at(2), full, [high("step", 60)])))
-    one.advance(at(3), full)
-    told.append(codes(one.advance(at(4), full, [high("step", 60)])))
-    assert told == [["AlreadyAtMaxCapacity"], [], ["AlreadyAtMaxCapacity"]]
+def test_the_smallest_scale_in_wins_unless_scale_out_is_suspended() -> None:
+    one = scaler(few=steps((None, 0, -1), name="few"), many=steps((None, 0, -3), name="many"))
+    found = one.advance(at(1), ScaledResource(8, 8), [low("few", 10), low("many", 10)])
+    assert found.desired == 7
 
-
-def test_a_suspended_scale_out_leaves_no_scale_in_either() -> None:
     one = scaler(up=steps((0, None, 1), name="up"), down=steps((None, 0, -1), name="down"))
     one.register(None, None, SuspendedState(scaling_out=True))
     found = one.advance(at(1), ScaledResource(5, 5), [high("up", 60), low("down", 10)])
     assert found.desired is None
 
 
-def test_a_capacity_below_the_minimum_is_scaled_out_to_it_by_a_policy() -> None:
-    one = scaler(step=steps((0, None, 1)))
-    one.move_inside_bounds(at(0), ScaledResource(3, 3))
-    found = one.advance(at(1), ScaledResource(0, 0), [high("step", 60)])
-    assert found.desired == 2
-
-
-def test_activities_are_numbered_as_they_begin() -> None:
-    one = scaler(step=steps((0, None, 1)))
-    one.advance(at(1), ScaledResource(2, 2), [high("step", 60)])
-    one.advance(at(2), ScaledResource(3, 3))
-    one.advance(at(3), ScaledResource(3, 3), [high("step", 60)])
-    numbers: list[ScalingActivity] = one.activities
-    assert [activity.number for activity in numbers] == [0, 1]
-
-
 # "The capacity added by the initiating scale-out activity is calculated as part of the desired capacity for
 # the next": of the cooldown that holds now the newest scale-out is the initiating one.
 # https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html (2026-11-24)
 def test_only_a_larger_scale_out_adds_in_a_cooldown() -> None:
-    fleet = Fleet(2, target=target(), policies={"track": tracking(50, ScaleOutCooldown=600)})
     # 4 at 3 and 5 at 6, both from 2; 130 wants 6 from 2, which is larger: 11 from the 4 before the newest.
-    numbers = Numbers(Use=[100, 100, 100, 100, 100, 120, 120, 120, 130])
-    assert fleet.run(range(1, 12), numbers) == {3: 4, 6: 5, 9: 11}
-
-    fleet = Fleet(2, target=target(), policies={"track": tracking(50, ScaleOutCooldown=600)})
-    numbers = Numbers(Use=[100, 100, 100, 100, 100, 120, 120, 120, 120])
-    assert fleet.run(range(1, 12), numbers) == {3: 4, 6: 5}
-
-
-def test_an_alarm_names_its_policy_in_the_cause() -> None:
-    fleet = Fleet(4, target=target(), policies={"s": steps((0, None, 1))}, alarms=[alarm("s")])
-    fleet.run([1], Numbers(Use=[60]))
-    assert fleet.told[0]["Cause"] == "monitor alarm s-high in state ALARM triggered policy step"
+    assert tracked(
+        2, range(1, 12), [100, 100, 100, 100, 100, 120, 120, 120, 130], ScaleOutCooldown=600
+    ) == {3: 4, 6: 5, 9: 11}

@@ -14,7 +14,7 @@ from servable_scaling.scalable_target import (
     parse_scaling_policy,
 )
 from servable_scaling.scaling_policies import build_alarm_requests
-from tests.servable_scaling.minutes import RESOURCE, Fleet, Numbers, target, tracking
+from tests.servable_scaling.minutes import RESOURCE, Fleet, Numbers, target, tracked, tracking
 
 
 def _alarms(**more: Any) -> dict[str, dict[str, Any]]:
@@ -23,7 +23,7 @@ def _alarms(**more: Any) -> dict[str, dict[str, Any]]:
     return build_alarm_requests(policy, ScaledTarget.from_properties(target()), suffix="uuid")
 
 
-def test_a_target_of_70_has_alarms_at_70_and_63_that_aws_names() -> None:
+def test_a_target_of_70_has_alarms_at_70_and_63_or_a_sum_of_invocations() -> None:
     assert [alarm["Threshold"] for alarm in _alarms().values()] == [70, 63]
     assert [alarm["AlarmName"] for alarm in _alarms().values()] == [
         f"TargetTracking-{RESOURCE}-AlarmHigh-uuid",
@@ -31,8 +31,6 @@ def test_a_target_of_70_has_alarms_at_70_and_63_that_aws_names() -> None:
     ]
     assert list(_alarms(DisableScaleIn=True)) == ["AlarmHigh"]
 
-
-def test_invocations_per_instance_are_summed_over_a_minute() -> None:
     predefined = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
     high = _alarms(PredefinedMetricSpecification=predefined, CustomizedMetricSpecification=None)[
         "AlarmHigh"
@@ -43,8 +41,6 @@ def test_invocations_per_instance_are_summed_over_a_minute() -> None:
         60,
     )
 
-
-def test_a_metric_of_another_service_is_refused_with_those_that_are_known() -> None:
     policy = tracking(70, PredefinedMetricSpecification={"PredefinedMetricType": "ECSService"})
     del policy["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
     with pytest.raises(ScalingPropertyError, match="allowed: SageMakerVariantInvocationsPer"):
@@ -52,28 +48,23 @@ def test_a_metric_of_another_service_is_refused_with_those_that_are_known() -> N
 
 
 def test_it_adds_in_proportion_after_three_minutes_above_the_target() -> None:
-    fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
     # Above 50 in minutes 3, 4, 5, seen when they are over; 2 x 90 / 50 = 3.6.
-    assert fleet.run(range(1, 10), Numbers(Use=[40, 40, 40, 90, 90, 90, 48])) == {6: 4}
-    fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
-    assert fleet.run(range(1, 10), Numbers(Use=[48, 90, 90, 48, 90, 90, 48])) == {}
-    fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
-    assert fleet.run(range(1, 10), Numbers(Use=[50])) == {}
+    assert tracked(2, range(1, 10), [40, 40, 40, 90, 90, 90, 48]) == {6: 4}
+    assert tracked(2, range(1, 10), [48, 90, 90, 48, 90, 90, 48]) == {}
+    assert tracked(2, range(1, 10), [50]) == {}
+    fleet = Fleet(0, target=target(0), policies={"track": tracking(5)})
+    assert fleet.run(range(1, 4), Numbers(Use=[6])) == {3: 1}
+    fleet = Fleet(2, target=target(), policies={"track": tracking(50)}, metric_delay_seconds=120)
+    assert fleet.run(range(1, 9), Numbers(Use=[90, 90, 90, 48])) == {5: 4}
 
 
-def test_it_removes_one_of_few_and_a_tenth_of_many_after_fifteen_minutes() -> None:
-    fleet = Fleet(5, target=target(), policies={"track": tracking(50)})
+def test_it_removes_a_tenth_after_fifteen_minutes_and_one_of_two_at_half_of_the_target() -> None:
     # 5 x 35 / 50 = 3.5: four would do, so one goes; then 35 x 5 / 4 = 43.75, and 4 x 43.75 / 3 > 50.
-    numbers = Numbers(Use=[48, *[35] * 15, 43.75])
-    assert fleet.run(range(1, 30), numbers) == {16: 4}
+    assert tracked(5, range(1, 30), [48, *[35] * 15, 43.75]) == {16: 4}
 
-    fleet = Fleet(9, target=target(), policies={"track": tracking(50)})
-    assert fleet.run(range(1, 18), Numbers(Use=[10])) == {15: 8, 16: 7, 17: 6}
-    fleet = Fleet(40, target=target(most=50), policies={"track": tracking(50)})
-    assert fleet.run(range(1, 17), Numbers(Use=[10])) == {15: 36, 16: 33}
+    assert tracked(9, range(1, 18), [10]) == {15: 8, 16: 7, 17: 6}
+    assert tracked(40, range(1, 17), [10], bounds=target(most=50)) == {15: 36, 16: 33}
 
-
-def test_of_two_one_goes_at_half_of_the_target_and_zeros_go_to_a_minimum_of_zero() -> None:
     for use, left in [(25, 1), (25.1, 2)]:
         fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
         fleet.run(range(1, 20), Numbers(Use=[use]))
@@ -82,20 +73,14 @@ def test_of_two_one_goes_at_half_of_the_target_and_zeros_go_to_a_minimum_of_zero
     fleet = Fleet(2, target=target(0), policies={"track": tracking(50)})
     fleet.run(range(1, 30), Numbers(Use=[0]))
     assert fleet.desired == 0
+    assert tracked(5, range(1, 40), [1], DisableScaleIn=True) == {}
 
 
 def test_missing_data_scale_neither_way_and_then_it_goes_on() -> None:
-    fleet = Fleet(3, target=target(), policies={"track": tracking(50)})
-    assert fleet.run(range(1, 40), Numbers(Use=[None])) == {}
-    fleet = Fleet(3, target=target(), policies={"track": tracking(50)})
+    assert tracked(3, range(1, 40), [None]) == {}
     # Two extra datapoints are looked at, so that the first above the target is found when it is as
     # old as the third: 3 x 60 / 50 = 3.6.
-    assert fleet.run(range(1, 40), Numbers(Use=[*[None] * 20, 60, 60, 60, 48])) == {23: 4}
-
-
-def test_disabled_scale_in_removes_nothing() -> None:
-    fleet = Fleet(5, target=target(), policies={"track": tracking(50, DisableScaleIn=True)})
-    assert fleet.run(range(1, 40), Numbers(Use=[1])) == {}
+    assert tracked(3, range(1, 40), [*[None] * 20, 60, 60, 60, 48]) == {23: 4}
 
 
 def test_metric_math_is_followed() -> None:
@@ -113,11 +98,6 @@ def test_metric_math_is_followed() -> None:
     assert fleet.run(range(1, 5), Numbers(Sent=[60])) == {3: 6, 4: 9}
 
 
-def test_a_metric_above_the_target_leaves_zero() -> None:
-    fleet = Fleet(0, target=target(0), policies={"track": tracking(5)})
-    assert fleet.run(range(1, 4), Numbers(Use=[6])) == {3: 1}
-
-
 def test_a_high_resolution_metric_adds_after_three_times_ten_seconds() -> None:
     high = {"PredefinedMetricType": "SageMakerVariantConcurrentRequestsPerModelHighResolution"}
     policy = tracking(5, PredefinedMetricSpecification=high)
@@ -126,8 +106,3 @@ def test_a_high_resolution_metric_adds_after_three_times_ten_seconds() -> None:
     numbers = Numbers(ConcurrentRequestsPerModel=[2, 10])
     ticks = [index / 6 for index in range(1, 12)]
     assert fleet.run(ticks, numbers) == {1.5: 4}
-
-
-def test_a_delay_of_metrics_delays_the_decision() -> None:
-    fleet = Fleet(2, target=target(), policies={"track": tracking(50)}, metric_delay_seconds=120)
-    assert fleet.run(range(1, 9), Numbers(Use=[90, 90, 90, 48])) == {5: 4}

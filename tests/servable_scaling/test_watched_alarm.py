@@ -24,46 +24,58 @@ from tests.servable_scaling.minutes import (
 )
 
 
-@pytest.mark.parametrize("period", [60, 120, 300])
-def test_a_watched_alarm_decides_as_one_that_asks_for_everything_anew(period: int) -> None:
-    random = Random(period)
-    numbers = Numbers(Use=[random.choice([None, 40.0, 60.0, 70.0]) for _ in range(200)])
-    request = alarm("step", minutes=3) | {"Period": period, "DatapointsToAlarm": 2}
-    watched, rule = WatchedAlarm(request), MetricAlarmRule(request)
-    state = watched.state
-    for minute in range(1, 200):
-        found = rule.evaluate(numbers, at(minute), state)
-        assert found is not None
-        state = found.state
-        assert watched.update_state(numbers, at(minute))[1] == state
+def test_a_watched_alarm_decides_as_one_that_asks_for_everything_anew_but_once() -> None:
+    for period in [60, 120, 300]:
+        random = Random(period)
+        numbers = Numbers(Use=[random.choice([None, 40.0, 60.0, 70.0]) for _ in range(200)])
+        request = alarm("step", minutes=3) | {"Period": period, "DatapointsToAlarm": 2}
+        watched, rule = WatchedAlarm(request), MetricAlarmRule(request)
+        state = watched.state
+        for minute in range(1, 200):
+            found = rule.evaluate(numbers, at(minute), state)
+            assert found is not None
+            state = found.state
+            assert watched.update_state(numbers, at(minute))[1] == state
+
+    numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
+    for minute in range(1, 20):
+        watched.update_state(numbers, at(minute))
+    assert len(numbers.minutes) == len(set(numbers.minutes))
+
+    numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
+    watched.update_state(numbers, at(3))
+    watched.update_state(
+        numbers, at(7)
+    )  # looks at five minutes, from the last one that is there on
+    assert len(numbers.minutes) == len(set(numbers.minutes))
+
+    numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
+    watched.update_state(numbers, at(10))
+    numbers.minutes.clear()
+    watched.update_state(numbers, at(60))
+    assert numbers.minutes == [at(minute) for minute in range(55, 60)]
 
 
-@pytest.mark.parametrize(
-    ("before", "state", "second", "does"),
-    [
+def test_an_alarm_acts_as_it_goes_off_and_then_once_a_minute_unless_its_actions_are_off() -> None:
+    for before, state, second, does in [
         ("OK", "ALARM", 0, True),
         ("OK", "ALARM", 10, True),
         ("ALARM", "ALARM", 0, True),
         ("ALARM", "ALARM", 10, False),
         ("ALARM", "OK", 0, False),
         ("OK", "INSUFFICIENT_DATA", 0, False),
-    ],
-)
-def test_an_alarm_acts_as_it_goes_off_and_then_once_a_minute(
-    before: str, state: str, second: int, does: bool
-) -> None:
-    assert is_acting(before, state, START + timedelta(seconds=second)) is does  # type: ignore[arg-type]
+    ]:
+        assert is_acting(before, state, START + timedelta(seconds=second)) is does  # type: ignore[arg-type]
+    fleet = Fleet(
+        4,
+        target=target(),
+        policies={"step": steps((0, None, 2))},
+        alarms=[alarm("step", ActionsEnabled=False)],
+    )
+    assert fleet.run(range(1, 5), Numbers(Use=[60])) == {}
 
 
 def test_changes_and_data_that_end_are_told_with_their_actions() -> None:
-    told = alarm("step", AlarmActions=["arn:topic"], OKActions=["arn:fine"])
-    fleet = Fleet(target=target(), alarms=[told])
-    numbers = Numbers(Use=[60, 40])
-    changes = [fleet.advance(minute, numbers).changed for minute in (1, 2)]
-    assert [(one.before, one.state, one.actions) for (one,) in changes] == [
-        ("INSUFFICIENT_DATA", "ALARM", ("arn:topic",)),
-        ("ALARM", "OK", ("arn:fine",)),
-    ]
 
     fleet = Fleet(target=target(), alarms=[alarm("step", InsufficientDataActions=["dark"])])
     numbers = Numbers(Use=[60, None, None, None, None, None])
@@ -89,17 +101,7 @@ def test_changes_and_data_that_end_are_told_with_their_actions() -> None:
         assert change.actions == actions
 
 
-def test_an_alarm_whose_actions_are_off_scales_nothing() -> None:
-    fleet = Fleet(
-        4,
-        target=target(),
-        policies={"step": steps((0, None, 2))},
-        alarms=[alarm("step", ActionsEnabled=False)],
-    )
-    assert fleet.run(range(1, 5), Numbers(Use=[60])) == {}
-
-
-def test_policies_name_their_target_as_a_template_does_or_are_refused() -> None:
+def test_policies_name_their_target_and_two_targets_scale_on_their_own() -> None:
     policy = tracking(50) | {"ScalingTargetId": "t"}
     del policy["ResourceId"]
     assert Fleet(2, target=target(), policies={"p": policy}).run(
@@ -111,8 +113,6 @@ def test_policies_name_their_target_as_a_template_does_or_are_refused() -> None:
             target=target(), policies={"p": tracking(50) | {"ResourceId": "endpoint/x/variant/y"}}
         )
 
-
-def test_two_targets_scale_on_their_own() -> None:
     other = "endpoint/ranker/variant/b"
     scaling = Autoscaling(
         targets={"a": target(), "b": target() | {"ResourceId": other}},
@@ -132,13 +132,11 @@ class Offset(Numbers):
         return 60.0 if start.second else 40.0
 
 
-def test_an_alarm_on_minutes_is_looked_at_once_a_minute() -> None:
+def test_an_alarm_on_minutes_is_looked_at_once_a_minute_where_it_is_complete() -> None:
     fleet = Fleet(4, target=target(), policies={"s": steps((0, None, 1))}, alarms=[alarm("s")])
     looks = [fleet.advance(minute, Offset()).changed for minute in (1, 1.5, 2)]
     assert [[one.state for one in changes] for changes in looks] == [["OK"], [], []]
 
-
-def test_a_watched_alarm_keeps_its_state_where_few_samples_are_left_unjudged() -> None:
     few = alarm("s", ExtendedStatistic="p99", EvaluateLowSampleCountPercentile="ignore")
     del few["Statistic"]
     watched = WatchedAlarm(few)
@@ -147,6 +145,11 @@ def test_a_watched_alarm_keeps_its_state_where_few_samples_are_left_unjudged() -
         "INSUFFICIENT_DATA",
     )
     assert watched.evaluation is None
+
+    watched = WatchedAlarm(alarm("s"), delay_seconds=120)
+    numbers = Numbers(Use=[40, 40, 60])
+    states = [watched.update_state(numbers, at(minute))[1] for minute in (3, 4, 5)]
+    assert states == ["OK", "OK", "ALARM"]
 
 
 class Counting(Numbers):
@@ -159,30 +162,3 @@ class Counting(Numbers):
     def compute_value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
         self.minutes.append(start)
         return super().compute_value(query, start, end)
-
-
-def test_each_datapoint_is_asked_for_once_and_after_a_pause_anew() -> None:
-    numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
-    for minute in range(1, 20):
-        watched.update_state(numbers, at(minute))
-    assert len(numbers.minutes) == len(set(numbers.minutes))
-
-    numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
-    watched.update_state(numbers, at(3))
-    watched.update_state(
-        numbers, at(7)
-    )  # looks at five minutes, from the last one that is there on
-    assert len(numbers.minutes) == len(set(numbers.minutes))
-
-    numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
-    watched.update_state(numbers, at(10))
-    numbers.minutes.clear()
-    watched.update_state(numbers, at(60))
-    assert numbers.minutes == [at(minute) for minute in range(55, 60)]
-
-
-def test_a_delayed_metric_is_looked_at_where_it_is_complete() -> None:
-    watched = WatchedAlarm(alarm("s"), delay_seconds=120)
-    numbers = Numbers(Use=[40, 40, 60])
-    states = [watched.update_state(numbers, at(minute))[1] for minute in (3, 4, 5)]
-    assert states == ["OK", "OK", "ALARM"]

@@ -1,6 +1,7 @@
 """Streams of answers for tests: a small model's answers in some form, and what a change makes of them."""
 
 import functools
+import json
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -64,6 +65,10 @@ def pair_of(number: int, expected: RecordedAnswer | None, answered: RecordedAnsw
         line=number + 1,
     )
     return AnswerPair(request=request, answered=answered)
+
+
+def in_json(number: int, expected: object, answered: object) -> AnswerPair:
+    return pair_of(number, *(recorded(json.dumps(one).encode()) for one in (expected, answered)))
 
 
 def pairs(change: Change, *, count: int = 20, content_type: str = JSON) -> Iterator[AnswerPair]:

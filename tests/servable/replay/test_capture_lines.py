@@ -63,6 +63,7 @@ def read(content: Any, file: str = FILE) -> CapturedRequest:
     return read_line(json.dumps(content).encode() + b"\n", file=file, number=7)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(REQUESTS)
 def test_what_is_written_is_read_again(request: CapturedRequest) -> None:
@@ -100,9 +101,8 @@ def test_every_documented_form_is_read(content: Any, body: bytes, answer: bytes 
     assert (request.body, request.answer and request.answer.body) == (body, answer)
 
 
-@pytest.mark.parametrize(
-    ("metadata", "name", "value"),
-    [
+def test_metadata_is_read() -> None:
+    cases: list[tuple[dict[str, Any], str, Any]] = [
         ({}, "time", NINE),
         ({"inferenceTime": "2026-11-21T09:00:00.250Z"}, "time", NINE + 0.25),
         ({"inferenceTime": "2026-11-21T10:00:00+01:00"}, "time", NINE),
@@ -116,34 +116,33 @@ def test_every_documented_form_is_read(content: Any, body: bytes, answer: bytes 
         ({}, "event_id", "aaaaaaaa-bbbb"),
         ({"eventId": None, "inferenceId": "mine"}, "event_id", "mine"),
         ({"targetModel": "a"}, "target_model", "a"),
-    ],
-)
-def test_metadata_is_read(metadata: dict[str, Any], name: str, value: Any) -> None:
-    assert getattr(read(record(eventMetadata=METADATA | metadata)), name) == value
+    ]
+    for metadata, name, value in cases:
+        assert getattr(read(record(eventMetadata=METADATA | metadata)), name) == value
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
+def test_a_foreign_line_is_refused_with_its_reason() -> None:
+    cases: list[tuple[Any, str]] = [
         (record(captureData={"endpointOutput": OUTPUT}), "capture Input too"),
-        (record(captureData={"endpointInput": INPUT | {"encoding": "GZIP"}}), "encoding is not CSV"),
+        (
+            record(captureData={"endpointInput": INPUT | {"encoding": "GZIP"}}),
+            "encoding is not CSV",
+        ),
         (record(captureData={"endpointInput": INPUT | {"encoding": "BASE64"}}), "is not BASE64"),
         (record(captureData={"endpointInput": INPUT | {"data": "\ud800"}}), "is not text"),
-        (record(captureData={"endpointInput": INPUT | {"observedContentType": "a\r\nb: c"}}), "ASCII"),
+        (
+            record(captureData={"endpointInput": INPUT | {"observedContentType": "a\r\nb: c"}}),
+            "ASCII",
+        ),
         (record(eventMetadata={"eventId": "a"}), "isn't a data capture record"),
         (record(eventMetadata=METADATA | {"inferenceTime": "yesterday"}), "isn't a time"),
         ([{"prefix": "s3://a/"}, "batch.csv"], "manifest of a batch transform job"),
-        ([], "isn't a data capture record"),
         ({"groundTruthData": {}}, "isn't a data capture record"),
         (None, "isn't a data capture record"),
-    ],
-)  # fmt: skip
-def test_a_foreign_line_is_refused_with_its_reason(content: Any, reason: str) -> None:
-    with pytest.raises(CaptureLineError, match=reason):
-        read(content)
-
-
-def test_a_line_that_is_cut_off_says_so() -> None:
+    ]
+    for content, reason in cases:
+        with pytest.raises(CaptureLineError, match=reason):
+            read(content)
     with pytest.raises(CaptureLineError, match="it is truncated"):
         read_line(format_line(REQUEST)[:-9], file=FILE, number=1)
 
@@ -169,9 +168,11 @@ JSONS = st.recursive(
             max_size=5,
         ),
     ),
+    max_leaves=10,
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(JSONS)
 def test_any_json_in_a_record_is_read_or_refused_and_nothing_else(content: Any) -> None:

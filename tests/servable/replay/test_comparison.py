@@ -12,13 +12,12 @@ from servable.replay.compare.gate import ReplayVerdict, check_limits, list_excee
 from servable.replay.compare.output import build_json, format_lines
 from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, PROTOBUF
-from tests.servable.replay.pairs import comparison_of, gate, pair_of, recorded, written
+from tests.servable.replay.pairs import comparison_of, gate, in_json, pair_of, recorded, written
 
 
 def of_json(expected: object, answered: object, **settings: object) -> Comparison:
     """One pair of answers in JSON."""
-    before, after = (recorded(json.dumps(body).encode()) for body in (expected, answered))
-    return comparison_of(iter([pair_of(0, before, after)]), Replay(**settings))  # type: ignore[arg-type]
+    return comparison_of(iter([in_json(0, expected, answered)]), Replay(**settings))  # type: ignore[arg-type]
 
 
 def of_text(expected: str, answered: str, content_type: str) -> Comparison:
@@ -26,7 +25,7 @@ def of_text(expected: str, answered: str, content_type: str) -> Comparison:
     return comparison_of(iter([pair_of(0, before, after)]))
 
 
-def test_json_of_any_form_is_compared_by_path() -> None:
+def test_json_csv_and_lines_of_json_are_compared_by_path_and_row() -> None:
     before = {"labels": [{"label": "cat", "score": 0.9}, {"label": "dog", "score": 0.1}], "n": None}
     after = {"labels": [{"label": "cat", "score": 0.9}, {"label": "cow", "score": 0.1}], "n": None}
     assert [one.name for one in of_json(before, after).outputs.values() if one.differing] == [
@@ -34,8 +33,6 @@ def test_json_of_any_form_is_compared_by_path() -> None:
     ]
     assert of_json({"predictions": [1, 2]}, {"predictions": [1.0, 2.0]}).differing_rows == 0
 
-
-def test_lines_of_csv_and_json_are_rows() -> None:
     for expected, answered, differing in [
         ("0.5,1\n0.25,2\n", "0.50000001,1\n0.25,2\n", 0),
         ("0.5,1\n0.25,2\n", "0.5,1\n0.26,2\n", 1),
@@ -75,7 +72,7 @@ def test_another_shape_type_or_content_type_is_named() -> None:
     )
 
 
-def test_the_tolerance_is_of_the_largest_number_of_the_row_or_the_outputs_own() -> None:
+def test_the_tolerance_is_of_the_largest_number_of_the_row_and_infinities_are_counted() -> None:
     for off, differing in [(0.99e-5, 0), (1.01e-5, 1)]:
         before, after = {"predictions": [[2.0, 0.0]]}, {"predictions": [[2.0, 2 * off]]}
         assert of_json(before, after).differing_rows == differing
@@ -88,8 +85,6 @@ def test_the_tolerance_is_of_the_largest_number_of_the_row_or_the_outputs_own() 
         before, after = {"predictions": [[1.0, 1e6]]}, {"predictions": [[answered, 1e6]]}
         assert of_json(before, after, **settings).differing_rows == differing
 
-
-def test_infinities_and_changed_highest_scores_are_counted() -> None:
     infinity = float("inf")
     before, after = {"predictions": [infinity, 1.0]}, {"predictions": [infinity, infinity]}
     assert of_json(before, after).outputs["output"].infinite == 1
@@ -98,25 +93,20 @@ def test_infinities_and_changed_highest_scores_are_counted() -> None:
 
 
 def test_the_requests_that_differ_most_are_kept_and_bounded() -> None:
-    def pair(number: int) -> object:
-        before, after = (
-            recorded(json.dumps({"predictions": [value]}).encode()) for value in (1.0, 1.0 + number)
-        )
-        return pair_of(number, before, after)
-
-    worst = comparison_of(pair(number) for number in range(3 * WORST)).worst_requests  # type: ignore[misc]
+    worst = comparison_of(
+        in_json(number, {"predictions": [1.0]}, {"predictions": [1.0 + number]})
+        for number in range(3 * WORST)
+    ).worst_requests
     numbers = [int(one.pair.request.event_id.removeprefix("event-")) for one in worst]
     assert numbers == list(reversed(range(2 * WORST, 3 * WORST)))
 
 
-def test_no_body_and_no_label_is_printed() -> None:
+def test_nothing_compared_does_not_pass_and_no_label_is_printed() -> None:
     found = of_json({"predictions": ["secret"]}, {"predictions": ["private"]})
     printed = json.dumps(build_json(found, Replay(), ReplayVerdict()))
     shown = "".join(format_lines(found))
     assert not [word for word in ("secret", "private") if word in printed + shown]
 
-
-def test_nothing_compared_does_not_pass() -> None:
     nothing = comparison_of(iter([pair_of(0, None, recorded(b"{}"))]))
     verdict = check_limits(nothing, Replay(), ReadLines())
     assert (verdict.outcome, "No response was compared" in verdict.missing[0]) == (
@@ -155,8 +145,7 @@ BESIDE: dict[str, tuple[object, object]] = {
 
 @pytest.mark.parametrize("name", BESIDE)
 def test_what_stands_beside_predictions_is_compared(name: str) -> None:
-    pair = (recorded(json.dumps(body).encode()) for body in BESIDE[name])
-    assert gate(iter([pair_of(0, *pair)])) != ""
+    assert gate(iter([in_json(0, *BESIDE[name])])) != ""
 
     answer = recorded(json.dumps(BESIDE[name][0]).encode())
     again = recorded(json.dumps(BESIDE[name][0], indent=1).encode())
@@ -170,8 +159,7 @@ def test_keys_beside_predictions_leave_the_rows_and_the_only_outputs_name() -> N
     assert of_json(ROWS | {"price": 1.0}, ROWS | {"price": 1.000001}).differing_rows == 0
 
     comparison = Comparison(Replay(), only_output="prob")
-    answer = recorded(json.dumps(ROWS | {"label": "cat"}).encode())
-    comparison.add(pair_of(0, answer, answer))
+    comparison.add(in_json(0, *[ROWS | {"label": "cat"}] * 2))
     comparison.finish()
     assert set(comparison.outputs) == {"prob", "label"}
     before, after = (recorded(b'{"outputs": [1], "a": %d, "a": 0}' % value) for value in (1, 2))
@@ -182,7 +170,7 @@ def users(count: int, score: float, name: str = "user") -> dict[str, object]:
     return {"users": {f"{name}{number}@example.com": score for number in range(count)}}
 
 
-def test_an_object_of_more_keys_than_outputs_is_compared_as_a_table() -> None:
+def test_an_object_of_many_keys_is_a_table_and_names_that_are_data_are_bounded() -> None:
     found = of_json(users(300, 0.5), users(300, 0.6))
     counts = {name: one.differing for name, one in found.outputs.items()}
     assert counts == {"users{key}": 0, "users{}": 1}
@@ -191,24 +179,20 @@ def test_an_object_of_more_keys_than_outputs_is_compared_as_a_table() -> None:
     body = {f"a{number}": {f"b{other}": 1 for other in range(200)} for number in range(50)}
     assert set(of_json(body, body).outputs) == {"body"}
 
-
-@pytest.fixture(scope="module")
-def many_names() -> Comparison:
-    """Each of 1,000 answers has a key of its own, and all but the last 600 are the same."""
-
-    def pair(number: int) -> object:
-        before = {"users": {f"alice{number}@example.com": 0.5}}
-        after = {"users": {f"alice{number}@example.com": 0.5 if number < 400 else 0.6}}
-        return pair_of(number, *(recorded(json.dumps(body).encode()) for body in (before, after)))
-
-    return comparison_of(pair(number) for number in range(1_000))  # type: ignore[misc]
-
-
-def test_names_that_are_data_are_bounded_and_all_differences_found(many_names: Comparison) -> None:
-    assert len(many_names.outputs) == MOST_OUTPUTS + 1
-    assert many_names.outputs[OTHER_OUTPUTS].differing == 600
+    # Each of 1,000 answers has a key of its own, and all but the last 600 are the same.
+    found = comparison_of(
+        in_json(
+            number,
+            {"users": {f"alice{number}@example.com": 0.5}},
+            {"users": {f"alice{number}@example.com": 0.5 if number < 400 else 0.6}},
+        )
+        for number in range(1_000)
+    )
+    assert len(found.outputs) == MOST_OUTPUTS + 1
+    assert found.outputs[OTHER_OUTPUTS].differing == 600
 
 
+@pytest.mark.long
 def test_many_outputs_are_printed_in_few_short_lines_and_not_held_back() -> None:
     found = of_json(users(200, 0.5), users(200, 0.6))
     shown = format_lines(found)
@@ -218,7 +202,7 @@ def test_many_outputs_are_printed_in_few_short_lines_and_not_held_back() -> None
     comparison = Comparison(Replay())
     for number in range(4):
         answer = {"outputs": {f"a{name}": [0.5 + number] for name in range(4_000)}}
-        comparison.add(pair_of(number, *[recorded(json.dumps(answer).encode())] * 2))
+        comparison.add(in_json(number, answer, answer))
     assert comparison.compared > 0
     for name in ["a\ngate: met", "\x1b[2J", "\ud800", "a" * 10_000, "\u2028"]:
         found = of_json(
@@ -236,9 +220,8 @@ WITH_ID = ({"outputs": [0.5], "id": "a"}, {"outputs": [0.5], "id": "b"})
 
 def ignoring(*names: str) -> Comparison:
     settings = Replay(outputs={name: OutputTolerance(ignored=True) for name in names})
-    before, after = (recorded(json.dumps(body).encode()) for body in WITH_ID)
     comparison = Comparison(settings)
-    comparison.add(pair_of(0, before, after))
+    comparison.add(in_json(0, *WITH_ID))
     return comparison
 
 

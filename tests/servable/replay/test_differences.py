@@ -35,7 +35,7 @@ from servable.replay.compare.gate import (
 from servable.replay.compare.output import build_json, format_lines
 from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, NPY
-from tests.servable.replay.pairs import comparison_of, pair_of, recorded
+from tests.servable.replay.pairs import comparison_of, in_json, pair_of, recorded
 
 EXACT = Tolerance(0.0)
 
@@ -59,6 +59,8 @@ def test_a_difference_is_relative_to_the_largest_of_the_row_and_to_its_tolerance
     tolerance = Tolerance(0.5, absolute=0.25)
     found = numbers([[1.0], [100.0]], [[1.75], [150.5]], tolerance)
     assert found.differing.tolist() == [False, True]
+    found = [comparison_of(pairs_of(value, expected=1)).differing_rows for value in (1.000001, 1.1)]
+    assert found == [0, 1]
 
 
 def test_nan_and_infinity_count_only_on_one_side() -> None:
@@ -76,19 +78,17 @@ def test_nan_and_infinity_count_only_on_one_side() -> None:
     assert numbers([[*values[0], 1.0]], [[*values[0], 1.0]]).severity == 0.0
 
 
-@pytest.mark.parametrize(
-    ("array", "total", "count"),
-    [
+def test_the_magnitude_of_numbers_leaves_out_masks() -> None:
+    cases: list[tuple[Any, float, int]] = [
         (np.array([1.0, -3.0, 1e9, 2.0]), 6.0, 3),
         (np.array([3 + 4j]), 5.0, 1),
         (np.array([-2, 2]), 4.0, 2),
         (np.array([True]), 0.0, 0),
         (np.array([]), 0.0, 0),
         (np.array([b"a"], object), 0.0, 0),
-    ],
-)
-def test_the_magnitude_of_numbers_leaves_out_masks(array: Any, total: float, count: int) -> None:
-    assert sum_magnitudes(array) == pytest.approx((total, count))
+    ]
+    for array, total, count in cases:
+        assert sum_magnitudes(array) == pytest.approx((total, count))
 
 
 TYPES = TypeTolerances(float16=0.1, bfloat16=0.2, float32=0.3, float64=0.4)
@@ -168,10 +168,8 @@ def test_the_highest_scores_are_compared_as_sets_with_or_without_rows() -> None:
 def test_differences_and_numbers_are_written_as_people_write_them() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"problem": "missing"}, "missing"),
-        ({"nan_rows": 1}, "NaN on one side"),
         ({"infinite_rows": 1}, "infinity on one side"),
         ({"labels": 1200}, "1,200 labels changed"),
-        ({"top": {1: 1}}, "the highest score changed"),
         ({"top": {1: 0, 5: 1}}, ""),
         ({"largest": 0.25}, "off by 0.25 of the row's largest number"),
         (
@@ -183,8 +181,6 @@ def test_differences_and_numbers_are_written_as_people_write_them() -> None:
         assert _explain(ArrayDifference(differing=np.ones(1, bool), **difference)) == reason
     for text, expected in [
         (format_rows(1), "1 row"),
-        (format_rows(2), "2 rows"),
-        (format_responses(1), "1 response"),
         (format_responses(1000), "1,000 responses"),
         (format_difference(0.00612), "0.0061"),
         (format_difference(4.2e-8), "4.2e-8"),
@@ -195,7 +191,6 @@ def test_differences_and_numbers_are_written_as_people_write_them() -> None:
     ]:
         assert text == expected
     for count, of, text in [
-        (0, 10, "0 %"),
         (10, 10, "100 %"),
         (1, 6_000, "0.02 %"),
         (31, 37_224, "0.08 %"),
@@ -205,14 +200,10 @@ def test_differences_and_numbers_are_written_as_people_write_them() -> None:
         assert format_percent_of(count, of) == text
 
 
-def pairs_of(
-    *answered: object, expected: object = 1.0, status: int = 200, error: str = ""
-) -> Iterator[AnswerPair]:
+def pairs_of(*answered: object, expected: object = 1.0) -> Iterator[AnswerPair]:
     """Requests whose expected answer is `expected`, and whose answers are these."""
-    before = recorded(json.dumps({"predictions": [expected]}).encode())
     for number, value in enumerate(answered):
-        after = recorded(json.dumps({"predictions": [value]}).encode())
-        yield pair_of(number, before, after)
+        yield in_json(number, {"predictions": [expected]}, {"predictions": [value]})
 
 
 def failing(count: int, *, of: int) -> Comparison:
@@ -244,9 +235,7 @@ def test_each_share_may_be_as_large_as_its_limit() -> None:
         for number in range(10):
             before = {"a": 1.0, "b": 1.0}
             after = before | ({"a": 2.0} if number == 0 else {"b": 2.0} if number == 1 else {})
-            yield pair_of(number, *(
-                recorded(json.dumps({"predictions": [one]}).encode()) for one in (before, after)
-            ))  # fmt: skip
+            yield in_json(number, {"predictions": [before]}, {"predictions": [after]})
 
     limits = Replay(differing_rows_share=0.1)
     assert list_exceeded(comparison_of(several(), limits), limits) == [
@@ -259,65 +248,18 @@ def test_each_share_may_be_as_large_as_its_limit() -> None:
         assert sentences == ([] if held else [expected])
 
 
-def test_no_request_and_added_or_missing_outputs_are_said() -> None:
+def test_added_outputs_and_the_worst_requests_are_said_up_to_five_in_finite_numbers() -> None:
     verdict = check_limits(comparison_of(iter([])), Replay(), ReadLines())
     assert verdict.missing == ("No request was replayed, so there are no responses to compare.",)
     (sentence,) = list_exceeded(failing(3, of=3), Replay())
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
 
     before, after = {"predictions": [{"a": 1.0, "b": 5.0}]}, {"predictions": [{"a": 1.0, "c": 7.0}]}
-    found = comparison_of(iter([pair_of(0, *(
-        recorded(json.dumps(one).encode()) for one in (before, after)))]))  # fmt: skip
+    found = comparison_of(iter([in_json(0, before, after)]))
     said = {name: describe_difference(one) for name, one in found.outputs.items()}
     assert "it is missing in 1 response" in said["b"]
     assert said["c"] == "it was added to 1 response"
 
-
-# --- what is printed, and JSON
-
-
-def test_lines_count_what_was_compared_and_what_was_not() -> None:
-    refused = RecordedAnswer(body=b"", content_type="", status=400)
-    good, other = (recorded(b'{"predictions": [%d.5]}' % value) for value in (1, 2))
-    found = comparison_of(
-        iter(
-            [
-                pair_of(0, good, good),
-                pair_of(1, good, other),
-                pair_of(2, None, good),
-                pair_of(3, good, refused),
-                pair_of(4, refused, good),
-                pair_of(5, refused, refused),
-                pair_of(6, None, refused),
-            ]
-        )
-    )
-    shown = format_lines(found)
-    assert shown[:5] == [
-        "compared: 2 of 7 requests; 1 of 2 rows differ (50 %)",
-        "1 of 2 rows show that fewer than 100 % of all rows differ, with 95 % confidence",
-        "without a captured response: 2",
-        "failed: 2, although the expected response isn't an error",
-        "expected errors: 1 failed again, 1 succeed now",
-    ]
-    assert shown[5].startswith("  output: 1 of 2 rows differ (50 %)")
-    stored = build_json(found, Replay(), ReplayVerdict(exceeded=("x",)))
-    assert {
-        name: stored[name]
-        for name in ("requests", "compared", "without_expected", "answered_now", "failed_on_both")
-    } == {
-        "requests": 7,
-        "compared": 2,
-        "without_expected": 2,
-        "answered_now": 1,
-        "failed_on_both": 1,
-    }
-    assert (stored["errors"], stored["gate"]) == (
-        {"status 400": 2}, {"held": False, "verdict": "NOT met", "lines": ["x"]},
-    )  # fmt: skip
-
-
-def test_the_worst_requests_are_listed_up_to_five_and_json_has_finite_numbers() -> None:
     found = comparison_of(pairs_of(*(1.0 + number for number in range(1, 9))))
     shown = [one for one in format_lines(found) if "differs most" in one]
     assert [one.split(", ")[1].split(":")[0] for one in shown] == [
@@ -330,8 +272,51 @@ def test_the_worst_requests_are_listed_up_to_five_and_json_has_finite_numbers() 
     assert json.loads(json.dumps(stored, allow_nan=False)) == stored
 
 
-# --- bounded memory
-def test_answers_are_held_back_until_the_scale_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+# --- what is printed, and JSON
+
+
+def test_lines_count_what_was_compared_and_what_was_not() -> None:
+    refused = RecordedAnswer(body=b"", content_type="", status=400)
+    good, other = (recorded(b'{"predictions": [%d.5]}' % value) for value in (1, 2))
+    pairs = [
+        *((good, good), (good, other), (None, good), (good, refused)),
+        *((refused, good), (refused, refused), (None, refused)),
+    ]
+    found = comparison_of(pair_of(number, *pair) for number, pair in enumerate(pairs))
+    shown = format_lines(found)
+    assert shown[:5] == [
+        "compared: 2 of 7 requests; 1 of 2 rows differ (50 %)",
+        "1 of 2 rows show that fewer than 100 % of all rows differ, with 95 % confidence",
+        "without a captured response: 2",
+        "failed: 2, although the expected response isn't an error",
+        "expected errors: 1 failed again, 1 succeed now",
+    ]
+    assert shown[5].startswith("  output: 1 of 2 rows differ (50 %)")
+    stored = build_json(found, Replay(), ReplayVerdict(exceeded=("x",)))
+    names = ("requests", "compared", "without_expected", "answered_now", "failed_on_both")
+    assert [stored[name] for name in names] == [7, 2, 2, 1, 1]
+    assert (stored["errors"], stored["gate"]) == (
+        {"status 400": 2}, {"held": False, "verdict": "NOT met", "lines": ["x"]},
+    )  # fmt: skip
+
+
+def test_answers_errors_and_the_worst_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def several() -> Iterator[AnswerPair]:
+        for number in range(25):
+            error = RecordedAnswer(body=b"", content_type="", error=f"kind {number}")
+            yield pair_of(number, recorded(b"{}"), error)
+
+    errors = comparison_of(several()).errors
+    assert (len(errors), errors["other errors"], errors.total()) == (21, 5, 25)
+
+    found = comparison_of(pairs_of(*[2.0] * (WORST + 5)))
+    kept = [one.pair.request.event_id for one in found.worst_requests]
+    assert kept == [f"event-{n}" for n in range(WORST)]
+    monkeypatch.setattr(comparison_module, "_WORST_BYTES", 1)
+    found = comparison_of(pairs_of(2.0, 4.0, 3.0))
+    assert [one.pair.request.event_id for one in found.worst_requests] == ["event-1"]
+
+    # --- bounded memory
     monkeypatch.setattr(comparison_module, "_HELD_PAIRS", 3)
     comparison = Comparison(Replay())
     counts = []
@@ -353,26 +338,6 @@ def test_answers_are_held_back_until_the_scale_is_known(monkeypatch: pytest.Monk
     for _ in range(2):
         comparison.add(pair)
     assert comparison.compared == 2
-
-
-def test_error_kinds_and_the_worst_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def several() -> Iterator[AnswerPair]:
-        for number in range(25):
-            error = RecordedAnswer(body=b"", content_type="", error=f"kind {number}")
-            yield pair_of(number, recorded(b"{}"), error)
-
-    errors = comparison_of(several()).errors
-    assert (len(errors), errors["other errors"], errors.total()) == (21, 5, 25)
-
-    found = comparison_of(pairs_of(*[2.0] * (WORST + 5)))
-    assert [one.pair.request.event_id for one in found.worst_requests] == [
-        f"event-{n}" for n in range(WORST)
-    ]
-
-    monkeypatch.setattr(comparison_module, "_WORST_BYTES", 1)
-    found = comparison_of(pairs_of(2.0, 4.0, 3.0))
-    assert [one.pair.request.event_id for one in found.worst_requests] == ["event-1"]
-    assert WORST == 20
 
 
 # --- bodies
@@ -403,18 +368,13 @@ def test_bodies_are_read_by_their_content_type_or_their_first_bytes(
     )
 
 
-@pytest.mark.parametrize("content_type", [NPY, "application/octet-stream", ""])
-def test_npy_is_known_by_its_first_bytes_too(content_type: str) -> None:
-    import io
+def test_npy_is_known_by_its_first_bytes_too() -> None:
+    for content_type in [NPY, "application/octet-stream", ""]:
+        import io
 
-    file = io.BytesIO()
-    np.save(file, np.array([[1.0, 2.0]], np.float32))
-    found = read_outputs(file.getvalue(), content_type)
-    assert (found.typed, found.rows, [one.tolist() for one in found.arrays.values()]) == (
-        True, 1, [[[1.0, 2.0]]],
-    )  # fmt: skip
-
-
-def test_a_fraction_instead_of_a_whole_number_has_a_tolerance() -> None:
-    found = [comparison_of(pairs_of(value, expected=1)).differing_rows for value in (1.000001, 1.1)]
-    assert found == [0, 1]
+        file = io.BytesIO()
+        np.save(file, np.array([[1.0, 2.0]], np.float32))
+        found = read_outputs(file.getvalue(), content_type)
+        assert (found.typed, found.rows, [one.tolist() for one in found.arrays.values()]) == (
+            True, 1, [[[1.0, 2.0]]],
+        )  # fmt: skip

@@ -4,15 +4,13 @@ import json
 import shutil
 import subprocess
 import urllib.request
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.parameters.loading import ValidFile, load
+from infra.parameters.loading import load
 from servable.replay.command import replay
 from servable.replay.compare.output import WORST_FILE
 from servable.serve.serve import prepare_variant, serve_locally
@@ -36,53 +34,44 @@ CHANGED = """\
 def postprocess(tensors, context):
     return {"outputs": (1.01 * tensors["prob"]).tolist()}
 """
-ROWS, REQUESTS = 3, 40
 
 
-def bodies() -> Iterator[bytes]:
+def record(project: Path) -> None:
+    """Write recorded.jsonl: 40 requests of three rows, and what the model of prod answers."""
+    prod = next(one for one in load(project, project / "environments") if one.name == "prod")
+    recording = Recording(file=str(project / "recorded.jsonl"), most_bytes=10**7)
     random = np.random.default_rng(0)
-    for _ in range(REQUESTS):
-        ids = random.integers(0, 3_000, (ROWS, 39)).tolist()
-        values = random.random((ROWS, 39)).round(4).tolist()
-        yield json.dumps({"inputs": {"feat_ids": ids, "feat_vals": values}}).encode()
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project under git, and recorded.jsonl with what its model answered."""
-    root = tmp_path_factory.mktemp("replayed")
-    (root / "environments").mkdir()
-    shutil.copytree(RANKER, root / "model")
-    (root / "cdk.json").write_text("{}")
-    (root / "environments" / "prod.toml").write_text(OURS)
-    (root / "environments" / "batched.toml").write_text(BATCHED)
-    prod = next(one for one in load(root, root / "environments") if one.name == "prod")
-    recording = Recording(file=str(root / "recorded.jsonl"), most_bytes=10**7)
     with serve_locally(
-        prepare_variant(valid(prod)), port=0, log=root / "log.txt", record=recording
+        prepare_variant(valid(prod)), port=0, log=project / "log.txt", record=recording
     ) as container:
-        for body in bodies():
+        for _ in range(40):
+            ids = random.integers(0, 3_000, (3, 39)).tolist()
+            values = random.random((3, 39)).round(4).tolist()
+            body = json.dumps({"inputs": {"feat_ids": ids, "feat_vals": values}}).encode()
             sent = urllib.request.Request(
                 f"{container.url}/invocations", body, {"Content-Type": "application/json"}
             )
             with urllib.request.urlopen(sent) as answer:
                 answer.read()
-    return root
 
 
-def ran(project: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
-    monkeypatch.chdir(project)
-    return CliRunner().invoke(
-        replay, [*arguments, "--as-fast", "--gate", "--json"], standalone_mode=False
-    )
+def ran(*arguments: str) -> Result:
+    options = ["--captured", "recorded.jsonl", "--as-fast", "--gate", "--json"]
+    return CliRunner().invoke(replay, [*arguments, *options], standalone_mode=False)
 
 
 def test_batching_and_other_threads_pass_and_a_changed_answer_does_not(
-    served: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = served
-    place = ("--captured", "recorded.jsonl")
-    batched = ran(project, monkeypatch, "batched", *place)
+    project = tmp_path
+    (project / "environments").mkdir()
+    shutil.copytree(RANKER, project / "model")
+    (project / "cdk.json").write_text("{}")
+    (project / "environments" / "prod.toml").write_text(OURS)
+    (project / "environments" / "batched.toml").write_text(BATCHED)
+    record(project)
+    monkeypatch.chdir(project)
+    batched = ran("batched")
     assert batched.return_value == 0, (batched.output, batched.exception)
     found = json.loads(batched.stdout)["comparison"]
     assert (found["rows"], found["gate"]["lines"]) == (120, [])
@@ -95,7 +84,7 @@ def test_batching_and_other_threads_pass_and_a_changed_answer_does_not(
     (project / "code" / "transforms.py").write_text(CHANGED)
     changed = OURS.replace("handler =", 'code = "code"\nhandler =')
     (project / "environments" / "prod.toml").write_text(changed)
-    against = ran(project, monkeypatch, "prod", *place, "--against", "HEAD")
+    against = ran("prod", "--against", "HEAD")
     report = json.loads(against.stdout)
     (sentence,) = report["comparison"]["gate"]["lines"]
     assert against.return_value == 1
@@ -103,23 +92,3 @@ def test_batching_and_other_threads_pass_and_a_changed_answer_does_not(
     worst = Path(report["folder"], WORST_FILE)
     assert len(worst.read_bytes().splitlines()) == 20
     assert worst.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_pipelines_gate_passes_where_the_file_names_no_captured_requests(
-    environment: Callable[..., ValidFile], project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environment()
-    (project / "cdk.json").write_text("{}")
-    monkeypatch.chdir(project)
-    ended = CliRunner().invoke(replay, ["prod", "--gate"], standalone_mode=False)
-    assert (ended.return_value, "nothing is replayed" in ended.output) == (0, True)
-
-
-def test_without_a_gate_and_a_place_it_is_wrong_use(
-    environment: Callable[..., ValidFile], project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environment()
-    (project / "cdk.json").write_text("{}")
-    monkeypatch.chdir(project)
-    ended = CliRunner().invoke(replay, ["prod"], standalone_mode=False)
-    assert isinstance(ended.exception, click.UsageError)

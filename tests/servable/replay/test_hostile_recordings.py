@@ -140,7 +140,6 @@ WITHOUT_TIME = {"year 0", "year 1 in the east", "year 1", "year 1969", "year 999
     "time with a NUL at its end", "latency of 5,000 digits",
     *list(HOSTILE)[list(HOSTILE).index("metadata a list"):],
     } - {"data of a record null"}  # fmt: skip
-each_hostile = pytest.mark.parametrize("name", HOSTILE)
 
 
 def place_with(folder: Path, name: str) -> LocalPlace:
@@ -149,11 +148,7 @@ def place_with(folder: Path, name: str) -> LocalPlace:
     return LocalPlace(file)
 
 
-def test_sixty_kinds_of_hostile_lines_are_tried() -> None:
-    assert len(HOSTILE) >= 60
-
-
-@each_hostile
+@pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_line_is_skipped_by_name_without_its_text(tmp_path: Path, name: str) -> None:
     index = CaptureIndex(place_with(tmp_path, name))
     named = [str(skipped).partition(": skipped: ")[0] for skipped in index.skip_counts]
@@ -163,14 +158,12 @@ def test_a_hostile_line_is_skipped_by_name_without_its_text(tmp_path: Path, name
     assert len(skipped.reason) < 100
     assert skipped.reason.isprintable()
 
-
-@each_hostile
-def test_a_rehearsal_skips_only_a_line_without_a_time(tmp_path: Path, name: str) -> None:
-    skipped = SkippedLines()
+    # A rehearsal skips only a line without a time.
+    of_rehearsal = SkippedLines()
     counts = count_captured_requests(
-        place_with(tmp_path, name), "a.jsonl", skipped, variant="primary"
+        place_with(tmp_path, name), "a.jsonl", of_rehearsal, variant="primary"
     )
-    assert (sum(counts), len(skipped.counts)) == ((2, 1) if name in WITHOUT_TIME else (3, 0))
+    assert (sum(counts), len(of_rehearsal.counts)) == ((2, 1) if name in WITHOUT_TIME else (3, 0))
 
 
 def read(content: dict[str, Any]) -> CapturedRequest | None:
@@ -192,6 +185,7 @@ ODD = st.fixed_dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @example({"inferenceTime": "2000-01-01T00:00:00", "variant": ""})
 @settings(max_examples=150)
 @given(ODD)

@@ -10,9 +10,7 @@ from servable.captured.lines import CapturedRequest, format_line
 from servable.replay import places
 from servable.replay.index import CaptureIndex, list_capture_notes, spread_times
 from servable.replay.places import LocalPlace, PlaceError, S3Place, split_lines
-from tests.servable.replay.captures import NINE, request, written
-
-HOURS = ("09", "10")
+from tests.servable.replay.captures import NINE, Objects, request, written
 
 
 def index(folder: Path) -> CaptureIndex:
@@ -23,26 +21,22 @@ def ids(found: CaptureIndex) -> list[str]:
     return [captured.event_id for captured in found]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Two variants in two hours, out of order inside of their files."""
+def test_a_folder_or_prefix_is_merged_by_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path  # with two variants in two hours, out of order inside of their files
     for variant, first in (("a", 0), ("b", 1)):
-        for number, hour in enumerate(HOURS):
+        for number, hour in enumerate(("09", "10")):
             times = [3600 * number + first + 2 * step for step in (2, 0, 1)]
             captured = [request(time, time=NINE + time + 0.5) for time in times]
-            written(tmp_path / "ep" / variant / "2026/11/21" / hour / "x.jsonl", *captured)
-    return tmp_path
-
-
-def test_a_folder_or_prefix_is_merged_by_time(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+            written(folder / "ep" / variant / "2026/11/21" / hour / "x.jsonl", *captured)
     order = [*range(6), *range(3600, 3606)]
     assert ids(index(folder)) == [f"event-{number}" for number in order]
 
+    contents = {str(x.relative_to(folder)): x.read_bytes() for x in folder.rglob("*.jsonl")}
     monkeypatch.setattr(places, "_PART_BYTES", 500)  # a line is longer
     monkeypatch.setattr(places, "_MOST_PARTS", 3)
-    there = CaptureIndex(S3Place("s3://bucket/ep/", _Objects(folder)))
+    there = CaptureIndex(S3Place("s3://bucket/ep/", Objects(contents)))
 
     def content(captured: CapturedRequest) -> tuple[str, bytes, float, str | None]:
         return captured.event_id, captured.body, captured.time, captured.variant
@@ -92,18 +86,9 @@ def test_lines_and_files_that_are_no_requests_are_named(tmp_path: Path) -> None:
         found.read_request(0)
 
 
-def test_a_line_longer_than_any_record_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "MOST_LINE_BYTES", 10)
-    chunks = [b"ab\n", b"x" * 8, b"x" * 8, b"x\ncd", b"\n", b"e"]
-    assert list(split_lines(iter(chunks))) == [
-        (1, 0, b"ab\n"),
-        (2, 3, None),
-        (3, 21, b"cd\n"),
-        (4, 24, b"e"),
-    ]
-
-
-def test_an_unreadable_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_longer_than_any_record_and_an_unreadable_file_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refused = written(tmp_path / "a.jsonl", request(0))
     written(tmp_path / "b.jsonl", request(1))
     chunks = LocalPlace.iterate_chunks
@@ -120,41 +105,14 @@ def test_an_unreadable_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]
     assert ids(found) == ["event-1"]
 
-
-class _Objects:
-    """The calls of boto3's client that a place makes, on files."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def get_paginator(self, operation: str) -> "_Objects":
-        return self
-
-    def paginate(self, **given: str) -> Iterator[dict[str, object]]:
-        for path in sorted(self._folder.rglob("*.jsonl"), reverse=True):
-            key = str(path.relative_to(self._folder))
-            if key.startswith(given["Prefix"]):
-                yield {"Contents": [{"Key": key, "Size": path.stat().st_size}]}
-            yield {}
-
-    def get_object(self, **given: str) -> dict[str, object]:
-        content = (self._folder / given["Key"]).read_bytes()
-        if "Range" in given:
-            first, last = map(int, given["Range"].removeprefix("bytes=").split("-"))
-            content = content[first : last + 1]
-        return {"Body": _Body(content)}
-
-
-class _Body:
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    def iter_chunks(self, size: int) -> Iterator[bytes]:
-        yield self._content[:100]
-        yield self._content[100:]
-
-    def read(self) -> bytes:
-        return self._content
+    monkeypatch.setattr(places, "MOST_LINE_BYTES", 10)
+    chunks = [b"ab\n", b"x" * 8, b"x" * 8, b"x\ncd", b"\n", b"e"]
+    assert list(split_lines(iter(chunks))) == [
+        (1, 0, b"ab\n"),
+        (2, 3, None),
+        (3, 21, b"cd\n"),
+        (4, 24, b"e"),
+    ]
 
 
 def notes(folder: Path, shadows: set[str]) -> list[str]:

@@ -39,33 +39,28 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> CaptureIndex:
     return CaptureIndex(LocalPlace(folder))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (61, "1 min 1 s"), (3599, "59 min 59 s"),
-        (3600, "1 h 0 min"), (3661, "1 h 1 min"), (90_000, "25 h 0 min"),
-    ],
-)  # fmt: skip
-def test_a_duration_is_in_the_two_largest_units(seconds: float, text: str) -> None:
-    assert format_duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("pace", "text"),
-    [
+def test_a_replay_is_announced_with_its_duration(index: CaptureIndex) -> None:
+    for seconds, text in [
+        (59.4, "59 s"),
+        (59.6, "1 min 0 s"),
+        (3599, "59 min 59 s"),
+        (3600, "1 h 0 min"),
+        (90_000, "25 h 0 min"),
+    ]:
+        assert format_duration(seconds) == text
+    cases: list[tuple[ReplayPace, str]] = [
         (ReplayPace(), "at the captured rate: 1 min 30 s"),
         (ReplayPace(as_fast=True), "as fast as responses arrive, 32 at once"),
         (
             ReplayPace(as_fast=True, objective_ms=80),
             "as fast as responses arrive, while p99 is within 80 ms",
         ),
-    ],
-)
-def test_a_replay_is_announced(index: CaptureIndex, pace: ReplayPace, text: str) -> None:
-    assert describe_plan(index, pace) == (
-        f"10 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:01:30 UTC, {text}; "
-        "Ctrl-C keeps the responses so far"
-    )
+    ]
+    for pace, text in cases:
+        assert describe_plan(index, pace) == (
+            f"10 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:01:30 UTC, {text}; "
+            "Ctrl-C keeps the responses so far"
+        )
 
 
 @dataclass
@@ -82,50 +77,46 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def ticker(index: CaptureIndex, pace: ReplayPace) -> Any:
-    return output._Ticker(index, pace)
-
-
 def answered(summary: ReplaySummary, tick: Any, count: int, *, moment: float = NINE) -> None:
     for _ in range(count):
         summary.add(OK)
         tick.record_response(summary, moment)
 
 
-def test_the_estimate_is_the_captured_time_that_is_left(index: CaptureIndex, clock: Clock) -> None:
-    summary, tick = ReplaySummary(), ticker(index, ReplayPace())
+def test_the_estimate_is_the_captured_time_that_is_left_or_by_the_rate(
+    index: CaptureIndex, clock: Clock
+) -> None:
+    summary, tick = ReplaySummary(), output._Ticker(index, ReplayPace())
     clock.now += 20
     answered(summary, tick, 4, moment=NINE + 30.25)
     clock.now += 5
     # 60 captured seconds are left, and 5 of them are over.
     assert tick.format_text() == "4 of 10 done, 0 failed; 0 requests/s; about 55 s left"
 
-    summary, tick = ReplaySummary(), ticker(index, ReplayPace())
+    summary, tick = ReplaySummary(), output._Ticker(index, ReplayPace())
     answered(summary, tick, 10, moment=NINE + 90.25)
     clock.now += 5
     assert tick.format_text() == "10 of 10 done, 0 failed; 2 requests/s; about 0 s left"
 
-    summary, tick = ReplaySummary(), ticker(index, ReplayPace())
+    summary, tick = ReplaySummary(), output._Ticker(index, ReplayPace())
     summary.add(LATE)
     tick.record_response(summary, NINE)
     clock.now += 1
     assert tick.format_text().startswith("1 of 10 done, 1 failed; ")
 
-
-def test_as_fast_as_possible_the_estimate_is_by_the_rate(index: CaptureIndex, clock: Clock) -> None:
-    summary, tick = ReplaySummary(), ticker(index, ReplayPace(as_fast=True))
+    summary, tick = ReplaySummary(), output._Ticker(index, ReplayPace(as_fast=True))
     answered(summary, tick, 4)
     clock.now += 2
     assert tick.format_text() == "4 of 10 done, 0 failed; 2 requests/s; about 3 s left"
 
-    summary, tick = ReplaySummary(), ticker(index, ReplayPace(as_fast=True))
+    summary, tick = ReplaySummary(), output._Ticker(index, ReplayPace(as_fast=True))
     for _ in range(6):
         summary.add(OK)
     answered(summary, tick, 2)
     clock.now += 2
     assert tick.format_text() == "8 of 10 done, 0 failed; 1 requests/s; about 2 s left"
 
-    tick = ticker(index, ReplayPace(as_fast=True))
+    tick = output._Ticker(index, ReplayPace(as_fast=True))
     clock.now += 2
     assert tick.format_text() == "0 of 10 done, 0 failed; 0 requests/s; about 0 s left"
 
@@ -165,27 +156,20 @@ def test_the_progress_is_shown_in_the_gaps_between_answers_too(
 # --- the result
 
 
-@pytest.fixture
-def skipping(tmp_path: Path) -> CaptureIndex:
-    file = written(tmp_path / "x.jsonl", request(0), request(1))
-    file.write_bytes(file.read_bytes() + b"{}\n{}\n")
-    return CaptureIndex(LocalPlace(tmp_path))
-
-
-def result(index: CaptureIndex, *replayed: AnswerPair, interrupted: bool = False) -> ReplayResult:
+def result(index: CaptureIndex, *replayed: AnswerPair) -> ReplayResult:
     summary = ReplaySummary()
     for pair in replayed:
         summary.add(pair)
-    return ReplayResult(
-        folder=Path("runs/a"),
-        index=index,
-        summary=summary,
-        seconds=1.23456,
-        interrupted=interrupted,
-    )
+    given: dict[str, Any] = {"index": index, "summary": summary, "interrupted": False}
+    return ReplayResult(folder=Path("runs/a"), seconds=1.23456, **given)
 
 
-def test_the_result_is_json_or_lines(skipping: CaptureIndex, tmp_path: Path) -> None:
+def test_the_result_is_json_or_lines_and_names_as_many_files_as_a_screen_shows(
+    tmp_path: Path,
+) -> None:
+    file = written(tmp_path / "x.jsonl", request(0), request(1))
+    file.write_bytes(file.read_bytes() + b"{}\n{}\n")
+    skipping = CaptureIndex(LocalPlace(tmp_path))
     found = result(skipping, OK, LATE).as_object()
     assert found.pop("latency_ms")["max"] == 20
     assert found.pop("send_lag_ms")["p99"] == pytest.approx(1, rel=0.03)
@@ -214,8 +198,6 @@ def test_the_result_is_json_or_lines(skipping: CaptureIndex, tmp_path: Path) -> 
     found = result(skipping, LATE)
     assert (found.as_object()["latency_ms"], len(found.format_lines())) == (None, 3)
 
-
-def test_no_more_files_that_were_skipped_are_named_than_a_screen_shows() -> None:
     skipped = SkippedLines()
     for number in range(SHOWN + 3):
         skipped.add(f"file {number:02}", 0, "it is odd")

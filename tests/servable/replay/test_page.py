@@ -20,7 +20,7 @@ from servable.replay.compare.gate import ReplayVerdict, format_confidence
 from servable_tensors import UNNAMED_OUTPUT
 from servable_tensors.codecs import CSV
 from tests.conftest import Environment
-from tests.servable.replay.pairs import DEFAULTS, comparison_of, pair_of, pairs, recorded
+from tests.servable.replay.pairs import DEFAULTS, comparison_of, in_json, pair_of, pairs, recorded
 
 
 def several(
@@ -57,7 +57,9 @@ def texts(tab: Tab, table: int = 0) -> list[list[str]]:
     return [[format_cell(cell)[0] for cell in row.cells] for row in tab.tables[table].rows]
 
 
-def test_the_page_begins_with_the_verdict_in_color(tmp_path: Path, changed: Comparison) -> None:
+def test_the_page_begins_with_the_verdict_in_color_and_has_no_chart_without_differences(
+    tmp_path: Path, changed: Comparison
+) -> None:
     file = page.write_page(
         tmp_path, changed, title="a against b", where="captured: x", gate=NOT_MET
     )
@@ -70,14 +72,13 @@ def test_the_page_begins_with_the_verdict_in_color(tmp_path: Path, changed: Comp
     (chart,) = (tmp_path / "pictures").iterdir()
     assert (chart.name, chart.read_bytes()[:4]) == ("outputs.png", b"\x89PNG")
 
-
-def test_a_page_without_differences_has_no_chart(tmp_path: Path) -> None:
+    (tmp_path / "same").mkdir()
     same = comparison_of(pairs(lambda number, before: before, count=2))
-    text = page.write_page(tmp_path, same, title="t", where="", gate=None).read_text()
+    text = page.write_page(tmp_path / "same", same, title="t", where="", gate=None).read_text()
     assert "<p>0 of 8 rows differ (0 %) in 2 compared responses." in text
     assert ("No output differs." in text, "No request differs." in text) == (True, True)
     assert "Requests that differ most" not in text
-    assert ("<img" in text, [*(tmp_path / "pictures").iterdir()]) == (False, [])
+    assert ("<img" in text, [*(tmp_path / "same" / "pictures").iterdir()]) == (False, [])
 
 
 @pytest.mark.parametrize("gate", [ReplayVerdict(), NOT_MET, TOO_FEW, None])
@@ -92,7 +93,7 @@ def test_the_first_tab_has_the_sentences_of_the_gate_and_the_chart(
     assert titles == ["Requests that differ most", "By output"]
 
 
-def test_outputs_stand_with_counts_and_marks(
+def test_outputs_stand_with_counts_and_marks_and_ignored_ones_last(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison
 ) -> None:
     tab = tabs_of(monkeypatch, changed)["outputs"]
@@ -103,22 +104,14 @@ def test_outputs_stand_with_counts_and_marks(
     assert rows["label"] == ["20", "20", "", "exact", "0", "20", ""]
     assert texts(tab)[-1][0] == "id"
 
-    tab = tabs_of(monkeypatch, changed)["outputs"]
     marks = {row.cells[0]: row.mark for row in tab.tables[0].rows}
     assert marks == {"score": "failed", "label": "failed", "id": ""}
-
-
-@pytest.mark.parametrize(
-    ("factor", "first"), [(1.0, "label: "), (1.5, "score: ")], ids=["labels", "a score"]
-)
-def test_ignored_outputs_are_named_last(
-    monkeypatch: pytest.MonkeyPatch, factor: float, first: str
-) -> None:
-    ignored = Replay(outputs={"id": OutputTolerance(ignored=True)})
-    comparison = comparison_of(several(factor=factor), ignored)
-    *differing, last = tabs_of(monkeypatch, comparison)["outputs"].texts
-    assert last == "not compared, ignored by [replay.outputs]: id"
-    assert differing[0].startswith(first)
+    for factor, first in [(1.0, "label: "), (1.5, "score: ")]:
+        ignored = Replay(outputs={"id": OutputTolerance(ignored=True)})
+        comparison = comparison_of(several(factor=factor), ignored)
+        *differing, last = tabs_of(monkeypatch, comparison)["outputs"].texts
+        assert last == "not compared, ignored by [replay.outputs]: id"
+        assert differing[0].startswith(first)
 
 
 def test_the_worst_requests_stand_with_their_difference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,9 +126,8 @@ def test_the_worst_requests_stand_with_their_difference(monkeypatch: pytest.Monk
     assert texts(tabs_of(monkeypatch, comparison)["differences"])[0][1] == "1,000"
 
 
-@pytest.mark.parametrize(
-    ("gate", "failing", "text"),
-    [
+def test_the_result_is_one_sentence_and_unknown_numbers_leave_cells_empty() -> None:
+    cases: list[tuple[ReplayVerdict | None, int, str]] = [
         (None, 0, "20 of 20 rows differ (100 %) in 20 compared responses."),
         (NOT_MET, 0, "The gate is not met: 20 of 20 rows differ (100 %) in 20 compared responses."),
         (
@@ -145,10 +137,16 @@ def test_the_worst_requests_stand_with_their_difference(monkeypatch: pytest.Monk
         ),
         (None, 5, "15 of 15 rows differ (100 %) in 15 compared responses, and 5 requests failed."),
         (None, 20, "0 of 0 rows differ (0 %) in 0 compared responses, and 20 requests failed."),
-    ],
-)
-def test_the_result_is_one_sentence(gate: ReplayVerdict | None, failing: int, text: str) -> None:
-    assert page.summarize(comparison_of(several(failing=failing)), gate) == text
+    ]
+    for gate, failing, text in cases:
+        assert page.summarize(comparison_of(several(failing=failing)), gate) == text
+    cells: list[Cell] = [math.nan, 0.0, 1234.0, ("", math.inf)]
+    assert [format_cell(cell) for cell in cells] == [
+        ("", None),
+        ("0", 0),
+        ("1,234", 1234),
+        ("", math.inf),
+    ]
 
 
 def test_the_only_output_is_the_signature_s(environment: Environment, project: Path) -> None:
@@ -173,16 +171,6 @@ def test_the_only_output_is_the_signature_s(environment: Environment, project: P
     assert list(comparison.outputs) == ["prob"]
 
 
-def test_infinite_and_unknown_numbers_leave_cells_empty() -> None:
-    cells: list[Cell] = [math.nan, 0.0, 1234.0, ("", math.inf)]
-    assert [format_cell(cell) for cell in cells] == [
-        ("", None),
-        ("0", 0),
-        ("1,234", 1234),
-        ("", math.inf),
-    ]
-
-
 # --- the pictures
 
 
@@ -197,8 +185,7 @@ def test_the_chart_has_the_largest_share_on_top(monkeypatch: pytest.MonkeyPatch)
     def pair(number: int) -> AnswerPair:
         before = {"a": 1.0, "b": 1.0, "c": 1.0}
         after = before | {"a": 2.0} | ({"b": 2.0} if number < 5 else {})
-        sides = (recorded(json.dumps({"predictions": [one]}).encode()) for one in (before, after))
-        return pair_of(number, *sides)
+        return in_json(number, {"predictions": [before]}, {"predictions": [after]})
 
     (axes,) = drawn(monkeypatch, page.draw_shares, comparison_of(map(pair, range(10)))).axes
     names = [label.get_text() for label in axes.get_yticklabels()]
@@ -210,11 +197,8 @@ def test_the_chart_has_the_largest_share_on_top(monkeypatch: pytest.MonkeyPatch)
     assert axes.get_xlim() == pytest.approx((0, 115))
 
     before = {f"{'x' * 20}{number:05}": 1.0 for number in range(20)} | {"x" * 24: 1.0}
-    sides = (
-        recorded(json.dumps({"predictions": [dict.fromkeys(before, value)]}).encode())
-        for value in (1.0, 2.0)
-    )
-    comparison = comparison_of(iter([pair_of(0, *sides)]))
+    sides = ({"predictions": [dict.fromkeys(before, value)]} for value in (1.0, 2.0))
+    comparison = comparison_of(iter([in_json(0, *sides)]))
     (axes,) = drawn(monkeypatch, page.draw_shares, comparison).axes
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert (len(names), names[0]) == (12, f"{'x' * 20}000…")

@@ -5,11 +5,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 import pytest
-from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ from servable.replay.places import (
 )
 from servable.replay.run import RUN, ReplayPace, prepare_run_folder
 from tests.conftest import VALID, Environment
-from tests.servable.replay.captures import ANSWER, NINE, request, written
+from tests.servable.replay.captures import ANSWER, NINE, Objects, request, written
 from tests.servable.replay.test_command import OPTIONS, Sending
 
 # --- files
@@ -55,7 +55,7 @@ def test_lines_do_not_depend_on_chunks(lines: list[bytes], sizes: list[int]) -> 
         assert content[offset : offset + len(line)] == line
 
 
-def test_a_file_or_a_folder_is_a_place_and_what_the_disk_refuses_is_named(tmp_path: Path) -> None:
+def test_places_are_files_folders_or_s3_which_alone_has_a_client(tmp_path: Path) -> None:
     file = written(tmp_path / "a" / "b" / "x.jsonl", request(0))
     assert LocalPlace(file).list_files() == LocalPlace(tmp_path).list_files()
     assert LocalPlace(file).list_files() == [CaptureFile(str(file), file.stat().st_size)]
@@ -66,39 +66,23 @@ def test_a_file_or_a_folder_is_a_place_and_what_the_disk_refuses_is_named(tmp_pa
     with pytest.raises(UnreadableFileError):
         LocalPlace(tmp_path).read(file, 0, 1)
 
+    def client() -> Any:
+        clients.append(Objects({}))
+        return clients[-1]
 
-class Bucket:
-    """One object of 10 bytes, whose parts are counted; or every call is refused."""
-
-    def __init__(self, *, refused: bool = False) -> None:
-        self.refused = refused
-        self.ranges: list[str] = []
-
-    def get_paginator(self, name: str) -> Any:
-        return self
-
-    def paginate(self, **given: str) -> Any:
-        self._check("ListObjectsV2")
-        names = ("b/x.jsonl", "b/", "a/x.jsonl")
-        return [{"Contents": [{"Key": name, "Size": 10}]} for name in names] + [{}]
-
-    def get_object(self, **given: str) -> Any:
-        self._check("GetObject")
-        self.ranges.append(given["Range"])
-        first, last = map(int, given["Range"].removeprefix("bytes=").split("-"))
-        content = b"0123456789"[first : last + 1]
-        return {"Body": type("Body", (), {"read": lambda self: content})()}
-
-    def _check(self, name: str) -> None:
-        if self.refused:
-            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, name)
+    clients: list[Objects] = []
+    assert isinstance(open_place("folder", client), LocalPlace)
+    assert clients == []
+    assert isinstance(open_place("s3://bucket/p", client), S3Place)
+    assert len(clients) == 1
 
 
 def test_objects_are_listed_and_their_parts_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = S3Place("s3://bucket/p", Bucket()).list_files()
-    assert [file.name for file in files] == ["s3://bucket/a/x.jsonl", "s3://bucket/b/x.jsonl"]
+    contents = {"p/b/x.jsonl": b"", "p/b/": b"", "p/a/x.jsonl": b"", "k": b"0123456789"}
+    files = S3Place("s3://bucket/p", Objects(contents)).list_files()
+    assert [file.name for file in files] == ["s3://bucket/p/a/x.jsonl", "s3://bucket/p/b/x.jsonl"]
 
-    place = S3Place("s3://bucket/p", Bucket(refused=True))
+    place = S3Place("s3://bucket/p", Objects(contents, refused=True))
     with pytest.raises(
         PlaceError, match=r"s3://bucket/p: cannot be read: .*AccessDenied.*s3:ListBucket"
     ):
@@ -110,24 +94,12 @@ def test_objects_are_listed_and_their_parts_fetched_once(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(places, "_PART_BYTES", 4)
     monkeypatch.setattr(places, "_MOST_PARTS", 2)
-    bucket = Bucket()
+    bucket = Objects(contents)
     place, file = S3Place("s3://bucket/p", bucket), CaptureFile("s3://bucket/k", 10)
     reads = [place.read(file, offset, size) for offset, size in ((3, 3), (0, 8), (7, 3), (0, 1))]
     assert reads == [b"345", b"01234567", b"789", b"0"]
     # The third part takes the place of the first, which is fetched again.
     assert bucket.ranges == ["bytes=0-3", "bytes=4-7", "bytes=8-9", "bytes=0-3"]
-
-
-def test_only_a_place_in_s3_has_a_client() -> None:
-    def client() -> Any:
-        clients.append(Bucket())
-        return clients[-1]
-
-    clients: list[Bucket] = []
-    assert isinstance(open_place("folder", client), LocalPlace)
-    assert clients == []
-    assert isinstance(open_place("s3://bucket/p", client), S3Place)
-    assert len(clients) == 1
 
 
 # --- a run
@@ -149,20 +121,8 @@ def test_progress_is_told_of_every_answer(tmp_path: Path, monkeypatch: pytest.Mo
     assert folder.name.startswith("a-b-c-")
 
 
-@pytest.mark.parametrize("text", [None, "{", "[]", '{"question": {}}'])
-def test_an_unreadable_run_is_not_gone_on_with(tmp_path: Path, text: str | None) -> None:
-    folder = run.prepare_run_folder(tmp_path, "prod", {})
-    if text is None:
-        (folder / run.RUN).unlink()
-    else:
-        (folder / run.RUN).write_text(text)
-    if text != "[]":
-        assert run.prepare_run_folder(tmp_path, "prod", {}) != folder
-
-
-@pytest.mark.parametrize(("target", "models"), [("deployed", ["config-7"]), ("local", [None])])
 def test_another_deployment_is_another_run(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch, target: str, models: list[str | None]
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Account:
         def client(self, service: str) -> Any:
@@ -172,98 +132,72 @@ def test_another_deployment_is_another_run(
             assert given == {"EndpointName": "ranker"}
             return {"EndpointConfigName": "config-7"}
 
-    monkeypatch.setattr(
-        "servable.replay.command.open_account", lambda environment, **given: Account()
-    )
-    options = dataclasses.replace(OPTIONS, target=target, redact=True)
-    reached: Any = type("Reached", (), {"asked": type("Asked", (), {"model_sha256": None})})
-    found = _describe_run("prod", environment(), [reached], options)
-    assert (found["models"], found["redact"], found["what"]) == (models, True, "prod")
+    monkeypatch.setattr(against, "open_account", lambda environment, **given: Account())
+    reached: Any = SimpleNamespace(asked=SimpleNamespace(model_sha256=None))
+    for target, models in [("deployed", ["config-7"]), ("local", [None])]:
+        options = dataclasses.replace(OPTIONS, target=target, redact=True)
+        found = _describe_run("prod", environment(), [reached], options)
+        assert (found["models"], found["redact"], found["what"]) == (models, True, "prod")
 
 
 # --- the other target of --against
 
 
-class Prepared:
-    """What a target is prepared with."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.given: list[tuple[str, ValidFile | None, Path, TargetOptions]] = []
-        monkeypatch.setattr(against, "prepare_target", self._reached_by)
+def test_another_target_is_an_address_an_environment_or_a_revision(
+    environment: Environment, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[str, ValidFile | None, Path, TargetOptions]] = []
 
     @contextmanager
-    def _reached_by(
-        self,
-        what: str,
-        loaded: ValidFile | None,
-        names: list[str],
-        output: Path,
-        options: TargetOptions,
+    def prepared(
+        what: str, loaded: ValidFile | None, names: list[str], output: Path, options: TargetOptions
     ) -> Iterator[str]:
-        self.given.append((what, loaded, output, options))
+        given.append((what, loaded, output, options))
         yield "reached"
-
-    def target(self, name: str, loaded: ValidFile | None, root: Path, **changes: Any) -> Any:
-        options = dataclasses.replace(OPTIONS, **changes)
-        with against.prepare_other_target(
-            name, loaded, "environments", root / "out", options
-        ) as reached:
-            return reached
-
-
-@pytest.fixture
-def prepared(monkeypatch: pytest.MonkeyPatch, project: Path) -> Prepared:
-    (project / "cdk.json").write_text("{}")
-    monkeypatch.chdir(project)
-    return Prepared(monkeypatch)
-
-
-def test_an_address_is_asked_as_it_is(prepared: Prepared, project: Path) -> None:
-    assert prepared.target("http://127.0.0.1:9", None, project) == "reached"
-    assert prepared.given == [("http://127.0.0.1:9", None, project / "out", OPTIONS)]
-
-
-def test_another_environment_has_its_own_variant(
-    prepared: Prepared, environment: Environment, project: Path
-) -> None:
-    loaded = environment()
-    (project / "environments" / "other.toml").write_text(VALID.replace('"ranker"', '"other"', 1))
-    prepared.target("other", loaded, project, variant="primary", target="deployed")
-    ((what, other, _, options),) = prepared.given
-    assert (what, other and other.name) == ("other", "other")
-    assert (options.variant, options.target) == (None, "deployed")
-
-
-def test_a_revision_runs_on_this_computer(
-    prepared: Prepared, environment: Environment, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = environment()
 
     @contextmanager
     def checked_out(project: Project, revision: str) -> Iterator[dict[str, ValidFile]]:
         yield {"prod": loaded} if revision == "main" else {}
 
+    def prepare(name: str, loaded: ValidFile | None, **changes: Any) -> Any:
+        options = dataclasses.replace(OPTIONS, **changes)
+        with against.prepare_other_target(
+            name, loaded, "environments", project / "out", options
+        ) as reached:
+            return reached
+
+    (project / "cdk.json").write_text("{}")
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(against, "prepare_target", prepared)
     monkeypatch.setattr(against, "check_out_revision", checked_out)
-    prepared.target("main", loaded, project, target="deployed", variant="primary")
-    ((what, before, _, options),) = prepared.given
+    loaded = environment()
+    assert prepare("http://127.0.0.1:9", None) == "reached"
+    assert given.pop() == ("http://127.0.0.1:9", None, project / "out", OPTIONS)
+
+    # Another environment has its own variant.
+    (project / "environments" / "other.toml").write_text(VALID.replace('"ranker"', '"other"', 1))
+    prepare("other", loaded, variant="primary", target="deployed")
+    what, other, _, options = given.pop()
+    assert (what, other and other.name) == ("other", "other")
+    assert (options.variant, options.target) == (None, "deployed")
+
+    # A revision runs on this computer.
+    prepare("main", loaded, target="deployed", variant="primary")
+    what, before, _, options = given.pop()
     assert (what, before, options.target, options.variant) == ("prod", loaded, "local", "primary")
     with pytest.raises(
         click.UsageError, match="environment prod didn't exist or couldn't be loaded"
     ):
-        prepared.target("older", loaded, project)
+        prepare("older", loaded)
 
 
 QUESTION = {"place": "captured", "models": ["a"]}
 
 
-@pytest.fixture
-def unfinished(tmp_path: Path) -> Path:
-    return prepare_run_folder(tmp_path, "prod", QUESTION)
-
-
-def test_an_unfinished_run_goes_on(
-    unfinished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_unfinished_run_goes_on_and_an_unreadable_one_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    unfinished = prepare_run_folder(tmp_path, "prod", QUESTION)
     modes = [path.stat().st_mode & 0o777 for path in (unfinished, unfinished / RUN)]
     assert modes == [0o700, 0o600]
     assert prepare_run_folder(tmp_path, "prod", QUESTION) == unfinished
@@ -272,3 +206,11 @@ def test_an_unfinished_run_goes_on(
     assert prepare_run_folder(tmp_path, "prod", QUESTION) != unfinished
     (unfinished / RUN).write_text(json.dumps({"finished": True}))
     assert prepare_run_folder(tmp_path, "prod", QUESTION) != unfinished
+
+    for text in [None, "{", '{"question": {}}']:
+        folder = prepare_run_folder(tmp_path, "other", {})
+        if text is None:
+            (folder / RUN).unlink()
+        else:
+            (folder / RUN).write_text(text)
+        assert prepare_run_folder(tmp_path, "other", {}) != folder

@@ -30,7 +30,6 @@ GIVEN = [
     (NINE + 13, request(2)),
 ]
 ECHO = "tests.servable.replay.echo_worker"
-Answers = list[AnswerPair]
 
 
 def echoed(replayed: AnswerPair) -> dict[str, Any]:
@@ -44,24 +43,12 @@ def echoes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "_MODULE", ECHO)
 
 
-@pytest.fixture(scope="module")
-def echo() -> Answers:
-    """Three requests to two targets, with their answers."""
+@pytest.mark.long
+def test_every_answer_of_both_targets_stands_with_its_own_request(echoes: None) -> None:
     variables = {**os.environ, "GIVEN": "to the process"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sending, "_MODULE", ECHO)
-        with ReplaySender([TARGET, OTHER], PACE, variables=variables) as sender:
-            return list(sender.replay(GIVEN))
-
-
-@pytest.fixture(scope="module")
-def by_number(echo: Answers) -> list[AnswerPair]:
-    return sorted(echo, key=lambda pair: pair.request.event_id)
-
-
-def test_the_process_is_given_its_plan_and_each_request_s_moment(
-    by_number: list[AnswerPair],
-) -> None:
+    with ReplaySender([TARGET, OTHER], PACE, variables=variables) as sender:
+        echo = list(sender.replay(GIVEN))
+    by_number = sorted(echo, key=lambda pair: pair.request.event_id)
     assert echoed(by_number[0])["plan"] == {
         "targets": [dataclasses.asdict(TARGET), dataclasses.asdict(OTHER)],
         "as_fast": True,
@@ -70,28 +57,20 @@ def test_the_process_is_given_its_plan_and_each_request_s_moment(
     assert [echoed(replayed)["due"] for replayed in by_number] == [0.0, 2.0, 3.0]
     assert echoed(by_number[0])["variables"] == {"GIVEN": "to the process"}
 
-
-def test_every_answer_stands_with_its_own_request(
-    echo: Answers, by_number: list[AnswerPair]
-) -> None:
     bodies = [replayed.answered.body.partition(b"\n")[2] for replayed in echo]
     assert [replayed.request.body for replayed in echo] == bodies
     assert [replayed.request.event_id for replayed in echo] == ["event-1", "event-0", "event-2"]
-    assert echoed(by_number[0])["headers"] == {
-        "content_type": "application/json",
-        "custom_attributes": "tier=gold",
-        "accept": "a/b",
-        "target_model": "m",
-    }
-    assert echoed(by_number[1])["headers"] == {
-        "content_type": "text/csv",
-        "custom_attributes": None,
-        "accept": None,
-        "target_model": None,
-    }
+    nothing = dict.fromkeys(("custom_attributes", "accept", "target_model"))
+    assert [echoed(replayed)["headers"] for replayed in by_number[:2]] == [
+        {
+            "content_type": "application/json",
+            "custom_attributes": "tier=gold",
+            "accept": "a/b",
+            "target_model": "m",
+        },
+        {"content_type": "text/csv", **nothing},
+    ]
 
-
-def test_both_targets_answers_are_kept_apart(by_number: list[AnswerPair]) -> None:
     first, second = by_number[0].answered, by_number[0].other
     assert second is not None
     assert second.body == first.body + b"!"
@@ -100,7 +79,8 @@ def test_both_targets_answers_are_kept_apart(by_number: list[AnswerPair]) -> Non
     assert by_number[0].send_lag_ms == SEND_LAG_MS
 
 
-def test_a_process_that_refuses_or_ends_at_its_start_is_reported(echoes: None) -> None:
+@pytest.mark.long
+def test_a_process_that_refuses_or_ends_is_reported(echoes: None) -> None:
     with pytest.raises(LoadError, match=r"^no credentials$"):
         ReplaySender([build_container_target("http://127.0.0.1:9/refuses")], ReplayPace())
 
@@ -110,29 +90,27 @@ def test_a_process_that_refuses_or_ends_at_its_start_is_reported(echoes: None) -
     assert ended == "the replay's sending process has ended."
     assert lines == [f"line {number}" for number in range(2, 12)]
 
-
-def test_a_process_that_ends_while_requests_are_sent_ends_the_replay(echoes: None) -> None:
     ending = [build_container_target("http://127.0.0.1:9/ends-later")]
     ended = "the replay's sending process has ended"
     with ReplaySender(ending, ReplayPace()) as sender, pytest.raises(LoadError, match=ended):
         list(sender.replay(GIVEN * 100))
 
 
-def test_unreadable_requests_are_reported_after_all_answers(echoes: None) -> None:
+@pytest.mark.long
+def test_unreadable_requests_are_reported_after_all_answers_and_the_process_ends(
+    echoes: None,
+) -> None:
     def breaking() -> Iterator[tuple[float, CapturedRequest]]:
         yield GIVEN[0]
         raise OSError("gone")
 
     answered: list[str] = []
-    with ReplaySender([TARGET], PACE) as sender, pytest.raises(OSError, match="gone"):
-        answered.extend(pair.request.event_id for pair in sender.replay(breaking()))
-    assert answered == ["event-0"]
-
-
-def test_ctrl_c_reaches_this_process_only_which_ends_the_other(echoes: None) -> None:
     with ReplaySender([TARGET], PACE) as sender:
         process = psutil.Process(sender.pid)
-        assert os.getpgid(sender.pid) == sender.pid
+        assert os.getpgid(sender.pid) == sender.pid  # Ctrl-C reaches this process only
+        with pytest.raises(OSError, match="gone"):
+            answered.extend(pair.request.event_id for pair in sender.replay(breaking()))
+    assert answered == ["event-0"]
     sender.close()  # a second time changes nothing
     assert not process.is_running()
     assert (sender._input.closed, sender._output.closed) == (True, True)
@@ -147,21 +125,14 @@ def model(number: int, headers: dict[str, str], body: bytes) -> Answer:
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def replayed() -> dict[str, AnswerPair]:
-    """What a server answered to four requests of 30 ms, by event id."""
+@pytest.mark.long
+def test_whole_answers_and_errors_come_back() -> None:
+    off = LoadTarget(url="http://127.0.0.1:1/invocations")
+    paced = [(NINE + 0.01 * number, request(number)) for number in range(4)]
     with Server(model) as server:
-        paced = [(NINE + 0.01 * number, request(number)) for number in range(4)]
-        with ReplaySender(
-            [build_container_target(server.url), TARGET_THAT_IS_OFF], ReplayPace()
-        ) as sender:
-            return {pair.request.event_id: pair for pair in sender.replay(paced)}
-
-
-TARGET_THAT_IS_OFF = LoadTarget(url="http://127.0.0.1:1/invocations")
-
-
-def test_whole_answers_and_errors_come_back(replayed: dict[str, AnswerPair]) -> None:
+        targets = [build_container_target(server.url), off]
+        with ReplaySender(targets, ReplayPace()) as sender:
+            replayed = {pair.request.event_id: pair for pair in sender.replay(paced)}
     assert sorted(replayed) == [f"event-{number}" for number in range(4)]
 
     answered = replayed["event-3"].answered

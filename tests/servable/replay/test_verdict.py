@@ -54,7 +54,7 @@ def test_rows_and_shares_follow_from_a_poisson_count() -> None:
         assert compute_largest_share(differing, 10_000) == pytest.approx(limit / 10_000, rel=0.01)
 
 
-def test_enough_rows_without_a_difference_are_met_and_one_too_few_cannot_be_told() -> None:
+def test_enough_rows_of_enough_requests_are_met_and_fewer_cannot_be_told() -> None:
     assert verdict(comparison_of(alike(30))).outcome == "met"
     line = "0 of 3,000 rows show that fewer than 0.1 % of all rows differ, with 95 % confidence"
     assert format_confidence(comparison_of(alike(30))) == line
@@ -65,8 +65,6 @@ def test_enough_rows_without_a_difference_are_met_and_one_too_few_cannot_be_told
     assert "which needs 3,000 rows" in found.missing[0]
     assert "detectable_share = 0.0011." in found.missing[0]
 
-
-def test_few_requests_cannot_be_told_however_many_rows_they_have() -> None:
     failed = dataclasses.replace(SAME, status=500)
     found = verdict(comparison_of(pair_of(number, SAME, failed) for number in range(30)))
     assert "0 rows of 0 responses cannot show" in found.missing[0]
@@ -76,7 +74,7 @@ def test_few_requests_cannot_be_told_however_many_rows_they_have() -> None:
     assert verdict(comparison_of(alike(10, rows=10)), few).outcome == "met"
 
 
-def test_skipped_lines_above_their_limit_cannot_be_told() -> None:
+def test_skipped_lines_and_a_share_near_to_its_limit_cannot_be_told() -> None:
     found = verdict(comparison_of(alike(30)), lines=ReadLines(read=31, skipped=8))
     assert (found.outcome, "8 of 31 captured lines were skipped" in found.missing[0]) == (
         "cannot be told",
@@ -92,8 +90,6 @@ def test_skipped_lines_above_their_limit_cannot_be_told() -> None:
     found = verdict(comparison_of(iter(several)))
     assert "3 of 33 requests have no captured response" in found.missing[0]
 
-
-def test_a_difference_is_not_met_and_a_share_near_to_its_limit_cannot_be_told() -> None:
     changed = pair_of(30, SAME, answer([*SCORES[:-1], 0.5]))
     assert verdict(comparison_of(iter([changed]))).outcome == "NOT met"
 
@@ -104,17 +100,21 @@ def test_a_difference_is_not_met_and_a_share_near_to_its_limit_cannot_be_told() 
 
 
 # --- what is not compared, and what is not seen
+def test_added_outputs_are_allowed_and_columns_that_are_not_seen_named() -> None:
+    for added, held in [(False, "NOT met"), (True, "met")]:
+        limits = Replay(added_outputs=added)
+        more = answer(SCORES, explanation="x")
+        comparison = comparison_of((pair_of(n, SAME, more) for n in range(30)), limits)
+        assert verdict(comparison, limits).outcome == held
+        assert list_ignored(comparison) == (
+            ["not compared, allowed by [replay] added_outputs: explanation in 30"] if added else []
+        )
 
-
-@pytest.mark.parametrize(("added", "held"), [(False, "NOT met"), (True, "met")])
-def test_added_outputs_are_allowed_where_the_file_says_so(added: bool, held: str) -> None:
-    limits = Replay(added_outputs=added)
-    more = answer(SCORES, explanation="x")
-    comparison = comparison_of((pair_of(n, SAME, more) for n in range(30)), limits)
-    assert verdict(comparison, limits).outcome == held
-    assert list_ignored(comparison) == (
-        ["not compared, allowed by [replay] added_outputs: explanation in 30"] if added else []
-    )
+    (line,) = columns()
+    assert line.startswith("scores: a change of 1 % in column 2 of 4 is within the tolerance")
+    cases: list[dict[str, float]] = [{"relative": 1e-9}, {"absolute": 1e-4}]
+    for tolerance in cases:
+        assert columns(**tolerance) == []
 
 
 def columns(relative: float | None = None, absolute: float | None = None) -> list[str]:
@@ -124,11 +124,3 @@ def columns(relative: float | None = None, absolute: float | None = None) -> lis
     outputs = {"scores": tolerance}
     pairs = (pair_of(number, several, several) for number in range(3))
     return list_unseen(comparison_of(pairs, Replay(outputs=outputs)))
-
-
-def test_a_column_far_below_its_rows_scale_is_named_unless_the_tolerance_sees_it() -> None:
-    (line,) = columns()
-    assert line.startswith("scores: a change of 1 % in column 2 of 4 is within the tolerance")
-    cases: list[dict[str, float]] = [{"relative": 1e-9}, {"absolute": 1e-4}]
-    for tolerance in cases:
-        assert columns(**tolerance) == []

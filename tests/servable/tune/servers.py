@@ -1,10 +1,17 @@
 """Servers of one's own for the generator to ask, each in a thread or process of this test's."""
 
+import os
+import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Self
+
+from tests.checkouts import ROOT
 
 Answer = tuple[int, dict[str, str], bytes]
 OK: Answer = (200, {"Content-Type": "application/json"}, b'{"outputs":[0.5]}')
@@ -72,3 +79,24 @@ class Stall:
             self._until = time.monotonic() + self._seconds
         time.sleep(max(0.0, self._until - time.monotonic()))
         return OK
+
+
+def start_load(
+    *arguments: str | Path, folder: Path | None = None, umask: int = -1
+) -> "subprocess.Popen[str]":
+    """Start `servable load` in a folder."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "servable", "load", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        umask=umask,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def list_open_to_others(folder: Path) -> list[str]:
+    """Return what others than the owner can read or write."""
+    found = [folder, *folder.rglob("*")]
+    return [str(one) for one in found if stat.S_IMODE(one.stat().st_mode) & 0o077]

@@ -141,7 +141,7 @@ def prod_environment() -> ValidFile:
 
 
 @functools.cache
-def _prod() -> tuple[Machines, int]:
+def prod_machines() -> tuple[Machines, int]:
     """The grid that `servable tune` makes of this repository's prod, and the rows of a request."""
     loaded = prod_environment()
     rows = loaded.environment.traffic.rows_per_request or 1
@@ -149,7 +149,7 @@ def _prod() -> tuple[Machines, int]:
 
 
 def own_grid(seed: int) -> Surface:
-    tuned, rows = _prod()
+    tuned, rows = prod_machines()
     formula = QueueingFormula(seed, tuned.kinds[tuned.today].placement.instance.vcpus)
     onednn = np.random.default_rng([108, seed]).uniform(0.9, 1.2)
 

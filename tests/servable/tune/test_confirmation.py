@@ -41,9 +41,17 @@ def chosen(*again: tuple[int, float], searched: Sequence[Trial] = SEARCHED) -> C
     return found
 
 
-def test_without_pairs_or_other_settings_it_cannot_be_told() -> None:
+def test_without_pairs_it_cannot_be_told_and_a_choice_that_fails_is_refuted() -> None:
     assert chosen().confirmation.verdict == "cannot be told"
     assert chosen(searched=SEARCHED[:1]).confirmation.verdict == "cannot be told"
+
+    assert chosen(*PAIRS, *PAIRS).recommended_point == FOUR.build_point(BETTER)
+    assert chosen((BETTER, 180.0), (START, 185.0)).recommended_point == FOUR.build_point(START)
+    assert chosen((2, 140.0), (START, 100.0)).point == FOUR.build_point(2)
+
+    assert chosen(*PAIRS, (BETTER, 0.0), (START, 100.0)).confirmation.verdict == "not better"
+    failed = [trial(START, 100.0), trial(1, 0.0)]
+    assert chosen(searched=failed).confirmation.verdict == "not better"
 
 
 def test_pairs_are_compared_in_either_order_as_in_a_textbook_s_paired_t_test() -> None:
@@ -58,38 +66,20 @@ def test_pairs_are_compared_in_either_order_as_in_a_textbook_s_paired_t_test() -
     assert ends == pytest.approx([0.02228, 0.22772], abs=0.001)
 
 
-def test_only_what_is_shown_to_be_better_is_kept() -> None:
-    assert chosen(*PAIRS, *PAIRS).recommended_point == FOUR.build_point(BETTER)
-    assert chosen((BETTER, 180.0), (START, 185.0)).recommended_point == FOUR.build_point(START)
-    assert chosen((2, 140.0), (START, 100.0)).point == FOUR.build_point(2)
-
-
-def test_a_choice_that_fails_once_is_refuted() -> None:
-    assert chosen(*PAIRS, (BETTER, 0.0), (START, 100.0)).confirmation.verdict == "not better"
-    failed = [trial(START, 100.0), trial(1, 0.0)]
-    assert chosen(searched=failed).confirmation.verdict == "not better"
-
-
 CALM = [(120.0, 100.0), (121.0, 100.0), (119.0, 100.0), (120.0, 100.0)]
 
 
-def test_pairs_that_something_else_slowed_are_left_out_unless_they_are_many() -> None:
+def test_a_verdict_has_three_values_and_pairs_that_something_else_slowed_are_left_out() -> None:
     assert compare_pairs([*CALM, (60.0, 100.0)]).verdict == "better"
     assert compare_pairs([*CALM, (60.0, 100.0), (60.0, 100.0)]).verdict == "cannot be told"
-
-
-@pytest.mark.parametrize(
-    ("ratios", "verdict"),
-    [
+    cases: list[tuple[tuple[float, ...], str]] = [
         ((1.20, 1.22, 1.18), "better"),
         ((0.80, 0.82, 0.78), "not better"),
         ((1.00, 1.01, 0.99), "not better"),
         ((1.30, 1.00, 0.95), "cannot be told"),
-    ],
-    ids=["above", "below", "a gain of 5 % is out of the question", "either"],
-)
-def test_a_verdict_has_three_values(ratios: tuple[float, ...], verdict: str) -> None:
-    assert compare_pairs([(100 * ratio, 100.0) for ratio in ratios]).verdict == verdict
+    ]
+    for ratios, verdict in cases:
+        assert compare_pairs([(100 * ratio, 100.0) for ratio in ratios]).verdict == verdict
 
 
 LOGS = st.lists(st.floats(-0.2, 0.2), min_size=3, max_size=9)
@@ -113,33 +103,29 @@ def test_pairs_take_at_most_half_of_the_trials(noise: float, trials: int) -> Non
     assert 2 <= plan_pair_count(noise, trials, least=2) <= trials / 4
 
 
-def test_more_noise_needs_more_pairs() -> None:
+def test_more_noise_needs_more_pairs_and_a_large_gain_fewer() -> None:
     planned = [plan_pair_count(noise, TRIALS, least=2) for noise in (0.02, 0.05, 0.2)]
     assert planned == sorted({*planned})
-
-
-@pytest.mark.parametrize("pairs", [4, 8])
-def test_a_gain_that_pairs_are_said_to_show_is_shown_in_about_nine_of_ten(pairs: int) -> None:
-    chance, gain = np.random.default_rng(pairs), estimate_shown_gain(0.06, pairs)
-    measured = np.exp(chance.normal(0, 0.06, (1000, pairs, 2)))
-    measured[..., 0] *= 1 + gain
-    shown = [compare_pairs(each).verdict == "better" for each in measured.tolist()]
-    assert 0.8 <= np.mean(shown) <= 0.95
-
-
-def test_a_large_gain_needs_fewer_pairs_and_one_may_be_disturbed() -> None:
     planned = [plan_pair_count(0.06, TRIALS, least=2, gain=gain) for gain in (0.0, 0.1, 1.0)]
     assert planned[0] == planned[1] > planned[2] == 4
 
 
-@pytest.mark.parametrize("pairs", [3, 10])
-def test_the_same_settings_are_called_better_in_at_most_2_5_percent(pairs: int) -> None:
-    # Draws of a rate of 2.5 % are above 3.8 % less than once in a thousand times.
-    chance, draws = np.random.default_rng(pairs), 1500
-    measured = np.exp(chance.normal(0, 0.2, (draws, pairs, 2))).tolist()
-    assert sum(compare_pairs(each).verdict == "better" for each in measured) <= 0.038 * draws
+@pytest.mark.long
+def test_a_gain_that_pairs_are_said_to_show_is_shown_and_none_of_the_same_settings() -> None:
+    for pairs in [4, 8]:
+        chance, gain = np.random.default_rng(pairs), estimate_shown_gain(0.06, pairs)
+        measured = np.exp(chance.normal(0, 0.06, (1000, pairs, 2)))
+        measured[..., 0] *= 1 + gain
+        shown = [compare_pairs(each).verdict == "better" for each in measured.tolist()]
+        assert 0.8 <= np.mean(shown) <= 0.95
+    for pairs in [3, 10]:
+        # Draws of a rate of 2.5 % are above 3.8 % less than once in a thousand times.
+        chance, draws = np.random.default_rng(pairs), 1500
+        measured = np.exp(chance.normal(0, 0.2, (draws, pairs, 2))).tolist()
+        assert sum(compare_pairs(each).verdict == "better" for each in measured) <= 0.038 * draws
 
 
+@pytest.mark.long
 def test_a_planted_setting_is_kept_and_where_today_s_are_best_none_is() -> None:
     kept = [search((("one_setting", 0.4, 0.05, "normal"), 11, number))[1] for number in (0, 1)]
     assert sum(kept) >= 1

@@ -17,7 +17,6 @@ from servable.tune.container_space import (
     NEVER_PROPOSED,
     QUEUE,
     Machine,
-    Machines,
     SettingsGrid,
     _join_spaces,
     build_current_point,
@@ -29,6 +28,7 @@ from servable.tune.container_space import (
 )
 from servable.tune.search.space import BATCH_SIZE, WORKER_CLASS, WORKER_THREADS, Point, Space
 from tests.preflight.overlay import overlaid
+from tests.servable.tune.surfaces import FAMILIES, prod_machines
 
 Prod = tuple[ValidFile, Placement, Space]
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,9 +43,10 @@ def placed(name: str, folder: str = "environments") -> tuple[ValidFile, Placemen
 @pytest.fixture(scope="module")
 def prod() -> Prod:
     loaded, placement = placed("prod")
-    return loaded, placement, build_space(loaded, placement)
+    return loaded, placement, prod_machines()[0].space
 
 
+@pytest.mark.long
 def test_every_point_of_prod_can_run(prod: Prod) -> None:
     _, placement, tried = prod
     assert tried.find_number(build_current_point(placement)) is not None
@@ -75,13 +76,14 @@ def test_every_point_of_prod_can_run(prod: Prod) -> None:
     assert not select_errors(check(other))
 
 
+@pytest.mark.long
 def test_no_point_has_settings_without_effect_or_that_check_rejects(prod: Prod) -> None:
     loaded, placement, tried = prod
     points = [tried.build_point(number) for number in range(len(tried))]
     pairs = {(point[WORKER_CLASS], point[WORKER_THREADS]) for point in points}
     assert pairs == {("sync", 1), ("gevent", 1), ("gthread", 2), ("gthread", 8)}
     machine = Machine(loaded=loaded, placement=placement)
-    for point in points[:: len(points) // 12]:
+    for point in points[:: len(points) // 6]:
         rules = {one.rule for one in check_all(machine.apply_point(point))}
         assert not rules & NEVER_PROPOSED
         assert not select_errors(check(machine.apply_point(point)))
@@ -96,23 +98,16 @@ def changed(**container: object) -> Placement:
     return list_placements(loaded.environment.model_copy(update={"variants": variants}))[0]
 
 
-@pytest.mark.parametrize(
-    ("settings", "kind", "threads"),
-    [
+def test_todays_values_are_among_those_tried_with_the_worker_class_that_runs() -> None:
+    cases: list[tuple[dict[str, object], str, int]] = [
         ({"gunicorn_worker_class": "sync", "gunicorn_threads": 4}, "gthread", 4),
         ({"gunicorn_worker_class": "gevent", "gunicorn_threads": 4}, "gevent", 1),
         ({}, "gevent", 1),
-    ],
-    ids=["threads make sync gthread", "gevent reads no threads", "the image's default"],
-)
-def test_todays_worker_class_is_the_one_that_runs(
-    settings: dict[str, object], kind: str, threads: int
-) -> None:
-    today = build_current_point(changed(**settings))
-    assert (today[WORKER_CLASS], today[WORKER_THREADS]) == (kind, threads)
+    ]
+    for settings, kind, threads in cases:
+        today = build_current_point(changed(**settings))
+        assert (today[WORKER_CLASS], today[WORKER_THREADS]) == (kind, threads)
 
-
-def test_todays_own_values_are_among_those_tried() -> None:
     loaded, _ = placed("prod")
     values = build_grid(loaded, changed(gunicorn_workers=3, inter_op_threads=5)).values
     assert (3 in values["gunicorn_workers"], 5 in values["inter_op_threads"]) == (True, True)
@@ -127,9 +122,8 @@ TODAY: Point = {
 }
 
 
-@pytest.mark.parametrize(
-    ("point", "distinct"),
-    [
+def test_a_queue_is_tried_where_it_can_fill_and_threads_with_gthread() -> None:
+    cases: list[tuple[Point, bool]] = [
         ({QUEUE: 256}, False),
         ({QUEUE: 256, "gunicorn_workers": 32}, True),
         ({QUEUE: 256, "gunicorn_workers": 32, "tfs_processes": 2}, False),
@@ -137,12 +131,9 @@ TODAY: Point = {
         ({WORKER_THREADS: 8}, False),
         ({WORKER_CLASS: "gthread"}, False),
         ({WORKER_CLASS: "gthread", WORKER_THREADS: 8}, True),
-    ],
-)
-def test_a_queue_is_tried_where_it_can_fill_and_threads_with_gthread(
-    point: Point, distinct: bool
-) -> None:
-    assert is_distinct(point, TODAY) == distinct
+    ]
+    for point, distinct in cases:
+        assert is_distinct(point, TODAY) == distinct
 
 
 def test_what_is_not_tried_has_a_reason() -> None:
@@ -159,10 +150,8 @@ def test_what_is_not_tried_has_a_reason() -> None:
     assert known.left_out[WORKER_THREADS].startswith("no other value")
     tried = {*build_grid(loaded, placement).values, *left_out, "batching"}
     assert tried >= ContainerSettings.model_fields.keys()
-
-
-def test_only_named_settings_change_and_unknown_settings_and_types_are_named() -> None:
     loaded, placement = placed("local")
+    assert "no handler" in build_grid(loaded, placement, [SMALL]).left_out["transport"]
     assert build_space(loaded, placement, ("onednn",)).names == ("onednn",)
     with pytest.raises(ValueError, match="workers: no setting to try; allowed: tfs_processes"):
         build_space(loaded, placement, ("workers",))
@@ -170,7 +159,9 @@ def test_only_named_settings_change_and_unknown_settings_and_types_are_named() -
         build_machines(loaded, placement, instance_types=("ml.c5.huge",))
 
 
-def test_a_rule_that_refuses_a_value_takes_its_points_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_refuses_a_value_takes_its_points_out_and_batches_are_tried_where_requests_meet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def one_refused(loaded: Loaded) -> list[SimpleNamespace]:
         assert isinstance(loaded, ValidFile)
         container = loaded.environment.variants["primary"].container
@@ -180,6 +171,26 @@ def test_a_rule_that_refuses_a_value_takes_its_points_out(monkeypatch: pytest.Mo
     monkeypatch.setattr("servable.tune.container_space.check_all", one_refused)
     tried = build_space(*placed("local"), ("onednn", "intra_op_threads"))
     assert {tried.build_point(number)["onednn"] for number in range(len(tried))} == {True}
+    monkeypatch.undo()
+
+    for peak_rps, tried in [(19.0, False), (20.0, True), (None, True)]:
+        assert (BATCH_SIZE in batched(peak_rps).values) == tried
+
+    def refused(loaded: Loaded, placement: Placement, point: Point) -> set[str]:
+        return {"batch-fixed-shape"} if point.get(BATCH_SIZE) else set()
+
+    monkeypatch.setattr("servable.tune.container_space._find_rejecting_rules", refused)
+    assert "`servable check` rejects it" in batched(None).left_out[BATCH_SIZE]
+    monkeypatch.undo()
+
+    for kind in ["ml.m5.large", "ml.c5.large"]:
+        loaded, placement = placed("dev")
+        instance = dataclasses.replace(placement.instance, name=kind, vcpus=2)
+        values = build_grid(loaded, dataclasses.replace(placement, instance=instance)).values
+        counts = [one for each in values.values() for one in each if type(one) is int]
+        assert values["tfs_processes"][0] == 1
+        assert min(one for one in values["tfs_processes"] if one is not None) == 1
+        assert all(one >= 0 for one in counts)
 
 
 @pytest.mark.parametrize("name", ["jax-fixed", "keras-fixed", "module-scalar", "tf1-tags"])
@@ -194,15 +205,11 @@ def test_batching_is_not_tried_where_requests_cannot_be_merged(name: str, projec
     )
 
 
-@pytest.fixture(scope="module")
-def both() -> Machines:
+def test_each_instance_type_has_its_own_values_and_several_those_that_all_try() -> None:
     loaded, placement = placed("local")
-    return build_machines(
+    both = build_machines(
         loaded, placement, only=("gunicorn_workers",), instance_types=("ml.c5.4xlarge",)
     )
-
-
-def test_each_instance_type_has_its_own_values_and_load(both: Machines) -> None:
     points = [both.space.build_point(number) for number in range(len(both.space))]
     found = {(point["instance_type"], point["gunicorn_workers"]) for point in points}
     small = {("ml.c5.xlarge", workers) for workers in (1, 2, 4, 8)}
@@ -218,8 +225,6 @@ def test_each_instance_type_has_its_own_values_and_load(both: Machines) -> None:
     variant = next(iter(changed.environment.variants.values()))
     assert (variant.instance_type, variant.container.gunicorn_workers) == ("ml.c5.4xlarge", 32)
 
-
-def test_on_several_types_the_settings_that_all_try_are_tried(both: Machines) -> None:
     # A queue of a small type may fill where that of a large one does not.
     small, large = both.kinds
     spaces = {
@@ -241,51 +246,32 @@ SMALL, LARGE, TENSOR = (
     body("application/x-npy", 100),
 )
 # The requests, and what the file says -> values, or the beginning of why there are none.
-TRANSPORTS: dict[str, tuple[list[Body], dict[str, object], dict[str, object]]] = {
+FROM_BYTES, KNOWN = "grpc_from_bytes", "grpc_from_bytes includes its values"
+MIXED, NONE = "some requests are JSON or CSV", "the content type of the requests is not known"
+TRANSPORTS: dict[str, tuple[list[Body], dict[str, object], object, object]] = {
     "JSON of one size": (
         [SMALL],
         {},
-        {"transport": ("auto", "grpc"), "grpc_from_bytes": "all requests have about the same size"},
+        ("auto", "grpc"),
+        "all requests have about the same size",
     ),
-    "tensors": (
-        [TENSOR],
-        {},
-        {"transport": ("auto", "rest"), "grpc_from_bytes": "it applies only to JSON and CSV"},
-    ),
-    "JSON of two sizes": (
-        [SMALL, LARGE],
-        {},
-        {"grpc_from_bytes": (None, 1000, 0), "transport": "grpc_from_bytes includes its values"},
-    ),
-    "JSON of two sizes, and a number in the file": (
-        [SMALL, LARGE],
-        {"grpc_from_bytes": 500},
-        {"grpc_from_bytes": (500, 1000, 0), "transport": "grpc_from_bytes includes its values"},
-    ),
+    "tensors": ([TENSOR], {}, ("auto", "rest"), "it applies only to JSON and CSV"),
+    "JSON of two sizes": ([SMALL, LARGE], {}, KNOWN, (None, 1000, 0)),
+    "a number in the file": ([SMALL, LARGE], {FROM_BYTES: 500}, KNOWN, (500, 1000, 0)),
     "a transport in the file": (
         [SMALL, LARGE],
         {"transport": "rest"},
-        {"transport": ("auto", "grpc", "rest"), "grpc_from_bytes": "transport rest applies"},
+        ("auto", "grpc", "rest"),
+        "transport rest applies",
     ),
-    "both kinds": (
-        [SMALL, TENSOR],
-        {},
-        dict.fromkeys(("transport", "grpc_from_bytes"), "some requests are JSON or CSV"),
-    ),
-    "no request": (
-        [],
-        {},
-        dict.fromkeys(
-            ("transport", "grpc_from_bytes"), "the content type of the requests is not known"
-        ),
-    ),
+    "both kinds": ([SMALL, TENSOR], {}, MIXED, MIXED),
+    "no request": ([], {}, NONE, NONE),
 }
 
 
-@pytest.mark.parametrize(("bodies", "written", "wanted"), TRANSPORTS.values(), ids=TRANSPORTS)
-def test_transport_is_tried_where_the_requests_allow_it(
-    bodies: list[Body], written: dict[str, object], wanted: dict[str, object]
-) -> None:
+@pytest.mark.parametrize("name", TRANSPORTS)
+def test_transport_is_tried_where_the_requests_allow_it(name: str) -> None:
+    bodies, written, transport, from_bytes = TRANSPORTS[name]
     loaded, placement = placed("local")
     container = placement.variant.container.model_copy(update=written)
     ours = dataclasses.replace(
@@ -295,17 +281,9 @@ def test_transport_is_tried_where_the_requests_allow_it(
     )
     known = build_grid(loaded, ours, bodies)
     every = {**known.values, **known.left_out}
-    found = {name: every[name] for name in ("transport", "grpc_from_bytes") if name in every}
-    shortened = {
-        name: why[: len(str(wanted.get(name)))] if isinstance(why, str) else why
-        for name, why in found.items()
-    }
-    assert shortened == wanted
-
-
-def test_without_our_handler_nothing_reads_the_transport() -> None:
-    loaded, placement = placed("local")
-    assert "no handler" in build_grid(loaded, placement, [SMALL]).left_out["transport"]
+    for setting, wanted in (("transport", transport), (FROM_BYTES, from_bytes)):
+        found = every[setting]
+        assert (found[: len(wanted)] if isinstance(wanted, str) else found) == wanted
 
 
 def batched(peak_rps: float | None) -> SettingsGrid:
@@ -323,23 +301,9 @@ def batched(peak_rps: float | None) -> SettingsGrid:
     )
 
 
-def test_batches_are_tried_where_requests_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    for peak_rps, tried in [(19.0, False), (20.0, True), (None, True)]:
-        assert (BATCH_SIZE in batched(peak_rps).values) == tried
-
-    def refused(loaded: Loaded, placement: Placement, point: Point) -> set[str]:
-        return {"batch-fixed-shape"} if point.get(BATCH_SIZE) else set()
-
-    monkeypatch.setattr("servable.tune.container_space._find_rejecting_rules", refused)
-    assert "`servable check` rejects it" in batched(None).left_out[BATCH_SIZE]
-
-
-@pytest.mark.parametrize("kind", ["ml.m5.large", "ml.c5.large"])
-def test_with_two_vcpus_no_setting_is_below_one(kind: str) -> None:
-    loaded, placement = placed("dev")
-    instance = dataclasses.replace(placement.instance, name=kind, vcpus=2)
-    values = build_grid(loaded, dataclasses.replace(placement, instance=instance)).values
-    counts = [one for each in values.values() for one in each if type(one) is int]
-    assert values["tfs_processes"][0] == 1
-    assert min(one for one in values["tfs_processes"] if one is not None) == 1
-    assert all(one >= 0 for one in counts)
+@pytest.mark.long
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_grid_has_500_points_and_a_seed_gives_the_same_surface_twice(family: str) -> None:
+    surface, again = FAMILIES[family](7), FAMILIES[family](7)
+    assert len(surface.space) >= 500
+    assert surface.values.tolist() == again.values.tolist()

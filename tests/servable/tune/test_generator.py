@@ -21,7 +21,6 @@ from tests.servable.tune.servers import OK, Answer, Server, Stall
 
 pytestmark = pytest.mark.long
 
-Both = tuple[Server, LoadStep, LoadStep]
 BODY = Body(content=b'{"instances": [[1.0]]}', content_type="application/json")
 BRIEF = Pace(warm_up_seconds=0.15, least_seconds=0.5, most_seconds=0.5, arrivals="constant")
 REGION = "eu-west-1"
@@ -54,40 +53,42 @@ def measured(generator: LoadGenerator) -> Measured:
     return step
 
 
-@pytest.fixture(scope="module")
-def both(generator: LoadGenerator) -> Both:
-    """Two bodies, one three times as often as the other: two users' step, and four users'."""
+def test_bodies_are_sent_as_often_as_they_weigh_and_counted_without_the_warm_up(
+    generator: LoadGenerator,
+) -> None:
     seldom = Body(content=b"1,2", content_type="text/csv", custom_attributes="tfs-model-name=a")
     often = Body(content=BODY.content, content_type=BODY.content_type, weight=3.0)
     with Server(ready) as server:
         generator.set_target(build_container_target(server.url), [seldom, often], loop="closed")
-        return server, generator.run_step(2, BRIEF), generator.run_step(4, BRIEF)
-
-
-def test_bodies_are_sent_as_often_as_they_weigh(both: Both) -> None:
-    kinds = {(headers["Content-Type"], body) for headers, body in both[0].asked}
+        steps = [generator.run_step(users, BRIEF) for users in (2, 4)]
+    kinds = {(headers["Content-Type"], body) for headers, body in server.asked}
     assert kinds == {("text/csv", b"1,2"), ("application/json", BODY.content)}
-    sent = {headers.get("X-Amzn-SageMaker-Custom-Attributes") for headers, _ in both[0].asked}
+    sent = {headers.get("X-Amzn-SageMaker-Custom-Attributes") for headers, _ in server.asked}
     assert sent == {"tfs-model-name=a", None}
-    asked = [headers["Content-Type"] for headers, _ in both[0].asked]
+    asked = [headers["Content-Type"] for headers, _ in server.asked]
     assert asked.count("text/csv") / len(asked) == pytest.approx(0.25, abs=0.1)
 
-
-def test_a_step_counts_without_the_warm_up(both: Both) -> None:
-    assert [step.users for step in both[1:]] == [2, 4]
-    server, *steps = both
+    assert [step.users for step in steps] == [2, 4]
     assert sum(step.request_count for step in steps) < len(server.asked)
-    assert 0 < both[1].generator_cpu_share <= 1.1
+    assert 0 < steps[0].generator_cpu_share <= 1.1
 
-    step = both[1]
+    step = steps[0]
     answered = step.throughput_rps.value * step.seconds
     assert answered == pytest.approx(step.latencies.count, rel=0.3)
 
 
-def test_connections_are_kept(measured: Measured) -> None:
+def test_an_open_loop_sends_at_its_rate_and_connections_are_kept(measured: Measured) -> None:
     with Server(ready) as server:
         measured(build_container_target(server.url), 2)
     assert len(server.ports) == 2
+
+    def slow(number: int, headers: dict[str, str], body: bytes) -> Answer:
+        time.sleep(0.5)
+        return OK
+
+    with Server(slow) as server:
+        step = measured(build_container_target(server.url), 50, loop="open")
+    assert step.request_count / step.seconds == pytest.approx(50, rel=0.2)
 
 
 def always(status: int, more: dict[str, str], content: bytes) -> Callable[..., Answer]:
@@ -117,14 +118,12 @@ def test_errors_and_timeouts_are_counted_beside_latencies(measured: Measured) ->
     assert (step.latencies.count, step.timeouts > 0) == (0, True)
 
 
-def test_an_endpoint_s_requests_are_signed(measured: Measured) -> None:
+def test_requests_are_signed_and_without_credentials_it_says_so(measured: Measured) -> None:
     with Server(ready) as server:
         measured(build_endpoint_target("ranker", region=REGION, runtime_url=server.url), 1)
         headers = server.asked[0][0]
     assert f"/{REGION}/sagemaker/aws4_request" in headers["Authorization"]
 
-
-def test_without_credentials_it_says_so() -> None:
     none = {
         "AWS_CONFIG_FILE": "/dev/null",
         "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
@@ -134,16 +133,6 @@ def test_without_credentials_it_says_so() -> None:
     target = build_endpoint_target("ranker", region=REGION, runtime_url="http://127.0.0.1:1")
     with pytest.raises(LoadError, match="credentials"):
         LoadGenerator(target, [BODY], loop="closed", variables=kept | none)
-
-
-def test_an_open_loop_sends_at_its_rate_whatever_the_server_does(measured: Measured) -> None:
-    def slow(number: int, headers: dict[str, str], body: bytes) -> Answer:
-        time.sleep(0.5)
-        return OK
-
-    with Server(slow) as server:
-        step = measured(build_container_target(server.url), 50, loop="open")
-    assert step.request_count / step.seconds == pytest.approx(50, rel=0.2)
 
 
 # At 100 a second: in the middle of the step, and at its end, when nobody would wait for the answers.
@@ -157,23 +146,18 @@ def test_a_server_that_stalls_for_2_seconds_is_never_reported_as_fast(
     assert step.latencies.p99_ms > 1500
 
 
-@pytest.fixture(scope="module")
-def two_processes() -> Iterator[LoadGenerator]:
-    """Two processes that send, and Locust's master."""
+def test_two_processes_share_the_users_and_the_rate() -> None:
     nowhere = build_container_target("http://127.0.0.1:1")
-    with LoadGenerator(nowhere, [BODY], loop="closed", processes=2) as one:
-        yield one
+    with LoadGenerator(nowhere, [BODY], loop="closed", processes=2) as two_processes:
+        with Server(ready) as server:
+            two_processes.set_target(build_container_target(server.url), [BODY], loop="closed")
+            two_processes.run_step(4, BRIEF)
+        assert len(server.ports) == 4
 
-
-def test_two_processes_share_the_users_and_the_rate(two_processes: LoadGenerator) -> None:
-    with Server(ready) as server:
-        two_processes.set_target(build_container_target(server.url), [BODY], loop="closed")
-        two_processes.run_step(4, BRIEF)
-    assert len(server.ports) == 4
-    with Server(ready) as server:
-        two_processes.set_target(build_container_target(server.url), [BODY], loop="open")
-        step = two_processes.run_step(60, BRIEF)
-    assert step.request_count / step.seconds == pytest.approx(60, rel=0.25)
+        with Server(ready) as server:
+            two_processes.set_target(build_container_target(server.url), [BODY], loop="open")
+            step = two_processes.run_step(60, BRIEF)
+        assert step.request_count / step.seconds == pytest.approx(60, rel=0.25)
 
 
 IMPATIENT = """\

@@ -4,7 +4,6 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 import zmq
@@ -15,20 +14,22 @@ from tests.checkouts import ROOT
 JOIN = b"\x93\xacclient_ready\xa1x\xa4page"
 
 
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    """The port of a coordinator that waits for load workers."""
+@pytest.mark.long
+def test_a_load_worker_joins_and_a_post_in_zeromqs_old_form_does_not() -> None:
     command = [sys.executable, "-m", "servable.load.generator", "master", "127.0.0.1", "0", "1"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        yield int(json.loads(process.stdout.readline())["port"])
-        process.stdin.close()
+        port = int(json.loads(process.stdout.readline())["port"])
+        try:
+            check_who_joins(port)
+        finally:
+            process.stdin.close()
 
 
-def test_a_post_that_is_a_message_in_zeromqs_old_form_joins_nothing(port: int) -> None:
+def check_who_joins(port: int) -> None:
     start = f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://evil.example\r\nX: "
     # "P" is 80: a first frame of so many bytes, the sender's name. Then a frame with the message.
     name = start.encode().ljust(81, b"x")
@@ -41,9 +42,6 @@ def test_a_post_that_is_a_message_in_zeromqs_old_form_joins_nothing(port: int) -
         except (TimeoutError, ConnectionResetError):
             pass
     assert b"ack" not in received
-
-
-def test_a_load_worker_that_speaks_zeromqs_current_protocol_joins(port: int) -> None:
     with zmq.Context() as context, context.socket(zmq.DEALER) as worker:
         worker.linger = 0
         worker.setsockopt(zmq.IDENTITY, b"worker")

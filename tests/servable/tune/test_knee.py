@@ -10,7 +10,7 @@ from servable.load.load_generator import LoadGenerator, Progress
 from servable.load.load_target import Pace
 from servable.load.load_test import Schedule, measure_curve
 from servable.load.measurement import LoadStep
-from servable.load.objective import Objective, find_knee, find_saturation
+from servable.load.objective import Knee, Objective, Saturation, find_knee, find_saturation
 from servable.load.page import format_knee
 from servable.measured.precision import Interval, Latencies
 from servable_scaling.rehearsal.fleet import compute_erlang_c
@@ -24,10 +24,9 @@ QUEUES = ((1, 150.0), (2, 80.0), (4, 70.0))
 HUNDRED = Objective(most_ms=100.0)
 
 
-@pytest.fixture(scope="module")
-def errors() -> list[tuple[float, float]]:
-    """The errors of knee and saturation, as a share of the known answer."""
-    found = []
+@pytest.mark.long
+def test_knee_and_saturation_of_known_queues_are_found() -> None:
+    found = []  # errors of both, as a share of the known answer
     for cores, most_ms in QUEUES:
         objective = Objective(most_ms=most_ms)
         truth = mmc_highest_rate(99, most_ms, service_rate=100, servers=cores)
@@ -38,98 +37,67 @@ def errors() -> list[tuple[float, float]]:
             assert at is not None
             assert full is not None
             found.append((abs(at.rps.value / truth - 1), abs(full.rps.value / (100 * cores) - 1)))
+    assert statistics.median(of_knee for of_knee, _ in found) <= 0.05
+    assert statistics.median(of_full for _, of_full in found) <= 0.05
+
+
+def knee_of(*steps: LoadStep) -> Knee:
+    found = find_knee(curve(*steps), HUNDRED)
+    assert found is not None
     return found
 
 
-def test_knee_and_saturation_of_known_queues_are_found(errors: list[tuple[float, float]]) -> None:
-    assert statistics.median(of_knee for of_knee, _ in errors) <= 0.05
-    assert statistics.median(of_full for _, of_full in errors) <= 0.05
-
-
-# The shape of S2's table: more and more users, and from some number on no more throughput.
-PLATEAU = curve(
-    *(
-        step(users, min(320.0, 20.0 * users) * noise, 50.0 if users <= 16 else 50.0 * users / 16)
-        for users, noise in (
-            (1, 1.0),
-            (2, 0.98),
-            (4, 1.01),
-            (8, 1.0),
-            (16, 0.99),
-            (32, 1.02),
-            (64, 0.98),
-        )
-    )
-)
-
-
-def test_a_plateau_begins_where_it_is_reached_and_is_not_its_highest_noise() -> None:
-    found = find_saturation(PLATEAU)
+def saturation_of(*steps: LoadStep) -> Saturation:
+    found = find_saturation(curve(*steps))
     assert found is not None
-    assert found.rps.value == pytest.approx(319, rel=0.015)
-    assert 14 <= found.load.value <= 17
-
-
-def test_the_knee_and_its_interval_lie_between_the_steps_around_the_objective() -> None:
-    found = find_knee(PLATEAU, HUNDRED)
-    assert found is not None
-    assert 16 < found.load.value < 32
-    assert found.load.low <= found.load.value <= found.load.high
+    return found
 
 
 def test_one_odd_step_changes_neither_the_plateau_nor_the_knee() -> None:
-    found = find_saturation(curve(step(1, 100.0), step(2, 200.0), step(4, 198.0), step(8, 90.0)))
-    assert found is not None
-    assert found.rps.value == pytest.approx(199, rel=0.02)
+    # The shape of S2's table: more and more users, and from some number on no more throughput.
+    noise = {1: 1.0, 2: 0.98, 4: 1.01, 8: 1.0, 16: 0.99, 32: 1.02, 64: 0.98}
+    plateau = [
+        step(users, min(320.0, 20.0 * users) * by, 50.0 * max(1.0, users / 16))
+        for users, by in noise.items()
+    ]
+    full = saturation_of(*plateau)
+    assert full.rps.value == pytest.approx(319, rel=0.015)
+    assert 14 <= full.load.value <= 17
+    load = knee_of(*plateau).load
+    assert (16 < load.value < 32, load.low <= load.value <= load.high) == (True, True)
+
+    full = saturation_of(step(1, 100.0), step(2, 200.0), step(4, 198.0), step(8, 90.0))
+    assert full.rps.value == pytest.approx(199, rel=0.02)
 
     steps = [step(users, 20.0 * users, 50.0) for users in (1, 2, 4, 8)]
-    late = step(16, 320.0, 400.0)
     hiccup = step(3, 60.0, 72.0)  # its p99 is 107 ms
-    found = find_knee(curve(*steps, hiccup, late), HUNDRED)
-    assert found is not None
-    assert found.load.value > 8
+    assert knee_of(*steps, hiccup, step(16, 320.0, 400.0)).load.value > 8
 
 
-def test_failing_and_refused_steps_do_not_meet_the_objective() -> None:
-    failing = step(2, 200.0, errors={"500": 10})
-    found = find_knee(curve(step(1, 100.0), failing), HUNDRED)
-    assert found is not None
-    assert found.load.value < 2
+def test_failing_steps_do_not_meet_the_objective_and_a_curve_everywhere_says_at_least() -> None:
+    first = step(1, 100.0)
+    assert knee_of(first, step(2, 200.0, errors={"500": 10})).load.value < 2
+    late = Latencies.from_milliseconds([100.0] * 99)
+    assert not knee_of(first, step(2, 200.0, 500.0, send_lags=late)).bounded
 
-    refused = step(2, 200.0, 500.0, send_lags=Latencies.from_milliseconds([100.0] * 99))
-    found = find_knee(curve(step(1, 100.0), refused), HUNDRED)
-    assert found is not None
-    assert not found.bounded
-
-
-def test_a_curve_that_meets_its_objective_everywhere_says_at_least_and_nowhere_none() -> None:
-    found = find_knee(curve(step(1, 100.0), step(2, 200.0)), HUNDRED)
-    assert found is not None
+    found = knee_of(first, step(2, 200.0))
     assert (found.load.value, found.bounded) == (2.0, False)
     assert format_knee(found).startswith("knee: at least 200")
-    broken = find_knee(curve(step(1, 100.0), step(2, 200.0, 500.0)), HUNDRED)
-    assert broken is not None
-    assert "at least" not in format_knee(broken)
+    assert "at least" not in format_knee(knee_of(first, step(2, 200.0, 500.0)))
     assert find_knee(curve(step(1, 100.0, 500.0)), HUNDRED) is None
 
 
-def test_an_uncertain_latency_makes_the_interval_wider() -> None:
-    def found(low: float, high: float) -> float:
+def test_an_uncertain_step_makes_the_interval_wider() -> None:
+    def width(low: float, high: float) -> float:
         known = Interval(value=75.0, low=low, high=high)
         steps = [step(one, 20.0 * one, 5.0 * one, p99_interval_ms=known) for one in (8, 16, 24)]
-        at = find_knee(curve(*steps), HUNDRED)
-        assert at is not None
-        return at.load.high - at.load.low
+        return knee_of(*steps).load.high - knee_of(*steps).load.low
 
-    assert found(60.0, 90.0) > 2 * found(74.0, 76.0)
+    assert width(60.0, 90.0) > 2 * width(74.0, 76.0)
 
-
-def test_steps_of_which_next_to_nothing_is_known_have_points_too() -> None:
     unknown = Interval(value=100.0, low=0.0, high=200.0)
-    steps = [step(users, 100.0, throughput_rps=unknown) for users in (1, 2)]
-    found = find_saturation(curve(*steps))
-    assert found is not None
-    assert found.rps.low < 100 < found.rps.high
+    full = saturation_of(*(step(users, 100.0, throughput_rps=unknown) for users in (1, 2)))
+    assert full.rps.low < 100 < full.rps.high
 
 
 def loads(schedule: Schedule, target: Callable[[int], LoadStep]) -> list[float]:
@@ -145,7 +113,7 @@ def full_at_20(users: int) -> LoadStep:
     return step(users, 20.0 * min(users, 20), 50.0 * max(1.0, users / 20))
 
 
-def test_users_are_doubled_until_it_is_flat_and_refined_around_the_knee() -> None:
+def test_loads_are_doubled_until_it_is_flat_and_refined_around_the_knee() -> None:
     assert loads(Schedule(loop="closed"), full_at_20)[:7] == [1, 2, 4, 8, 16, 32, 64]
 
     parsed = sorted(loads(Schedule(loop="closed", objective=HUNDRED), full_at_20))
@@ -155,8 +123,14 @@ def test_users_are_doubled_until_it_is_flat_and_refined_around_the_knee() -> Non
     parsed = loads(Schedule(loop="closed", objective=HUNDRED), full_at_20)
     assert len(parsed) == len(set(parsed))
 
+    def open_step(rate: int) -> LoadStep:
+        kept_up = min(rate, 100)
+        return step(None, kept_up, rate_rps=rate, seconds=101.0 / rate)
 
-def test_it_ends_at_the_most_at_failures_and_after_given_loads_and_says_why() -> None:
+    assert loads(Schedule(loop="open", first=20), open_step)[:4] == [20, 40, 80, 160]
+
+
+def test_it_ends_at_the_most_at_failures_and_goes_further_while_more_is_borne() -> None:
     parsed = loads(Schedule(loop="closed", most=50), lambda users: step(users, 10.0 * users))
     assert max(parsed) == 50
     failing = loads(Schedule(loop="closed"), lambda users: step(users, 1.0, errors={"500": 900}))
@@ -167,16 +141,6 @@ def test_it_ends_at_the_most_at_failures_and_after_given_loads_and_says_why() ->
         flat = [step(1, 100.0), step(2, 100.0, errors=errors)]
         assert Schedule(loop="closed").describe_end(flat) == ended
 
-
-def test_an_open_loop_is_raised_until_the_answers_fall_behind() -> None:
-    def open_step(rate: int) -> LoadStep:
-        kept_up = min(rate, 100)
-        return step(None, kept_up, rate_rps=rate, seconds=101.0 / rate)
-
-    assert loads(Schedule(loop="open", first=20), open_step)[:4] == [20, 40, 80, 160]
-
-
-def test_after_fixed_loads_it_goes_further_while_more_is_borne() -> None:
     schedule = Schedule(loop="closed", fixed=(2, 4), objective=HUNDRED, further=3)
     assert loads(schedule, full_at_20) == [2, 4, 8, 16, 32]
     schedule = Schedule(loop="closed", fixed=(20, 40), objective=HUNDRED, further=3)
@@ -206,6 +170,7 @@ def test_a_step_that_was_sent_late_is_measured_once_more() -> None:
     assert [one.rejection for one in found.steps] == [None, None]
 
 
+@pytest.mark.long
 def test_the_simulator_agrees_with_erlang() -> None:
     # Source: Erlang C table, 5 servers and 4 erlangs offered: 0.5541.
     assert compute_erlang_c(5, 4.0) == pytest.approx(0.5541, abs=5e-5)

@@ -1,15 +1,12 @@
 """`servable load` as a user runs it."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -23,11 +20,10 @@ from servable.load.measurement import CURVE, LoadCurve
 from servable.load.run import print_result
 from tests.checkouts import ROOT
 from tests.servable.tune.measured import curve, step
-from tests.servable.tune.servers import OK, Answer, Server
+from tests.servable.tune.servers import OK, Answer, Server, list_open_to_others, start_load
 
 pytestmark = pytest.mark.long
 
-Interrupted = tuple[int, LoadCurve, list[int]]
 STEP = ["--warm-up-seconds", "0.2", "--step-seconds", "0.8"]
 
 
@@ -49,75 +45,48 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def started(*arguments: str | Path, **variables: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "servable", "load", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)} | variables,
-    )
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    said: dict[str, Any]
-    curve: LoadCurve
-
-
-@pytest.fixture(scope="module")
-def ran(server: Server, body: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    folder = tmp_path_factory.mktemp("run")
-    one = started(
-        server.url,
+def test_a_run_is_told_to_programs_and_written_down_for_its_owner_alone(
+    server: Server, body: Path, tmp_path: Path
+) -> None:
+    load_test: list[str | Path] = [
         "--users",
         "1,3",
         "--body",
         body,
         *STEP,
         "--json",
-        "--output",
-        folder,
         "--p99-ms",
         "500",
-    )
-    said, _ = one.communicate(timeout=100)
-    return Ran(one.returncode, json.loads(said), LoadCurve.read(folder / CURVE))
-
-
-def test_a_run_is_told_to_programs_and_written_down(ran: Ran, server: Server) -> None:
-    assert [step.users for step in ran.curve.steps] == [1, 3]
-    told = [step["throughput_rps"]["value"] for step in ran.said["steps"]]
-    assert told == [step.throughput_rps.value for step in ran.curve.steps]
-    assert ran.code == int(any(step.rejection for step in ran.curve.steps))
+    ]
+    one = start_load(server.url, *load_test, folder=tmp_path, umask=0)
+    told, words = one.communicate(timeout=100)
+    said = json.loads(told or words)
+    (run,) = (tmp_path / ".servable" / "load").iterdir()
+    curve = LoadCurve.read(run / CURVE)
+    assert [step.users for step in curve.steps] == [1, 3]
+    throughputs = [step["throughput_rps"]["value"] for step in said["steps"]]
+    assert throughputs == [step.throughput_rps.value for step in curve.steps]
+    assert one.returncode == int(any(step.rejection for step in curve.steps))
     assert server.paths == {"/invocations"}
-    assert ran.curve.asked.bodies == ("1 of a.json (application/json)",)
-    assert ran.said["relative"] is True
+    assert curve.asked.bodies == ("1 of a.json (application/json)",)
+    assert said["relative"] is True
+    assert list_open_to_others(tmp_path / ".servable") == []
 
 
-@pytest.fixture(scope="module")
-def interrupted(
-    server: Server, body: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Interrupted:
-    """(exit code, curve, processes left) of a run with Ctrl-C in its second step."""
-    folder = tmp_path_factory.mktemp("interrupted")
+def test_ctrl_c_in_the_second_step_keeps_what_was_measured(
+    server: Server, body: Path, tmp_path: Path
+) -> None:
     users = ",".join(["2"] * 50)
-    one = started(server.url, "--users", users, "--body", body, *STEP, "--output", folder)
+    one = start_load(server.url, "--users", users, "--body", body, *STEP, "--output", tmp_path)
     deadline = time.monotonic() + 60
-    while not (folder / CURVE).exists() and time.monotonic() < deadline:
+    while not (tmp_path / CURVE).exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     below = psutil.Process(one.pid).children(recursive=True)
     one.send_signal(signal.SIGINT)
     one.communicate(timeout=60)
     _, left = psutil.wait_procs(below, timeout=10)
-    return one.returncode, LoadCurve.read(folder / CURVE), [process.pid for process in left]
-
-
-def test_ctrl_c_keeps_what_was_measured(interrupted: Interrupted) -> None:
-    assert interrupted[0] == 130
-    assert len(interrupted[1].steps) >= 1
-    assert interrupted[2] == []
+    assert (one.returncode, left) == (130, [])
+    assert len(LoadCurve.read(tmp_path / CURVE).steps) >= 1
 
 
 WRONG = {
@@ -136,11 +105,17 @@ WRONG = {
 }
 
 
-def test_wrong_use_ends_with_2() -> None:
+def test_wrong_use_ends_with_2_and_what_failed_is_shown_with_its_first_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for arguments in WRONG.values():
         assert CliRunner().invoke(load, arguments, standalone_mode=True).exit_code == 2
     said = CliRunner().invoke(load, ["http://127.0.0.1:1"], standalone_mode=False)
     assert (said.return_value, "--body" in said.output) == (2, True)
+
+    failed = step(1, 0.0, errors={"400": 7}, first_answers={"400": "x: got\n3 rows"})
+    print_result(curve(failed), None, tmp_path, as_json=False, verdict="holds")
+    assert "failed: 7 x 400\n  for example: x: got 3 rows\n" in capsys.readouterr().out
 
 
 def test_the_command_imports_neither_gevent_nor_what_takes_time() -> None:
@@ -156,7 +131,7 @@ def test_the_command_imports_neither_gevent_nor_what_takes_time() -> None:
 
 
 def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path: Path) -> None:
-    one = started("local", "--users", "1,2", *STEP, "--json", "--output", tmp_path)
+    one = start_load("local", "--users", "1,2", *STEP, "--json", "--output", tmp_path)
     said, words = one.communicate(timeout=110)
     steps = json.loads(said)["steps"] if said else []
     assert [step["failed"] for step in steps] == [0, 0], words
@@ -165,24 +140,16 @@ def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path:
 def test_processes_that_join_share_the_users(body: Path, tmp_path: Path) -> None:
     load_test = ["--users", "4", "--body", str(body), *STEP, "--output", str(tmp_path)]
     with Server(ready) as server:
-        test = started(server.url, *load_test, "--processes", "2", "--listen", "127.0.0.1:0")
+        test = start_load(server.url, *load_test, "--processes", "2", "--listen", "127.0.0.1:0")
         assert test.stderr is not None
         # "waiting: servable load --join 127.0.0.1:5557"
         address = test.stderr.readline().split()[-1]
-        workers = [started("--join", address) for _ in range(2)]
+        workers = [start_load("--join", address) for _ in range(2)]
         test.communicate(timeout=100)
         for worker in workers:
             worker.communicate(timeout=30)
     users = LoadCurve.read(tmp_path / CURVE).steps[0].users
     assert ([one.returncode for one in workers], len(server.ports), users) == ([0, 0], 4, 4)
-
-
-def test_what_failed_is_shown_with_its_first_answer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    failed = step(1, 0.0, errors={"400": 7}, first_answers={"400": "x: got\n3 rows"})
-    print_result(curve(failed), None, tmp_path, as_json=False, verdict="holds")
-    assert "failed: 7 x 400\n  for example: x: got 3 rows\n" in capsys.readouterr().out
 
 
 def test_no_other_computer_can_join_unless_an_address_is_named(body: Path) -> None:

@@ -1,6 +1,6 @@
 """What `servable tune` measures: a container of this computer, with a point's settings."""
 
-from collections.abc import Iterator
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -12,9 +12,8 @@ from servable.load.load_target import Pace
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective
 from servable.tune.run import Run, TuneOptions, TuneProgress
-from servable.tune.search.space import Measurement
 from servable.tune.trials import LocalTrials
-from tests.conftest import RANKER, VALID, make_project
+from tests.conftest import RANKER, VALID
 
 pytestmark = pytest.mark.long
 # On a busy computer the first answer took longer than a step of one second.
@@ -22,9 +21,9 @@ QUICK = Pace(warm_up_seconds=0.2, least_seconds=3.0, most_seconds=3.0)
 EASY = Objective(most_ms=60_000.0)
 
 
-@pytest.fixture(scope="module")
-def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTrials]:
-    project = make_project(tmp_path_factory.mktemp("tuned"))
+def test_every_request_of_a_trial_is_answered(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (project / "environments" / "prod.toml").write_text(VALID)
     (loaded,) = load(project, project / "environments")
     assert isinstance(loaded, ValidFile)
@@ -33,29 +32,18 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTrials]:
     options = TuneOptions(
         bodies=load_body_file(body), body_names=(body.name,), only=("inter_op_threads",)
     )
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(LocalTrials, "trial_pace", QUICK)
+    # Other tests run meanwhile.
+    monkeypatch.setattr(LocalTrials, "measure_busy_share", lambda _: 0.0)
     silent = TuneProgress(began=Mock(), trial=Mock(), stage=Mock(), step=Mock())
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        LocalTrials(Run(loaded, placement, options, silent)) as made,
-    ):
-        patch.chdir(project)
-        patch.setattr(LocalTrials, "trial_pace", QUICK)
-        # Other tests run meanwhile.
-        patch.setattr(LocalTrials, "measure_busy_share", lambda _: 0.0)
-        yield made
-
-
-@pytest.fixture(scope="module")
-def measured(trials: LocalTrials) -> Measurement:
-    """A trial at one user, with another number of threads than today's."""
-    space = trials.machines.space
-    every = [space.build_point(number) for number in range(len(space.keys))]
-    (point,) = [one for one in every if one["inter_op_threads"] == 1]
-    return trials.measure_trial(point, EASY, 1.0)
-
-
-def test_every_request_of_a_trial_is_answered(measured: Measurement, trials: LocalTrials) -> None:
-    assert measured.value == measured.about["rps"]["value"] > 0
-    curve = LoadCurve.read(trials._run.folder / measured.about["curve"] / CURVE)
-    assert [step.errors for step in curve.steps] == [{}] * len(curve.steps)
-    assert 0 < trials.decide_objective().most_ms < EASY.most_ms
+    with LocalTrials(Run(loaded, placement, options, silent)) as trials:
+        # At one user, with another number of threads than today's.
+        space = trials.machines.space
+        every = [space.build_point(number) for number in range(len(space.keys))]
+        (point,) = [one for one in every if one["inter_op_threads"] == 1]
+        measured = trials.measure_trial(point, EASY, 1.0)
+        assert measured.value == measured.about["rps"]["value"] > 0
+        curve = LoadCurve.read(trials._run.folder / measured.about["curve"] / CURVE)
+        assert [step.errors for step in curve.steps] == [{}] * len(curve.steps)
+        assert 0 < trials.decide_objective().most_ms < EASY.most_ms

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from servable.load.load_target import (
 )
 from servable.load.measurement import CURVE, LoadCurve, LoadStep, Loop
 from tests.checkouts import ROOT
-from tests.servable.tune.servers import OK, Answer, Server
+from tests.servable.tune.servers import OK, Answer, Server, start_load
 
 pytestmark = pytest.mark.long
 
@@ -97,12 +96,16 @@ def test_a_locustfile_s_users_wait_and_fail_as_it_says(tmp_path: Path, server: S
     assert step.errors == {"no outputs": step.request_count}
 
 
-def test_an_open_loop_ignores_the_users_wait_time_and_counts_from_the_due_time(
+def test_an_open_loop_ignores_the_wait_time_and_counts_from_the_due_time_or_from_sending(
     tmp_path: Path, server: Server
 ) -> None:
     step = run(tmp_path, DUE, build_container_target(server.url), 50, "open")
     assert step.request_count / step.seconds == pytest.approx(50, rel=0.2)
     assert step.from_due
+
+    opened = run(tmp_path, OTHER, build_container_target(server.url), 50, "open")
+    assert not opened.from_due
+    assert opened.request_count / opened.seconds == pytest.approx(50, rel=0.2)
 
 
 IDLE = """\
@@ -123,13 +126,6 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
     with Server(slow) as other:
         step = run(tmp_path, text, build_container_target(other.url), 1, "closed")
     assert (len(other.ports), step.failure_count) == (len(other.asked), 0)
-
-
-def test_any_other_class_counts_from_sending(tmp_path: Path, server: Server) -> None:
-    closed = run(tmp_path, OTHER, build_container_target(server.url), 2, "closed")
-    opened = run(tmp_path, OTHER, build_container_target(server.url), 50, "open")
-    assert [closed.from_due, opened.from_due] == [False, False]
-    assert opened.request_count / opened.seconds == pytest.approx(50, rel=0.2)
 
 
 @pytest.mark.parametrize("text", [DUE, OTHER], ids=["EndpointUser", "HttpUser"])
@@ -171,28 +167,18 @@ def test_a_locustfile_that_cannot_be_used_is_rejected(
         run(tmp_path, text, build_container_target("http://127.0.0.1:1"), 1, loop)
 
 
-def load(*arguments: str | Path) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "servable", "load", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-
-
 def test_a_process_joins_with_the_same_locustfile_only(tmp_path: Path, server: Server) -> None:
     file, other = tmp_path / "locustfile.py", tmp_path / "other.py"
     file.write_text(DUE)
     other.write_text(OTHER)
     for joined, code in ((file, 0), (other, 2)):
-        test = load(
+        test = start_load(
             server.url, "--locustfile", file, "--users", "2", "--step-seconds", "1",
             "--warm-up-seconds", "0.2", "--listen", "127.0.0.1:0", "--output", tmp_path,
         )  # fmt: skip
         assert test.stderr is not None
         address = test.stderr.readline().split()[-1]
-        worker = load("--join", address, "--locustfile", joined)
+        worker = start_load("--join", address, "--locustfile", joined)
         _, words = test.communicate(timeout=100)
         worker.communicate(timeout=30)
         assert ("same file" in words) == bool(code)
@@ -204,7 +190,7 @@ def test_the_report_of_any_other_class_says_that_latency_starts_at_sending(
 ) -> None:
     file = tmp_path / "locustfile.py"
     file.write_text(OTHER)
-    ran = load(
+    ran = start_load(
         server.url, "--locustfile", file, "--rates", "20", "--step-seconds", "1", "--json",
         "--warm-up-seconds", "0.2", "--output", tmp_path,
     )  # fmt: skip

@@ -41,13 +41,13 @@ def test_latencies_of_two_processes_add_up(one: list[float], other: list[float])
     ).bins == Latencies.from_milliseconds(one + other).bins
 
 
-def test_a_file_gives_back_the_curve_that_was_written(tmp_path: Path) -> None:
+def test_a_file_gives_back_the_steps_which_say_whether_they_are_known_or_refused(
+    tmp_path: Path,
+) -> None:
     written = curve(step(1, 100.0), step(2, 180.0, errors={"500": 3}, timeouts=1))
     written.write(tmp_path / CURVE)
     assert LoadCurve.read(tmp_path / CURVE) == written
 
-
-def test_a_step_says_whether_it_is_known_or_refused_and_what_was_sent() -> None:
     for high, known in [(104.9, True), (105.1, False)]:
         interval = Interval(value=100.0, low=200.0 - high, high=high)
         assert step(1, 100.0, throughput_rps=interval).has_known_throughput is known
@@ -78,7 +78,7 @@ def test_only_the_highest_load_that_may_be_the_knee_must_not_be_late() -> None:
     assert late(curve(step(4, 300.0, send_lags=LATE)))
 
 
-def test_where_one_caller_got_no_answer_no_limit_is_made_up() -> None:
+def test_the_limit_comes_from_the_quietest_time_of_one_caller_and_none_is_made_up() -> None:
     broken = step(
         1, 0.0, latencies=Latencies.from_milliseconds([]), errors={"500 Internal Server Error": 3}
     )
@@ -86,8 +86,6 @@ def test_where_one_caller_got_no_answer_no_limit_is_made_up() -> None:
     with pytest.raises(LoadError, match=wanted):
         choose_limit([broken], None)
 
-
-def test_the_limit_comes_from_the_quietest_time_of_one_caller_and_from_no_busy_computer() -> None:
     steps = [step(1, 100.0, p50_ms) for p50_ms in (30.0, 10.0, 20.0)]
     alone_ms = steps[1].latencies.p99_ms
     assert choose_limit(steps, None).most_ms == pytest.approx(4 * alone_ms, rel=0.05)
@@ -99,19 +97,18 @@ def test_the_limit_comes_from_the_quietest_time_of_one_caller_and_from_no_busy_c
 WINDOW_SECONDS = 0.1
 
 
-def test_a_throughput_s_interval_holds_the_truth_in_19_of_20_runs() -> None:
+def test_a_throughput_s_interval_holds_the_truth_and_of_too_little_nothing_is_known() -> None:
     random = np.random.default_rng(0)
     found = [compute_throughput(random.poisson(30, 100), WINDOW_SECONDS) for _ in range(400)]
     held = sum(one.low <= 300 <= one.high for one in found)
     assert 0.92 <= held / 400 <= 0.98
 
-
-def test_of_too_little_nothing_is_known() -> None:
     assert compute_throughput([30] * 19, WINDOW_SECONDS).half_width_share >= 1
     assert compute_throughput([0] * 40, WINDOW_SECONDS).value == 0
     assert compute_percentile([Latencies()], 99) is None
 
 
+@pytest.mark.long
 def test_a_percentile_s_interval_holds_the_truth_in_most_runs() -> None:
     random = np.random.default_rng(0)
     truth_ms = 10 * np.log(100)
@@ -137,13 +134,14 @@ def test_latencies_that_drift_are_known_less_well_than_those_that_do_not() -> No
     assert other.half_width_share > one.half_width_share
 
 
-@pytest.mark.parametrize("arrivals", ["poisson", "constant"])
-def test_arrivals_come_at_their_rate(arrivals: Arrivals) -> None:
-    last = list(islice(generate_arrival_times(200.0, arrivals, 0), 20_000))[-1]
-    assert last == pytest.approx(100.0, rel=0.02)
+def test_arrivals_come_at_their_rate() -> None:
+    cases: list[Arrivals] = ["poisson", "constant"]
+    for arrivals in cases:
+        last = list(islice(generate_arrival_times(200.0, arrivals, 0), 20_000))[-1]
+        assert last == pytest.approx(100.0, rel=0.02)
 
 
-def test_numbers_are_written_as_people_do_and_not_beyond_the_interval() -> None:
+def test_numbers_are_written_as_people_do_and_the_quantile_is_the_tables() -> None:
     for value, written in [
         (75_123.0, "75,120"),
         (75_000.0, "75,000"),
@@ -163,6 +161,8 @@ def test_numbers_are_written_as_people_do_and_not_beyond_the_interval() -> None:
         interval = Interval(value=value, low=value - half, high=value + half)
         assert str(interval) == written
         assert interval.short_text == written.partition(" ")[0]
+    for degrees in TABLE:
+        assert compute_t975(degrees) == pytest.approx(TABLE[degrees], rel=0.01)
 
 
 # Source: NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
@@ -177,8 +177,3 @@ TABLE = {
     29: 2.045,
     60: 2.000,
 }
-
-
-@pytest.mark.parametrize("degrees", TABLE)
-def test_the_quantile_is_the_tables_within_1_percent(degrees: int) -> None:
-    assert compute_t975(degrees) == pytest.approx(TABLE[degrees], rel=0.01)

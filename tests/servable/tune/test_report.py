@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,9 +24,12 @@ PICTURES = ["latency", "throughput", "trials"]
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return page.write(tmp_path_factory.mktemp("report"), [content()], diff="+tfs_processes = 4\n")
+    return page.write(
+        tmp_path_factory.mktemp("report"), [content(trials=9)], diff="+tfs_processes = 4\n"
+    )
 
 
+@pytest.mark.long
 def test_the_page_is_one_file_with_pictures_beside_it(written: Path) -> None:
     text = re.sub(r"base64,[^\"]*", "", written.read_text(encoding="utf-8"))
     assert not re.search(r"(https?:)?//\w|url\(|@import|<link[^>]+href=\"(?!data:)", text)
@@ -46,18 +48,32 @@ def test_a_text_is_never_markup(tmp_path: Path) -> None:
     assert text not in file.read_text(encoding="utf-8")
 
 
-def test_three_runs_are_no_comparison(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_a_load_test_has_no_tab_of_a_search_and_two_runs_tell_when_they_began(
+    tmp_path: Path,
+) -> None:
+    alone = dataclasses.replace(content(trials=9), trials=(), recommendation=None)
+    assert [tab.id for tab in page.build_tabs([alone])] == ["throughput", "latency"]
+
+    one = content(trials=9)
+    later = dataclasses.replace(one.curve.asked, started_at="2026-11-22T09:30:00Z")
+    other = dataclasses.replace(one, curve=dataclasses.replace(one.curve, asked=later))
+    assert [each.label for each in add_start_labels([one, other])] == [
+        "ranker, simulated, 2026-11-21 00:00",
+        "ranker, simulated, 2026-11-22 09:30",
+    ]
     with pytest.raises(ValueError, match="3 runs"):
-        page.write(tmp_path, [content()] * 3)
+        page.write(tmp_path, [content(trials=9)] * 3)
 
 
+@pytest.mark.long
 def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None:
-    empty = dataclasses.replace(content().curve, steps=())
+    empty = dataclasses.replace(content(trials=9).curve, steps=())
     assert write_load_report(tmp_path, empty, OBJECTIVE) is None
     page.write(tmp_path, [Content(label="refused", curve=empty, knee=None)])
     assert (tmp_path / "pictures" / "throughput.png").exists()
 
-    curve = content().curve
+    curve = content(trials=9).curve
     late = dataclasses.replace(curve.steps[0], send_lags=Latencies.from_milliseconds([60.0] * 101))
     refused = dataclasses.replace(curve, steps=(late,))
     written = write_load_report(tmp_path, refused, OBJECTIVE)
@@ -67,7 +83,7 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
         in written.read_text(encoding="utf-8")
     )
 
-    curve = content().curve
+    curve = content(trials=9).curve
     failed = dataclasses.replace(
         curve.steps[0], latencies=Latencies.from_milliseconds([]), errors={"400 Bad Request": 1_796}
     )
@@ -76,26 +92,11 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
     assert "1,796" in written.read_text(encoding="utf-8")
 
 
-def test_the_page_of_a_load_test_has_no_tab_of_a_search() -> None:
-    alone = dataclasses.replace(content(), trials=(), recommendation=None)
-    assert [tab.id for tab in page.build_tabs([alone])] == ["throughput", "latency"]
-
-
-def test_two_runs_of_the_same_are_distinguished_by_when_they_began() -> None:
-    one = content()
-    later = dataclasses.replace(one.curve.asked, started_at="2026-11-22T09:30:00Z")
-    other = dataclasses.replace(one, curve=dataclasses.replace(one.curve, asked=later))
-    assert [each.label for each in add_start_labels([one, other])] == [
-        "ranker, simulated, 2026-11-21 00:00",
-        "ranker, simulated, 2026-11-22 09:30",
-    ]
-
-
 @pytest.mark.long
 def test_two_runs_are_in_one_page(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-        content().write(tmp_path / name / RUN)
+        content(trials=9).write(tmp_path / name / RUN)
     runs = [str(tmp_path / name) for name in ("one", "other")]
     assert report.main([*runs, "--output", str(tmp_path / "both")], standalone_mode=False) == 0
     assert "ranker, simulated against ranker, simulated" in (
@@ -110,17 +111,14 @@ def test_a_folder_without_a_run_is_named(
     assert f"{tmp_path}: has neither run.json nor curve.json" in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    with chromium(logs="browser") as driver:
-        yield driver
-
-
 @pytest.mark.long
-def test_every_tab_opens_and_every_picture_is_drawn(
-    written: Path, browser: webdriver.Chrome
-) -> None:
-    browser.get(written.as_uri())
+def test_every_tab_opens_and_fits_the_screen_and_words_are_light_on_dark(written: Path) -> None:
+    with chromium(logs="browser") as browser:
+        browser.get(written.as_uri())
+        check_page(browser)
+
+
+def check_page(browser: webdriver.Chrome) -> None:
     shown = []
     for tab in browser.find_elements(By.CSS_SELECTOR, "[role=tab]"):
         tab.click()
@@ -130,14 +128,11 @@ def test_every_tab_opens_and_every_picture_is_drawn(
             if element.is_displayed()
         ]
         shown.append((open_ones, tab.get_attribute("aria-controls")))
-        browser.save_screenshot(str(written.parent / f"{tab.get_attribute('aria-controls')}.png"))
     assert [one for one, _ in shown] == [[name] for _, name in shown]
 
-    browser.get(written.as_uri())
     script = "return [...document.images].filter(i => !i.complete || !i.naturalWidth).length"
     assert browser.execute_script(script) == 0
 
-    browser.get(written.as_uri())
     browser.find_element(By.ID, "tab-trials").click()
     heads = browser.find_elements(By.CSS_SELECTOR, "#trials th button")
     names = [head.text for head in heads]
@@ -149,31 +144,22 @@ def test_every_tab_opens_and_every_picture_is_drawn(
     )
     values = browser.execute_script(script)
     assert values == sorted(values)
-    browser.get(written.as_uri())
+    browser.refresh()
     assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+    for width in [1200, 390]:
+        screen = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        browser.refresh()
+        wide = []
+        for tab in browser.find_elements(By.CSS_SELECTOR, "[role=tab]"):
+            browser.execute_script("arguments[0].click()", tab)
+            wide.append(browser.execute_script("return document.documentElement.scrollWidth"))
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        assert max(wide) <= width
 
-
-@pytest.mark.long
-@pytest.mark.parametrize("width", [1200, 390], ids=["desktop", "phone"])
-def test_nothing_is_wider_than_the_screen(
-    written: Path, browser: webdriver.Chrome, width: int
-) -> None:
-    screen = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    browser.get(written.as_uri())
-    wide = []
-    for tab in browser.find_elements(By.CSS_SELECTOR, "[role=tab]"):
-        browser.execute_script("arguments[0].click()", tab)
-        wide.append(browser.execute_script("return document.documentElement.scrollWidth"))
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    assert max(wide) <= width
-
-
-@pytest.mark.long
-def test_words_are_light_on_dark_pages(written: Path, browser: webdriver.Chrome) -> None:
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
-    browser.get(written.as_uri())
+    browser.refresh()
     script = "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
     colours = browser.execute_script(script)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

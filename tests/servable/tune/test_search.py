@@ -2,10 +2,8 @@
 
 import dataclasses
 import json
-import signal
-import subprocess
-import sys
-import time
+import math
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +16,25 @@ from servable.tune.search.search import MANY, Search, SearchResult, propose, res
 from servable.tune.search.space import Budget, Measurement, Point, Space, Trial, compute_logarithms
 from servable.tune.tune import TimePlan
 from tests.servable.tune.container_formula import container
-from tests.servable.tune.searching import GRID, search, value
 from tests.servable.tune.surfaces import FAMILIES, search_ours
 
-ROOT = Path(__file__).resolve().parents[3]
+GRID = {
+    "tfs_processes": (1, 2, 4, 8),
+    "gunicorn_workers": (1, 4, 8, 16),
+    "inter_op_threads": (1, 2, 4, 8),
+    "onednn": (False, True),
+}
+
+
+def value(point: Point) -> float:
+    """Best at 4 servers, 8 workers, 2 threads; with noise that the point itself draws."""
+    off = abs(math.log2(int(point["tfs_processes"] or 1)) - 2)
+    off += abs(math.log2(int(point["gunicorn_workers"] or 1)) - 3) / 2
+    off += abs(math.log2(int(point["inter_op_threads"] or 1)) - 1) / 3
+    drawn = zlib.crc32(repr(sorted(point.items())).encode())
+    return 200 * math.exp(-off / 3) * (1 + (drawn % 100 - 50) / 1000)
+
+
 TRIALS = 14
 SLOW = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
 FIRST = {name: values[0] for name, values in GRID.items()}
@@ -43,11 +56,17 @@ def searched(
     return search.run(measure, Budget(trials=trials))
 
 
+def search(study: Path | None, trials: int) -> SearchResult:
+    start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
+    return Search(Space(GRID), [start], file=study).run(measured_value, Budget(trials=trials))
+
+
 @pytest.fixture(scope="module")
 def uninterrupted() -> SearchResult:
-    return search(None, None, 0.0, TRIALS)
+    return search(None, TRIALS)
 
 
+@pytest.mark.long
 def test_noisy_measurements_find_nine_tenths_of_the_best_and_20_percent_that_were_planted() -> None:
     surface = FAMILIES["queueing, 4 cores"](0)
     values = surface.values
@@ -70,11 +89,16 @@ def test_in_a_large_space_the_best_points_neighbors_are_tried() -> None:
     assert surface.values[search_ours(surface, 5, 0.05)["point"]] >= 0.9 * surface.values.max()
 
 
-@pytest.mark.parametrize("points", [1, 2, 3])
-def test_a_space_of_few_points_ends(points: int) -> None:
-    space = Space({"tfs_processes": (1, 2, 4)[:points]})
-    search = Search(space, [{"tfs_processes": 1}], confirm=2)
-    assert len(search.run(lambda _: Measurement(value=100.0), Budget(trials=40)).trials) <= 40
+def test_a_space_of_few_points_ends_and_a_confirmed_run_takes_no_more_pairs(tmp_path: Path) -> None:
+    for points in [1, 2, 3]:
+        space = Space({"tfs_processes": (1, 2, 4)[:points]})
+        search = Search(space, [{"tfs_processes": 1}], confirm=2)
+        assert len(search.run(lambda _: Measurement(value=100.0), Budget(trials=40)).trials) <= 40
+
+    # Each further look at the same pairs would be another chance of a false verdict.
+    search = Search(Space(GRID), [], confirm=2, file=tmp_path / "study")
+    runs = [search.run(measured_value, Budget(trials=trials)) for trials in (18, 80)]
+    assert [len(run.trials) for run in runs] == [18, 18]
 
 
 def test_todays_settings_are_first_and_the_choice_ran(uninterrupted: SearchResult) -> None:
@@ -83,8 +107,6 @@ def test_todays_settings_are_first_and_the_choice_ran(uninterrupted: SearchResul
     start = {"tfs_processes": 2, "gunicorn_workers": 8, "inter_op_threads": 4, "onednn": False}
     assert searched(start, trials=1, confirm=0).trials[0].point == start
 
-
-def test_what_does_not_run_is_not_chosen() -> None:
     def measure(point: Point) -> Measurement:
         processes = int(point["tfs_processes"] or 0)
         if processes == 8:
@@ -97,7 +119,14 @@ def test_what_does_not_run_is_not_chosen() -> None:
     nothing = Measurement(value=0.0, failure="no")
     assert searched(FIRST, lambda _: nothing, trials=12, confirm=0).choice is None
 
+    grid = {"batching.max_batch_size": (None, 8), "batching.timeout_micros": (0, 1000, 5000)}
+    assert len(Space(grid)) == 4
+    space = Space({"onednn": (False, True), "tfs_processes": (0, 1)})
+    assert space.find_number({"onednn": True, "tfs_processes": 1}) == 3
+    assert compute_logarithms([0.0, 50.0, 100.0])[0] == compute_logarithms([50.0])[0]
 
+
+@pytest.mark.long
 def test_a_real_gain_has_an_interval_above_nothing_and_luck_has_not() -> None:
     found = searched(SLOW)
     assert found.choice is not None
@@ -155,13 +184,6 @@ def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> 
     assert [trial.point == SLOW for trial in found.trials[-8:]] == [False, True, True, False] * 2
 
 
-def test_a_run_whose_choice_was_confirmed_takes_no_more_pairs(tmp_path: Path) -> None:
-    # Each further look at the same pairs would be another chance of a false verdict.
-    search = Search(Space(GRID), [], confirm=2, file=tmp_path / "study")
-    runs = [search.run(measured_value, Budget(trials=trials)) for trials in (18, 80)]
-    assert [len(run.trials) for run in runs] == [18, 18]
-
-
 def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = set()
 
@@ -170,109 +192,46 @@ def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.Monke
         return propose(*told)
 
     monkeypatch.setattr("servable.tune.search.search.propose", asking)
-    search(None, None, 0.0, 11)
+    search(None, 11)
     assert asked == {11}
 
 
-def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: SearchResult) -> None:
-    for trials in (3, 9, TRIALS):
-        found = search(tmp_path / "study", None, 0.0, trials)
-    assert _points(found) == _points(uninterrupted)
-
-    search(tmp_path / "study", None, 0.0, 12)
-    search(tmp_path / "study", tmp_path / "log", 0.0, 12)
-    assert not (tmp_path / "log").exists()
-
-
-def test_a_line_that_was_cut_off_costs_one_trial(
+def test_resumed_or_cut_off_it_ends_with_the_same_trials(
     tmp_path: Path, uninterrupted: SearchResult
 ) -> None:
-    study = tmp_path / "study"
-    search(study, None, 0.0, 9)
+    for trials in (3, 9, TRIALS):
+        found = search(tmp_path / "study", trials)
+    assert _points(found) == _points(uninterrupted)
+
+    written = (tmp_path / "study").read_bytes()
+    search(tmp_path / "study", 12)
+    assert (tmp_path / "study").read_bytes() == written
+
+    study = tmp_path / "cut"
+    search(study, 9)
     study.write_bytes(study.read_bytes()[:-20])
-    found = search(study, None, 0.0, TRIALS)
+    found = search(study, TRIALS)
     assert (_points(found), len(restore_trials(study))) == (_points(uninterrupted), TRIALS)
 
 
-def test_killed_it_repeats_no_trial(tmp_path: Path, uninterrupted: SearchResult) -> None:
-    study, log = tmp_path / "study", tmp_path / "log"
-    command = [sys.executable, "-m", "tests.servable.tune.searching", str(study), str(log), "0.1"]
-    killed = subprocess.Popen([*command, str(TRIALS)], cwd=ROOT)
-    try:
-        deadline = time.monotonic() + 60
-        while _done(log) < 5 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        killed.send_signal(signal.SIGKILL)
-    finally:
-        killed.kill()
-        killed.wait()
-    found = search(study, log, 0.0, TRIALS)
-    # The one under way begins twice; one that was done and not yet kept may be done twice.
-    assert (_points(found) == _points(uninterrupted), _done(log) - TRIALS in (0, 1)) == (True, True)
-
-
-def test_minutes_and_dollars_are_a_budget_of_which_a_part_is_kept_back_for_the_end() -> None:
-    trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=50.0)]
+def test_minutes_and_dollars_are_a_budget_and_planned_for_load_curves_and_trials() -> None:
+    trials = [trial(50.0)]
     assert (Budget(minutes=1).explain_end(trials), Budget(minutes=2).explain_end(trials)) == (
         "0.8 of 1 minutes are spent",
         None,
     )
 
-    trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=30.0)] * 2
+    trials = [trial(30.0)] * 2
     budget = Budget(trials=40, minutes=10)
     assert (budget.count_fitting_trials(()), budget.count_fitting_trials(trials)) == (40, 20)
 
-    measured = Measurement(value=1.0, about={"usd": 2.0})
-    trials = [Trial(number=0, point={}, measured=measured, seconds=1800.0)]
-    ends = [Budget(usd=usd).explain_end(trials) for usd in (3.9, 4.1)]
+    ends = [Budget(usd=usd).explain_end([trial(1800.0, usd=2.0)]) for usd in (3.9, 4.1)]
     assert [one is not None for one in ends] == [True, False]
 
     assert Budget(minutes=5).reserve_trials(4, [trial(30.0)]).minutes == 3.0
     assert Budget(trials=10).reserve_trials(4, []).trials == 6
     assert Budget(usd=5.0).reserve_trials(4, [trial(usd=0.5)]).usd == 3.0
 
-    spent = [trial(usd=0.5)]
-    ends = [Budget(usd=usd).explain_end(spent) for usd in (0.9, 1.1)]
-    assert [one is not None for one in ends] == [True, False]
-
-
-def test_points_of_a_space_differ_in_what_has_an_effect() -> None:
-    grid = {"batching.max_batch_size": (None, 8), "batching.timeout_micros": (0, 1000, 5000)}
-    assert len(Space(grid)) == 4
-    space = Space({"onednn": (False, True), "tfs_processes": (0, 1)})
-    assert space.find_number({"onednn": True, "tfs_processes": 1}) == 3
-
-
-def test_every_rule_of_thumb_has_a_place_in_every_surface() -> None:
-    # The product's own grid has its own, and takes long to make.
-    surfaces = [make(0) for family, make in FAMILIES.items() if "own" not in family]
-    found = [[*map(surface.space.find_nearest, surface.wanted)] for surface in surfaces]
-    assert [len(one) for one in found] == [4] * len(surfaces)
-
-
-def test_a_failure_counts_as_the_poorest_that_ran() -> None:
-    assert compute_logarithms([0.0, 50.0, 100.0])[0] == compute_logarithms([50.0])[0]
-
-
-def _points(found: SearchResult) -> list[str]:
-    return [json.dumps(dict(trial.point)) for trial in found.trials]
-
-
-def _done(log: Path) -> int:
-    if not log.exists():
-        return 0
-    return sum('"done"' in line for line in log.read_text(encoding="utf-8").splitlines())
-
-
-def trial(seconds: float = 30.0, **about: float) -> Trial:
-    return Trial(number=0, point={}, measured=Measurement(value=1.0, about=about), seconds=seconds)
-
-
-# 2.5 load curves of 48 s are two minutes, and nine trials of 20 s three.
-PLAN = TimePlan(minutes=5, curve_seconds=48, trial_seconds=20, trials=40)
-
-
-def test_minutes_are_planned_for_load_curves_and_trials() -> None:
     assert PLAN.trial_count == 9
     assert PLAN.rejection is None
 
@@ -289,3 +248,15 @@ def test_minutes_are_planned_for_load_curves_and_trials() -> None:
     assert str(fewer).startswith("about 3.3 minutes, at most 9.5: two load curves of about 48 s")
     for part in ["at most 5:", "about 48 s", "about 9 trials of about 20 s"]:
         assert part in str(PLAN)
+
+
+def _points(found: SearchResult) -> list[str]:
+    return [json.dumps(dict(trial.point)) for trial in found.trials]
+
+
+def trial(seconds: float = 30.0, **about: float) -> Trial:
+    return Trial(number=0, point={}, measured=Measurement(value=1.0, about=about), seconds=seconds)
+
+
+# 2.5 load curves of 48 s are two minutes, and nine trials of 20 s three.
+PLAN = TimePlan(minutes=5, curve_seconds=48, trial_seconds=20, trials=40)

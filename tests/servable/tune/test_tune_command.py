@@ -4,13 +4,11 @@ import json
 import math
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest.mock import Mock
@@ -20,19 +18,24 @@ from click.testing import CliRunner, Result
 
 import servable.tune.page
 import servable.tune.tune
+from infra.parameters.loading import ValidFile
+from infra.parameters.placement import Placement
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
+from servable.load.temporary import Ledger
 from servable.measured.precision import Latencies
+from servable.tune import container_space
 from servable.tune.command import tune
 from servable.tune.page import RUN, Content
-from servable.tune.run import RUNS, TuneError, lock_folder
-from servable.tune.search.search import SearchResult
-from servable.tune.search.space import Point
+from servable.tune.run import RUNS, TRIALS_FILE, TuneError, lock_folder
+from servable.tune.search.search import Search, SearchResult
+from servable.tune.search.space import Budget, Measurement, Point, Space
 from servable.tune.trials import LocalTrials, NotServedError
 from tests.checkouts import ROOT
-from tests.conftest import RANKER, VALID
-from tests.servable.tune.formula_trials import HOLD, FormulaTrials, value
+from tests.conftest import VALID, make_project
+from tests.servable.tune.formula_trials import HOLD, FormulaTrials
 from tests.servable.tune.measured import curve, step
+from tests.servable.tune.servers import list_open_to_others
 
 FEW = ["--setting", "gunicorn_workers", "--setting", "tfs_processes", "--setting", "onednn"]
 COMMENT = "# how much it is asked"
@@ -40,10 +43,8 @@ COMMENT = "# how much it is asked"
 
 def made(folder: Path) -> Path:
     """A project with the environment `prod`."""
-    (folder / "environments").mkdir(parents=True)
-    shutil.copytree(RANKER, folder / "model")
-    (folder / "code").mkdir()
-    (folder / "code" / "inference.py").write_text("def handler(data, context): ...\n")
+    folder.mkdir()
+    make_project(folder)
     (folder / "a.json").write_text('{"instances": [[1.0]]}')
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
     text += f"[traffic]\npeak_rps = 100  {COMMENT}\n"
@@ -52,25 +53,32 @@ def made(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def patched() -> Iterator[pytest.MonkeyPatch]:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(servable.tune.tune, "LocalTrials", FormulaTrials)
         # The page has tests of its own, and takes the longest.
         patch.setattr(servable.tune.page, "write", lambda folder, *_, **__: folder / "report.html")
+        # Every search of this file tries the same settings, and checking each takes the longest.
+        rejecting, known = container_space._find_rejecting_rules, dict[str, set[str]]()
+
+        def remembered(loaded: ValidFile, placement: Placement, point: Point) -> set[str]:
+            variant = loaded.environment.variants[placement.name]
+            key = f"{variant.model_dump_json()} {sorted(point.items())}"
+            if key not in known:
+                known[key] = rejecting(loaded, placement, point)
+            return known[key]
+
+        patch.setattr(container_space, "_find_rejecting_rules", remembered)
         # Of this process: they stay pytest's.
         patch.setattr(signal, "signal", lambda *_: None)
-        yield patch
-
-
-@pytest.fixture(scope="module")
-def project(patched: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = made(tmp_path_factory.mktemp("tuned") / "project")
-    patched.chdir(folder)
-    return folder
+        folder = made(tmp_path_factory.mktemp("tuned") / "project")
+        patch.chdir(folder)
+        yield folder
 
 
 def ran(*arguments: str) -> Result:
-    return CliRunner().invoke(tune, ["prod", "--body", "a.json", *FEW, *arguments])
+    given = ["prod", "--body", "a.json", *FEW, *arguments]
+    return CliRunner().invoke(tune, given, standalone_mode=False)
 
 
 WRONG = {
@@ -88,22 +96,12 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("arguments", WRONG.values(), ids=WRONG)
-def test_wrong_use_ends_with_2(arguments: list[str], project: Path) -> None:
-    assert CliRunner().invoke(tune, [*arguments, "--body", "a.json"]).exit_code == 2
-
-
-def returned(*arguments: str) -> Result:
-    return CliRunner().invoke(
-        tune,
-        ["prod", "--body", "a.json", *FEW, "--p99-ms", "77", *arguments],
-        standalone_mode=False,
-    )
-
-
-def test_what_cannot_be_tuned_is_said_at_once(
+def test_wrong_use_ends_with_2_and_what_cannot_be_tuned_is_said(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for arguments in WRONG.values():
+        assert CliRunner().invoke(tune, [*arguments, "--body", "a.json"]).exit_code == 2
+
     text = (project / "environments" / "prod.toml").read_text()
     (project / "environments" / "bad.toml").write_text(text.replace('"model"', '"no_model"'))
     said = CliRunner().invoke(tune, ["bad", "--body", "a.json"], standalone_mode=False)
@@ -123,6 +121,10 @@ def test_what_cannot_be_tuned_is_said_at_once(
     assert "ml.c5.xlarge: the price is unknown; set it in prices.instance_usd_per_hour" in said
 
 
+def returned(*arguments: str) -> Result:
+    return ran("--p99-ms", "77", *arguments)
+
+
 def test_where_aws_does_not_answer_it_says_so(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,7 @@ def test_where_aws_does_not_answer_it_says_so(
     assert (said.return_value, "could not be reached" in said.stderr) == (2, True)
 
 
+@pytest.mark.long
 def test_a_run_that_fails_says_why(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FormulaTrials, "fails", LoadError)
     said = returned()
@@ -141,15 +144,8 @@ def test_a_run_that_fails_says_why(project: Path, monkeypatch: pytest.MonkeyPatc
     assert (said.return_value, last) == (2, "servable tune: as the test wants")
     monkeypatch.setattr(FormulaTrials, "fails", KeyboardInterrupt)
     assert returned().return_value == 130
+    monkeypatch.undo()
 
-
-def not_served(*_: object) -> NoReturn:
-    raise NotServedError("no ping")
-
-
-def test_settings_that_do_not_start_are_named(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def stopped(trials: FormulaTrials, *asked: Any) -> LoadCurve:
         return not_served() if asked[-1] == "choice" else whole(trials, *asked)
 
@@ -161,26 +157,30 @@ def test_settings_that_do_not_start_are_named(
     monkeypatch.setattr(FormulaTrials, "_choose_objective", not_served)
     said = ran("--setting", "inter_op_threads").stderr
     assert "today's settings don't start: no ping" in said
+    monkeypatch.undo()
+
+    nothing = SearchResult(trials=(), stopped="the dollars are spent", choice=None)
+    monkeypatch.setattr(servable.tune.tune, "_run_search", lambda *_: nothing)
+    assert "the dollars are spent; raise that limit" in returned("--p99-ms", "79").stderr
 
 
-def test_on_a_busy_computer_it_stops(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def not_served(*_: object) -> NoReturn:
+    raise NotServedError("no ping")
+
+
+def test_a_busy_computer_is_reported_before_any_trial_and_stops_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     late = step(1, 50.0, 200.0, send_lags=Latencies.from_milliseconds([90.0] * 101))
-
-    def busy(trials: FormulaTrials, *asked: Any) -> LoadCurve:
-        return curve(late)
-
-    monkeypatch.setattr(FormulaTrials, "measure_full_curve", busy)
+    monkeypatch.setattr(FormulaTrials, "measure_full_curve", lambda *_: curve(late))
     said = returned("--p99-ms", "79")
     assert said.return_value == 2
     assert (
         f"servable tune: today's settings: {late.rejection}; run the same command again on an idle computer"
         in said.stderr
     )
+    monkeypatch.undo()
 
-
-def test_a_busy_computer_is_reported_before_any_trial(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     seconds = iter([80.0, 60.0, 10.0, 90.0])
     monkeypatch.setattr("psutil.cpu_percent", lambda interval: next(seconds))
     busy_share = LocalTrials.measure_busy_share
@@ -196,15 +196,7 @@ def test_a_busy_computer_is_reported_before_any_trial(
     )
 
 
-def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
-    with (
-        lock_folder(tmp_path / "run"),
-        pytest.raises(TuneError, match="in progress"),
-        lock_folder(tmp_path / "run"),
-    ):
-        pass
-
-
+@pytest.mark.long
 def test_another_alarm_or_price_is_a_new_run(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,151 +220,10 @@ def test_another_alarm_or_price_is_a_new_run(
         assert len(found[1] - found[0]) == runs - 1
 
 
-def test_the_better_settings_are_shown_and_the_file_stays(shown: "Shown") -> None:
-    assert "at most 9: two load curves of about" in shown.result.stderr
-    assert "they detect a gain of" in shown.result.stderr
-    assert "not tried: gunicorn_worker_class, gunicorn_threads" in shown.result.stderr
-    assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
-    assert "+++ environments/prod.toml" in shown.result.stdout
-    assert " 1/12 " in shown.result.stderr
-
-
-def test_too_few_dollars_are_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = SearchResult(trials=(), stopped="the dollars are spent", choice=None)
-    monkeypatch.setattr(servable.tune.tune, "_run_search", lambda *_: nothing)
-    assert "the dollars are spent; raise that limit" in returned("--p99-ms", "79").stderr
-
-
-CHANCE = random.Random(1)
-
-
-def unsure(point: Point) -> float:
-    return 100.0 * math.exp(CHANCE.gauss(0, 0.3))
-
-
-@dataclass(frozen=True)
-class Shown:
-    result: Result
-    before: str
-    after: str
-
-
-@pytest.fixture(scope="module")
-def shown(project: Path) -> Shown:
-    """Twelve trials, for people."""
-    file = project / "environments" / "prod.toml"
-    before = file.read_text()
-    return Shown(ran("--trials", "12"), before, file.read_text())
-
-
-@pytest.fixture(scope="module")
-def told(shown: "Shown") -> Result:
-    """The same command again, for programs."""
-    return ran("--trials", "12", "--json")
-
-
-@pytest.fixture(scope="module")
-def written(told: Result, project: Path) -> str:
-    """The file, once everything was written that can be."""
-    file = project / "environments" / "prod.toml"
-    before = file.read_text()
-    ran("--trials", "12", "--write", "--force-local-numbers")
-    after = file.read_text()
-    file.write_text(before)
-    return after
-
-
-def test_programs_are_told_the_same_and_nothing_is_measured_again(told: Result) -> None:
-    said = json.loads(told.stdout)
-    content = Content.read(Path(said["report"]).with_name(RUN))
-    assert content.recommendation is not None
-    choice = dict(content.recommendation.choice.point)
-    wanted = (choice, True, len(content.trials))
-    assert (said["settings"], said["better"], said["trials"]) == wanted
-    assert (said["relative"], "alarms" in said["diff"]) == (True, False)
-    assert said["not_tried"]["inter_op_threads"] == "--setting excludes it"
-    assert "rows_per_request isn't stated" in said["not_tried"]["batching.batch_threads"]
-    assert not [line for line in told.stderr.splitlines() if "/12 " in line]
-
-
-def test_written_the_file_has_the_settings_and_keeps_its_comments(written: str) -> None:
-    assert ("gunicorn_workers = 8" in written, COMMENT in written) == (True, True), written
-    assert "p99_latency_ms" in written
-
-
-@pytest.mark.parametrize(
-    ("rps", "limit", "code"),
-    [(value, "91", 0), (lambda point: 100.0, "92", 1), (unsure, "93", 3)],
-    ids=["better", "not better", "cannot be told"],
-)
-def test_the_verdict_is_the_exit_code(
-    project: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    rps: Callable[[Point], float],
-    limit: str,
-    code: int,
-) -> None:
-    monkeypatch.setattr(FormulaTrials, "rps", staticmethod(rps))
-    assert returned("--trials", "12", "--p99-ms", limit).return_value == code
-
-
-def test_where_nothing_is_better_the_file_stays(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(FormulaTrials, "rps", staticmethod(lambda point: 100.0))
-    before = (project / "environments" / "prod.toml").read_text()
-    said = ran("--trials", "12", "--write", "--json", "--p99-ms", "99")
-    after = (project / "environments" / "prod.toml").read_text()
-    assert (json.loads(said.stdout)["written"], after) == (False, before)
-
-
-def test_new_and_for_cost_it_begins_anew_with_predictions_per_dollar(shown: "Shown") -> None:
-    price = ("--set", 'prices.instance_usd_per_hour={"ml.c5.xlarge" = 2}')
-    said = ran("--trials", "8", "--json", "--for", "cost", *price, "--new")
-    (first, *_) = Content.read(Path(json.loads(said.stdout)["report"]).with_name(RUN)).trials
-    assert first.measured.value == pytest.approx(1800 * first.measured.about["rps"]["value"])
-
-
-@dataclass(frozen=True)
-class Killed:
-    """A run that was killed with -9 in its fifth trial, and the same command again."""
-
-    trials: list[dict[str, object]]
-    uninterrupted: list[dict[str, object]]
-    finished: int
-    """Measurements that came to their end, of both runs together."""
-
-
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
-    folder = made(tmp_path_factory.mktemp("killed") / "project")
-    log = folder / "log"
-    first = started(folder, log, **{HOLD: "5"})
-    deadline = time.monotonic() + 60
-    while said(log, "begin") < 5 and time.monotonic() < deadline and first.poll() is None:
-        time.sleep(0.02)
-    first.send_signal(signal.SIGKILL)
-    first.communicate(timeout=60)
-    again = started(folder, log)
-    again.communicate(timeout=100)
-    plain = made(tmp_path_factory.mktemp("plain") / "project")
-    whole = started(plain, plain / "log")
-    whole.communicate(timeout=100)
-    return Killed(trials=trials(folder), uninterrupted=trials(plain), finished=said(log, "end"))
-
-
 def started(folder: Path, log: Path, **variables: str) -> "subprocess.Popen[bytes]":
-    command = [
-        "-m",
-        "tests.servable.tune.formula_trials",
-        str(log),
-        "tune",
-        "prod",
-        "--body",
-        "a.json",
-    ]
+    command = ["-m", "tests.servable.tune.formula_trials", str(log), "tune", "prod"]
     return subprocess.Popen(
-        [sys.executable, *command, *FEW, "--trials", "16"],
+        [sys.executable, *command, "--body", "a.json", *FEW, "--trials", "16"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)} | variables,
         stdout=subprocess.PIPE,
@@ -390,6 +241,95 @@ def trials(folder: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.long
-def test_killed_and_resumed_it_ends_with_the_same_trials_and_repeats_none(killed: Killed) -> None:
-    assert killed.trials == killed.uninterrupted
-    assert killed.finished == len(killed.trials)
+def test_the_better_settings_are_shown_and_told_to_programs_and_written_if_wanted(
+    project: Path,
+) -> None:
+    file = project / "environments" / "prod.toml"
+    before = file.read_text()
+    shown = ran("--trials", "12")
+    assert (shown.return_value, file.read_text()) == (0, before)
+    for words in (
+        "at most 9: two load curves of about",
+        "they detect a gain of",
+        "not tried: gunicorn_worker_class, gunicorn_threads",
+        " 1/12 ",
+    ):
+        assert words in shown.stderr
+    assert "+gunicorn_workers = 8" in shown.stdout
+    assert "+++ environments/prod.toml" in shown.stdout
+
+    # The same again is answered from what was kept.
+    told = ran("--trials", "12", "--json")
+    said = json.loads(told.stdout)
+    content = Content.read(Path(said["report"]).with_name(RUN))
+    assert content.recommendation is not None
+    choice = dict(content.recommendation.choice.point)
+    wanted = (choice, True, len(content.trials))
+    assert (said["settings"], said["better"], said["trials"]) == wanted
+    assert (said["relative"], "alarms" in said["diff"]) == (True, False)
+    assert said["not_tried"]["inter_op_threads"] == "--setting excludes it"
+    assert "rows_per_request isn't stated" in said["not_tried"]["batching.batch_threads"]
+    assert not [line for line in told.stderr.splitlines() if "/12 " in line]
+
+    ran("--trials", "12", "--write", "--force-local-numbers")
+    written = file.read_text()
+    file.write_text(before)
+    assert ("gunicorn_workers = 8" in written, COMMENT in written) == (True, True), written
+    assert "p99_latency_ms" in written
+
+    # For cost it begins anew, with predictions per dollar.
+    price = ("--set", 'prices.instance_usd_per_hour={"ml.c5.xlarge" = 2}')
+    said = json.loads(ran("--trials", "8", "--json", "--for", "cost", *price, "--new").stdout)
+    (first, *_) = Content.read(Path(said["report"]).with_name(RUN)).trials
+    assert first.measured.value == pytest.approx(1800 * first.measured.about["rps"]["value"])
+
+
+@pytest.mark.long
+def test_where_nothing_is_better_the_file_stays_and_the_exit_code_says_so(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FormulaTrials, "rps", staticmethod(lambda point: 100.0))
+    before = (project / "environments" / "prod.toml").read_text()
+    said = ran("--trials", "12", "--write", "--json", "--p99-ms", "99")
+    assert (said.return_value, json.loads(said.stdout)["written"]) == (1, False)
+    assert (project / "environments" / "prod.toml").read_text() == before
+
+    chance = random.Random(1)
+    unsure = staticmethod(lambda point: 100.0 * math.exp(chance.gauss(0, 0.3)))
+    monkeypatch.setattr(FormulaTrials, "rps", unsure)
+    assert returned("--trials", "12", "--p99-ms", "93").return_value == 3
+
+
+@pytest.mark.long
+def test_killed_and_resumed_it_ends_with_the_same_trials_and_repeats_none(tmp_path: Path) -> None:
+    folder, plain = made(tmp_path / "killed"), made(tmp_path / "plain")
+    log = folder / "log"
+    first = started(folder, log, **{HOLD: "5"})
+    deadline = time.monotonic() + 60
+    while said(log, "begin") < 5 and time.monotonic() < deadline and first.poll() is None:
+        time.sleep(0.02)
+    first.send_signal(signal.SIGKILL)
+    first.communicate(timeout=60)
+    for one in (started(folder, log), started(plain, plain / "log")):
+        one.communicate(timeout=100)
+    assert trials(folder) == trials(plain)
+    assert said(log, "end") == len(trials(folder))
+
+
+def test_runs_of_the_same_question_are_held_apart_and_private_whatever_the_umask_is(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / RUNS / "prod-blue-0123"
+    before = os.umask(0)
+    try:
+        (tmp_path / ".servable").mkdir()  # open to all, from an earlier version
+        with lock_folder(folder):
+            with pytest.raises(TuneError, match="in progress"), lock_folder(folder):
+                pass
+            search = Search(Space({"tfs_processes": (1, 2)}), [], file=folder / TRIALS_FILE)
+            search.run(lambda point: Measurement(value=1.0), Budget(trials=1))
+            Ledger(folder / "ledger.json").record_start("copy", 1.0)
+    finally:
+        os.umask(before)
+    assert {path.name for path in folder.iterdir()} == {TRIALS_FILE, "ledger.json"}
+    assert list_open_to_others(tmp_path / ".servable") == []

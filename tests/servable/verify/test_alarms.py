@@ -43,19 +43,23 @@ def find(*resources: Resource, live: list[Mapping[str, Any]]) -> list[Difference
     return list(compare_alarms(stack(AnsweringAccount(DescribeAlarms=describe), *resources)))
 
 
-def test_alarms_as_deployed_have_no_difference() -> None:
+def test_alarms_as_deployed_or_off_on_purpose_have_no_difference() -> None:
     assert find(deployed(), live=[{**METRIC, "ActionsEnabled": True}]) == []
     assert find(deployed(DatapointsToAlarm=2), live=[{**METRIC, "DatapointsToAlarm": 2}]) == []
     defaults = {"TreatMissingData": "missing", "DatapointsToAlarm": 3}
     assert find(deployed(), live=[{**METRIC, **defaults}]) == []
 
-
-def test_more_alarms_than_one_call_describes_are_all_found() -> None:
     names = [f"alarm-{number}" for number in range(201)]
     resources = [deployed(AlarmName=name) for name in names]
     live: list[Mapping[str, Any]] = [{**METRIC, "AlarmName": name} for name in names]
     assert find(*resources, live=live) == []
     assert [each.resource for each in find(*resources, live=live[:-1])] == ["alarm-200"]
+
+    off = {"ActionsEnabled": False}
+    assert find(deployed(**off), live=[{**METRIC, **off}]) == []
+    assert [
+        each.kind for each in find(deployed(**off), live=[METRIC | {"ActionsEnabled": True}])
+    ] == ["alarm changed"]
 
 
 def test_a_missing_alarm_is_named_with_the_command_that_writes_it() -> None:
@@ -73,16 +77,10 @@ def test_a_missing_alarm_is_named_with_the_command_that_writes_it() -> None:
     ]
     assert "put-composite-alarm" in find(objective, live=[])[0].remedy
 
-
-def test_an_alarm_without_a_stated_name_has_its_physical_one() -> None:
-    unnamed = resource("CloudWatch::Alarm", "generated", **{**METRIC, "AlarmName": "generated"})
-    properties = {key: value for key, value in unnamed.properties.items() if key != "AlarmName"}
+    properties = {key: value for key, value in METRIC.items() if key != "AlarmName"}
     unnamed = resource("CloudWatch::Alarm", "generated", **properties)
     assert find(unnamed, live=[{**METRIC, "AlarmName": "generated"}]) == []
     assert '"AlarmName":"generated"' in find(unnamed, live=[])[0].remedy
-
-
-def test_an_alarm_with_an_unknown_value_is_restored_by_cloudformation() -> None:
     (found,) = find(deployed(AlarmActions=[UNKNOWN]), live=[])
     assert (RESTORE in found.remedy, "put-metric-alarm" in found.remedy) == (True, False)
 
@@ -112,11 +110,3 @@ def test_a_suppressor_that_somebody_added_silences_a_composite_alarm() -> None:
     objective = resource("CloudWatch::CompositeAlarm", "ranker-objective", **COMPOSITE)
     (found,) = find(objective, live=[{**COMPOSITE, "ActionsSuppressor": "quiet"}])
     assert (found.key, found.wanted, found.found) == ("ActionsSuppressor", "the default", "quiet")
-
-
-def test_actions_that_are_off_on_purpose_are_no_difference() -> None:
-    off = {"ActionsEnabled": False}
-    assert find(deployed(**off), live=[{**METRIC, **off}]) == []
-    assert [
-        each.kind for each in find(deployed(**off), live=[METRIC | {"ActionsEnabled": True}])
-    ] == ["alarm changed"]

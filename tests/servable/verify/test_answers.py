@@ -23,14 +23,7 @@ GOLDEN = """
 request = "request.json"
 answer = "answer.json"
 """
-ENDPOINT = {
-    "EndpointName": "ranker",
-    "EndpointArn": "arn:aws:sagemaker:us-east-1:111111111111:endpoint/ranker",
-    "EndpointConfigName": "c",
-    "EndpointStatus": "InService",
-    "CreationTime": TIME,
-    "LastModifiedTime": TIME,
-}
+ENDPOINT = {"EndpointStatus": "InService", "LastModifiedTime": TIME}
 
 
 @pytest.fixture
@@ -57,7 +50,7 @@ def says(text: str) -> Answer:
     return lambda asked: {"Body": body(text.encode())}
 
 
-def test_a_known_answer_is_compared_with_that_of_the_variant(files: Path) -> None:
+def test_a_known_answer_is_compared_with_that_of_the_variant_or_why_it_is_none(files: Path) -> None:
     environment = loaded(files, VALID + GOLDEN).environment
     report, account = ask(environment, InvokeEndpoint=says('{"predictions": [0.50001]}'))
     assert (report.differences, report.answers, report.notes) == ([], "compared", [])
@@ -73,6 +66,17 @@ def test_a_known_answer_is_compared_with_that_of_the_variant(files: Path) -> Non
     assert (found.kind, found.resource) == ("golden answer", "ranker/primary")
     assert found.key.startswith("request.json: ")
     assert report.answers == "compared"
+
+    environment = loaded(files, VALID + GOLDEN).environment
+
+    def fail(asked: object) -> None:
+        error = {"Error": {"Code": "ModelError", "Message": "worker died"}}
+        raise ClientError(error, "InvokeEndpoint")
+
+    report, _ = ask(environment, InvokeEndpoint=fail)
+    (found,) = report.differences
+    assert (found.wanted, "worker died" in str(found.found)) == (golden.NO_ANSWER, True)
+    assert report.answers == "not compared"
 
 
 def test_without_a_golden_request_or_answer_nothing_is_compared(files: Path) -> None:
@@ -98,19 +102,6 @@ def test_without_a_golden_request_or_answer_nothing_is_compared(files: Path) -> 
         "not asked",
     )
     assert account.calls == []
-
-
-def test_a_request_that_is_not_answered_is_a_difference(files: Path) -> None:
-    environment = loaded(files, VALID + GOLDEN).environment
-
-    def fail(asked: object) -> None:
-        error = {"Error": {"Code": "ModelError", "Message": "worker died"}}
-        raise ClientError(error, "InvokeEndpoint")
-
-    report, _ = ask(environment, InvokeEndpoint=fail)
-    (found,) = report.differences
-    assert (found.wanted, "worker died" in str(found.found)) == (golden.NO_ANSWER, True)
-    assert report.answers == "not compared"
 
 
 def test_the_variant_of_which_least_is_known_decides(files: Path) -> None:
@@ -154,9 +145,14 @@ def queue(*stored: tuple[str, str], count: int = 1) -> dict[str, Answer]:
     }  # fmt: skip
 
 
-def test_an_asynchronous_request_goes_through_the_bucket_and_is_waited_for(
+def test_an_asynchronous_request_goes_through_the_bucket_while_an_instance_runs(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    report, account = ask(loaded(files, QUEUED).environment, **queue(count=0))
+    assert (report.answers, report.differences) == ("not asked", [])
+    assert "since no instance or copy runs" in report.notes[0]
+    assert "PutObject" not in dict(account.calls)
+
     environment = loaded(files, QUEUED).environment
     answers = queue(("s3://queue/answers/1", '{"predictions": [0.5]}'))
     report, account = ask(environment, **answers)
@@ -174,35 +170,22 @@ def test_an_asynchronous_request_goes_through_the_bucket_and_is_waited_for(
     assert [name for name, _ in account.calls].count("GetObject") >= 4
 
 
-def test_while_no_instance_runs_no_asynchronous_request_is_sent(files: Path) -> None:
-    report, account = ask(loaded(files, QUEUED).environment, **queue(count=0))
-    assert (report.answers, report.differences) == ("not asked", [])
-    assert "since no instance or copy runs" in report.notes[0]
-    assert "PutObject" not in dict(account.calls)
-
-
-@pytest.mark.parametrize("copies", [0, 1])
-def test_a_component_is_asked_by_its_name_while_a_copy_runs(files: Path, copies: int) -> None:
-    served = (
-        'instance_type = "ml.g5.xlarge"\n[variants.primary.components.first]\nmodel = "ranker"\n'
-    )
-    text = VALID.replace('model = "ranker"\ninstance_type = "ml.c5.xlarge"\n', served) + GOLDEN
-    described = {
-        **{key: ENDPOINT[key] for key in ("EndpointName", "EndpointArn", "CreationTime")},
-        "LastModifiedTime": TIME,
-        "InferenceComponentName": "ranker-first",
-        "InferenceComponentArn": "arn:aws:sagemaker:us-east-1:111111111111:inference-component/x",
-        "RuntimeConfig": {"DesiredCopyCount": 1, "CurrentCopyCount": copies},
-    }
-    report, account = ask(
-        loaded(files, text).environment,
-        DescribeInferenceComponent=described,
-        InvokeEndpoint=says('{"predictions": [0.5]}'),
-    )
-    asked = [parameters.get("InferenceComponentName") for _, parameters in account.calls]
-    assert asked == ["ranker-first"] * (1 + copies)
-    assert (report.answers, len(report.notes)) == (
-        ("compared", 0) if copies else ("not asked", 1))  # fmt: skip
+def test_a_component_is_asked_by_its_name_while_a_copy_runs(files: Path) -> None:
+    for copies in [0, 1]:
+        served = 'instance_type = "ml.g5.xlarge"\n[variants.primary.components.first]\nmodel = "ranker"\n'
+        text = VALID.replace('model = "ranker"\ninstance_type = "ml.c5.xlarge"\n', served) + GOLDEN
+        described = {
+            "RuntimeConfig": {"DesiredCopyCount": 1, "CurrentCopyCount": copies},
+        }
+        report, account = ask(
+            loaded(files, text).environment,
+            DescribeInferenceComponent=described,
+            InvokeEndpoint=says('{"predictions": [0.5]}'),
+        )
+        asked = [parameters.get("InferenceComponentName") for _, parameters in account.calls]
+        assert asked == ["ranker-first"] * (1 + copies)
+        assert (report.answers, len(report.notes)) == (
+            ("compared", 0) if copies else ("not asked", 1))  # fmt: skip
 
 
 def minutes(*latencies_ms: float) -> dict[str, Any]:
@@ -272,7 +255,7 @@ def check_archive(
     return list(found), notes
 
 
-def test_a_pinned_archive_is_read_whole_and_compared_by_its_hash(files: Path) -> None:
+def test_a_pinned_archive_and_a_package_are_read_and_compared_by_their_hash(files: Path) -> None:
     pinned = {
         "ModelDataUrl": "s3://b/k.tar.gz",
         "Environment": {model.PINNED: hashlib.sha256(b"good").hexdigest()},
@@ -284,39 +267,6 @@ def test_a_pinned_archive_is_read_whole_and_compared_by_its_hash(files: Path) ->
     ((gone,), _) = check_archive(files, pinned, **bytes_of(None))
     assert gone.kind == "artefact missing"
 
-
-def test_an_archive_that_packs_to_another_key_here_is_there_and_not_compared(files: Path) -> None:
-    found, (note,) = check_archive(files, {"ModelDataUrl": "s3://b/k.tar.gz"}, **bytes_of(b"x"))
-    assert (found, note.startswith("s3://b/k.tar.gz: exists; its bytes weren't compared")) == (
-        [],
-        True,
-    )
-    assert check_archive(files, {})[0] == []
-
-
-def test_the_archives_of_a_prefix_are_found_by_name(files: Path) -> None:
-    found, _ = check_archive(files, {"ModelDataUrl": "s3://b/p/"}, **bytes_of(b"x"))
-    assert [(each.kind, each.resource) for each in found] == [
-        ("artefact changed", "s3://b/p/ranker.tar.gz")
-    ]
-    source = {"ModelDataSource": {"S3DataSource": {"S3Uri": "s3://b/p/"}}}
-    found, _ = check_archive(files, source, **bytes_of(None))
-    assert [each.kind for each in found] == ["artefact missing"]
-
-
-def version(status: str) -> dict[str, Any]:
-    return {
-        "ModelPackageName": "p",
-        "ModelPackageArn": "arn:aws:sagemaker:us-east-1:111111111111:model-package/p/1",
-        "CreationTime": TIME,
-        "ModelPackageStatus": "Completed",
-        "ModelPackageStatusDetails": {"ValidationStatuses": []},
-        "ModelApprovalStatus": status,
-        "InferenceSpecification": {"Containers": [{"ModelDataUrl": "s3://b/k.tar.gz"}]},
-    }
-
-
-def test_a_model_package_is_there_approved_and_its_archive_as_pinned(files: Path) -> None:
     container = {
         "ModelPackageName": "p",
         "Environment": {model.PINNED: hashlib.sha256(b"good").hexdigest()},
@@ -330,6 +280,30 @@ def test_a_model_package_is_there_approved_and_its_archive_as_pinned(files: Path
     assert (other.kind, other.found) == ("model package", "Rejected")
     ((gone,), _) = check_archive(files, container, DescribeModelPackage=None)
     assert gone.kind == "model package missing"
+
+
+def test_an_archive_is_there_and_those_of_a_prefix_are_found_by_name(files: Path) -> None:
+    found, (note,) = check_archive(files, {"ModelDataUrl": "s3://b/k.tar.gz"}, **bytes_of(b"x"))
+    assert (found, note.startswith("s3://b/k.tar.gz: exists; its bytes weren't compared")) == (
+        [],
+        True,
+    )
+    assert check_archive(files, {})[0] == []
+
+    found, _ = check_archive(files, {"ModelDataUrl": "s3://b/p/"}, **bytes_of(b"x"))
+    assert [(each.kind, each.resource) for each in found] == [
+        ("artefact changed", "s3://b/p/ranker.tar.gz")
+    ]
+    source = {"ModelDataSource": {"S3DataSource": {"S3Uri": "s3://b/p/"}}}
+    found, _ = check_archive(files, source, **bytes_of(None))
+    assert [each.kind for each in found] == ["artefact missing"]
+
+
+def version(status: str) -> dict[str, Any]:
+    return {
+        "ModelApprovalStatus": status,
+        "InferenceSpecification": {"Containers": [{"ModelDataUrl": "s3://b/k.tar.gz"}]},
+    }
 
 
 def test_an_image_whose_patches_ended_is_named_or_accepted_with_a_reason(files: Path) -> None:

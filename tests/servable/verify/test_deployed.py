@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,11 @@ from tests.batches import build_batch_example
 from tests.conftest import VALID, valid
 from tests.servable.verify.answering import NUMBER, REGION, AnsweringAccount
 
-STACK_ID = f"arn:aws:cloudformation:{REGION}:{NUMBER}:stack/prod-endpoint/1"
-TIME = "2026-11-29T00:00:00Z"
+STACK = {
+    "StackName": "prod-endpoint",
+    "StackStatus": "UPDATE_COMPLETE",
+    "StackId": f"arn:aws:cloudformation:{REGION}:{NUMBER}:stack/prod-endpoint/1",
+}
 TEMPLATE = {
     "Resources": {
         "Topic": {
@@ -39,24 +41,13 @@ TEMPLATE = {
 
 
 def account(status: str = "UPDATE_COMPLETE", **more: Any) -> AnsweringAccount:
-    one = {
-        "StackName": "prod-endpoint",
-        "StackId": STACK_ID,
-        "CreationTime": TIME,
-        "StackStatus": status,
-    }
-    summary = {
-        "ResourceType": "t",
-        "LastUpdatedTimestamp": TIME,
-        "ResourceStatus": "CREATE_COMPLETE",
-    }
     answers = {
-        "DescribeStacks": {"Stacks": [one]},
+        "DescribeStacks": {"Stacks": [STACK | {"StackStatus": status}]},
         "GetTemplate": {"TemplateBody": json.dumps(TEMPLATE)},
         "ListStackResources": {
             "StackResourceSummaries": [
-                {**summary, "LogicalResourceId": "Topic", "PhysicalResourceId": "arn:topic"},
-                {**summary, "LogicalResourceId": "Role"},
+                {"LogicalResourceId": "Topic", "PhysicalResourceId": "arn:topic"},
+                {"LogicalResourceId": "Role"},
             ]
         },
         "ListExports": {"Exports": [{"Name": "data:bucket", "Value": "captures"}]},
@@ -71,7 +62,7 @@ def read(**more: Any) -> DeployedStack:
     return found
 
 
-def test_a_deployed_stack_has_its_resources_with_resolved_properties() -> None:
+def test_a_deployed_stack_has_its_resources_with_resolved_properties_also_in_china() -> None:
     found = read()
     topic, role, policy = found.resources
     assert (found.name, found.status) == ("prod-endpoint", "UPDATE_COMPLETE")
@@ -87,30 +78,18 @@ def test_a_deployed_stack_has_its_resources_with_resolved_properties() -> None:
     assert found.overrides == {}
     assert read_stack(account(DescribeStacks=None), "prod-endpoint") is None
 
-
-def test_a_name_of_sagemaker_is_the_end_of_its_arn() -> None:
     topic, *_ = read().resources
     model = topic.__class__(
         logical="M", type="t", physical="arn:aws:sagemaker:r:1:model/m", properties={}
     )
     assert (model.name, topic.name) == ("m", "arn:topic")
 
-
-def test_in_china_names_end_with_another_suffix() -> None:
-    one = {
-        "StackName": "prod-endpoint",
-        "StackId": STACK_ID.replace("arn:aws:", "arn:aws-cn:"),
-        "CreationTime": TIME,
-        "StackStatus": "UPDATE_COMPLETE",
-    }
-    found = read(DescribeStacks={"Stacks": [one]})
+    chinese = STACK | {"StackId": STACK["StackId"].replace("arn:aws:", "arn:aws-cn:")}
+    found = read(DescribeStacks={"Stacks": [chinese]})
     assert found.resources[2].properties["Of"].endswith("amazonaws.com.cn")
 
 
-EVENT = {"StackId": STACK_ID, "EventId": "1", "StackName": "prod-endpoint", "Timestamp": TIME}
-
-
-def test_the_reason_of_a_rollback_is_the_first_failure_that_nothing_cancelled() -> None:
+def test_a_stack_that_is_not_at_rest_is_a_difference_with_its_reason() -> None:
     events = [
         {"ResourceStatus": "UPDATE_COMPLETE", "ResourceStatusReason": "fine"},
         {"ResourceStatus": "UPDATE_FAILED", "ResourceStatusReason": "Resource update cancelled"},
@@ -118,17 +97,13 @@ def test_the_reason_of_a_rollback_is_the_first_failure_that_nothing_cancelled() 
         {"ResourceStatus": "UPDATE_FAILED", "ResourceStatusReason": "no capacity"},
         {"ResourceStatus": "UPDATE_FAILED", "ResourceStatusReason": "older"},
     ]
-    told = [{**EVENT, "LogicalResourceId": "Endpoint", **event} for event in events]
+    told = [{"LogicalResourceId": "Endpoint", **event} for event in events]
     assert (
         read(DescribeStackEvents={"StackEvents": told}).find_rollback_reason()
         == "Endpoint: no capacity"
     )
     assert read().find_rollback_reason() == "no event gives the reason"
-
-
-@pytest.mark.parametrize(
-    ("status", "remedy"),
-    [
+    for status, remedy in [
         ("CREATE_COMPLETE", None),
         ("UPDATE_COMPLETE", None),
         ("IMPORT_COMPLETE", None),
@@ -137,15 +112,13 @@ def test_the_reason_of_a_rollback_is_the_first_failure_that_nothing_cancelled() 
             "UPDATE_ROLLBACK_COMPLETE",
             f"the reason: no event gives the reason; fix it and deploy, or keep what runs: {KEEP}",
         ),
-    ],
-)
-def test_a_stack_that_is_not_at_rest_is_a_difference(status: str, remedy: str | None) -> None:
-    found = list(command.check_status(read(status=status)))
-    assert [each.remedy for each in found] == ([] if remedy is None else [remedy])
-    assert all((each.found, each.wanted) == (status, "UPDATE_COMPLETE") for each in found)
+    ]:
+        found = list(command.check_status(read(status=status)))
+        assert [each.remedy for each in found] == ([] if remedy is None else [remedy])
+        assert all((each.found, each.wanted) == (status, "UPDATE_COMPLETE") for each in found)
 
 
-def test_overrides_are_compared_both_ways() -> None:
+def test_overrides_and_a_template_are_compared_in_both_directions() -> None:
     template = {**TEMPLATE, "Metadata": {"Overrides": {"a": "1", "b": "2"}}}
     found = list(
         command.compare_overrides(
@@ -157,21 +130,6 @@ def test_overrides_are_compared_both_ways() -> None:
         ("c", "3", "without it"),
     ]
 
-
-@pytest.fixture
-def loaded(project: Path) -> ValidFile:
-    (project / "environments" / "prod.toml").write_text(VALID)
-    (found,) = load(project, project / "environments")
-    return valid(found)
-
-
-def synthesised(kind: str = "endpoint", **changes: Any) -> SynthesisedStack:
-    template = copy.deepcopy(TEMPLATE)
-    template["Resources"] |= changes
-    return SynthesisedStack(kind=kind, name="prod-endpoint", template=template)
-
-
-def test_a_template_is_compared_with_the_files_in_both_directions() -> None:
     extra = {"Type": "AWS::SNS::Topic", "Properties": {}}
     found = list(command.compare_template(synthesised(New=extra), read()))
     assert [(each.resource, each.wanted, each.found) for each in found] == [
@@ -197,6 +155,19 @@ def test_a_template_is_compared_with_the_files_in_both_directions() -> None:
     )
 
 
+@pytest.fixture
+def loaded(project: Path) -> ValidFile:
+    (project / "environments" / "prod.toml").write_text(VALID)
+    (found,) = load(project, project / "environments")
+    return valid(found)
+
+
+def synthesised(kind: str = "endpoint", **changes: Any) -> SynthesisedStack:
+    template = copy.deepcopy(TEMPLATE)
+    template["Resources"] |= changes
+    return SynthesisedStack(kind=kind, name="prod-endpoint", template=template)
+
+
 class Compared:
     """`compare`, where each part finds what a test says, and notes that it was asked."""
 
@@ -211,9 +182,8 @@ class Compared:
 
             return look
 
-        for module, names in PARTS.items():
-            for name in names:
-                patch.setattr(f"servable.verify.{module}.{name}", part(f"{module}.{name}"))
+        for name in EVERY:
+            patch.setattr(f"servable.verify.{name}", part(name))
 
     def report(self, *stacks: SynthesisedStack, invoke: bool = True, **answers: Any) -> Any:
         self.asked.clear()
@@ -223,14 +193,6 @@ class Compared:
         )
 
 
-PARTS: Mapping[str, tuple[str, ...]] = {
-    "dependencies": ("compare_dependencies", "compare_roles"),
-    "endpoint": ("compare_endpoints", "compare_batch_models"),
-    "scaling": ("compare_scaling",),
-    "alarms": ("compare_alarms", "compare_latency"),
-    "model": ("compare_archives", "check_image_patches"),
-    "golden": ("compare_responses",),
-}
 EVERY = [
     "dependencies.compare_dependencies",
     "dependencies.compare_roles",
@@ -254,29 +216,39 @@ def difference(kind: str) -> Difference:
     return Difference(kind=kind, resource="ranker", remedy="fix")
 
 
-def test_every_part_is_asked_and_every_difference_is_in_the_report(compared: Compared) -> None:
+def test_every_part_is_asked_and_without_invoking_no_request_is_sent(compared: Compared) -> None:
     assert compared.report().differences == []
     assert compared.asked == EVERY
     compared.found = {name: [difference(name)] for name in EVERY}
     report = compared.report()
     assert sorted(each.kind for each in report.differences) == sorted(EVERY)
     assert compared.report().patchable.startswith("yes")
+    compared.found = {}
 
-
-def test_without_invoking_no_request_is_sent(compared: Compared) -> None:
     report = compared.report(invoke=False)
     assert (report.invoke, report.verdict) == (False, "holds")
     assert compared.asked == [name for name in EVERY if name != "golden.compare_responses"]
 
 
-@pytest.mark.parametrize("kind", ["endpoint missing", "inference components"])
-def test_an_endpoint_that_is_not_compared_is_neither_asked_nor_called_patchable(
-    compared: Compared, kind: str
+def test_an_endpoint_that_is_not_compared_or_absent_is_neither_asked_nor_called_patchable(
+    compared: Compared,
 ) -> None:
-    compared.found = {"endpoint.compare_endpoints": [difference(kind)]}
-    report = compared.report()
-    assert (report.patchable, [each.kind for each in report.differences]) == (None, [kind])
-    assert compared.asked == EVERY[:-2]
+    for kind in ["endpoint missing", "inference components"]:
+        compared.found = {"endpoint.compare_endpoints": [difference(kind)]}
+        report = compared.report()
+        assert (report.patchable, [each.kind for each in report.differences]) == (None, [kind])
+        assert compared.asked == EVERY[:-2]
+    compared.found = {}
+
+    compared.report(synthesised("data"))
+    assert compared.asked == ["dependencies.compare_dependencies", "dependencies.compare_roles"]
+    report = compared.report(synthesised("data"), synthesised(), DescribeStacks=None)
+    assert [str(each) for each in report.differences] == [
+        "prod-endpoint: not deployed; `cdk deploy 'prod/*'`"
+    ] * 2
+    assert compared.asked == []
+    broken = compared.report(status="UPDATE_ROLLBACK_COMPLETE")
+    assert [each.kind for each in broken.differences] == ["stack status"]
 
 
 def test_an_environment_of_batches_alone_has_no_endpoint_to_ask(compared: Compared) -> None:
@@ -289,17 +261,3 @@ def test_an_environment_of_batches_alone_has_no_endpoint_to_ask(compared: Compar
     assert (report.invoke, report.patchable) == (False, None)
     assert report.notes == ["there is no endpoint, so no golden request was sent"]
     assert compared.asked == [name for name in EVERY[:-2] if name != "scaling.compare_scaling"]
-
-
-def test_the_data_stack_has_no_endpoint_and_an_absent_stack_is_one_difference(
-    compared: Compared,
-) -> None:
-    compared.report(synthesised("data"))
-    assert compared.asked == ["dependencies.compare_dependencies", "dependencies.compare_roles"]
-    report = compared.report(synthesised("data"), synthesised(), DescribeStacks=None)
-    assert [str(each) for each in report.differences] == [
-        "prod-endpoint: not deployed; `cdk deploy 'prod/*'`"
-    ] * 2
-    assert compared.asked == []
-    broken = compared.report(status="UPDATE_ROLLBACK_COMPLETE")
-    assert [each.kind for each in broken.differences] == ["stack status"]

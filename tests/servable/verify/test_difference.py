@@ -17,9 +17,8 @@ from servable.verify.difference import (
 )
 
 
-@pytest.mark.parametrize(
-    ("wanted", "actual", "equal"),
-    [
+def test_numbers_and_booleans_may_be_text_and_added_keys_are_named() -> None:
+    cases: list[tuple[object, object, bool]] = [
         (True, "true", True),
         ("true", True, True),
         (True, 1, False),
@@ -34,10 +33,11 @@ from servable.verify.difference import (
         ("a", "a", True),
         ("a", "b", False),
         (None, None, True),
-    ],
-)
-def test_numbers_and_booleans_may_be_text(wanted: object, actual: object, equal: bool) -> None:
-    assert is_same(wanted, actual) is equal
+    ]
+    for wanted, actual, equal in cases:
+        assert is_same(wanted, actual) is equal
+    (found,) = report_added_keys("kind", "name", {"A": 1, "B": 2}, ["B"], "fix", "none")
+    assert (found.key, found.wanted, found.found, found.remedy) == ("B", "none", 2, "fix")
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,7 @@ def test_a_default_counts_where_the_template_is_silent() -> None:
     assert found({}, {"A": 2, "B": "x"}) == [("A", 1, 2), ("B", "the default", "x")]
 
 
-def test_what_nobody_deployed_is_a_difference_for_each_key() -> None:
-    (found,) = report_added_keys("kind", "name", {"A": 1, "B": 2}, ["B"], "fix", "none")
-    assert (found.key, found.wanted, found.found, found.remedy) == ("B", "none", 2, "fix")
-
-
-def test_a_report_writes_the_environments_name_into_its_commands() -> None:
+def test_a_report_writes_values_short_and_the_environments_name_into_its_commands() -> None:
     report = Report(environment="prod")
     report.add(
         [build_missing_difference("alarm", "a"), build_missing_difference("alarm", "b", "`aws`")]
@@ -96,6 +91,18 @@ def test_a_report_writes_the_environments_name_into_its_commands() -> None:
     assert str(report.differences[1]) == (
         "b: alarm missing: live not there, deployed there; it was deleted outside CloudFormation; `aws`"
     )
+
+    plain = Difference(kind="k", resource="r", key="K", wanted=None, found=None, remedy="fix")
+    assert str(plain) == "r: K: k; fix"
+    nothing = Difference(kind="k", resource="r", wanted=1, found=None, remedy="fix")
+    assert str(nothing) == "r: k: live nothing, deployed 1; fix"
+    text = "x" * 160
+    full = Difference(kind="k", resource="r", wanted=text, found="x", remedy="fix")
+    assert str(full) == f"r: k: live x, deployed {text}; fix"
+    cut = Difference(kind="k", resource="r", wanted=f"{text}{text}", found=f"{text}y", remedy="fix")
+    assert str(cut) == f"r: k: live …{'x' * 40}y, deployed …{'x' * 160}…; fix"
+    longer = Difference(kind="k", resource="r", wanted=text * 3, found="y", remedy="fix")
+    assert str(longer) == f"r: k: live y, deployed {text}…; fix"
 
 
 @pytest.mark.parametrize(
@@ -116,17 +123,3 @@ def test_a_report_has_three_verdicts(
     assert (report.verdict, report.summary) == (verdict, words)
     told = report.as_json()
     assert (told["ok"], told["verdict"]) == (verdict == "holds", verdict)
-
-
-def test_values_are_shown_short_and_from_where_they_differ() -> None:
-    plain = Difference(kind="k", resource="r", key="K", wanted=None, found=None, remedy="fix")
-    assert str(plain) == "r: K: k; fix"
-    nothing = Difference(kind="k", resource="r", wanted=1, found=None, remedy="fix")
-    assert str(nothing) == "r: k: live nothing, deployed 1; fix"
-    text = "x" * 160
-    full = Difference(kind="k", resource="r", wanted=text, found="x", remedy="fix")
-    assert str(full) == f"r: k: live x, deployed {text}; fix"
-    cut = Difference(kind="k", resource="r", wanted=f"{text}{text}", found=f"{text}y", remedy="fix")
-    assert str(cut) == f"r: k: live …{'x' * 40}y, deployed …{'x' * 160}…; fix"
-    longer = Difference(kind="k", resource="r", wanted=text * 3, found="y", remedy="fix")
-    assert str(longer) == f"r: k: live y, deployed {text}…; fix"

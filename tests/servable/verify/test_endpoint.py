@@ -1,7 +1,6 @@
 """An endpoint against what is live: configuration, models, weights, counts, and components."""
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from servable.verify.difference import RESTORE, Difference
 from servable.verify.endpoint import compare_batch_models, compare_endpoints, describe_fleets
 from tests.servable.verify.answering import AnsweringAccount, resource, stack
 
-ARN, TIME = "arn:aws:sagemaker:us-east-1:111111111111", "2026-11-29T00:00:00Z"
 ROLE = "arn:aws:iam::111111111111:role/serving"
 VARIANT: dict[str, Any] = {
     "VariantName": "primary",
@@ -30,35 +28,23 @@ class Live:
 
     def __init__(self, **variant: Any) -> None:
         one = {**VARIANT, **variant}
-        self.endpoint: dict[str, Any] | None = {
+        self.running: dict[str, Any] = {
+            "VariantName": "primary", "CurrentWeight": 9.0, "CurrentInstanceCount": 2,
+        }  # fmt: skip
+        self.endpoint: Any = {
             "EndpointName": "ranker",
-            "EndpointArn": f"{ARN}:endpoint/ranker",
             "EndpointConfigName": "config-1",
             "EndpointStatus": "InService",
-            "CreationTime": TIME,
-            "LastModifiedTime": TIME,
             "LastDeploymentConfig": GUARDED,
-            "ProductionVariants": [
-                {"VariantName": "primary", "CurrentWeight": 9.0, "CurrentInstanceCount": 2}
-            ],
+            "ProductionVariants": [self.running],
         }
-        self.config: dict[str, Any] | None = {
-            "EndpointConfigName": "config-1",
-            "EndpointConfigArn": f"{ARN}:endpoint-config/config-1",
-            "CreationTime": TIME,
-            "ProductionVariants": [copy.deepcopy(one)],
-        }
+        self.variant = copy.deepcopy(one)
+        self.config: Any = {"ProductionVariants": [self.variant]}
         self.models: dict[str, dict[str, Any]] = {
-            name: {
-                "ModelName": name,
-                "ModelArn": f"{ARN}:model/{name}",
-                "CreationTime": TIME,
-                "ExecutionRoleArn": ROLE,
-                "PrimaryContainer": copy.deepcopy(CONTAINER),
-            }
+            name: {"ExecutionRoleArn": ROLE, "PrimaryContainer": copy.deepcopy(CONTAINER)}
             for name in ("model-1", "by-hand")
         }
-        self.component: dict[str, Any] | None = None
+        self.component: Any = None
         self.resources: list[Resource] = [
             resource(
                 "SageMaker::Endpoint",
@@ -73,26 +59,11 @@ class Live:
             ),
         ]
 
-    @property
-    def variant(self) -> dict[str, Any]:
-        assert self.config is not None
-        found: dict[str, Any] = self.config["ProductionVariants"][0]
-        return found
-
-    @property
-    def running(self) -> dict[str, Any]:
-        assert self.endpoint is not None
-        found: dict[str, Any] = self.endpoint["ProductionVariants"][0]
-        return found
-
     def stack(self) -> Any:
-        def model(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
-            return self.models.get(asked["ModelName"])
-
         account = AnsweringAccount(
             DescribeEndpoint=self.endpoint,
             DescribeEndpointConfig=self.config,
-            DescribeModel=model,
+            DescribeModel=lambda asked: self.models.get(asked["ModelName"]),
             DescribeInferenceComponent=lambda asked: self.component,
         )
         return stack(account, *self.resources)
@@ -104,28 +75,18 @@ class Live:
         return [(each.kind, each.resource, each.key) for each in self.find()]
 
     def scale(self, **more: Any) -> None:
-        target = {
-            "ResourceId": "endpoint/ranker/variant/primary",
-            "MinCapacity": 1,
-            "MaxCapacity": 4,
-        }
+        more = {"ResourceId": "endpoint/ranker/variant/primary", "MinCapacity": 1} | more
         kind = "ApplicationAutoScaling::ScalableTarget"
-        self.resources.append(resource(kind, "t", **{**target, **more}))
+        self.resources.append(resource(kind, "t", **{"MaxCapacity": 4, **more}))
 
 
-@pytest.fixture
-def live() -> Live:
-    return Live()
-
-
-def test_an_endpoint_as_deployed_has_no_difference(live: Live) -> None:
+def test_an_endpoint_as_deployed_has_no_difference_and_what_is_missing_is_named() -> None:
+    live = Live()
     assert live.named() == []
-    assert live.endpoint is not None
     del live.endpoint["LastDeploymentConfig"]  # as after its creation
     assert live.named() == []
 
-
-def test_a_missing_endpoint_or_configuration_or_model_is_named(live: Live) -> None:
+    live = Live()
     live.models = {}
     assert live.named() == [("model missing", "model-1", "")]
     live.config = None
@@ -134,21 +95,17 @@ def test_a_missing_endpoint_or_configuration_or_model_is_named(live: Live) -> No
     assert live.named() == [("endpoint missing", "ranker", "")]
 
 
-@pytest.mark.parametrize(
-    ("status", "remedy"),
-    [("Failed", "the reason: no capacity"), ("Updating", "wait, then verify again")],
-)
-def test_an_endpoint_that_is_not_in_service_has_its_reason(
-    live: Live, status: str, remedy: str
-) -> None:
-    assert live.endpoint is not None
-    live.endpoint |= {"EndpointStatus": status, "FailureReason": "no capacity"}
-    (found,) = live.find()
-    assert (found.kind, found.found, found.remedy) == ("endpoint status", status, remedy)
+def test_an_endpoint_out_of_service_or_rolled_back_silently_has_its_reason() -> None:
+    for status, remedy in [
+        ("Failed", "the reason: no capacity"),
+        ("Updating", "wait, then verify again"),
+    ]:
+        live = Live()
+        live.endpoint |= {"EndpointStatus": status, "FailureReason": "no capacity"}
+        (found,) = live.find()
+        assert (found.kind, found.found, found.remedy) == ("endpoint status", status, remedy)
 
-
-def test_another_configuration_in_force_is_a_silent_rollback(live: Live) -> None:
-    assert live.endpoint is not None
+    live = Live()
     live.endpoint["EndpointConfigName"] = "config-0"
     (found,) = live.find()
     assert (found.kind, found.wanted, found.found) == ("silent rollback", "config-1", "config-0")
@@ -157,18 +114,8 @@ def test_another_configuration_in_force_is_a_silent_rollback(live: Live) -> None
     assert live.find()[0].remedy.endswith(f"an alarm; fix that, and {RESTORE}")
 
 
-def test_other_deployment_guardrails_are_a_difference(live: Live) -> None:
-    assert live.endpoint is not None
-    live.endpoint["LastDeploymentConfig"] = {
-        "RollingUpdatePolicy": {**GUARDED["RollingUpdatePolicy"], "WaitIntervalInSeconds": 0}
-    }
-    assert [(kind, key) for kind, _, key in live.named()] == [
-        ("deployment guardrails", "RollingUpdatePolicy.WaitIntervalInSeconds")
-    ]
-
-
-def test_settings_of_the_configuration_are_compared_and_names_of_models_are_not(live: Live) -> None:
-    assert live.config is not None
+def test_settings_guardrails_and_capture_are_compared_and_names_of_models_are_not() -> None:
+    live = Live()
     live.variant["ModelName"] = "by-hand"
     assert live.named() == []
     live.variant["InstanceType"] = "ml.m5.large"
@@ -180,9 +127,15 @@ def test_settings_of_the_configuration_are_compared_and_names_of_models_are_not(
     ]
     assert all(RESTORE in each.remedy for each in found)
 
+    live = Live()
+    live.endpoint["LastDeploymentConfig"] = {
+        "RollingUpdatePolicy": {**GUARDED["RollingUpdatePolicy"], "WaitIntervalInSeconds": 0}
+    }
+    assert [(kind, key) for kind, _, key in live.named()] == [
+        ("deployment guardrails", "RollingUpdatePolicy.WaitIntervalInSeconds")
+    ]
 
-def test_a_running_capture_that_nobody_deployed_is_a_difference(live: Live) -> None:
-    assert live.endpoint is not None
+    live = Live()
     live.endpoint["DataCaptureConfig"] = {
         "EnableCapture": True, "CaptureStatus": "Started", "CurrentSamplingPercentage": 10,
         "DestinationS3Uri": "s3://b", "KmsKeyId": "k",
@@ -190,7 +143,8 @@ def test_a_running_capture_that_nobody_deployed_is_a_difference(live: Live) -> N
     assert live.named() == [("data capture", "ranker", "EnableCapture")]
 
 
-def test_what_a_model_runs_is_compared_with_every_variable(live: Live) -> None:
+def test_what_models_run_is_compared_each_type_of_a_pool_with_its_own() -> None:
+    live = Live()
     live.models["model-1"]["PrimaryContainer"] |= {
         "Image": "i:2.19",
         "Environment": {"WORKERS": "4", "LOG": "1"},
@@ -202,8 +156,34 @@ def test_what_a_model_runs_is_compared_with_every_variable(live: Live) -> None:
         ("model", "model-1", "PrimaryContainer.Environment.LOG"),
     ]
 
+    def pools(second: str) -> dict[str, Any]:
+        return {
+            "InstancePools": [
+                {"InstanceType": "ml.c5.xlarge", "Priority": 1},
+                {"InstanceType": "ml.m5.xlarge", "Priority": 2, "ModelNameOverride": second},
+            ]
+        }
 
-def test_a_drifted_weight_is_set_back_by_a_command(live: Live) -> None:
+    live = Live(**pools("by-hand"))
+    live.resources.append(
+        resource("SageMaker::Model", "by-hand", PrimaryContainer={**CONTAINER, "Image": "i:2.19"})
+    )
+    assert live.named() == [("model", "by-hand", "PrimaryContainer.Image")]
+
+    live = Live()
+    assert list(compare_batch_models(live.stack())) == []
+    live.models["model-1"]["PrimaryContainer"]["Image"] = "served, and compared with its endpoint"
+    live.resources.append(resource("SageMaker::Model", "of-batch", PrimaryContainer=CONTAINER))
+    (missing,) = compare_batch_models(live.stack())
+    assert (missing.kind, missing.resource) == ("model missing", "of-batch")
+    live.models["of-batch"] = {**live.models["by-hand"]}
+    assert list(compare_batch_models(live.stack())) == []
+    live.models["of-batch"]["PrimaryContainer"] = {**CONTAINER, "Image": "i:2.19"}
+    assert [each.key for each in compare_batch_models(live.stack())] == ["PrimaryContainer.Image"]
+
+
+def test_a_drifted_weight_is_set_back_by_a_command() -> None:
+    live = Live()
     live.running["CurrentWeight"] = 5.0
     (found,) = live.find()
     assert (found.kind, found.resource, found.wanted) == ("drifted weight", "ranker/primary", 9)
@@ -215,44 +195,42 @@ def test_a_drifted_weight_is_set_back_by_a_command(live: Live) -> None:
     assert live.named() == []  # named with the configuration
 
 
-@pytest.mark.parametrize(("count", "drifted"), [(1, True), (2, False), (3, True), (None, True)])
-def test_without_scaling_the_count_is_the_files(
-    live: Live, count: int | None, drifted: bool
-) -> None:
-    live.running["CurrentInstanceCount"] = count or 0
-    if count is None:
-        del live.running["CurrentInstanceCount"]
-    found = live.find()
-    assert [each.kind for each in found] == ["drifted count"] * drifted
-    for each in found:
+def find_drifted(live: Live, *counts: int | None) -> dict[int | None, Difference]:
+    """Return each count that has drifted, with its difference."""
+    drifted = {}
+    for count in counts:
+        live.running["CurrentInstanceCount"] = count
+        if count is None:
+            del live.running["CurrentInstanceCount"]
+        if found := live.find():
+            (drifted[count],) = found
+            assert drifted[count].kind == "drifted count"
+    return drifted
+
+
+def test_the_count_is_the_files_or_lies_in_the_bounds_of_scaling() -> None:
+    found = find_drifted(Live(), 1, 2, 3, None)
+    assert [*found] == [1, 3, None]
+    for count, each in found.items():
         assert (each.key, each.wanted, each.found) == ("CurrentInstanceCount", 2, count)
         assert each.remedy.endswith("VariantName=primary,DesiredInstanceCount=2`")
 
-
-@pytest.mark.parametrize(("count", "drifted"), [(0, True), (1, False), (4, False), (5, True)])
-def test_with_scaling_the_count_lies_in_its_bounds(live: Live, count: int, drifted: bool) -> None:
+    live = Live()
     live.scale()
-    live.running["CurrentInstanceCount"] = count
-    found = live.find()
-    assert [each.kind for each in found] == ["drifted count"] * drifted
-    for each in found:
+    found = find_drifted(live, 0, 1, 4, 5)
+    assert [*found] == [0, 5]
+    for each in found.values():
         assert each.wanted == "1 to 4"
         assert each.remedy == "scaling hasn't restored it; check the scaling activities"
 
-
-@pytest.mark.parametrize(("count", "drifted"), [(0, False), (9, False), (10, True)])
-def test_a_schedule_widens_the_bounds(live: Live, count: int, drifted: bool) -> None:
+    # A schedule widens the bounds.
+    live = Live()
     actions = [{"MinCapacity": 0}, {"MaxCapacity": 9}]
     live.scale(ScheduledActions=[{"ScalableTargetAction": action} for action in actions])
-    live.running["CurrentInstanceCount"] = count
-    assert [kind for kind, *_ in live.named()] == ["drifted count"] * drifted
+    assert [*find_drifted(live, 0, 9, 10)] == [10]
 
-
-@pytest.mark.parametrize(("count", "drifted"), [(2, True), (3, False), (6, False), (7, True)])
-def test_managed_instances_have_the_bounds_of_the_configuration(count: int, drifted: bool) -> None:
-    live = Live(ManagedInstanceScaling={"MinInstanceCount": 3, "MaxInstanceCount": 6})
-    live.running["CurrentInstanceCount"] = count
-    assert [kind for kind, *_ in live.named()] == ["drifted count"] * drifted
+    managed = {"MinInstanceCount": 3, "MaxInstanceCount": 6}
+    assert [*find_drifted(Live(ManagedInstanceScaling=managed), 2, 3, 6, 7)] == [2, 7]
 
 
 @pytest.mark.parametrize(
@@ -272,23 +250,8 @@ def test_of_serverless_the_provisioned_concurrency_counts(
     assert [each.key for each in found] == ["ProvisionedConcurrency"] * drifted
 
 
-def test_each_type_of_a_pool_has_its_own_model() -> None:
-    def pools(second: str) -> dict[str, Any]:
-        return {
-            "InstancePools": [
-                {"InstanceType": "ml.c5.xlarge", "Priority": 1},
-                {"InstanceType": "ml.m5.xlarge", "Priority": 2, "ModelNameOverride": second},
-            ]
-        }
-
-    live = Live(**pools("by-hand"))
-    live.resources.append(
-        resource("SageMaker::Model", "by-hand", PrimaryContainer={**CONTAINER, "Image": "i:2.19"})
-    )
-    assert live.named() == [("model", "by-hand", "PrimaryContainer.Image")]
-
-
-def test_an_inference_component_is_compared_with_what_its_copies_run(live: Live) -> None:
+def test_an_inference_component_is_compared_with_what_its_copies_run() -> None:
+    live = Live()
     wanted = {
         "ModelName": "model-1",
         "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024},
@@ -303,15 +266,8 @@ def test_an_inference_component_is_compared_with_what_its_copies_run(live: Live)
     )
     assert live.named() == [("inference component missing", "ranker-a", "")]
     live.component = {
-        "InferenceComponentName": "ranker-a",
-        "InferenceComponentArn": f"{ARN}:inference-component/ranker-a",
-        "EndpointName": "ranker",
-        "EndpointArn": f"{ARN}:endpoint/ranker",
-        "CreationTime": TIME,
-        "LastModifiedTime": TIME,
-        "InferenceComponentStatus": "InService",
-        "Specification": copy.deepcopy(wanted),
-    }
+        "InferenceComponentStatus": "InService", "Specification": copy.deepcopy(wanted),
+    }  # fmt: skip
     assert live.named() == []
     live.component["InferenceComponentStatus"] = "Failed"
     (failed,) = live.find()
@@ -324,18 +280,6 @@ def test_an_inference_component_is_compared_with_what_its_copies_run(live: Live)
         "ranker-a",
         "MinMemoryRequiredInMb",
     )
-
-
-def test_models_that_no_endpoint_serves_are_compared_too(live: Live) -> None:
-    assert list(compare_batch_models(live.stack())) == []
-    live.models["model-1"]["PrimaryContainer"]["Image"] = "served, and compared with its endpoint"
-    live.resources.append(resource("SageMaker::Model", "of-batch", PrimaryContainer=CONTAINER))
-    (missing,) = compare_batch_models(live.stack())
-    assert (missing.kind, missing.resource) == ("model missing", "of-batch")
-    live.models["of-batch"] = {**live.models["by-hand"]}
-    assert list(compare_batch_models(live.stack())) == []
-    live.models["of-batch"]["PrimaryContainer"] = {**CONTAINER, "Image": "i:2.19"}
-    assert [each.key for each in compare_batch_models(live.stack())] == ["PrimaryContainer.Image"]
 
 
 def test_the_fleet_of_a_pool_is_counted_by_type_with_the_preferred_one_first() -> None:

@@ -4,8 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from servable.verify.dependencies import compare_roles
 from servable.verify.deployed import UNKNOWN, Resource
 from servable.verify.difference import RESTORE, Difference
@@ -24,7 +22,6 @@ READ = {"Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": 
 WRITE = {"Statement": [{"Effect": "Allow", "Action": "s3:PutObject", "Resource": "*"}]}
 ATTACHED, OWN = "arn:aws:iam::aws:policy/Stated", "arn:aws:iam::111111111111:policy/own"
 BOUNDARY = "arn:aws:iam::aws:policy/Boundary"
-TIME = "2026-11-29T00:00:00Z"
 
 
 def role(**more: Any) -> Resource:
@@ -46,7 +43,7 @@ class Live:
     """What IAM answers; as deployed until a test changes it."""
 
     def __init__(self) -> None:
-        self.role: dict[str, Any] | None = {
+        self.role: Any = {
             "AssumeRolePolicyDocument": TRUST,
             "PermissionsBoundary": {"PermissionsBoundaryArn": BOUNDARY},
         }
@@ -60,22 +57,18 @@ class Live:
 
         def inline(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
             document = documents.get(asked["PolicyName"])
-            one = {"RoleName": "ranker", "PolicyName": asked["PolicyName"]}
-            return document and one | {"PolicyDocument": json.dumps(document)}
+            return document and {"PolicyDocument": json.dumps(document)}
 
         account = AnsweringAccount(
             GetRole=self.role
             and {
-                "Role": {"Path": "/", "RoleName": "ranker", "RoleId": "AROA0123456789ABCDEF",
-                         "Arn": "arn:aws:iam::111111111111:role/ranker", "CreateDate": TIME}
-                | self.role
+                "Role": self.role
                 | {"AssumeRolePolicyDocument": json.dumps(self.role["AssumeRolePolicyDocument"])}
             },
             GetRolePolicy=inline,
-            ListRolePolicies={"PolicyNames": list(documents), "IsTruncated": False},
+            ListRolePolicies={"PolicyNames": list(documents)},
             ListAttachedRolePolicies={
                 "AttachedPolicies": [{"PolicyName": "a", "PolicyArn": arn} for arn in self.attached],
-                "IsTruncated": False,
             },
             GetPolicy=self.managed and {"Policy": {"DefaultVersionId": "v2"}},
             GetPolicyVersion=lambda asked: {
@@ -88,43 +81,17 @@ class Live:
         return list(compare_roles(stack(account, *(resources or (role(), INLINE, MANAGED)))))
 
 
-@pytest.fixture
-def live() -> Live:
-    return Live()
-
-
 def keys(found: list[Difference]) -> list[tuple[str, str, str]]:
     return [(each.kind, each.resource, each.key) for each in found]
 
 
-def test_roles_as_deployed_have_no_difference(live: Live) -> None:
+def test_roles_as_deployed_or_not_known_have_no_difference() -> None:
+    live = Live()
     assert live.find() == []
     assert live.find(role(PermissionsBoundary=None), INLINE, MANAGED) == []
-
-
-def test_an_attached_policy_that_nobody_deployed_is_named_with_the_command_that_detaches_it(
-    live: Live,
-) -> None:
-    administrator = "arn:aws:iam::aws:policy/AdministratorAccess"
-    live.attached.append(administrator)
-    (found,) = live.find()
-    assert (found.kind, found.resource, found.key) == ("role permissions", "ranker", administrator)
-    assert (found.wanted, found.found) == ("no such policy", "attached")
-    command = f"aws iam detach-role-policy --role-name ranker --policy-arn {administrator}"
-    assert found.remedy == f"the role's permissions were extended: `{command}`"
-
-
-def test_an_inline_policy_that_nobody_deployed_is_named_with_the_command_that_deletes_it(
-    live: Live,
-) -> None:
-    live.inline["wider"] = WRITE
-    (found,) = live.find()
-    assert (found.key, found.found) == ("wider", "an inline policy")
-    command = "aws iam delete-role-policy --role-name ranker --policy-name wider"
-    assert command in found.remedy
-
-
-def test_a_policy_whose_arn_is_not_known_is_not_taken_for_one_that_was_added(live: Live) -> None:
+    unknown = resource("IAM::Policy", "x", PolicyName="p", PolicyDocument=READ, Roles=[UNKNOWN])
+    managed = resource("IAM::ManagedPolicy", OWN, PolicyDocument=WRITE, Roles=[UNKNOWN])
+    assert live.find(unknown, managed) == []
     stated = role(ManagedPolicyArns=[UNKNOWN])
     live.attached = ["arn:aws:iam::aws:policy/One"]
     live.inline = {"inside": READ}
@@ -135,7 +102,25 @@ def test_a_policy_whose_arn_is_not_known_is_not_taken_for_one_that_was_added(liv
     assert live.find(stated) == []
 
 
-def test_what_is_missing_is_named(live: Live) -> None:
+def test_a_policy_that_nobody_deployed_is_named_with_the_command_that_removes_it() -> None:
+    live = Live()
+    administrator = "arn:aws:iam::aws:policy/AdministratorAccess"
+    live.attached.append(administrator)
+    (found,) = live.find()
+    assert (found.kind, found.resource, found.key) == ("role permissions", "ranker", administrator)
+    assert (found.wanted, found.found) == ("no such policy", "attached")
+    command = f"aws iam detach-role-policy --role-name ranker --policy-arn {administrator}"
+    assert found.remedy == f"the role's permissions were extended: `{command}`"
+
+    live = Live()
+    live.inline["wider"] = WRITE
+    (found,) = live.find()
+    assert (found.key, found.found) == ("wider", "an inline policy")
+    assert "aws iam delete-role-policy --role-name ranker --policy-name wider" in found.remedy
+
+
+def test_what_is_missing_or_changed_is_named() -> None:
+    live = Live()
     live.inline, live.attached, live.holders = {}, [OWN], ["another"]
     assert keys(live.find()) == [
         ("IAM Policy missing", "ranker/inside", ""),
@@ -149,9 +134,7 @@ def test_what_is_missing_is_named(live: Live) -> None:
         ("IAM ManagedPolicy missing", OWN, ""),
     ]
 
-
-def test_a_changed_document_trust_or_boundary_is_a_difference(live: Live) -> None:
-    assert live.role is not None
+    live = Live()
     live.role["PermissionsBoundary"] = {}
     live.inline |= {"put": WRITE, "inside": WRITE}
     live.managed = READ
@@ -165,8 +148,8 @@ def test_a_changed_document_trust_or_boundary_is_a_difference(live: Live) -> Non
     assert RESTORE in live.find()[0].remedy
 
 
-def test_a_statement_or_principal_that_was_added_widens_a_policy(live: Live) -> None:
-    assert live.role is not None
+def test_a_statement_or_principal_that_was_added_widens_a_policy() -> None:
+    live = Live()
     wider = {
         **TRUST["Statement"][0],
         "Principal": {"Service": "sagemaker.amazonaws.com", "AWS": "*"},
@@ -176,9 +159,3 @@ def test_a_statement_or_principal_that_was_added_widens_a_policy(live: Live) -> 
     trust, permissions = live.find()
     assert (trust.kind, trust.key, trust.found) == ("role trust", "Statement[0].Principal.AWS", "*")
     assert (permissions.wanted, permissions.found) == ("1 statements", "2 statements")
-
-
-def test_roles_whose_names_are_not_known_are_not_asked(live: Live) -> None:
-    unknown = resource("IAM::Policy", "x", PolicyName="p", PolicyDocument=READ, Roles=[UNKNOWN])
-    managed = resource("IAM::ManagedPolicy", OWN, PolicyDocument=WRITE, Roles=[UNKNOWN])
-    assert live.find(unknown, managed) == []

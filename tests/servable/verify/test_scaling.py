@@ -10,7 +10,6 @@ from servable.verify.scaling import compare_scaling
 from tests.servable.verify.answering import AnsweringAccount, resource, stack
 
 ID, DIMENSION = "endpoint/ranker/variant/primary", "sagemaker:variant:DesiredInstanceCount"
-TIME = "2026-11-29T00:00:00Z"
 WHERE = {"ServiceNamespace": "sagemaker", "ResourceId": ID, "ScalableDimension": DIMENSION}
 TRACKING = {"TargetValue": 70, "ScaleInCooldown": 600}
 STEPS = {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": [{"ScalingAdjustment": 1}]}
@@ -27,7 +26,7 @@ class Live:
     def __init__(self) -> None:
         self.wanted: dict[str, Any] = {**WHERE, "MinCapacity": 1, "MaxCapacity": 4}
         self.targets = [{**WHERE, "MinCapacity": 1, "MaxCapacity": 4}]
-        self.policies = [
+        self.policies: list[dict[str, Any]] = [
             {"PolicyName": "track", "PolicyType": "TargetTrackingScaling",
              "TargetTrackingScalingPolicyConfiguration": dict(TRACKING)},
             {"PolicyName": "step", "PolicyType": "StepScaling",
@@ -39,61 +38,39 @@ class Live:
         def targets(asked: Mapping[str, Any]) -> Mapping[str, Any]:
             ids = asked.get("ResourceIds")
             found = [one for one in self.targets if ids is None or one["ResourceId"] in ids]
-            more = {"RoleARN": "arn:aws:iam::111111111111:role/r", "CreationTime": TIME}
-            return {"ScalableTargets": [{**more, **one} for one in found]}
+            return {"ScalableTargets": found}
 
-        arn = {"PolicyARN": "arn:aws:autoscaling:p", "CreationTime": TIME}
         account = AnsweringAccount(
             DescribeScalableTargets=targets,
             DescribeScalingPolicies={
-                "ScalingPolicies": [{**WHERE, **arn, **policy} for policy in self.policies]
+                "ScalingPolicies": [{**WHERE, **policy} for policy in self.policies]
             },
             DescribeScheduledActions={
-                "ScheduledActions": [
-                    {**WHERE, "ScheduledActionARN": "arn", "CreationTime": TIME, **action}
-                    for action in self.actions
-                ]
+                "ScheduledActions": [{**WHERE, **action} for action in self.actions]
             },
         )
+        kind, of = "ApplicationAutoScaling::ScalingPolicy", f"{ID}|{DIMENSION}|sagemaker"
+        track: dict[str, Any] = {"TargetTrackingScalingPolicyConfiguration": TRACKING}
+        step: dict[str, Any] = {"StepScalingPolicyConfiguration": STEPS}
         resources = [
             resource("ApplicationAutoScaling::ScalableTarget", "t", **self.wanted),
-            resource(
-                "ApplicationAutoScaling::ScalingPolicy",
-                "a",
-                PolicyName="track",
-                ScalingTargetId=f"{ID}|{DIMENSION}|sagemaker",
-                TargetTrackingScalingPolicyConfiguration=TRACKING,
-            ),
-            resource(
-                "ApplicationAutoScaling::ScalingPolicy",
-                "b",
-                PolicyName="step",
-                ScalingTargetId=f"{ID}|{DIMENSION}|sagemaker",
-                StepScalingPolicyConfiguration=STEPS,
-            ),
+            resource(kind, "a", PolicyName="track", ScalingTargetId=of, **track),
+            resource(kind, "b", PolicyName="step", ScalingTargetId=of, **step),
         ]
         endpoint = resource("SageMaker::Endpoint", "ranker", EndpointName="ranker")
         return list(compare_scaling(stack(account, endpoint, *(resources if scaled else []))))
-
-
-@pytest.fixture
-def live() -> Live:
-    return Live()
 
 
 def keys(found: list[Difference]) -> list[tuple[str, str, str]]:
     return [(each.kind, each.resource, each.key) for each in found]
 
 
-def test_scaling_as_deployed_has_no_difference(live: Live) -> None:
+def test_scaling_as_deployed_has_no_difference() -> None:
+    live = Live()
     assert live.find() == []
-    live.policies[0]["TargetTrackingScalingPolicyConfiguration"] = TRACKING | {
-        "DisableScaleIn": False
-    }
-    live.policies[1]["StepScalingPolicyConfiguration"] = STEPS | {
-        "Cooldown": 300,
-        "MetricAggregationType": "Average",
-    }
+    defaults = {"Cooldown": 300, "MetricAggregationType": "Average"}
+    live.policies[0]["TargetTrackingScalingPolicyConfiguration"]["DisableScaleIn"] = False
+    live.policies[1]["StepScalingPolicyConfiguration"] |= defaults
     assert live.find() == []
 
 
@@ -109,20 +86,19 @@ def test_scaling_as_deployed_has_no_difference(live: Live) -> None:
     ],
 )
 def test_a_policy_that_works_in_another_way_is_a_difference(
-    live: Live, at: int, kind: str, change: dict[str, Any], wanted: object
+    at: int, kind: str, change: dict[str, Any], wanted: object
 ) -> None:
-    live.policies[at][f"{kind}ScalingPolicyConfiguration"].update(change)  # type: ignore[attr-defined]
+    live = Live()
+    live.policies[at][f"{kind}ScalingPolicyConfiguration"].update(change)
     (found,) = live.find()
-    assert (found.kind, found.resource, found.wanted) == (
-        "scaling policy",
-        live.policies[at]["PolicyName"],
-        wanted,
-    )
+    name = live.policies[at]["PolicyName"]
+    assert (found.kind, found.resource, found.wanted) == ("scaling policy", name, wanted)
     assert found.key.rsplit(".", 1)[-1] in change
     assert RESTORE in found.remedy
 
 
-def test_bounds_and_suspension_are_compared(live: Live) -> None:
+def test_bounds_suspension_and_schedules_are_compared() -> None:
+    live = Live()
     live.targets[0] |= {
         "MaxCapacity": 40,
         "SuspendedState": {"DynamicScalingOutSuspended": True, "ScheduledScalingSuspended": False},
@@ -139,8 +115,7 @@ def test_bounds_and_suspension_are_compared(live: Live) -> None:
     live.wanted["SuspendedState"] = {"DynamicScalingOutSuspended": True}
     assert live.find() == []
 
-
-def test_a_schedule_moves_the_bounds_and_its_actions_are_compared(live: Live) -> None:
+    live = Live()
     live.wanted["ScheduledActions"] = [DAILY]
     live.actions = [dict(DAILY)]
     live.targets[0] |= {"MinCapacity": 3, "MaxCapacity": 9}
@@ -156,25 +131,22 @@ def test_a_schedule_moves_the_bounds_and_its_actions_are_compared(live: Live) ->
     assert keys(live.find()) == [("scaling by hand", ID, "mine")]
 
 
-@pytest.mark.parametrize(("year", "kinds"), [(2020, []), (2999, ["scheduled action missing"])])
-def test_an_action_for_a_moment_in_the_past_may_be_gone(
-    live: Live, year: int, kinds: list[str]
-) -> None:
-    once = {**DAILY, "Schedule": f"at({year}-12-24T18:00:00)", "Timezone": "Europe/Berlin"}
-    live.wanted["ScheduledActions"] = [once]
-    live.targets[0] |= {"MinCapacity": 3, "MaxCapacity": 9}
-    assert [each.kind for each in live.find()] == kinds
+def test_an_action_for_a_moment_in_the_past_may_be_gone_and_what_is_missing_is_named() -> None:
+    for year, kinds in [(2020, []), (2999, ["scheduled action missing"])]:
+        live = Live()
+        once = {**DAILY, "Schedule": f"at({year}-12-24T18:00:00)", "Timezone": "Europe/Berlin"}
+        live.wanted["ScheduledActions"] = [once]
+        live.targets[0] |= {"MinCapacity": 3, "MaxCapacity": 9}
+        assert [each.kind for each in live.find()] == kinds
 
-
-def test_what_is_missing_is_named(live: Live) -> None:
+    live = Live()
     live.policies, live.targets = live.policies[1:], []
     assert keys(live.find()) == [
         ("scaling target missing", ID, ""),
         ("scaling policy missing", "track", ""),
     ]
 
-
-def test_what_was_added_by_hand_is_named(live: Live) -> None:
+    live = Live()
     live.policies.append({"PolicyName": "mine", "PolicyType": "StepScaling"})
     assert keys(live.find()) == [("scaling by hand", ID, "mine")]
     live.policies = []

@@ -8,7 +8,12 @@ import pytest
 
 from servable_scaling.rehearsal.day import RehearsedDay, compute_break_probability, rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel, Service
-from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
+from servable_scaling.rehearsal.scenario import (
+    EMPTY_MINUTES,
+    EmptyInstances,
+    PlacedDeployment,
+    Scenario,
+)
 from tests.servable_scaling.minutes import RESOURCE, target
 
 MODEL = InstanceModel(rate_rps=100, service=Service(0.02, 0.05), queue=2000)
@@ -24,18 +29,24 @@ TRACKING = {
         "ScaleInCooldown": 0,
     },
 }
-LATENCY: dict[str, Any] = {
-    "AlarmName": "p99",
-    "Namespace": "AWS/SageMaker",
-    "MetricName": "ModelLatency",
-    "ExtendedStatistic": "p99",
-    "Period": 60,
-    "EvaluationPeriods": 3,
-    "DatapointsToAlarm": 3,
-    "Threshold": 100_000,
-    "ComparisonOperator": "GreaterThanThreshold",
-    "TreatMissingData": "notBreaching",
-}
+
+
+def alarm_on(metric: str, statistic: str, threshold: float, **more: Any) -> dict[str, Any]:
+    """An alarm on one datapoint above the threshold."""
+    return {
+        "AlarmName": "a",
+        "Namespace": "AWS/SageMaker",
+        "MetricName": metric,
+        ("ExtendedStatistic" if statistic.startswith("p") else "Statistic"): statistic,
+        "Period": 60,
+        "EvaluationPeriods": 1,
+        "Threshold": threshold,
+        "ComparisonOperator": "GreaterThanThreshold",
+        **more,
+    }
+
+
+LATENCY = alarm_on("ModelLatency", "p99", 100_000, EvaluationPeriods=3, DatapointsToAlarm=3)
 
 
 def day(requests: list[float], **more: Any) -> RehearsedDay:
@@ -56,12 +67,17 @@ SCALED = {"targets": {"t": target(2, 20)}, "policies": {"track": TRACKING}}
 SPIKE = [3000.0] * 10 + [24_000.0] * 20
 
 
-def test_instances_are_paid_from_their_start_and_answer_after_it() -> None:
+def test_instances_are_paid_from_their_start_and_answer_after_it_and_later_where_metrics_are() -> (
+    None
+):
     assert day(SPIKE, **SCALED).minutes[13].paid == 8
     answering = [one.answering for one in day(SPIKE, **SCALED).minutes]
     assert answering[16:18] == [2, 8]
     broken = day(SPIKE, **SCALED).broken
     assert (broken[0], broken[-1]) == (10, 17)
+    late = day(SPIKE, **SCALED, metric_delay_seconds=90)
+    # Seen after 90 s: at the begin of the second minute after.
+    assert [one.answering for one in late.minutes][18:20] == [2, 8]
 
 
 def test_nobody_waits_longer_than_a_full_queue_takes() -> None:
@@ -71,12 +87,12 @@ def test_nobody_waits_longer_than_a_full_queue_takes() -> None:
 
 
 def test_the_engineer_is_woken_after_the_alarms_window_and_not_on_a_quiet_day() -> None:
-    found = day(SPIKE, **SCALED, alarms=[LATENCY], page='ALARM("p99")')
+    found = day(SPIKE, **SCALED, alarms=[LATENCY], page='ALARM("a")')
     assert found.woken == [13]
-    assert day([3000.0] * 60, alarms=[LATENCY], page='ALARM("p99")').woken == []
+    assert day([3000.0] * 60, alarms=[LATENCY], page='ALARM("a")').woken == []
 
 
-def test_both_fleets_are_paid_while_a_deployment_bakes_whose_last_bake_may_be_shorter() -> None:
+def test_deployments_are_paid_while_they_bake_and_nothing_scales() -> None:
     plan = PlacedDeployment(minute=2, shares=(10.0, 100.0), bake_minutes=3)
     paid = [one.paid for one in day([3000.0] * 20, deployment=plan).minutes]
     assert paid == [2] * 2 + [4] * 10 + [2] * 8
@@ -88,8 +104,6 @@ def test_both_fleets_are_paid_while_a_deployment_bakes_whose_last_bake_may_be_sh
     paid = [one.paid for one in found.minutes]
     assert (paid, found.deployed_with) == ([2] * 2 + [4] * 11 + [2] * 7, 2)
 
-
-def test_the_instances_of_a_batch_answer_beside_the_old_ones_and_are_paid() -> None:
     # Batches of 2 of 4: each starts for 4 minutes, bakes for 3, and then 2 old ones end.
     plan = PlacedDeployment(minute=2, bake_minutes=3, batch_percent=50)
     found = day([3000.0] * 20, instances=4, deployment=plan).minutes
@@ -97,8 +111,6 @@ def test_the_instances_of_a_batch_answer_beside_the_old_ones_and_are_paid() -> N
 
     assert [one.answering for one in found] == [4] * 6 + [6] * 3 + [4] * 4 + [6] * 3 + [4] * 4
 
-
-def test_nothing_scales_while_a_deployment_runs() -> None:
     plan = PlacedDeployment(minute=9, shares=(100.0,), bake_minutes=15)
     answering = [one.answering for one in day(SPIKE, **SCALED, deployment=plan).minutes]
     assert max(answering[:28]) == 4
@@ -129,7 +141,8 @@ def test_a_minute_breaks_with_its_chance_and_near_the_objective_it_is_not_sure()
     assert (sure < 0.01, near > 0.1) == (True, True)
 
 
-def test_a_metric_that_is_seen_later_brings_instances_later() -> None:
-    late = day(SPIKE, **SCALED, metric_delay_seconds=90)
-    # Seen after 90 s: at the begin of the second minute after.
-    assert [one.answering for one in late.minutes][18:20] == [2, 8]
+def test_an_instance_without_a_copy_takes_one_until_it_ends_ten_minutes_later() -> None:
+    for minute, taken in [(EMPTY_MINUTES - 1, 1), (EMPTY_MINUTES, 0)]:
+        instances = EmptyInstances(EMPTY_MINUTES)
+        instances.add(1, 0)
+        assert instances.take(1, minute) == taken

@@ -26,15 +26,13 @@ def fleet(count: int = 1, routing: Routing = "random", queue: float = 1000) -> Q
     return QueuedFleet(InstanceModel(10, CONSTANT, queue), routing, count)
 
 
-def test_the_service_time_is_lognormal_by_its_median_and_p99_or_constant() -> None:
+def test_the_service_time_is_lognormal_and_its_cells_finer_in_the_tail() -> None:
     sigma = math.log(2.5) / NormalDist().inv_cdf(0.99)
     assert (LOGNORMAL.sigma, LOGNORMAL.mean_seconds, LOGNORMAL.variation) == pytest.approx(
         (sigma, 0.02 * math.exp(sigma**2 / 2), math.exp(sigma**2) - 1)
     )
     assert (Service(0.1, 0.05).sigma, Service(0.1, 0.05).mean_seconds) == (0, 0.1)
 
-
-def test_the_cells_of_a_distribution_are_all_of_it_and_finer_in_the_tail() -> None:
     cells = build_quantile_cells()
     begins = [sum(share for share, _ in cells[:index]) for index in range(len(cells))]
     assert sum(share for share, _ in cells) == pytest.approx(1)
@@ -45,7 +43,7 @@ def test_the_cells_of_a_distribution_are_all_of_it_and_finer_in_the_tail() -> No
 
 
 # At the end of a cell the percentile is the cell's middle: up to 7.5 % less than it is.
-def test_a_percentile_without_waiting_is_the_lognormals_and_else_of_the_wait() -> None:
+def test_a_percentile_is_the_lognormals_and_the_waits_and_weighs_parts() -> None:
     for share, within in [
         (0.5, 0.03),
         (0.7125, 0.01),
@@ -63,8 +61,6 @@ def test_a_percentile_without_waiting_is_the_lognormals_and_else_of_the_wait() -
             0.4 + wait, rel=2e-3
         )
 
-
-def test_a_percentile_weighs_parts_by_their_requests() -> None:
     parts = ((0.9, 0.0, 0.0, 0.0), (0.1, 5.0, 0.0, 0.0))
     found = [compute_percentile(CONSTANT, parts, share) for share in (0.89, 0.91)]
     assert found == pytest.approx([0.1, 5.1], rel=1e-3)
@@ -74,7 +70,6 @@ def test_a_percentile_weighs_parts_by_their_requests() -> None:
         model.compute_percentile([(share, 0.3, 0.0, 0.0)], 0.5) for share in (0.2, 1.0)
     ] == pytest.approx([0.4, 0.4], rel=1e-3)
 
-    model = InstanceModel(10, CONSTANT, 10)
     parts = ((0.5, 0.0, 0.0, 0.0), (0.5, 5.0, 0.0, 0.0))
     assert model.compute_percentile(parts, 0.9) == pytest.approx(5.1, rel=1e-3)
 
@@ -88,14 +83,9 @@ def test_the_servers_are_the_rate_times_the_service_time_and_wait_by_formula() -
     for variation in [0.0, 0.5, 1.0, 3.0]:
         wait = compute_mean_wait(servers=1, use=0.8, mean_seconds=2, variation=variation)
         assert wait == pytest.approx(0.8 / 0.2 * (1 + variation) / 2 * 2)
-
-
-def test_hardly_any_requests_do_not_wait() -> None:
     assert InstanceModel(10, CONSTANT, 10).compute_steady_part(0, 1) == IDLE
     assert InstanceModel(1000, CONSTANT, 10).compute_steady_part(0.3, 1) == IDLE
 
-
-def test_an_instance_of_its_own_waits_as_the_queue_says_and_at_most_for_a_full_one() -> None:
     model = InstanceModel(10, CONSTANT, 1000)
     share, delay, waits, each = model.compute_steady_part(0.8, 1)
     assert (share, delay, waits) == pytest.approx((1, 0, 0.8))
@@ -104,22 +94,17 @@ def test_an_instance_of_its_own_waits_as_the_queue_says_and_at_most_for_a_full_o
     )
 
     assert InstanceModel(10, CONSTANT, 2).compute_steady_part(0.99, 1)[3] == pytest.approx(0.2)
+    for use in [0.995, 0.999, 1.5]:
+        model = InstanceModel(10, Service(0.1, 1.0), 1e9)
+        spread = math.sqrt(60 * (1 + model.service.variation) / 10)
+        assert model.compute_steady_part(use, 1)[3] == pytest.approx(spread)
 
 
-@pytest.mark.parametrize("use", [0.995, 0.999, 1.5])
-def test_near_its_rate_a_minute_bounds_the_wait(use: float) -> None:
-    model = InstanceModel(10, Service(0.1, 1.0), 1e9)
-    spread = math.sqrt(60 * (1 + model.service.variation) / 10)
-    assert model.compute_steady_part(use, 1)[3] == pytest.approx(spread)
-
-
-def test_the_use_is_of_every_instances_rate_and_no_instance_refuses_everything() -> None:
+def test_the_use_and_the_refused_are_of_every_instance_and_the_newest_go_first() -> None:
     assert fleet(2).serve(600).use == pytest.approx(0.5)
     minute = fleet(0).serve(70)
     assert (minute.parts, minute.refused, minute.use) == ([], 70, 0)
 
-
-def test_instances_come_as_a_cohort_and_the_newest_go_first() -> None:
     several = fleet(2)
     several.add(0)
     assert (several.count, len(several.cohorts)) == (2, 1)
@@ -138,13 +123,10 @@ def test_instances_come_as_a_cohort_and_the_newest_go_first() -> None:
     several = fleet(2)
     several.remove(5)
     assert (several.count, several.cohorts) == (0, [])
-
-
-def test_refused_requests_are_those_of_every_instance() -> None:
     assert fleet(3, queue=40).serve(3 * 700).refused == pytest.approx(180)
 
 
-def test_a_backlog_is_answered_in_a_quiet_minute_and_delays_its_begin() -> None:
+def test_a_backlog_delays_each_quarter_of_a_minute_and_behind_the_last_place_nobody_waits() -> None:
     single = fleet()
     single.serve(700)
     single.serve(550)
@@ -154,16 +136,11 @@ def test_a_backlog_is_answered_in_a_quiet_minute_and_delays_its_begin() -> None:
     single.serve(700)
     delays = [delay for _, delay, _, _ in single.serve(400).parts]
     assert delays == pytest.approx([7.5, 2.5, 0, 0], abs=2e-3)
+    for queue in [1000, 60]:
+        delays = [delay for _, delay, _, _ in fleet(queue=queue).serve(700).parts]
+        waiting = [min(queue, 100 * quarter) for quarter in (0.125, 0.375, 0.625, 0.875)]
+        assert delays == pytest.approx([one / 10 for one in waiting], abs=6e-4)
 
-
-@pytest.mark.parametrize("queue", [1000, 60])
-def test_a_growing_backlog_delays_each_quarter_of_a_minute_more(queue: float) -> None:
-    delays = [delay for _, delay, _, _ in fleet(queue=queue).serve(700).parts]
-    waiting = [min(queue, 100 * quarter) for quarter in (0.125, 0.375, 0.625, 0.875)]
-    assert delays == pytest.approx([one / 10 for one in waiting], abs=6e-4)
-
-
-def test_the_quarters_of_a_minute_are_equal_and_behind_the_last_place_nobody_waits() -> None:
     assert [part[0] for part in fleet().serve(700).parts] == [0.25] * 4
     beyond = [each for *_, each in fleet(queue=60).serve(700).parts]
     assert beyond[-2:] == [0, 0]

@@ -15,55 +15,36 @@ from servable_scaling.rehearsal.traffic import (
     read_traffic,
 )
 
+PROFILES: dict[ProfileName, dict[int, float]] = {
+    "spike": {719: 1, 720: 11, 734: 11, 735: 1},
+    "daily": {180: 1, 540: 6, 900: 11, 1260: 6},
+    "ramp": {0: 1, 480: 1, 528: 2, 720: 6, 960: 11, 1439: 11},
+    "launch": {539: 1, 540: 11, 660: 6, 780: 3.5},
+}
 
-@pytest.mark.parametrize(
-    ("name", "minute", "rps"),
-    [
-        ("spike", 719, 1),
-        ("spike", 720, 11),
-        ("spike", 734, 11),
-        ("spike", 735, 1),
-        ("daily", 180, 1),
-        ("daily", 540, 6),
-        ("daily", 900, 11),
-        ("daily", 1260, 6),
-        ("ramp", 0, 1),
-        ("ramp", 480, 1),
-        ("ramp", 528, 2),
-        ("ramp", 720, 6),
-        ("ramp", 960, 11),
-        ("ramp", 1439, 11),
-        ("launch", 539, 1),
-        ("launch", 540, 11),
-        ("launch", 660, 6),
-        ("launch", 780, 3.5),
-    ],
-)
-def test_a_profile_goes_from_its_base_to_its_peak(
-    name: ProfileName, minute: int, rps: float
-) -> None:
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_goes_from_its_base_to_its_peak(name: ProfileName) -> None:
     requests = build_profile(name, peak_rps=11, base_rps=1)
     assert len(requests) == 1440
-    assert requests[minute] == pytest.approx(60 * rps)
+    found = {minute: requests[minute] / 60 for minute in PROFILES[name]}
+    assert found == pytest.approx(PROFILES[name])
 
 
-FLAT = [
-    [math.log(one / 100) for one in generate_random_day([100.0] * 41, seed)] for seed in range(600)
-]
-
-
-def test_random_days_differ_by_a_tenth_and_minutes_the_less_the_nearer_they_are() -> None:
+def test_random_days_differ_by_a_tenth_and_come_up_to_half_an_hour_earlier_or_later() -> None:
+    flat = [
+        [math.log(one / 100) for one in generate_random_day([100.0] * 41, seed)]
+        for seed in range(600)
+    ]
     for minute in (0, 40):
-        spread = statistics.pstdev(day[minute] for day in FLAT)
+        spread = statistics.pstdev(day[minute] for day in flat)
         assert spread == pytest.approx(math.hypot(0.1, 0.05), rel=0.06)
     for apart in [1, 10]:
-        steps = [day[at + apart] - day[at] for day in FLAT for at in range(41 - apart)]
+        steps = [day[at + apart] - day[at] for day in flat for at in range(41 - apart)]
         expected = 0.05 * math.sqrt(2 * (1 - math.exp(-apart / 10)))
         assert statistics.pstdev(steps) == pytest.approx(expected, rel=0.03)
     assert generate_random_day([1.0, 2.0, 3.0], 5) == generate_random_day([1.0, 2.0, 3.0], 5)
 
-
-def test_a_random_day_comes_up_to_half_an_hour_earlier_or_later() -> None:
     peak = [1e-9] * 31 + [1.0] + [1e-9] * 31
     days = [generate_random_day(peak, seed) for seed in range(400)]
     at = {day.index(max(day)) - 31 for day in days}
@@ -89,9 +70,8 @@ def test_a_file_gives_each_minute_of_at_most_a_week_its_requests(tmp_path: Path)
     assert fill_minutes({1: 2.0, 3: 4.0}) == [0, 2.0, 0, 4.0]
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+def test_a_line_that_is_no_minute_is_named(tmp_path: Path) -> None:
+    for text, problem in [
         ("0,5\n10080,1\n", "traffic.csv:2: 10080,1 isn't a minute with its requests"),
         ("-1,5\n", "traffic.csv:1: -1,5 isn't a minute"),
         ("0,-1\n", "traffic.csv:1: 0,-1 isn't a minute"),
@@ -107,15 +87,11 @@ def test_a_file_gives_each_minute_of_at_most_a_week_its_requests(tmp_path: Path)
         ("3,5\n2,6\n", "traffic.csv:2: minute 2 comes after minute 3"),
         ("", "traffic.csv: the file is empty; write minute,requests, such as 0,1200"),
         ("minute,requests\n", "traffic.csv: the file is empty"),
-    ],
-)
-def test_a_line_that_is_no_minute_is_named(tmp_path: Path, text: str, problem: str) -> None:
-    with pytest.raises(TrafficError) as raised:
-        read(tmp_path, text)
-    assert str(raised.value).startswith(problem)
+    ]:
+        with pytest.raises(TrafficError) as raised:
+            read(tmp_path, text)
+        assert str(raised.value).startswith(problem)
 
-
-def test_a_line_and_a_file_that_cannot_be_read_say_what_is_allowed(tmp_path: Path) -> None:
     with pytest.raises(TrafficError, match="a minute of 0 to 10079, a comma, and 0 or more"):
         read(tmp_path, "x\n")
 
@@ -136,7 +112,9 @@ Statistic,"Sum"
 """
 
 
-def test_cloudwatchs_own_file_is_read_by_its_period_and_its_invocations(tmp_path: Path) -> None:
+def test_cloudwatchs_own_file_is_read_by_its_period_and_what_is_none_is_refused(
+    tmp_path: Path,
+) -> None:
     assert read(tmp_path, CONSOLE) == [0, 120, 0, 240]
     text = CONSOLE.replace('"60"', '"300"').replace("00:03", "00:06")
     assert read(tmp_path, text) == [0] + [24] * 5 + [48] * 5
@@ -145,17 +123,11 @@ def test_cloudwatchs_own_file_is_read_by_its_period_and_its_invocations(tmp_path
         "2026-11-20T00:01:00.000Z,40,80\n"
     )
     assert read(tmp_path, text) == [60, 80]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+    for text, said in [
         (CONSOLE.replace("Sum", "Average"), "its statistic is Average; allowed: Sum"),
         ("Label,a,b\n2026-11-20 00:00:00,1,2\n", "it has 2 metrics; allowed: only Invocations"),
         ("2026-11-20 00:00:00,many\n", "many at 2026-11-20 00:00 isn't a number"),
         ("2026-11-20 00:00:00,1\n2026-12-20 00:00:00,1\n", "has 31 days; allowed: at most 7"),
-    ],
-)
-def test_what_is_no_file_of_invocations_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(TrafficError, match=said):
-        read(tmp_path, text)
+    ]:
+        with pytest.raises(TrafficError, match=said):
+            read(tmp_path, text)

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,157 +24,107 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("aws_cdk", "jsii", "botocore", "numpy", "tensorflow")
 
 
-def run(monkeypatch: pytest.MonkeyPatch, project: Path, *arguments: str) -> Result:
-    monkeypatch.chdir(project)
-    # As servable.main runs it: the command's return value is the exit code.
-    return CliRunner().invoke(
-        check, arguments, standalone_mode=False, catch_exceptions=True, color=False
-    )
+Run = Callable[..., Result]
 
 
 @pytest.fixture
-def two(project: Path) -> Path:
+def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`servable check` as servable.main runs it: the command's return value is the exit code."""
     (project / "environments" / "dev.toml").write_text(VALID)
     (project / "environments" / "prod.toml").write_text(VALID + "colour = 1\n")
-    return project
+    monkeypatch.chdir(project)
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(check, arguments, standalone_mode=False, color=False)
+
+    return call
 
 
-def test_a_clean_environment_is_ok_and_exits_0(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = run(monkeypatch, two, "dev")
+def test_a_clean_environment_is_ok_exits_0_and_says_what_was_not_checked(
+    run: Run,
+    project: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran = run("dev")
     assert (ran.return_value, ran.stdout) == (0, "dev  ok, 8 not checked\n")
-
-
-def test_a_finding_is_on_stderr_and_exits_1(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = run(monkeypatch, two)
-    assert ran.return_value == 1
-    assert ran.stderr.startswith("environments/prod.toml:12: variants.primary.colour: unknown key")
-
-
-def test_rules_that_were_not_checked_are_counted_after_an_error_and_not_named(
-    two: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran = run(monkeypatch, two, "dev", "--set", "dev.variants.primary.instance_type=ml.c5.huge")
-    assert ("not checked" in ran.stdout, "not checked" in ran.stderr) == (True, False)
-
-
-def test_json_has_file_key_value_and_remedy(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    finding = json.loads(run(monkeypatch, two, "prod", "--json").stdout)["prod"][0]
-    assert {"file", "key", "given", "problem", "allowed", "remedy", "severity"} <= set(finding)
-
-
-@pytest.mark.parametrize(
-    ("names", "code", "verdict"),
-    [(("dev",), 0, "holds"), (("dev", "prod"), 1, "does not hold")],
-)
-def test_json_names_the_verdict_of_all_that_was_checked(
-    two: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], code: int, verdict: str
-) -> None:
-    ran = run(monkeypatch, two, *names, "--json")
-    assert (ran.return_value, json.loads(ran.stdout)["verdict"]) == (code, verdict)
-
-
-def test_where_nothing_is_there_to_check_the_verdict_cannot_be_told(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran = run(monkeypatch, project, "--json")
-    assert (ran.return_value, json.loads(ran.stdout)) == (3, {"verdict": "cannot be told"})
-
-
-def test_an_environment_called_as_the_verdict_is_not_taken_for_it(
-    two: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (two / "environments" / "verdict.toml").write_text(VALID)
-    ran = run(monkeypatch, two, "--json")
-    assert (isinstance(ran.exception, click.UsageError), ran.stdout) == (True, "")
-
-
-def test_an_override_is_checked(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = run(monkeypatch, two, "dev", "--set", "dev.variants.primary.instance_type=ml.c5.huge")
-    assert ran.stderr.startswith("--set dev.variants.primary.instance_type: ")
-
-
-def servable(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "servable", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def test_an_unknown_environment_names_the_nearest_and_exits_2() -> None:
-    ran = servable("check", "prdo")
-    assert ran.returncode == 2
-    assert (
-        "there is no environment 'prdo'; allowed: dev, local, prod, staging; did you mean prod?"
-    ) in ran.stderr
-
-
-def test_a_set_that_is_no_assignment_exits_2() -> None:
-    ran = servable("check", "--set", "prod")
-    assert ran.returncode == 2
-    assert "--set prod: expected ENV.KEY=VALUE" in ran.stderr
-
-
-@pytest.mark.parametrize("option", ["--json", "--explain"])
-def test_check_imports_nothing_heavy(option: str) -> None:
-    script = (
-        f"import sys; sys.argv[1:] = ['check', {option!r}]\n"
-        "from servable.main import main\n"
-        "try: main()\n"
-        "except SystemExit as done: code = done.code\n"
-        f"print(code, [name for name in {HEAVY} if name in sys.modules])"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert ran.stdout.splitlines()[-1] == "0 []"
-
-
-def test_the_project_is_where_cdk_json_is_whatever_the_working_folder(
-    two: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (two / "cdk.json").write_text("{}")
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    ran = run(monkeypatch, elsewhere, "dev", "--environments", str(two / "environments"))
-    assert ran.stdout == "dev  ok, 8 not checked\n"
-
-
-def test_what_was_not_checked_is_said_in_words(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = run(monkeypatch, two, "dev").stderr.splitlines()
-    assert lines == [
+    assert ran.stderr.splitlines() == [
         "not checked: whether requests and responses are within SageMaker's size limits; give "
         "traffic.answer_bytes and traffic.request_bytes (2 checks)",
         "not checked: whether SageMaker accepts the change to the deployed endpoint; give --against "
         "REF with the deployed revision (6 checks)",
     ]
+    assert "request-too-large" in run("dev", "--explain").stderr
+    # The project is where cdk.json is, whatever the working folder.
+    (project / "cdk.json").write_text("{}")
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    ran = run("dev", "--environments", str(project / "environments"))
+    assert ran.stdout == "dev  ok, 8 not checked\n"
 
 
-def test_explain_names_the_rules_that_were_not_checked(
-    two: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_finding_is_on_stderr_exits_1_and_has_its_line_key_and_remedy_in_json(
+    run: Run, project: Path
 ) -> None:
-    assert "request-too-large" in run(monkeypatch, two, "dev", "--explain").stderr
-
-
-def test_a_finding_ends_with_the_name_that_acknowledge_takes(
-    two: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran = run(monkeypatch, two, "dev", "--set", "variants.primary.instance_type=ml.c5.huge")
-    assert ran.stderr.splitlines()[0].endswith(" [instance-unknown]")
-
-
-def test_a_finding_has_the_line_of_its_key_in_json(
-    two: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    finding = json.loads(run(monkeypatch, two, "prod", "--json").stdout)["prod"][0]
-    text = (two / "environments" / "prod.toml").read_text().splitlines()
+    ran = run()
+    assert ran.return_value == 1
+    assert ran.stderr.startswith("environments/prod.toml:12: variants.primary.colour: unknown key")
+    ran = run("dev", "--json")
+    assert (ran.return_value, json.loads(ran.stdout)["verdict"]) == (0, "holds")
+    ran = run("dev", "prod", "--json")
+    found = json.loads(ran.stdout)
+    assert (ran.return_value, found["verdict"]) == (1, "does not hold")
+    (finding,) = found["prod"][:1]
+    assert {"file", "key", "given", "problem", "allowed", "remedy", "severity"} <= set(finding)
+    text = (project / "environments" / "prod.toml").read_text().splitlines()
     assert text[finding["line"] - 1] == "colour = 1"
 
 
-def test_errors_come_before_warnings(capsys: pytest.CaptureFixture[str]) -> None:
-    finding = build_file_error("a.toml", "", "is wrong", "change it")
-    print_lines([replace(finding, severity=severity) for severity in reversed(Severity)])
-    assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == [
-        "a.toml",
-        "warning",
-        "acknowledged",
-    ]
+def test_an_override_is_checked_and_rules_that_were_not_are_counted_after_an_error(
+    run: Run,
+) -> None:
+    ran = run("dev", "--set", "dev.variants.primary.instance_type=ml.c5.huge")
+    assert ran.stderr.startswith("--set dev.variants.primary.instance_type: ")
+    assert ran.stderr.splitlines()[0].endswith(" [instance-unknown]")
+    assert ("not checked" in ran.stdout, "not checked" in ran.stderr) == (True, False)
+
+
+def test_where_nothing_is_there_to_check_the_verdict_cannot_be_told(
+    run: Run, project: Path
+) -> None:
+    # An environment called as the verdict is not taken for it.
+    (project / "environments" / "verdict.toml").write_text(VALID)
+    ran = run("--json")
+    assert (isinstance(ran.exception, click.UsageError), ran.stdout) == (True, "")
+    for file in (project / "environments").iterdir():
+        file.unlink()
+    ran = run("--json")
+    assert (ran.return_value, json.loads(ran.stdout)) == (3, {"verdict": "cannot be told"})
+
+
+def test_wrong_use_exits_2_with_the_nearest_environment_or_the_way_to_write_it(run: Run) -> None:
+    for arguments, said in (
+        (["prdo"], "there is no environment 'prdo'; allowed: dev, prod; did you mean prod?"),
+        (["--set", "prod"], "--set prod: expected ENV.KEY=VALUE"),
+    ):
+        ran = CliRunner().invoke(check, arguments)
+        assert (ran.exit_code, said in ran.stderr) == (2, True), ran.stderr
+
+
+@pytest.mark.long
+def test_check_imports_nothing_heavy() -> None:
+    script = (
+        "import sys\n"
+        "from servable.main import main\n"
+        "for option in '--json', '--explain':\n"
+        "    sys.argv[1:] = ['check', option]\n"
+        "    try: main()\n"
+        "    except SystemExit as done: code = done.code\n"
+        f"    print(code, [name for name in {HEAVY} if name in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.splitlines().count("0 []") == 2
 
 
 def findings(count: int) -> list[Finding]:
@@ -186,22 +137,12 @@ def findings(count: int) -> list[Finding]:
     ]
 
 
-def test_the_problems_of_sixteen_findings_fit_one_screen(
+def test_findings_are_grouped_errors_first_and_sixteen_fit_one_screen(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    print_lines(findings(16), whole=False)
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().err).splitlines()
-    # 16 problems on a line each, the names of two files, and where whole problems are.
-    assert len([line for line in lines if not line.startswith("    ")]) == 19
-    assert [line for line in lines if len(line) > 80] == []
-
-
-def test_findings_are_grouped_by_file_and_errors_come_first(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    print_lines(findings(6))
+    (accepted,) = findings(1)
+    accepted = replace(accepted, severity=Severity.ACKNOWLEDGED)
+    print_lines([accepted, *findings(6)])
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" is wrong")[0] for line in lines] == [
         "base.toml: k1:",
@@ -210,7 +151,16 @@ def test_findings_are_grouped_by_file_and_errors_come_first(
         "dev.toml: k4:",
         "warning: dev.toml: k0:",
         "warning: dev.toml: k2:",
+        "acknowledged: dev.toml: k0:",
     ]
+
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    print_lines(findings(16), whole=False)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().err).splitlines()
+    # 16 problems on a line each, the names of two files, and where whole problems are.
+    assert len([line for line in lines if not line.startswith("    ")]) == 19
+    assert [line for line in lines if len(line) > 80] == []
 
 
 @settings(max_examples=30)

@@ -6,13 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -29,6 +26,7 @@ from tests.batches import build_batch_example
 from tests.conftest import valid
 from tests.findings import message
 from tests.preflight.overlay import overlaid
+from tests.servable.tune.servers import Server
 
 KNOWN = 'models.ranker.golden = { request = "golden/a.json", answer = "golden/b.json" }\n'
 ANSWER = {"predictions": [0.5]}
@@ -52,23 +50,18 @@ class Stub:
         self.asked: list[str] = []
         self.started = 0
         self.fails = ""
-        monkeypatch.setattr(runs, "serve_locally", self.serve)
-        monkeypatch.setattr(runs, "prepare_variant", self.prepared)
-        monkeypatch.setattr(runs, "prepare_batch", self.prepare_batch)
         self.variables: dict[str, dict[str, str]] = {}
-
-    def prepared(self, loaded: Any, *, variant: str, download: bool) -> PreparedVariant:
-        return PreparedVariant(
-            variant=variant,
-            archive=Path("model.tar.gz"),
-            members={},
-            variables=self.variables.get(variant, {}),
-            image="",
-            tensorflow="2.20",
+        monkeypatch.setattr(runs, "serve_locally", self.serve)
+        monkeypatch.setattr(runs, "prepare_variant", self.prepare)
+        monkeypatch.setattr(
+            runs, "prepare_batch", lambda loaded, job, **how: self.prepare(loaded, job.name)
         )
 
-    def prepare_batch(self, loaded: Any, job: Any, *, download: bool) -> PreparedVariant:
-        return self.prepared(loaded, variant=job.name, download=download)
+    def prepare(self, loaded: Any, variant: str, **how: bool) -> PreparedVariant:
+        return PreparedVariant(
+            variant=variant, archive=Path("model.tar.gz"), members={}, image="", tensorflow="2.20",
+            variables=self.variables.get(variant, {}),
+        )  # fmt: skip
 
     @contextmanager
     def serve(self, served: Any, *, port: int, log: Path) -> Iterator[Any]:
@@ -77,31 +70,15 @@ class Stub:
         self.started += 1
         self.served = served
         log.write_text('Traceback\nValueError: no such row\n{"event": "request"}\n')
-        stub = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                stub.asked.append(f"{self.path} {self.headers['Content-Type']}")
-                status, answer = stub.answer(len(stub.asked))
-                body = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+        def answer(number: int, headers: dict[str, str], body: bytes) -> Any:
+            self.asked.append(headers["Content-Type"])
+            status, content = self.answer(number)
+            return status, {}, json.dumps(content).encode()
 
-            def log_message(self, *said: Any) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_port}")
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
+        with Server(answer) as server:
+            yield server
+            assert server.paths <= {"/invocations"}
 
 
 @pytest.fixture
@@ -117,105 +94,83 @@ def test_a_golden_request_is_sent_alone_then_at_once_and_is_no_finding_if_answer
     golden: Path, stub: Stub
 ) -> None:
     assert found(golden) == []
-    assert stub.asked == ["/invocations application/json"] * 5
+    assert stub.asked == ["application/json"] * 5
+    assert found(golden, KNOWN + build_batch_example()) == []
+    # A batch has a container of its own with the variables of a job.
+    assert (stub.started, stub.served.variables["SAGEMAKER_BATCH"]) == (3, "true")
 
 
 def test_a_rejected_request_is_a_finding_with_its_reason(golden: Path, stub: Stub) -> None:
-    stub.answer = lambda number: (200, ANSWER) if number == 1 else (400, {"error": "merged"})
+    stub.answer = lambda number: (200, ANSWER) if number == 0 else (400, {"error": "merged"})
     (one,) = found(golden)
     assert one.problem == "golden/a.json, 4 at once, got 400: merged"
 
     stub.answer = lambda number: (400, {"error": "x is\nmissing"})
     (one,) = found(golden)
-    assert message(one) == (
-        (
-            "models.ranker.golden.request",
-            "golden/a.json got 400: x is missing",
-            "",
-            "fix the request, the code, or the model",
-        )
+    problem, remedy = (
+        "golden/a.json got 400: x is missing",
+        "fix the request, the code, or the model",
     )
+    assert message(one) == ("models.ranker.golden.request", problem, "", remedy)
 
     stub.answer = lambda number: (500, {"error": "failed"})
     (one,) = found(golden)
     assert one.problem.endswith("got 500: failed; last log line: ValueError: no such row")
 
 
-@pytest.mark.parametrize(("value", "rules"), [(0.50004, []), (0.51, ["run-answer"])])
-def test_an_answer_is_held_to_its_tolerance(
-    golden: Path, stub: Stub, value: float, rules: list[str]
-) -> None:
-    stub.answer = lambda number: (200, {"predictions": [value]})
-    assert [one.rule for one in found(golden)] == rules
+def test_responses_are_held_to_the_known_one_and_to_each_other(golden: Path, stub: Stub) -> None:
+    def problems(answers: list[Any], lines: str = KNOWN) -> list[str]:
+        stub.answer = lambda number: (200, {"predictions": [answers[number]]})
+        return [one.problem for one in found(golden, lines) if one.rule == "run-answer"]
 
-
-@pytest.mark.parametrize(
-    ("answers", "said"),
-    [
-        (
-            [0.5, 0.5, 0.5, 0.7, 0.5],
-            "golden/a.json, 4 at once, got output[0] 0.7, expected 0.5",
-        ),
+    assert problems([0.50004] * 5) == []
+    assert len(problems([0.51] * 5)) == 1
+    for answers, said in (
+        ([0.5, 0.5, 0.5, 0.7, 0.5], "golden/a.json, 4 at once, got output[0] 0.7, expected 0.5"),
         ([0.5, 0.50001, 0.5, 0.5, 0.5], ""),
         ([{"a": 1}, {"b": 1}] * 3, "responses to the same request differ"),
-    ],
-)
-@pytest.mark.parametrize("known", [True, False])
-def test_responses_to_one_request_are_compared(
-    golden: Path, stub: Stub, answers: list[Any], said: str, known: bool
-) -> None:
-    if known:
+    ):
         (golden / "golden" / "b.json").write_text(json.dumps({"predictions": [answers[0]]}))
-    stub.answer = lambda number: (200, {"predictions": [answers[number - 1]]})
-    lines = KNOWN if known else 'models.ranker.golden.request = "golden/a.json"\n'
-    problems = [one.problem for one in found(golden, lines) if one.rule == "run-answer"]
-    assert len(problems) == bool(said)
-    if said:
-        assert said in problems[0]
-        assert problems[0].endswith("; responses to the same request differ")
+        for lines in (KNOWN, 'models.ranker.golden.request = "golden/a.json"\n'):
+            listed = problems(answers, lines)
+            assert len(listed) == bool(said)
+            for problem in listed:
+                assert said in problem
+                assert problem.endswith("; responses to the same request differ")
 
 
 def test_a_container_that_does_not_start_is_a_finding(golden: Path, stub: Stub) -> None:
     stub.fails = "TensorFlow can't load the model:\nOp type not registered 'X'"
     (one,) = found(golden)
-    assert (one.rule, one.key, one.problem) == (
-        "run-load",
-        "models.ranker",
+    assert (one.rule, one.key) == ("run-load", "models.ranker")
+    assert one.problem == (
         "the container of variant primary didn't start: TensorFlow can't load the model: Op "
-        "type not registered 'X'",
+        "type not registered 'X'"
     )
 
     stub.fails = "no"
     problems = [finding.problem for finding in found(golden, KNOWN + build_batch_example())]
     assert "the container of batch nightly didn't start: no" in problems
-    for operation, severity in [
-        ("SimpleMLCreateModelResource", Severity.NOT_CHECKED),
-        ("MyOp", Severity.ERROR),
-    ]:
-        stub.fails = f"TensorFlow can't load the model: Op type not registered '{operation}' in …"
-        assert [one.severity for one in found(golden)] == [severity]
+    unknown = "TensorFlow can't load the model: Op type not registered '{}' in …"
+    stub.fails = unknown.format("SimpleMLCreateModelResource")
+    assert [one.severity for one in found(golden)] == [Severity.NOT_CHECKED]
+    stub.fails = unknown.format("MyOp")
+    assert [one.severity for one in found(golden)] == [Severity.ERROR]
 
 
-@pytest.mark.parametrize(("variables", "started"), [({}, 1), ({"other": {"A": "1"}}, 2)])
-def test_variants_that_deploy_the_same_are_run_once(
-    golden: Path, stub: Stub, variables: dict[str, dict[str, str]], started: int
-) -> None:
-    stub.variables = variables
-    found(golden, KNOWN + 'variants.other = { model = "ranker", instance_type = "ml.c5.xlarge" }')
-    assert stub.started == started
-
-
-def test_a_batch_has_a_container_of_its_own_with_the_variables_of_a_job(
-    golden: Path, stub: Stub
-) -> None:
-    assert found(golden, KNOWN + build_batch_example()) == []
-    assert (stub.started, stub.served.variables["SAGEMAKER_BATCH"]) == (2, "true")
+def test_variants_that_deploy_the_same_are_run_once(golden: Path, stub: Stub) -> None:
+    lines = KNOWN + 'variants.other = { model = "ranker", instance_type = "ml.c5.xlarge" }'
+    found(golden, lines)
+    assert stub.started == 1
+    stub.variables = {"other": {"A": "1"}}
+    found(golden, lines)
+    assert stub.started == 1 + 2
 
 
 def test_the_body_of_an_update_is_sent_too(golden: Path, stub: Stub) -> None:
     body = 'golden_requests = { body = "golden/a.json", content_type = "text/csv" }'
     found(golden, f'rollout = {{ strategy = "canary", {body} }}\nalarms.p99_latency_ms = 9')
-    assert set(stub.asked) == {"/invocations text/csv"}
+    assert set(stub.asked) == {"text/csv"}
 
 
 def command(monkeypatch: pytest.MonkeyPatch, project: Path, *arguments: str) -> Result:
@@ -226,6 +181,10 @@ def command(monkeypatch: pytest.MonkeyPatch, project: Path, *arguments: str) -> 
 def test_what_a_run_finds_stands_among_the_findings_in_json(
     golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    overlaid(golden, f'{KNOWN}models.ranker.image = "nowhere"')
+    ran = command(monkeypatch, golden)
+    assert (stub.started, "prod: not run: fix its errors first" in ran.stderr) == (0, True)
+
     overlaid(golden, f'{KNOWN}models.ranker.code = "code"')
     ran = command(monkeypatch, golden, "--json")
     assert "golden-request" not in [one["rule"] for one in json.loads(ran.stdout)["prod"]]
@@ -279,14 +238,6 @@ def test_what_an_interrupted_run_has_found_is_printed(
         assert not [line for line in ran.stdout.splitlines() if " ok" in line]
 
 
-def test_an_environment_that_is_refused_is_not_run(
-    golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    overlaid(golden, f'{KNOWN}models.ranker.image = "nowhere"')
-    ran = command(monkeypatch, golden)
-    assert (stub.started, "prod: not run: fix its errors first" in ran.stderr) == (0, True)
-
-
 def test_without_tensorflow_it_says_what_to_install(
     golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,22 +263,16 @@ def test_a_run_that_called_nothing_is_not_checked_and_exits_3(
         'models.ranker.golden.request = "golden/ranker/request.json"'
     ) in ran.stderr
     (one,) = found(golden, "")
-    assert (one.severity, one.problem.split(":")[0]) == (
-        Severity.NOT_CHECKED,
-        "the model wasn't called",
-    )
+    assert one.severity == Severity.NOT_CHECKED
+    assert one.problem.startswith("the model wasn't called:")
 
 
 def _servable(project: Path) -> "subprocess.Popen[str]":
-    arguments = [sys.executable, "-m", "servable", "check", "prod", "--run"]
     return subprocess.Popen(
-        arguments,
-        cwd=project,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-m", "servable", "check", "prod", "--run"],
+        cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "TMPDIR": str(project / "tmp")},
-    )
+    )  # fmt: skip
 
 
 @pytest.fixture

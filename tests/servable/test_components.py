@@ -27,42 +27,27 @@ def shared(environment: Environment) -> ValidFile:
     return valid(environment(SHARED))
 
 
-def test_left_out_it_is_the_first_component_and_one_that_is_none_is_refused(
-    shared: ValidFile,
-) -> None:
+def test_a_component_has_its_name_requests_reasons_and_table(shared: ValidFile) -> None:
     for name, component in [(None, "ranker-first"), ("second", "ranker-second")]:
         assert find_component(shared.environment, name) == component
     with pytest.raises(PackagingError, match="allowed: first, second"):
         find_component(shared.environment, "secnd")
 
-
-def test_a_load_test_sends_the_requests_of_the_model_of_the_component(shared: ValidFile) -> None:
     (shared.root / "golden").mkdir(exist_ok=True)
     (shared.root / "golden/other.json").write_text('{"instances": [[1]]}')
     bodies, _ = load_bodies((), content_type=None, loaded=shared, variant="second")
     assert [body.content for body in bodies] == [b'{"instances": [[1]]}']
-
-
-def test_explain_says_why_a_copy_reserves_what_it_does(shared: ValidFile) -> None:
     (cpus,) = (
         line for line in explain_settings(shared) if (line.variant, line.name) == ("first", "cpus")
     )
     assert (cpus.value, cpus.origin) == ("1.75", "derived")
-
-
-@pytest.mark.parametrize(
-    ("key", "dotted"),
-    [
+    for key, dotted in [
         ("container.tfs_processes", "variants.primary.components.first.container.tfs_processes"),
         ("instance_type", "variants.primary.instance_type"),
-    ],
-)
-def test_a_finding_names_the_table_that_has_the_key(
-    shared: ValidFile, key: str, dotted: str
-) -> None:
-    placed = find_placement(shared.environment, "first")
-    assert placed is not None
-    assert placed.build_key(key) == dotted
+    ]:
+        placed = find_placement(shared.environment, "first")
+        assert placed is not None
+        assert placed.build_key(key) == dotted
 
 
 def template(**components: str) -> dict[str, Any]:
@@ -76,32 +61,24 @@ def template(**components: str) -> dict[str, Any]:
         model = {"Fn::GetAtt": [f"Model{name}", "ModelName"]}
         resources[f"Component{name}"] = {
             "Type": "AWS::SageMaker::InferenceComponent",
-            "Properties": {
-                "InferenceComponentName": name,
-                "Specification": {"ModelName": model},
-            },
+            "Properties": {"InferenceComponentName": name, "Specification": {"ModelName": model}},
         }
     return {"Resources": resources}
 
 
-@pytest.mark.parametrize(
-    ("after", "said"),
-    [
+def test_plan_says_what_becomes_of_each_component_and_a_restored_file_has_its_table() -> None:
+    cases: list[tuple[dict[str, Any], list[str]]] = [
         (template(a="1"), []),
         (template(a="2"), ["component a is updated in place"]),
         (template(a="1", b="1"), ["component b is new"]),
         (template(), ["component a is deleted"]),
-    ],
-    ids=["nothing", "another archive", "one more", "one less"],
-)
-def test_plan_says_what_becomes_of_each_component(after: dict[str, Any], said: list[str]) -> None:
-    assert [
-        each.split(";")[0].split(":")[0]
-        for each in describe_component_changes(template(a="1"), after)
-    ] == said
+    ]
+    for after, said in cases:
+        assert [
+            each.split(";")[0].split(":")[0]
+            for each in describe_component_changes(template(a="1"), after)
+        ] == said
 
-
-def test_a_restored_file_has_settings_in_the_table_of_the_component_or_variant() -> None:
     component: dict[str, Any] = {"model": "ranker"}
     settings = {"variants": {"primary": {"components": {"first": component}}}}
     assert _find_table(settings, "first") is component

@@ -37,23 +37,21 @@ KEYS, CUSTOM_METRICS = (0.995, 0.99), (13.233, 3.97)
 ALARMS = (206 - 10, 19.62)
 
 
-@pytest.mark.parametrize("name", HOSTING)
-def test_hours_of_hosting_cost_what_the_bill_says(name: str) -> None:
-    hours, usd, each = HOSTING[name]
-    stated = {"as_of": "2023-12", "instance_usd_per_hour": {name: each}}
-    found = compute_cost(
-        "prod", environment(1, instance_type=name, region="eu-west-1", prices=stated)
-    )
-    assert (found.compute_usd_per_hour("min_instances") or 0) * hours == pytest.approx(
-        usd, abs=0.01
-    )
+def test_hours_of_hosting_and_what_stands_cost_what_the_bills_say() -> None:
+    for name in HOSTING:
+        hours, usd, each = HOSTING[name]
+        stated = {"as_of": "2023-12", "instance_usd_per_hour": {name: each}}
+        found = compute_cost(
+            "prod", environment(1, instance_type=name, region="eu-west-1", prices=stated)
+        )
+        assert (found.compute_usd_per_hour("min_instances") or 0) * hours == pytest.approx(
+            usd, abs=0.01
+        )
 
-    price = Prices().find_instance_price(name, "eu-west-1")
-    assert price is not None
-    assert price.usd_per_hour == pytest.approx(HOSTING[name][2], rel=0.2)
+        price = Prices().find_instance_price(name, "eu-west-1")
+        assert price is not None
+        assert price.usd_per_hour == pytest.approx(HOSTING[name][2], rel=0.2)
 
-
-def test_what_stands_costs_what_the_bills_say() -> None:
     gb_months, usd = ENDPOINT_VOLUMES
     price = find_standing_price("volume gb", "eu-west-1")
     assert price is not None
@@ -70,6 +68,7 @@ def test_what_stands_costs_what_the_bills_say() -> None:
         assert price.usd_per_month * billed[0] == pytest.approx(billed[1], rel=0.01)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
@@ -115,7 +114,7 @@ def test_what_stands_is_what_the_templates_have(name: str) -> None:
     assert counts.get("high-resolution alarm metric", 0) == high
 
 
-def test_what_stands_and_volumes_are_in_the_sum() -> None:
+def test_what_stands_is_in_the_sum_and_no_price_is_of_another_currency_or_old() -> None:
     assert StandingItem("key", 2, 1.5, "us-east-1, 2026-11").usd_per_month == 3
 
     found = compute_cost("prod", environment(2))
@@ -128,21 +127,16 @@ def test_what_stands_and_volumes_are_in_the_sum() -> None:
     (variant,) = environment(instance_type="ml.g5.xlarge").variants.values()
     assert build_volume_item(variant, "us-east-1") is None
 
-
-def test_in_china_no_price_of_another_currency_is_taken() -> None:
     found = compute_cost("prod", environment(region="cn-northwest-1"))
     assert (found.compute_usd_per_hour("min_instances"), found.data.usd_per_gb, found.standing) == (
         None,
         None,
         StandingCost(items=()),
     )
-
-
-@pytest.mark.parametrize(("years", "old"), [(2, True), (0, False)])
-def test_a_price_of_more_than_a_year_ago_is_called_old(years: int, old: bool) -> None:
-    today = datetime.datetime.now(datetime.UTC)
-    as_of = f"{today.year - years}-{today:%m}"
-    stated = {"as_of": as_of, "instance_usd_per_hour": {"ml.c5.xlarge": 0.2}}
-    assert _find_outdated_price_date(compute_cost("prod", environment(prices=stated))) == (
-        as_of if old else None
-    )
+    for years, old in [(2, True), (0, False)]:
+        today = datetime.datetime.now(datetime.UTC)
+        as_of = f"{today.year - years}-{today:%m}"
+        stated = {"as_of": as_of, "instance_usd_per_hour": {"ml.c5.xlarge": 0.2}}
+        assert _find_outdated_price_date(compute_cost("prod", environment(prices=stated))) == (
+            as_of if old else None
+        )

@@ -29,23 +29,19 @@ def usd(found: ExpectedMonth, name: str) -> float | None:
     return line.usd
 
 
-def test_a_fixed_fleet_runs_all_the_month_and_data_is_added() -> None:
+def test_a_fixed_fleet_runs_all_the_month_with_the_requests_of_the_day(tmp_path: Path) -> None:
     found = month(least=2, traffic={**PEAK, **SIZES, "profile": "daily"})
     assert usd(found, "instances, primary") == pytest.approx(2 * PRICE * HOURS_PER_MONTH)
     assert usd(found, "volumes, primary") == pytest.approx(2 * 30 * 0.154)
     assert usd(found, "data in and out") == pytest.approx(found.requests * 5000 / 1e9 * 0.016)
     assert found.usd == pytest.approx(sum(line.usd or 0 for line in found.lines))
-    assert (found.missing_names, found.day) == (
-        [],
-        "days with the profile daily, up to 100 requests/s",
-    )
-
-
-def test_the_requests_are_those_of_the_day_a_month_long(tmp_path: Path) -> None:
+    assert found.missing_names == []
+    assert found.day == "days with the profile daily, up to 100 requests/s"
     found = month(traffic={"profile": "daily", "peak_rps": 100, "quiet_rps": 100})
     assert found.requests == pytest.approx(100 * 3600 * HOURS_PER_MONTH)
 
 
+@pytest.mark.long
 def test_scaled_instances_lie_between_minimum_and_maximum_and_follow_the_traffic() -> None:
     costs = []
     for peak in (10, 60, 10_000):
@@ -105,11 +101,8 @@ def test_asynchronous_requests_leave_their_bytes_in_s3_for_keep_days() -> None:
     assert "requests and responses in S3" in unsized.missing_names
 
 
-def test_the_command_shows_each_line_and_writes_it_into_json(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (project / "environments" / "prod.toml").write_text(VALID + "[asynchronous]\nkeep_days = 9\n")
-    monkeypatch.chdir(project)
+def test_the_command_shows_each_line_and_writes_it_into_json(prod: Path) -> None:
+    (prod / "environments" / "prod.toml").write_text(VALID + "[asynchronous]\nkeep_days = 9\n")
 
     def run(*options: str) -> str:
         ran = CliRunner().invoke(command, ["prod", *options], standalone_mode=False)

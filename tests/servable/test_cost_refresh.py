@@ -12,7 +12,7 @@ import click
 import pytest
 from botocore.stub import Stubber
 
-from infra.parameters.loading import ValidFile, load
+from infra.parameters.loading import load
 from servable.cost.price_list import (
     PriceListError,
     build_price_rows,
@@ -84,40 +84,24 @@ def test_one_hosting_price_is_read_and_nothing_of_other_uses() -> None:
     assert build_price_rows(map(json.loads, example["output"]["PriceList"]), as_of="2017-09") == []
 
 
-def test_refresh_writes_the_prices_of_hosting_and_data_and_keeps_the_comments(
-    project: Path, file: Path
-) -> None:
+def test_refresh_writes_the_prices_of_hosting_and_data_and_keeps_the_comments(file: Path) -> None:
     other = product("9.9", "GB", usagetype="EU-Processing:Data-Bytes-Out", **INVOKING)
-    list(refresh_prices(valid(load(project, file.parent)[0]), file, client(HOSTING, data=[other])))
-    assert "usd_per_gb_processed" not in file.read_text()
-
-    (loaded,) = load(project, file.parent)
-    list(refresh_prices(valid(loaded), file, client(HOSTING)))
-    text = file.read_text()
-    written = tomllib.loads(text)["prices"]["instance_usd_per_hour"]
-    assert (written, text.startswith("# kept")) == ({NAME: 0.231}, True)
-
-    list(refresh_prices(valid(load(project, file.parent)[0]), file, client(HOSTING)))
-    (loaded,) = load(project, file.parent)
-    assert isinstance(loaded, ValidFile)
-    assert loaded.environment.prices.instance_usd_per_hour == {NAME: 0.231}
-
-    list(refresh_prices(valid(load(project, file.parent)[0]), file, client(HOSTING, data=DATA)))
-    (loaded,) = load(project, file.parent)
-    assert isinstance(loaded, ValidFile)
-    assert loaded.environment.prices.usd_per_gb_processed == 0.016
+    for _ in range(2):
+        prices = refreshed(file, client(HOSTING, data=[other]))
+        assert prices["instance_usd_per_hour"] == {NAME: 0.231}
+        assert "usd_per_gb_processed" not in prices
+    assert file.read_text().startswith("# kept")
+    assert refreshed(file, client(HOSTING, data=DATA))["usd_per_gb_processed"] == 0.016
+    # The instance type of a batch gets its price.
+    file.write_text(f"{build_batch_example(instance_type=NAME)}\n{VALID.partition('[variants')[0]}")
+    assert refreshed(file, client(HOSTING))["instance_usd_per_hour"] == {NAME: 0.231}
 
 
-def test_what_aws_lists_twice_or_denies_leaves_the_file_as_it_is(project: Path, file: Path) -> None:
+def test_what_aws_lists_twice_or_denies_leaves_the_file_as_it_is(file: Path) -> None:
     other = product("0.02", "GB", usagetype="EU-Hst:Data-Bytes-Out", **INVOKING)
-    with pytest.raises(click.ClickException, match=r"prices\.usd_per_gb_processed"):
-        list(
-            refresh_prices(
-                valid(load(project, file.parent)[0]), file, client(HOSTING, data=[*DATA, other])
-            )
-        )
-
     before = file.read_bytes()
+    with pytest.raises(click.ClickException, match=r"prices\.usd_per_gb_processed"):
+        refreshed(file, client(HOSTING, data=[*DATA, other]))
     denied = boto3.client(
         "pricing", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
     )
@@ -125,7 +109,7 @@ def test_what_aws_lists_twice_or_denies_leaves_the_file_as_it_is(project: Path, 
     stub.add_client_error("get_products", "AccessDeniedException")
     stub.activate()
     with pytest.raises(click.ClickException, match="pricing:GetProducts"):
-        list(refresh_prices(valid(load(project, file.parent)[0]), file, denied))
+        refreshed(file, denied)
     assert file.read_bytes() == before
 
 
@@ -136,8 +120,8 @@ def file(project: Path) -> Path:
     return path
 
 
-def test_the_instance_type_of_a_batch_gets_its_price(project: Path, file: Path) -> None:
-    alone = VALID.partition("[variants")[0]
-    file.write_text(f"{build_batch_example(instance_type=NAME)}\n{alone}")
-    list(refresh_prices(valid(load(project, file.parent)[0]), file, client(HOSTING)))
-    assert tomllib.loads(file.read_text())["prices"]["instance_usd_per_hour"] == {NAME: 0.231}
+def refreshed(file: Path, pricing: Any) -> Any:
+    """Prices of the file after `--refresh` of such a client."""
+    (loaded,) = load(file.parents[1], file.parent)
+    list(refresh_prices(valid(loaded), file, pricing))
+    return tomllib.loads(file.read_text())["prices"]

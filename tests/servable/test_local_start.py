@@ -42,7 +42,9 @@ def reason(model: str, number: int) -> str:
     return f"TensorFlow can't load the model: model {model} version 3: {record}: no\n\trows"
 
 
-def test_only_a_failing_warm_up_request_is_named_with_its_key_and_file() -> None:
+def test_a_local_start_waits_as_stated_and_names_a_failing_warm_up_request(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number, file in [(1, "golden/a.json"), (2, "golden/b.json")]:
         assert SERVED.explain_failure(reason("ranker", number)) == (
             f"no rows; environments/dev.toml: models.ranker.warm_up: the model fails on {file}, so that "
@@ -57,12 +59,6 @@ def test_only_a_failing_warm_up_request_is_named_with_its_key_and_file() -> None
         "the port 8080 is in use",
     ]:
         assert SERVED.explain_failure(other) == other
-
-
-@pytest.mark.parametrize(("stated", "seconds"), [("", 3600), ("startup_timeout_seconds = 90", 90)])
-def test_a_local_start_waits_as_stated(
-    project: Path, monkeypatch: pytest.MonkeyPatch, stated: str, seconds: float
-) -> None:
     waits: list[float] = []
 
     def start(*given: Any, ready_timeout_seconds: float, **options: Any) -> Any:
@@ -71,13 +67,14 @@ def test_a_local_start_waits_as_stated(
 
     monkeypatch.setattr(serve, "launch", start)
     monkeypatch.setattr(serve, "launch_image", start)
-    (project / "environments" / "prod.toml").write_text(f"{VALID}{stated}\n")
-    (loaded,) = load(project, project / "environments")
-    served = prepare_variant(valid(loaded))
-    with serve_locally(served, port=0):
-        pass
-    serve_image(served, port=0)
-    assert waits == [seconds, seconds]
+    for stated in ("", "startup_timeout_seconds = 90"):
+        (project / "environments" / "prod.toml").write_text(f"{VALID}{stated}\n")
+        (loaded,) = load(project, project / "environments")
+        served = prepare_variant(valid(loaded))
+        with serve_locally(served, port=0):
+            pass
+        serve_image(served, port=0)
+    assert waits == [3600, 3600, 90, 90]
 
 
 BODY = b"0123456789" * 1000
@@ -102,42 +99,24 @@ class Bucket:
         return {"Body": StreamingBody(io.BytesIO(rest), content_length=len(self.body) - first)}
 
 
-def quiet(there: int, size: int) -> None:
-    """Report nothing."""
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "cache" / "archive.tar.gz"
-
-
-def test_the_archive_is_there_whole_and_not_downloaded_again(target: Path) -> None:
-    reported: list[tuple[int, int]] = []
-    fetched = fetch(ARTIFACT, Bucket(), target, lambda *progress: reported.append(progress))
-    assert (fetched.read_bytes(), reported[-1]) == (BODY, (len(BODY), len(BODY)))
-    bucket = Bucket()
-    fetch(ARTIFACT, bucket, target, quiet)
-    assert bucket.first_bytes == []
-
-
-def test_an_interrupted_download_goes_on_where_it_ended(target: Path) -> None:
-    with pytest.raises(Exception, match="bytes"):
-        fetch(ARTIFACT, Bucket(breaks_after=4000), target, quiet)
-    assert not target.exists()
-    bucket = Bucket()
-    fetch(ARTIFACT, bucket, target, quiet)
-    assert (bucket.first_bytes, target.read_bytes()) == ([4000], BODY)
-
-
-def test_other_bytes_than_the_file_names_are_refused(target: Path) -> None:
-    with pytest.raises(PackagingError, match="replaced since it was pinned"):
-        fetch(ARTIFACT, Bucket(BODY[:-1] + b"!"), target, quiet)
-    assert list(target.parent.iterdir()) == []
-
-
-def test_an_archive_is_kept_under_its_hash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_archive_is_downloaded_whole_once_under_its_hash_and_other_bytes_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert (
-        find_cached_path(ARTIFACT)
-        == tmp_path / "servable" / "archives" / f"{ARTIFACT.sha256}.tar.gz"
-    )
+    target = find_cached_path(ARTIFACT)
+    assert target == tmp_path / "servable" / "archives" / f"{ARTIFACT.sha256}.tar.gz"
+    reported: list[tuple[int, int]] = []
+
+    def download(bucket: Bucket) -> list[int]:
+        fetch(ARTIFACT, bucket, target, lambda *progress: reported.append(progress))
+        return bucket.first_bytes
+
+    with pytest.raises(PackagingError, match="replaced since it was pinned"):
+        download(Bucket(BODY[:-1] + b"!"))
+    assert list(target.parent.iterdir()) == []
+    with pytest.raises(Exception, match="bytes"):
+        download(Bucket(breaks_after=4000))
+    assert not target.exists()
+    assert download(Bucket()) == [4000]  # it goes on where it ended
+    assert (target.read_bytes(), reported[-1]) == (BODY, (len(BODY), len(BODY)))
+    assert download(Bucket()) == []

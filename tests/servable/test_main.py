@@ -31,23 +31,24 @@ def command(name: str) -> click.Command:
     return found
 
 
-def reads_environments(name: str) -> bool:
-    return any("--environments" in parameter.opts for parameter in command(name).params)
-
-
 def test_a_command_that_cannot_do_its_work_ends_with_2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "environments").mkdir()
     (tmp_path / "environments" / "prod.toml").write_text("nothing = 1")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit, match="2"):
         main(["verify", "prod"])
-    assert ended.value.code == 2
 
 
-def test_version_is_that_of_the_package() -> None:
+def test_help_and_version_are_options_and_words() -> None:
     assert CliRunner().invoke(servable, ["--version"]).output == f"servable {__version__}\n"
+    ran = CliRunner().invoke(servable, ["local", "--help"], terminal_width=80)
+    assert "..." not in ran.output.partition("Commands:")[2]
+
+    assert answer(["version"]) == (0, f"servable {__version__}\n")
+    assert answer(["help", "check"]) == answer(["check", "--help"])
+    assert answer(["help"]) == answer(["--help"])
 
 
 @pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS), ["local", "up"]])
@@ -61,84 +62,60 @@ def test_h_is_help(words: list[str]) -> None:
     assert CliRunner().invoke(servable, [*words, "-h"]).exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "meant"),
-    [(["chekc"], "check"), (["check", "--agianst", "x"], "--against"), (["local", "upp"], "up")],
-)
-def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(
-    words: list[str], meant: str
-) -> None:
-    ran = CliRunner().invoke(servable, words)
-    said = ran.output.lower().replace("'", "")
-    assert (ran.exit_code, f"did you mean {meant}?" in said) == (2, True)
+def test_a_name_that_is_nearly_right_is_answered_with_the_right_one() -> None:
+    for words, meant in (
+        (["chekc"], "check"),
+        (["check", "--agianst", "x"], "--against"),
+        (["local", "upp"], "up"),
+    ):
+        ran = CliRunner().invoke(servable, words)
+        said = ran.output.lower().replace("'", "")
+        assert (ran.exit_code, f"did you mean {meant}?" in said) == (2, True)
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_set_is_one_option_of_every_command_that_reads_an_environment(name: str) -> None:
-    given = [option.help for option in command(name).params if "--set" in option.opts]
-    shared = SET(click.Command("x", callback=None)).params[0].help
-    expected = [shared] if reads_environments(name) and name not in WRITE_THE_FILE else []
-    assert given == expected
-
-
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - WRITE_THE_FILE))
-def test_an_override_reaches_the_environment(
-    name: str, project: Path, monkeypatch: pytest.MonkeyPatch
+def test_set_is_one_option_that_reaches_the_environment_of_every_command_that_reads_one(
+    name: str, prod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not reads_environments(name):
-        pytest.skip("reads no environment")
-    (project / "environments" / "prod.toml").write_text(VALID)
-    monkeypatch.chdir(project)
-    monkeypatch.setattr(
-        "servable.doctor.command.check_machine", lambda root: []
-    )  # it starts programs
+    options = command(name).params
+    given = [option.help for option in options if "--set" in option.opts]
+    reads = any("--environments" in option.opts for option in options)
+    if not reads or name in WRITE_THE_FILE:
+        assert given == []
+        return
+    assert given == [SET(click.Command("x", callback=None)).params[0].help]
+    # It starts programs.
+    monkeypatch.setattr("servable.doctor.command.check_machine", lambda root: [])
     arguments = [name, "prod", *ARGUMENTS.get(name, []), "--set", "colour=1"]
-    ran = CliRunner().invoke(servable, arguments, input=b"{}")
-    assert "colour" in ran.output
+    assert "colour" in CliRunner().invoke(servable, arguments, input=b"{}").output
 
 
-def test_a_shell_completes_commands_without_importing_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_shell_completes_commands_without_importing_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(importlib, "import_module")
     completion = BashComplete(servable, {}, "servable", "_SERVABLE_COMPLETE")
-    assert [item.value for item in completion.get_completions([], "c")] == [
-        "check",
-        "cost",
-    ]
+    assert [item.value for item in completion.get_completions([], "c")] == ["check", "cost"]
 
 
-def test_the_help_of_local_is_whole_at_80_columns() -> None:
-    ran = CliRunner().invoke(servable, ["local", "--help"], terminal_width=80)
-    assert "..." not in ran.output.partition("Commands:")[2]
-
-
-@pytest.mark.parametrize(
-    ("file", "install"),
-    [
-        ("uv-receipt.toml", "uv tool install"),
-        ("pipx_metadata.json", "pipx install --force"),
-        ("other.toml", "pip install"),
-    ],
-)
-def test_an_extra_is_installed_by_what_installed_the_command(
-    file: str, install: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.prefix", str(tmp_path))
-    (tmp_path / file).touch()
-    monkeypatch.setattr("model_packaging.refusal.HOME", tmp_path)
-    missing = MissingExtraError("servable load", "locust", "tune")
-    assert str(missing).endswith(f": {install} 'servable-endpoints[tune]'")
-
-
-def test_a_clone_installs_an_extra_with_make(
+def test_an_extra_is_installed_by_what_installed_the_command_in_a_clone_with_make(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def remedy() -> str:
+        return str(MissingExtraError("servable load", "locust", "tune")).rpartition(": ")[2]
+
     monkeypatch.chdir(ROOT)
-    assert str(MissingExtraError("servable load", "locust", "tune")).endswith(": make install")
+    assert remedy() == "make install"
     monkeypatch.chdir(tmp_path)
-    missing = MissingExtraError("servable load", "locust", "tune")
-    assert str(missing).endswith(f": make -C {ROOT} install")
+    assert remedy() == f"make -C {ROOT} install"
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    monkeypatch.setattr("model_packaging.refusal.HOME", tmp_path)
+    for file, install in (
+        ("other.toml", "pip install"),
+        ("pipx_metadata.json", "pipx install --force"),
+        ("uv-receipt.toml", "uv tool install"),
+    ):
+        (tmp_path / file).touch()
+        assert remedy() == f"{install} 'servable-endpoints[tune]'"
+        (tmp_path / file).unlink()
 
 
 def answer(words: list[str]) -> tuple[int, str]:
@@ -146,44 +123,24 @@ def answer(words: list[str]) -> tuple[int, str]:
     return ran.exit_code, ran.output
 
 
-def test_what_the_cdk_cli_does_is_answered_with_its_command(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_other_programs_do_is_answered_with_their_command(
+    prod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(project)
-    programs = project / "programs"
-    programs.mkdir()
-    (programs / "cdk").touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(programs))
-    (project / "environments" / "prod.toml").write_text(VALID)
+    (prod / "programs").mkdir()
+    (prod / "programs" / "cdk").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(prod / "programs"))
     for verb in ("deploy", "diff", "destroy"):
         code, said = answer([verb, "prod", "--require-approval", "never"])
         assert (code, said.endswith(f"run:\n    cdk {verb} 'prod/*'\n")) == (2, True), said
-    assert (
-        "    cdk deploy 'prod/*' -c prod.region=us-east-1\n"
-        in answer(["deploy", "--set", "prod.region=us-east-1"])[1]
-    )
-    (programs / "cdk").unlink()
+    _, said = answer(["deploy", "--set", "prod.region=us-east-1"])
+    assert "    cdk deploy 'prod/*' -c prod.region=us-east-1\n" in said
+    (prod / "programs" / "cdk").unlink()
     assert "    npx cdk deploy 'prod/*'\n" in answer(["deploy"])[1]
-    (project / "environments" / "dev.toml").write_text(VALID)
-    code, said = answer(["deploy"])
-    assert (code, said.count("npx cdk deploy '"), "one of these" in said) == (2, 2, True)
-    assert (
-        answer(["deploy", "pord"])[0],
-        "did you mean prod?" in answer(["deploy", "pord"])[1],
-    ) == (2, True)
-
-
-def test_logs_are_answered_with_the_group_of_the_endpoint(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(project)
-    (project / "environments" / "prod.toml").write_text(VALID)
     code, said = answer(["logs", "prod"])
     tail = "aws logs tail /aws/sagemaker/Endpoints/ranker --follow --region eu-west-1"
     assert (code, said.endswith(f"run:\n    {tail}\n")) == (2, True), said
-
-
-def test_help_and_version_are_words_too() -> None:
-    assert answer(["version"]) == (0, f"servable {__version__}\n")
-    assert answer(["help", "check"]) == answer(["check", "--help"])
-    assert answer(["help"]) == answer(["--help"])
+    (prod / "environments" / "dev.toml").write_text(VALID)
+    code, said = answer(["deploy"])
+    assert (code, said.count("npx cdk deploy '"), "one of these" in said) == (2, 2, True)
+    code, said = answer(["deploy", "pord"])
+    assert (code, "did you mean prod?" in said) == (2, True)

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,18 +31,21 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(new, arguments, standalone_mode=False)
 
 
-@pytest.fixture
-def written(tmp_path: Path) -> Path:
-    """A new project, my-service."""
-    assert run(str(tmp_path / "my-service")).return_value == 0
-    return tmp_path / "my-service"
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new project, my-service, that no test changes."""
+    folder = tmp_path_factory.mktemp("new") / "my-service"
+    assert run(str(folder)).return_value == 0
+    return folder
 
 
 def files(folder: Path) -> set[str]:
     return {one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file()}
 
 
-def test_a_project_has_what_deploying_takes_and_no_python(written: Path) -> None:
+def test_a_project_has_what_deploying_takes_names_the_service_and_no_registry(
+    written: Path,
+) -> None:
     assert files(written) == {
         ".github/dependabot.yml",
         ".github/workflows/approved-model.yml",
@@ -63,8 +67,32 @@ def test_a_project_has_what_deploying_takes_and_no_python(written: Path) -> None
         "requirements.txt",
     }
 
+    for name in files(written) - {"environments/schema.json"}:
+        assert not re.search(r"@(service|version)@", (written / name).read_text()), name
+    assert f"=={__version__}" in (written / "requirements.txt").read_text()
+    assert json.loads((written / "package-lock.json").read_text())["name"] == "my-service"
+    told = json.loads((written / ".vscode" / "extensions.json").read_text())
+    assert told == {"recommendations": ["tamasfe.even-better-toml"]}
+    context = json.loads((written / "cdk.json").read_text())["context"]
+    assert context[STAMP] == __version__
 
-def test_the_hooks_of_a_commit_check_and_renew_the_schema(written: Path) -> None:
+    text = "".join((written / name).read_text() for name in files(written))
+    assert not re.search(r"registry\.npmjs|pypi\.org|resolved|index-url", text)
+    assert "servable-endpoints[" in text
+    assert "--find-links" not in text
+    assert "pip" not in (written / ".github" / "dependabot.yml").read_text()
+
+    workflows = (written / ".github" / "workflows").glob("*.yml")
+    installing = {file.name: read(file) for file in workflows if "pip install" in file.read_text()}
+    assert {table["env"]["PIP_FIND_LINKS"] for table in installing.values()} == {
+        "${{ vars.PIP_FIND_LINKS }}"
+    }
+
+
+@pytest.mark.long
+def test_the_hooks_of_a_commit_check_and_renew_the_schema(tmp_path: Path) -> None:
+    assert run(str(tmp_path / "new")).return_value == 0
+    written = tmp_path / "new"
     hooks = yaml.safe_load((written / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     entries = {hook["id"]: shlex.split(hook["entry"]) for hook in hooks}
     (written / ".venv" / "bin").mkdir(parents=True)
@@ -81,18 +109,9 @@ def test_the_hooks_of_a_commit_check_and_renew_the_schema(written: Path) -> None
     assert all(re.compile(hook["files"]).search("environments/schema.json") for hook in hooks)
 
 
-def test_every_file_names_the_service_and_this_version(written: Path) -> None:
-    for name in files(written) - {"environments/schema.json"}:
-        assert not re.search(r"@(service|version)@", (written / name).read_text()), name
-    assert f"=={__version__}" in (written / "requirements.txt").read_text()
-    assert json.loads((written / "package-lock.json").read_text())["name"] == "my-service"
-    told = json.loads((written / ".vscode" / "extensions.json").read_text())
-    assert told == {"recommendations": ["tamasfe.even-better-toml"]}
-    context = json.loads((written / "cdk.json").read_text())["context"]
-    assert context[STAMP] == __version__
-
-
-def test_the_app_and_the_cdk_cli_are_those_of_this_repository(written: Path) -> None:
+def test_the_base_explains_keys_that_are_one_and_the_app_is_this_repository_s(
+    written: Path,
+) -> None:
     ours, theirs = (json.loads((one / "cdk.json").read_text()) for one in (ROOT, written))
     assert theirs["app"].endswith(" servable-app")
     assert theirs["context"] == ours["context"]
@@ -104,22 +123,6 @@ def test_the_app_and_the_cdk_cli_are_those_of_this_repository(written: Path) -> 
         "aws-cdk": ours["node_modules/aws-cdk"]["version"]
     }
 
-
-def test_no_file_names_a_registry_or_a_folder_of_wheels(written: Path) -> None:
-    text = "".join((written / name).read_text() for name in files(written))
-    assert not re.search(r"registry\.npmjs|pypi\.org|resolved|index-url", text)
-    assert "servable-endpoints[" in text
-    assert "--find-links" not in text
-    assert "pip" not in (written / ".github" / "dependabot.yml").read_text()
-
-    workflows = (written / ".github" / "workflows").glob("*.yml")
-    installing = {file.name: read(file) for file in workflows if "pip install" in file.read_text()}
-    assert {table["env"]["PIP_FIND_LINKS"] for table in installing.values()} == {
-        "${{ vars.PIP_FIND_LINKS }}"
-    }
-
-
-def test_every_key_that_the_base_explains_is_one(written: Path) -> None:
     table: tuple[str, ...] = ()
     for line in (written / "environments" / "base.toml").read_text().splitlines():
         if found := re.match(r"(?:# )?\[(\w+)\]$", line):
@@ -130,13 +133,14 @@ def test_every_key_that_the_base_explains_is_one(written: Path) -> None:
 
 
 def test_an_update_of_a_new_project_ends_when_the_new_fleet_refuses_its_requests(
-    written: Path,
+    written: Path, tmp_path: Path
 ) -> None:
     """A 4xx is seen by none of the alarms that have a default."""
-    folder = written / "environments"
+    folder = tmp_path / "environments"
+    shutil.copytree(written / "environments", folder)
     values = VALID.replace('region = "eu-west-1"', 'region = "eu-west-1"\nextends = "base"')
     (folder / "prod.toml").write_text(values + '[rollout]\nstrategy = "canary"\n')
-    (loaded,) = load(written, folder)
+    (loaded,) = load(tmp_path, folder)
     environment = valid(loaded).environment
     assert environment.rollout is not None
     alarms = environment.rollout.list_rollback_alarms(
@@ -145,7 +149,13 @@ def test_an_update_of_a_new_project_ends_when_the_new_fleet_refuses_its_requests
     assert ("primary", "4xx") in alarms
 
 
-def test_a_folder_with_other_files_becomes_a_project(tmp_path: Path) -> None:
+def test_a_folder_of_any_name_or_with_other_files_becomes_a_project(tmp_path: Path) -> None:
+    ran = run(str(tmp_path / "x" / ".." / "y"))
+    assert (ran.return_value, [folder.name for folder in tmp_path.iterdir()]) == (0, ["y"])
+    ran = run(str(tmp_path / "my service$(x)"))
+    after = ran.stdout.partition("next: ")[2].partition(", then")[0]
+    assert shlex.split(after) == ["cd", str(tmp_path / "my service$(x)")]
+
     (tmp_path / "LICENSE").write_text("mine")
     assert run(str(tmp_path)).return_value == 0
     assert (tmp_path / "LICENSE").read_text() == "mine"
@@ -183,22 +193,16 @@ def test_what_goes_wrong_half_way_leaves_nothing(
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "mine"]
 
 
-@pytest.mark.parametrize(
-    ("folder", "name"),
-    [
+def test_any_folder_has_a_name_for_a_service_and_a_wrong_one_is_refused(tmp_path: Path) -> None:
+    for folder, name in [
         ("My Service_2", "my-service-2"),
         ("2nd", "service-2nd"),
         ("Ü", "service"),
         ("a" * 80, "a" * 63),
-    ],
-)
-def test_any_folder_has_a_name_for_a_service(tmp_path: Path, folder: str, name: str) -> None:
-    assert derive_service_name(tmp_path / folder) == name
-    pattern = Environment.model_fields["service"].metadata[0].pattern
-    assert re.fullmatch(pattern, name)
-
-
-def test_a_name_that_is_no_services_is_refused(tmp_path: Path) -> None:
+    ]:
+        assert derive_service_name(tmp_path / folder) == name
+        pattern = Environment.model_fields["service"].metadata[0].pattern
+        assert re.fullmatch(pattern, name)
     assert "--name Up_1: invalid service name" in str(
         run(str(tmp_path), "--name", "Up_1").exception
     )
@@ -209,12 +213,14 @@ def test_a_name_that_is_no_services_is_refused(tmp_path: Path) -> None:
 OURS = {line.strip(" -") for file in FILES for line in file.read_text().splitlines()}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def workflows(written: Path) -> list[Path]:
     return sorted((written / ".github" / "workflows").glob("*.yml"))
 
 
-def test_actions_are_pinned_and_a_workflow_holds_no_key(workflows: list[Path]) -> None:
+def test_actions_are_pinned_and_nothing_is_deployed_before_an_environment_is_set_up(
+    workflows: list[Path],
+) -> None:
     used = [
         line.strip(" -")
         for file in workflows
@@ -228,6 +234,13 @@ def test_actions_are_pinned_and_a_workflow_holds_no_key(workflows: list[Path]) -
         assert set(allowed) <= {("contents", "read"), ("id-token", "write")}
         assert "secrets." not in file.read_text()
 
+    (deploy,) = (read(workflow)["jobs"] for workflow in workflows if workflow.stem == "deploy")
+    assert {name: job["if"] for name, job in deploy.items()} == {
+        "staging": "vars.STAGING_REGION != ''",
+        "production": "vars.PROD_REGION != ''",
+    }
+    assert deploy["production"]["needs"] == "staging"
+
 
 def test_every_step_is_shell_and_calls_what_there_is(workflows: list[Path]) -> None:
     for step in (one for file in workflows for one in steps(file)):
@@ -240,20 +253,3 @@ def test_every_step_is_shell_and_calls_what_there_is(workflows: list[Path]) -> N
             assert command is not None
             known = {option for param in command.params for option in param.opts}
             assert set(re.findall(r"--[a-z-]+", rest)) <= known
-
-
-def test_nothing_is_deployed_before_an_environment_is_set_up(workflows: list[Path]) -> None:
-    (deploy,) = (read(workflow)["jobs"] for workflow in workflows if workflow.stem == "deploy")
-    assert {name: job["if"] for name, job in deploy.items()} == {
-        "staging": "vars.STAGING_REGION != ''",
-        "production": "vars.PROD_REGION != ''",
-    }
-    assert deploy["production"]["needs"] == "staging"
-
-
-def test_a_directory_may_have_any_name_in_the_shell(tmp_path: Path) -> None:
-    ran = run(str(tmp_path / "x" / ".." / "y"))
-    assert (ran.return_value, [folder.name for folder in tmp_path.iterdir()]) == (0, ["y"])
-    ran = run(str(tmp_path / "my service$(x)"))
-    after = ran.stdout.partition("next: ")[2].partition(", then")[0]
-    assert shlex.split(after) == ["cd", str(tmp_path / "my service$(x)")]

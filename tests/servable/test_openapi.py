@@ -57,26 +57,18 @@ def test_the_golden_request_and_answer_of_a_preset_fit(
     assert errors(written, "PredictResponse", {"outputs": []}) != []
 
 
-def test_columns_and_an_archive_in_s3(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = project / "environments" / "prod.toml"
-    monkeypatch.chdir(project)
-    file.write_text(VALID)
+def test_columns_and_an_archive_in_s3(prod: Path) -> None:
+    file = prod / "environments" / "prod.toml"
     assert "example" not in json.dumps(document("prod"))
     file.write_text(VALID.replace("[models.ranker]\n", GOLDEN))
-    examples = ROOT / "examples" / "ranker" / "golden"
-    (project / "golden").mkdir(exist_ok=True)
-    request = (examples / "request-columnar.json").read_text()
-    (project / "golden" / "request-columnar.json").write_text(request)
     written = document("prod")
-    answer = json.loads((examples / "answer-columnar.json").read_text())
-    assert errors(written, "PredictRequest", json.loads(request)) == []
-    assert errors(written, "PredictResponse", answer) == []
+    for schema, name in (("PredictRequest", "request"), ("PredictResponse", "answer")):
+        body = json.loads((prod / "golden" / f"{name}-columnar.json").read_text())
+        assert errors(written, schema, body) == []
     assert written["servers"][1]["url"] == (
         "https://runtime.sagemaker.eu-west-1.amazonaws.com/endpoints/ranker"
     )
-    artifact = (
-        'artifact = { uri = "s3://bucket-of-models/ranker.tar.gz", sha256 = "' + "0" * 64 + '" }'
-    )
+    artifact = f'artifact = {{ uri = "s3://models/ranker.tar.gz", sha256 = "{"0" * 64}" }}'
     file.write_text(VALID.replace('saved_model = "model"', artifact))
     ran = CliRunner().invoke(openapi, ["prod"], standalone_mode=False)
     assert "archive in S3" in str(ran.exception)

@@ -23,7 +23,9 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[
     return result.output, sorted((tmp_path / "new").iterdir())
 
 
-def test_each_policy_is_a_file_with_its_commands(written: tuple[str, list[Path]]) -> None:
+def test_each_policy_is_a_file_with_its_commands_and_two_accounts_are_refused(
+    written: tuple[str, list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     versions = [json.loads(file.read_text())["Version"] for file in written[1]]
     assert versions == ["2012-10-17", "2012-10-17"]
 
@@ -34,10 +36,5 @@ def test_each_policy_is_a_file_with_its_commands(written: tuple[str, list[Path]]
     )
     assert line in said
     assert [f"--policy-document file://{file}" in said for file in files] == [True, True]
-
-
-def test_environments_of_two_accounts_are_refused_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     result = ran("prod", "staging", "--out", str(tmp_path), monkeypatch=monkeypatch)
     assert (result.exit_code, "one account and region" in result.output) == (2, True)

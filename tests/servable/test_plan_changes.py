@@ -1,5 +1,7 @@
 """How two templates of a stack are compared, and which states of a stack and endpoint take no deploy."""
 
+import argparse
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -29,15 +31,13 @@ def listed(
     return [(change.what, change.before, change.after) for change in list_changes(before, after)]
 
 
-def test_a_property_is_named_by_its_path_in_the_order_of_the_names() -> None:
+def test_properties_and_elements_of_lists_are_told_apart_by_their_names() -> None:
     before, after = one({"A": {"B": {"C": 1, "D": 2}}}), one({"A": {"B": {"C": 3, "D": 2}}})
     assert listed(before, after) == [("A.B.C", "1", "3")]
     found = listed(one({"B": 1, "A": 1, "C": 1}), one({"C": 2, "A": 2, "B": 2}))
     assert [what for what, *_ in found] == ["A", "B", "C"]
     assert listed(one({}), one({"A": {"Value": 1}})) == [("A.Value", None, "1")]
 
-
-def test_elements_of_a_list_are_told_apart_by_their_name() -> None:
     for key in ["VariantName", "VariantPropertyType", "Key", "Name", "Id", "AlarmName"]:
         before, after = (
             one({"L": [{key: "a", "V": value}, {key: "b", "V": 1}]}) for value in (1, 2)
@@ -51,9 +51,8 @@ def test_elements_of_a_list_are_told_apart_by_their_name() -> None:
     assert listed(one({"L": []}), one({"L": [{"Key": "a"}]})) == [("L[a].Key", None, "a")]
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
+def test_values_are_shown_as_a_reader_of_a_template_writes_them() -> None:
+    cases: list[tuple[Any, str]] = [
         ({"Ref": "Bucket"}, "Bucket"),
         ({"Fn::GetAtt": ["Model", "Arn"]}, '["Model", "Arn"]'),
         ({"Fn::Join": ["", ["s3://", {"Ref": "Bucket"}, "/a"]]}, "s3://${Bucket}/a"),
@@ -62,32 +61,19 @@ def test_elements_of_a_list_are_told_apart_by_their_name() -> None:
         (True, "true"),
         ("x" * LONGEST_SHOWN, "x" * LONGEST_SHOWN),
         ("b" + "x" * LONGEST_SHOWN, "…" + "x" * LONGEST_SHOWN),
-    ],
-)
-def test_values_are_shown_as_a_reader_of_a_template_writes_them(value: Any, shown: str) -> None:
-    assert listed(one({}), one({"A": value})) == [("A", None, shown)]
+    ]
+    for value, shown in cases:
+        assert listed(one({}), one({"A": value})) == [("A", None, shown)]
 
-
-def test_a_policy_of_deletion_is_a_property() -> None:
-    kept = one({}, "SageMaker::Endpoint", DeletionPolicy="Retain", UpdateReplacePolicy="Retain")
-    assert listed(one({}, "SageMaker::Endpoint"), kept) == [
-        ("DeletionPolicy", None, "Retain"),
-        ("UpdateReplacePolicy", None, "Retain"),
+    key, variable = "container.gunicorn_workers", "SAGEMAKER_GUNICORN_WORKERS"
+    old, new = (one({"C": {"Environment": {variable: text, "OWN": text}}}) for text in "24")
+    assert [str(change) for change in list_changes(old, new)] == [
+        "SageMaker::Model: C.Environment.OWN: 2 -> 4",
+        f"SageMaker::Model: C.Environment.{variable} ({key}): 2 -> 4",
     ]
 
 
-def test_rollback_alarms_metadata_and_outputs_are_left_out() -> None:
-    def endpoint(*names: str) -> dict[str, Any]:
-        alarms = [{"AlarmName": name} for name in names]
-        config = {"AutoRollbackConfiguration": {"Alarms": alarms}}
-        return one({"DeploymentConfig": config}, "SageMaker::Endpoint")
-
-    assert listed(endpoint("a"), endpoint("a", "b")) == []
-    after = one({"A": 1}, Metadata={"x": "y"}, DependsOn=["Other"])
-    assert listed(one({"A": 1}), {**after, "Outputs": {"A": {"Value": 1}}}) == []
-
-
-def test_new_resources_and_those_of_other_services_are_counted_by_type() -> None:
+def test_new_resources_are_counted_by_type_and_policies_of_deletion_are_properties() -> None:
     def topics(*names: str, display: str = "") -> dict[str, Any]:
         kind = "AWS::SNS::Topic"
         properties = {"DisplayName": display}
@@ -99,8 +85,23 @@ def test_new_resources_and_those_of_other_services_are_counted_by_type() -> None
     (change,) = list_changes(None, one({"A": 1}))
     assert (change.resource, change.what) == ("AWS::SageMaker::Model", "1 new")
 
+    kept = one({}, "SageMaker::Endpoint", DeletionPolicy="Retain", UpdateReplacePolicy="Retain")
+    assert listed(one({}, "SageMaker::Endpoint"), kept) == [
+        ("DeletionPolicy", None, "Retain"),
+        ("UpdateReplacePolicy", None, "Retain"),
+    ]
 
-def test_another_model_or_configuration_of_the_endpoint_is_a_new_fleet() -> None:
+    def endpoint(*names: str) -> dict[str, Any]:
+        alarms = [{"AlarmName": name} for name in names]
+        config = {"AutoRollbackConfiguration": {"Alarms": alarms}}
+        return one({"DeploymentConfig": config}, "SageMaker::Endpoint")
+
+    assert listed(endpoint("a"), endpoint("a", "b")) == []
+    after = one({"A": 1}, Metadata={"x": "y"}, DependsOn=["Other"])
+    assert listed(one({"A": 1}), {**after, "Outputs": {"A": {"Value": 1}}}) == []
+
+
+def test_another_configuration_is_a_new_fleet_and_a_retained_endpoint_is_kept() -> None:
     for kind, replaced in [
         ("SageMaker::Model", True),
         ("SageMaker::EndpointConfig", True),
@@ -124,24 +125,14 @@ def test_another_model_or_configuration_of_the_endpoint_is_a_new_fleet() -> None
 
     assert needs_new_fleet(both(1), both(2)) is False
 
-
-def test_a_template_without_an_endpoint_has_no_endpoints_name() -> None:
     assert find_endpoint_name({}) is None
     assert find_endpoint_name(one({"EndpointName": "a"}, "SNS::Topic")) is None
-
-
-@pytest.mark.parametrize(
-    ("kind", "policy", "keeps"),
-    [
+    for kind, policy, keeps in [
         ("SageMaker::Endpoint", "Retain", True),
         ("SageMaker::Endpoint", "Delete", False),
         ("SageMaker::Model", "Retain", False),
-    ],
-)
-def test_an_endpoint_is_kept_where_its_own_policy_retains_it(
-    kind: str, policy: str, keeps: bool
-) -> None:
-    assert is_endpoint_retained(one({}, kind, UpdateReplacePolicy=policy)) == keeps
+    ]:
+        assert is_endpoint_retained(one({}, kind, UpdateReplacePolicy=policy)) == keeps
 
 
 # --- states of the stack and the endpoint
@@ -165,7 +156,7 @@ def plan(loaded: ValidFile, now: LiveState, after: dict[str, Any] = CHANGED) -> 
     return build_plan(loaded, now, after, against="what is live", folder="environments")
 
 
-def test_a_stack_or_an_endpoint_at_rest_takes_a_deploy(loaded: ValidFile) -> None:
+def test_only_a_stack_and_an_endpoint_at_rest_take_a_deploy(loaded: ValidFile) -> None:
     for status in [
         "CREATE_COMPLETE",
         "UPDATE_COMPLETE",
@@ -176,27 +167,19 @@ def test_a_stack_or_an_endpoint_at_rest_takes_a_deploy(loaded: ValidFile) -> Non
         assert (found.verdict, found.needs_attention) == ("update", False)
     for status in ["InService", "Failed", "OutOfService", None]:
         assert plan(loaded, replace(NOW, endpoint_status=status)).verdict == "update"
-
-
-@pytest.mark.parametrize(
-    ("status", "advice"),
-    [
+    for status, advice in [
         ("UPDATE_IN_PROGRESS", "wait until it has finished"),
         ("UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS", "wait until it has finished"),
         ("ROLLBACK_COMPLETE", "or delete it"),
         ("UPDATE_ROLLBACK_FAILED", "continue-update-rollback"),
         ("DELETE_FAILED", "or delete it"),
-    ],
-)
-def test_a_stack_in_another_state_takes_no_deploy(
-    loaded: ValidFile, status: str, advice: str
-) -> None:
-    found = plan(loaded, replace(NOW, stack_status=status))
-    assert (found.verdict, found.deploys, found.needs_attention) == ("refused", [], True)
-    assert (status in found.reasons[0], advice in found.reasons[0]) == (True, True)
+    ]:
+        found = plan(loaded, replace(NOW, stack_status=status))
+        assert (found.verdict, found.deploys, found.needs_attention) == ("refused", [], True)
+        assert (status in found.reasons[0], advice in found.reasons[0]) == (True, True)
 
 
-def test_an_endpoint_that_changes_or_belongs_to_others_takes_no_deploy(loaded: ValidFile) -> None:
+def test_only_a_changed_template_is_a_deploy_and_no_foreign_endpoint(loaded: ValidFile) -> None:
     for status in ["Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"]:
         found = plan(loaded, replace(NOW, endpoint_status=status))
         expected = f"ranker is {status}: wait until it has finished"
@@ -204,27 +187,43 @@ def test_an_endpoint_that_changes_or_belongs_to_others_takes_no_deploy(loaded: V
 
     found = plan(loaded, replace(NOW, components=True))
     assert found.verdict == "refused"
-    assert found.reasons[0].startswith("ranker hosts inference components")
+    assert found.reasons[0].startswith(
+        "ranker hosts inference components, which this stack did not create:"
+    )
+    named = {"InferenceComponentName": "a", "Specification": {}}
+    made = one(named, "SageMaker::InferenceComponent")
+    assert plan(loaded, replace(NOW, template=made, components=True), made).verdict == "nothing"
 
     taken = TakenName("endpoint", "an endpoint ranker exists", "delete it")
     found = plan(loaded, LiveState(taken=[taken]))
     assert found.reasons == ["an endpoint ranker exists: delete it"]
 
-
-def test_only_a_changed_template_is_a_deploy(loaded: ValidFile) -> None:
     found = plan(loaded, NOW, TEMPLATE)
     assert (found.verdict, found.deploys, found.new_fleet) == ("nothing", [], False)
     assert plan(loaded, replace(NOW, template=one({}, "SNS::Topic"))).verdict == "update"
     assert plan(loaded, replace(NOW, instances={"primary": 3})).instances == {"primary": 3}
 
 
-def test_a_change_that_sagemaker_never_takes_is_refused_with_the_way_that_works(
+def test_a_change_that_sagemaker_never_takes_is_refused_and_a_failed_creation_made_again(
     loaded: ValidFile,
 ) -> None:
     found = plan(loaded, replace(NOW, queued=True, variants=deployed_by_file(loaded)))
     assert found.verdict == "refused"
     assert found.reasons[0].startswith("SageMaker cannot remove asynchronous inference")
     assert "; deploy a second environment next to it" in found.reasons[0]
+
+    def planned(**state: Any) -> DeployPlan:
+        now = LiveState(stack_status="ROLLBACK_COMPLETE", **state)
+        return plan(loaded, now, {"Resources": {}})
+
+    assert planned().verdict == "create"
+    commands = [deploy.command for deploy in planned(unlocking="aws unlock").deploys]
+    assert commands == ["aws unlock", "cdk deploy 'prod/*'"]
+    outside = "an endpoint ranker already exists outside this stack"
+    left = TakenName("endpoint", outside, "delete it")
+    assert planned(unlocking="aws", taken=(left,)).verdict == "refused"
+    first, second = planned(unlocking="aws", taken=(left,)).reasons
+    assert ("deleted" in first, "outside this stack" in second) == (True, True)
 
 
 def deployed_by_file(loaded: ValidFile) -> dict[str, DeployedVariant]:
@@ -251,12 +250,46 @@ def test_removed_variants_and_pools_are_let_go_by_commands_of_the_aws_cli(
     assert " && " in found.deploys[0].command
     assert found.deploys[0].why == "scaling of b, c off; the number of instances stays"
     assert len(found.reasons) == 2
+    other = DeployedVariant(instance_type="ml.m5.xlarge", scales=False)
+    assert len(plan(loaded, replace(NOW, variants={"primary": other})).deploys) == 1
+    # The AWS CLI takes each option.
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    for name in ("service-namespace", "resource-id", "scalable-dimension", "region"):
+        parser.add_argument(f"--{name}", required=True)
+    for kind, counted in (
+        ("ml.c5.xlarge", "DesiredInstanceCount"), (None, "DesiredProvisionedConcurrency")
+    ):  # fmt: skip
+        gone = DeployedVariant(instance_type=kind, scales=True)
+        variants = {**deployed_by_file(loaded), "second": gone}
+        first, second = plan(loaded, replace(NOW, variants=variants)).deploys
+        given = parser.parse_args(shlex.split(first.command)[3:])
+        assert given.resource_id == "endpoint/ranker/variant/second"
+        assert given.scalable_dimension == f"sagemaker:variant:{counted}"
+        assert second.command == "cdk deploy 'prod/*'"
 
 
-def test_a_variable_of_a_container_has_its_key_beside_it() -> None:
-    key, variable = "container.gunicorn_workers", "SAGEMAKER_GUNICORN_WORKERS"
-    old, new = (one({"C": {"Environment": {variable: text, "OWN": text}}}) for text in "24")
-    assert [str(change) for change in list_changes(old, new)] == [
-        "SageMaker::Model: C.Environment.OWN: 2 -> 4",
-        f"SageMaker::Model: C.Environment.{variable} ({key}): 2 -> 4",
-    ]
+def test_a_version_of_the_model_registry_is_named_with_the_old_one() -> None:
+    def model(package: Any) -> dict[str, Any]:
+        return one({"PrimaryContainer": {"ModelPackageName": package} if package else {"A": 1}})
+
+    def arn(version: str, *, region: str = "eu-west-1") -> Any:
+        """As `artifact.model_package` is synthesised."""
+        rest = f":sagemaker:{region}:111111111111:model-package/{version}"
+        return {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, rest]]}
+
+    def change(before: Any, after: Any) -> tuple[str | None, str | None]:
+        found = listed(model(before), model(after))
+        ((_, *versions),) = [one for one in found if one[0] == "PrimaryContainer.ModelPackageName"]
+        return versions[0], versions[1]
+
+    assert change(arn("ranker/7"), arn("ranker/8")) == ("ranker/7", "ranker/8")
+    assert change(arn("ranker/7"), arn("search/1")) == ("ranker/7", "search/1")
+    whole = "arn:aws:sagemaker:eu-west-1:222222222222:model-package/ranker"
+    assert change(f"{whole}/7", f"{whole}/8") == ("ranker/7", "ranker/8")
+    # One of another registry or instead of an archive is named whole.
+    before, after = change(arn("ranker/7"), arn("ranker/7", region="us-east-1"))
+    assert (before or "").endswith("eu-west-1:111111111111:model-package/ranker/7")
+    assert (after or "").endswith("us-east-1:111111111111:model-package/ranker/7")
+    whole = "arn:${AWS::Partition}:sagemaker:eu-west-1:111111111111:model-package/ranker/7"
+    assert change(None, arn("ranker/7")) == (None, whole)
+    assert change(arn("ranker/7"), None) == (whole, None)

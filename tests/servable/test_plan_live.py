@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
@@ -22,7 +23,6 @@ from servable.plan.live import (
     list_instance_types,
     read_live_state,
 )
-from servable.plan.plan import build_plan
 from tests.conftest import VALID, Environment, valid
 
 ACCOUNT, STACK = "111111111111", "prod-endpoint"
@@ -66,8 +66,6 @@ def look(
     *,
     account: str = ACCOUNT,
     status: str | None = "UPDATE_COMPLETE",
-    template: Mapping[str, Any] = TEMPLATE,
-    name: str = "ranker",
     running: Sequence[Mapping[str, Any]] = (),
     config: Mapping[str, Any] | None = None,
     pages: tuple[tuple[str, ...], ...] = ((),),
@@ -90,7 +88,7 @@ def look(
         one = {"StackName": STACK, "CreationTime": AT, "StackStatus": status}
         stack.add_response("describe_stacks", {"Stacks": [one]}, {"StackName": STACK})
         asked = {"StackName": STACK, "TemplateStage": "Original"}
-        stack.add_response("get_template", {"TemplateBody": json.dumps(template)}, asked)
+        stack.add_response("get_template", {"TemplateBody": json.dumps(TEMPLATE)}, asked)
     new = loaded.environment.endpoint.name
     group = f"/aws/sagemaker/Endpoints/{new}"
     logs.add_response(
@@ -98,12 +96,9 @@ def look(
         {"logGroups": [{"logGroupName": one} for one in groups]},
         {"logGroupNamePrefix": group},
     )
-    message = f'Could not find endpoint "{ARN}:endpoint/{name}".'
-    if not exists:
-        sagemaker.add_client_error("describe_endpoint", "ValidationException", message)
     described = {
-        "EndpointName": name,
-        "EndpointArn": f"{ARN}:endpoint/{name}",
+        "EndpointName": "ranker",
+        "EndpointArn": f"{ARN}:endpoint/ranker",
         "EndpointConfigName": "config-7",
         "EndpointStatus": "InService",
         "CreationTime": AT,
@@ -111,14 +106,15 @@ def look(
         **({"ProductionVariants": [*running]} if running else {}),
     }
     deployed = status not in (None, "REVIEW_IN_PROGRESS", "DELETE_COMPLETE")
-    if exists:
-        sagemaker.add_response("describe_endpoint", described, {"EndpointName": name})
-        if not deployed:
-            sagemaker.add_response("describe_endpoint", described, {"EndpointName": new})
-    if other:
-        sagemaker.add_response("describe_endpoint", described, {"EndpointName": new})
-    elif new != name or (not exists and not deployed):
-        sagemaker.add_client_error("describe_endpoint", "ValidationException", message)
+    asked_for = [("ranker", exists)]
+    if new != "ranker" or not deployed:
+        asked_for.append((new, other or (new == "ranker" and exists)))
+    for endpoint, is_there in asked_for:
+        if is_there:
+            sagemaker.add_response("describe_endpoint", described, {"EndpointName": endpoint})
+        else:
+            message = f'Could not find endpoint "{ARN}:endpoint/{endpoint}".'
+            sagemaker.add_client_error("describe_endpoint", "ValidationException", message)
     configured = {
         "EndpointConfigName": "config-7",
         "EndpointConfigArn": f"{ARN}:endpoint-config/config-7",
@@ -166,33 +162,7 @@ def test_a_variant_scales_if_a_page_has_its_own_scalable_target(loaded: ValidFil
         assert not look(loaded, pages=((resource,),)).variants["primary"].scales
 
 
-def test_another_type_takes_two_deploys_only_if_the_variant_scales(loaded: ValidFile) -> None:
-    assert isinstance(loaded, ValidFile)
-    now = look(
-        loaded,
-        pages=(SCALED_PRIMARY,),
-        config={"ProductionVariants": [variant("primary", InstanceType="ml.m5.xlarge")]},
-    )
-    plan = build_plan(loaded, now, TEMPLATE | {"Resources": {**TEMPLATE["Resources"], "X": {
-        "Type": "AWS::SNS::Topic"}}}, against="what is live", folder="environments")  # fmt: skip
-    assert (plan.verdict, [deploy.command for deploy in plan.deploys]) == (
-        "two deploys",
-        [
-            "cdk deploy 'prod/*' -c prod.variants.primary.scaling.hold=true "
-            "-c prod.variants.primary.instance_type=ml.m5.xlarge",
-            "cdk deploy 'prod/*'",
-        ],
-    )
-
-    now = look(
-        loaded, config={"ProductionVariants": [variant("primary", InstanceType="ml.m5.xlarge")]}
-    )
-    after = {"Resources": {**TEMPLATE["Resources"], "X": {"Type": "AWS::SNS::Topic"}}}
-    plan = build_plan(loaded, now, after, against="what is live", folder="environments")
-    assert (plan.verdict, len(plan.deploys)) == ("update", 1)
-
-
-def test_the_stack_and_the_endpoint_are_what_aws_answers(loaded: ValidFile) -> None:
+def test_stack_endpoint_and_variants_are_what_aws_answers(loaded: ValidFile) -> None:
     found = look(loaded)
     assert replace(found, variants={}) == LiveState(
         stack_status="UPDATE_COMPLETE",
@@ -211,9 +181,8 @@ def test_the_stack_and_the_endpoint_are_what_aws_answers(loaded: ValidFile) -> N
     bare = {"ProductionVariants": [{"VariantName": "a", "InstanceType": "ml.c5.xlarge"}]}
     assert (look(loaded).components, look(loaded, config=bare).components) == (False, True)
     assert not has_components({})
+    assert LiveState().components is False
 
-
-def test_a_variant_has_its_type_and_its_pools_in_their_order(loaded: ValidFile) -> None:
     pools = [
         {"InstanceType": "ml.c6i.xlarge", "Priority": 2},
         {"InstanceType": "ml.c5.xlarge", "Priority": 1},
@@ -238,96 +207,70 @@ def test_a_variant_has_its_type_and_its_pools_in_their_order(loaded: ValidFile) 
     }
 
 
-def test_a_stack_that_made_nothing_is_none(loaded: ValidFile) -> None:
+def test_a_stack_that_made_nothing_is_none_and_what_is_in_the_way_is_seen(
+    loaded: ValidFile, environment: Environment
+) -> None:
     for status in ["REVIEW_IN_PROGRESS", "DELETE_COMPLETE"]:
         found = look(loaded, status=status, exists=False)
         assert found == LiveState()
     assert look(loaded, status=None, exists=False) == LiveState()
 
-
-def test_an_endpoint_outside_the_stack_is_seen_and_one_that_is_gone_keeps_its_name(
-    loaded: ValidFile,
-) -> None:
     found = look(loaded, status=None)
     assert (found.template, found.endpoint_name) == (None, "ranker")
     found = look(loaded, exists=False)
     assert (found.endpoint_name, found.endpoint_status) == ("ranker", None)
 
-
-def test_a_log_group_of_exactly_the_files_name_is_in_the_way(loaded: ValidFile) -> None:
     assert look(loaded, groups=["/aws/sagemaker/Endpoints/ranker-2"]).taken == ()
     (taken,) = look(loaded, groups=["/aws/sagemaker/Endpoints/ranker"]).taken
     assert taken.resource == "log group"
 
-
-def test_a_rename_looks_at_the_stacks_own_endpoint_and_at_the_new_name(
-    environment: Environment,
-) -> None:
     renamed = environment(VALID, **{'name = "ranker"': 'name = "other"'})
     assert look(renamed).endpoint_name == "ranker"
     assert [taken.resource for taken in look(renamed, other=True).taken] == ["endpoint"]
 
 
-def test_credentials_of_another_account_are_refused(loaded: ValidFile) -> None:
+def test_what_cannot_be_read_is_a_sentence_with_its_remedy(loaded: ValidFile) -> None:
     with pytest.raises(PackagingError) as raised:
         look(loaded, account="222222222222")
     assert str(raised.value) == (
         "environments/prod.toml: account is 111111111111, but the credentials belong to 222222222222; "
         "use a profile of that account (AWS_PROFILE)"
     )
-
-
-@pytest.mark.parametrize(
-    ("error", "remedy"),
-    [
+    cases: list[tuple[Exception, str]] = [
         (
             NoCredentialsError(),
             "check your credentials and network, or pass --local or --against REF",
         ),
         (EndpointConnectionError(endpoint_url="http://127.0.0.1:1"), 'eval "$(servable local up)"'),
-    ],
-)
-def test_what_cannot_be_read_is_a_sentence_with_its_remedy(
-    loaded: ValidFile, error: Exception, remedy: str
-) -> None:
-    def refusing(service: str) -> Any:
-        raise error
-
-    with pytest.raises(PackagingError) as raised:
-        read_live_state(loaded, refusing)
-    assert str(raised.value).startswith(
-        "environments/prod.toml: cannot read the deployed resources: "
-    )
-    assert remedy in str(raised.value)
+    ]
+    for error, remedy in cases:
+        with pytest.raises(PackagingError) as raised:
+            read_live_state(loaded, Mock(side_effect=error))
+        assert str(raised.value).startswith(
+            "environments/prod.toml: cannot read the deployed resources: "
+        )
+        assert remedy in str(raised.value)
 
 
-def test_the_preferred_type_of_pools_is_the_one_with_the_lowest_priority() -> None:
+def test_pools_are_ordered_and_only_a_protected_failed_creation_is_to_be_unlocked() -> None:
     pools = [
         {"InstanceType": "b", "Priority": 10},
         {"InstanceType": "c", "Priority": 9},
         {"InstanceType": "a", "Priority": 2},
     ]
     assert list_instance_types({"InstancePools": pools, "InstanceType": "x"}) == ("a", "c", "b")
-
-
-@pytest.mark.parametrize(
-    ("status", "protected", "commands"),
-    [
+    for status, protected, commands in [
         ("ROLLBACK_COMPLETE", True, 1),
         ("ROLLBACK_FAILED", True, 1),
         ("ROLLBACK_COMPLETE", False, 0),
         ("CREATE_COMPLETE", True, 0),
         ("UPDATE_ROLLBACK_COMPLETE", True, 0),
-    ],
-)
-def test_only_a_protected_stack_whose_creation_failed_is_to_be_unlocked(
-    status: str, protected: bool, commands: int
-) -> None:
-    stack = {
-        "StackName": "prod-endpoint",
-        "StackId": "arn:aws:cloudformation:eu-west-1:123456789012:stack/prod-endpoint/1",
-        "StackStatus": status,
-        "EnableTerminationProtection": protected,
-    }
-    command = build_unlocking_command(stack) or ""
-    assert command.count("--stack-name prod-endpoint --region eu-west-1") == commands
+    ]:
+        stack = {
+            "StackName": "prod-endpoint",
+            "StackId": "arn:aws:cloudformation:eu-west-1:123456789012:stack/prod-endpoint/1",
+            "StackStatus": status,
+            "EnableTerminationProtection": protected,
+        }
+        command = build_unlocking_command(stack) or ""
+        assert command.count("--stack-name prod-endpoint --region eu-west-1") == commands

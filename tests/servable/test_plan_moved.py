@@ -16,7 +16,7 @@ from servable.plan.live import LiveState
 from servable.plan.plan import add_old_stack
 from servable.project.environments import Project
 from tests.conftest import VALID, valid
-from tests.servable.test_check_against import SCALED, git
+from tests.servable.test_check_against import SCALED, Commit, git
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 DEPLOYED = f'service = "search"\n{SCALED}'
@@ -27,14 +27,9 @@ NAME = ('name = "ranker"', 'name = "finder"')
 
 
 @pytest.fixture
-def revision(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (project / "cdk.json").write_text("{}")
-    (project / "environments" / "prod.toml").write_text(DEPLOYED)
-    git(project, "init", "--quiet")
-    git(project, "add", "environments", "cdk.json", "model")
-    git(project, "commit", "--quiet", "--message", "deployed")
-    monkeypatch.chdir(project)
-    return project
+def revision(prod: Path, commit: Commit) -> Path:
+    commit(DEPLOYED)
+    return prod
 
 
 def write(project: Path, *changes: tuple[str, str], text: str = DEPLOYED) -> None:
@@ -53,30 +48,28 @@ def plan_json(project: Path, *changes: tuple[str, str]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("changes", "moves", "new"),
-    [
-        ((REGION,), "region eu-west-1 changes to us-east-1", "ranker"),
-        ((ACCOUNT,), "account 111111111111 changes to 222222222222", "ranker"),
-        ((SERVICE, NAME), "service search changes to find", "finder"),
-        ((REGION, SERVICE), "service search changes to find and region eu-west-1 changes to us-east-1",
-         "ranker"),
-    ],
-)  # fmt: skip
-def test_a_moved_environment_is_a_second_endpoint_and_the_first_one_stays(
-    revision: Path, changes: tuple[tuple[str, str], ...], moves: str, new: str
-) -> None:
-    found = plan_json(revision, *changes)
-    assert (found["verdict"], found["needs_attention"]) == ("second endpoint", True)
-    (reason,) = found["reasons"]
-    assert reason.startswith(f"{moves}: this is a different stack.")
-    assert f"creates a second endpoint, {new}, and search-prod-endpoint in eu-west-1" in reason
-    assert "`aws cloudformation delete-stack --stack-name search-prod-endpoint" in reason
-    assert [one["command"] for one in found["deploys"]] == ["cdk deploy 'prod/*'"]
-    assert {change["what"].split()[-1] for change in found["changes"]} == {"new"}
-
-
-def test_a_renamed_service_whose_endpoint_keeps_its_name_cannot_be_deployed(revision: Path) -> None:
+@pytest.mark.long
+def test_a_moved_environment_is_a_second_endpoint_and_the_first_one_stays(revision: Path) -> None:
+    region, service = "region eu-west-1 changes to us-east-1", "service search changes to find"
+    account = "account 111111111111 changes to 222222222222"
+    for changes, moves, new in (
+        ((REGION,), region, "ranker"),
+        ((ACCOUNT,), account, "ranker"),
+        ((SERVICE, NAME), service, "finder"),
+        ((REGION, SERVICE), f"{service} and {region}", "ranker"),
+    ):
+        found = plan_json(revision, *changes)
+        assert found["verdict"] == "second endpoint"
+        (reason,) = found["reasons"]
+        assert reason.startswith(f"{moves}: this is a different stack.")
+        assert f"creates a second endpoint, {new}, and search-prod-endpoint in eu-west-1" in reason
+        assert "`aws cloudformation delete-stack --stack-name search-prod-endpoint" in reason
+        assert [one["command"] for one in found["deploys"]] == ["cdk deploy 'prod/*'"]
+        assert {change["what"].split()[-1] for change in found["changes"]} == {"new"}
+        # What the reason says to set is the old stack again.
+        first = reason.partition("To change the first one instead, set ")[2].partition(" again")[0]
+        assert first.split(" and ")[0] in DEPLOYED
+    # A renamed service whose endpoint keeps its name cannot be deployed.
     found = plan_json(revision, SERVICE)
     assert (found["verdict"], found["deploys"]) == ("refused", [])
     (reason,) = found["reasons"]
@@ -84,19 +77,12 @@ def test_a_renamed_service_whose_endpoint_keeps_its_name_cannot_be_deployed(revi
     assert 'set service = "search" again' in reason
 
 
-def test_what_the_reason_says_to_set_is_the_old_stack_again(revision: Path) -> None:
-    for change in (SERVICE, REGION, ACCOUNT):
-        (reason,) = plan_json(revision, change)["reasons"]
-        line = reason.partition("set ")[2].partition(" again")[0]
-        assert line in DEPLOYED
-        write(revision, (change[1], change[0]), text=DEPLOYED.replace(*change))
-        assert plan_json(revision)["verdict"] == "nothing"
-
-
-def test_a_protected_stack_and_what_it_keeps_are_in_the_commands_of_a_move(revision: Path) -> None:
+@pytest.mark.long
+def test_a_protected_stack_and_what_it_keeps_are_in_the_commands_of_a_move(
+    revision: Path, commit: Commit
+) -> None:
     protected = DEPLOYED.replace('name = "ranker"', 'name = "ranker"\nprotect = true')
-    write(revision, text=f"{protected}[capture]\nsample_percent = 10\nkeep_days = 30\n")
-    git(revision, "commit", "--quiet", "--all", "--message", "protected")
+    commit(f"{protected}[capture]\nsample_percent = 10\nkeep_days = 30\n")
     (reason,) = plan_json(revision, REGION)["reasons"]
     assert "search-prod-data" in reason
     assert reason.index("update-termination-protection") < reason.index("delete-stack")
@@ -137,20 +123,9 @@ def add(project: Path, aws: Aws, **now: Any) -> LiveState:
     return add_old_stack(LiveState(**now), valid(loaded), Project(str(files)), aws)
 
 
-def test_a_moved_file_is_compared_with_the_last_commit_and_with_the_one_before_the_move(
+def test_a_moved_file_is_compared_with_the_commit_before_the_move_where_it_can_be_read(
     revision: Path,
 ) -> None:
-    write(revision, REGION)
-    for _ in range(2):
-        old = add(revision, Aws()).old
-        assert old is not None
-        assert (old.name, old.region, old.seen) == ("search-prod-endpoint", "eu-west-1", True)
-        git(revision, "commit", "--quiet", "--all", "--allow-empty", "--message", "moved")
-    # What is deployed in the new place is compared with that alone.
-    assert add(revision, Aws(), template={"Resources": {}}).old is None
-
-
-def test_a_stack_that_cannot_be_read_is_not_said_to_be_gone(revision: Path) -> None:
     write(revision, REGION)
     for aws in (Aws("222222222222"), Aws(error="AccessDenied")):
         old = add(revision, aws).old
@@ -159,6 +134,15 @@ def test_a_stack_that_cannot_be_read_is_not_said_to_be_gone(revision: Path) -> N
     write(revision, SERVICE)
     (taken,) = add(revision, Aws()).taken
     assert "search-prod-endpoint has the endpoint ranker" in taken.problem
+
+    write(revision, REGION)
+    for _ in range(2):
+        old = add(revision, Aws()).old
+        assert old is not None
+        assert (old.name, old.region, old.seen) == ("search-prod-endpoint", "eu-west-1", True)
+        git(revision, "commit", "--quiet", "--all", "--allow-empty", "--message", "moved")
+    # What is deployed in the new place is compared with that alone.
+    assert add(revision, Aws(), template={"Resources": {}}).old is None
 
 
 def test_a_stack_that_is_gone_and_a_project_without_git_have_no_old_stack(revision: Path) -> None:

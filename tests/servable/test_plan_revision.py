@@ -16,24 +16,20 @@ from servable.project.revision import (
     load_revision,
 )
 from tests.conftest import VALID, valid
-from tests.servable.test_check_against import git
+from tests.servable.test_check_against import Commit
 
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 LIVE, NEXT = VALID, VALID.replace("ml.c5.xlarge", "ml.m5.xlarge")
 
 
 @pytest.fixture
-def committed(project: Path) -> Path:
+def committed(prod: Path, commit: Commit) -> Path:
     """The first commit has prod with ml.c5.xlarge; the files now say ml.m5.xlarge, and new.toml is added."""
-    files = project / "environments"
-    (files / "prod.toml").write_text(LIVE)
-    (files / "notes.txt").write_text("not an environment")
-    git(project, "init", "--quiet")
-    git(project, "add", "environments", "model", "code")
-    git(project, "commit", "--quiet", "--message", "live")
-    (files / "prod.toml").write_text(NEXT)
-    (files / "new.toml").write_text(NEXT)
-    return project
+    (prod / "environments" / "notes.txt").write_text("not an environment")
+    commit(LIVE)
+    for name in ("prod", "new"):
+        (prod / "environments" / f"{name}.toml").write_text(NEXT)
+    return prod
 
 
 def find(folder: Path) -> Project:
@@ -45,9 +41,8 @@ def types(loaded: Loaded) -> list[str | None]:
     return [variant.instance_type for variant in variants]
 
 
-@needs_git
-def test_files_are_as_they_were_at_the_revision_and_stand_beside_those_of_today(
-    committed: Path,
+def test_a_revision_has_its_own_files_beside_those_of_today_and_this_computers_wheels(
+    committed: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     then = load_revision(find(committed), "HEAD")
     assert {name: types(loaded) for name, loaded in then.items()} == {"prod": ["ml.c5.xlarge"]}
@@ -64,11 +59,6 @@ def test_files_are_as_they_were_at_the_revision_and_stand_beside_those_of_today(
     assert prod.deployed["primary"].instance_type == "ml.c5.xlarge"
     assert (new.against, new.before, new.deployed) == ("HEAD", None, {})
 
-
-@needs_git
-def test_a_checked_out_revision_has_its_own_files_and_this_computers_wheels(
-    committed: Path,
-) -> None:
     with check_out_revision(find(committed), "HEAD") as then:
         assert not (then["prod"].root / WHEELS).exists()
 
@@ -84,38 +74,25 @@ def test_a_checked_out_revision_has_its_own_files_and_this_computers_wheels(
         assert types(then["prod"]) == ["ml.c5.xlarge"]
     assert not root.exists()
 
-
-@needs_git
-def test_a_folder_outside_of_the_project_is_named(
-    committed: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(committed)
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    elsewhere = Project(str(tmp_path_factory.mktemp("elsewhere")))
     with pytest.raises(RevisionError, match=r"--against HEAD: .*isn't in the project"):
-        load_revision(Project(str(elsewhere)), "HEAD")
+        load_revision(elsewhere, "HEAD")
 
 
-@needs_git
-def test_a_project_without_git_is_gits_own_sentence(project: Path) -> None:
+def test_without_git_or_a_context_it_is_said_what_is_missing(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in [None, "{", '{"app": "x"}']:
+        if text is not None:
+            (project / "cdk.json").write_text(text)
+        assert read_cdk_context(project) == {}
+
     with pytest.raises(RevisionError) as raised:
         load_revision(find(project), "HEAD")
     text = str(raised.value)
     assert text.startswith("--against HEAD: not a git repository")
     assert text.endswith("; pass a commit, branch, or tag that git log shows")
-
-
-def test_without_git_it_is_said_what_is_missing(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(
-        RevisionError, match="git is not installed, and --against needs it; install git"
-    ):
+    missing = "git is not installed, and --against needs it; install git"
+    with pytest.raises(RevisionError, match=missing):
         load_revision(find(project), "HEAD")
-
-
-@pytest.mark.parametrize("text", [None, "{", '{"app": "x"}'])
-def test_without_a_context_in_cdk_json_there_is_none(project: Path, text: str | None) -> None:
-    if text is not None:
-        (project / "cdk.json").write_text(text)
-    assert read_cdk_context(project) == {}

@@ -27,12 +27,14 @@ def prod(project: Path) -> Path:
 FOUND = "environments/prod.toml:11: variants.primary.instance_tpye: unknown key"
 
 
-@pytest.mark.parametrize("inside", [".", "code", "environments", "model/1"])
-def test_a_project_is_found_upwards(
-    prod: Path, inside: str, monkeypatch: pytest.MonkeyPatch
+def test_a_project_is_found_upwards_and_keeps_what_runs_in_it(
+    prod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(prod / inside)
-    assert run("check").stderr.startswith(FOUND)
+    for inside in [".", "code", "environments", "model/1"]:
+        monkeypatch.chdir(prod / inside)
+        assert run("check").stderr.startswith(FOUND)
+    monkeypatch.chdir(prod / "code")
+    assert find_state_folder() == prod / ".servable"
 
 
 def test_a_project_can_be_named_from_anywhere_and_goes_before_the_one_around(
@@ -49,19 +51,24 @@ def test_a_project_can_be_named_from_anywhere_and_goes_before_the_one_around(
     assert FOUND in run("--project", str(prod), "check", "prod").stderr
 
 
-def test_a_project_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
-    assert run("--project", str(tmp_path / "none"), "check").exit_code == 2
-
-
 def test_outside_of_a_project_it_is_said_how_to_make_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert run("--project", str(tmp_path / "none"), "check").exit_code == 2
+
     monkeypatch.chdir(tmp_path)
     ran = run("check")
     assert (ran.exit_code, "`servable new DIRECTORY`" in ran.stderr) == (2, True)
 
+    (tmp_path / "environments").mkdir()
+    (tmp_path / "environments" / "science.yml").write_text("name: science\n")
+    inside = tmp_path / "mine"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    assert find_state_folder() == inside / ".servable"
 
-def test_environments_may_be_a_link(
+
+def test_environments_of_a_project_may_lie_elsewhere(
     prod: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("shared") / "environments"
@@ -69,6 +76,11 @@ def test_environments_may_be_a_link(
     (prod / "environments").symlink_to(elsewhere)
     monkeypatch.chdir(prod / "code")
     assert run("check").stderr.startswith(FOUND)
+    (prod / "more").mkdir()
+    (elsewhere / "prod.toml").rename(prod / "more" / "prod.toml")
+    (elsewhere / "dev.toml").write_text("")
+    ran = run("check", "prod", "--environments", "more")
+    assert ran.stderr.startswith(FOUND.replace("environments", "more"))
 
 
 def test_a_project_without_an_environment_is_told_what_writes_the_first(
@@ -82,49 +94,18 @@ def test_a_project_without_an_environment_is_told_what_writes_the_first(
     )
 
 
-def test_environments_of_another_program_are_no_project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "environments").mkdir()
-    (tmp_path / "environments" / "science.yml").write_text("name: science\n")
-    inside = tmp_path / "mine"
-    inside.mkdir()
-    monkeypatch.chdir(inside)
-    assert find_state_folder() == inside / ".servable"
-
-
-def test_what_runs_here_is_kept_in_the_project(prod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(prod / "code")
-    assert find_state_folder() == prod / ".servable"
-
-
-def test_other_environments_of_a_project_are_relative_to_it(
+def test_a_key_and_an_environment_are_named_alike_with_and_without_a_set_key(
     prod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (prod / "more").mkdir()
-    (prod / "environments" / "prod.toml").rename(prod / "more" / "prod.toml")
-    (prod / "environments" / "dev.toml").write_text("")
-    monkeypatch.chdir(prod / "code")
-    ran = run("check", "prod", "--environments", "more")
-    assert ran.stderr.startswith(FOUND.replace("environments", "more"))
-
-
-def test_a_key_is_set_without_its_environment_only_where_one_is_named(project: Path) -> None:
-    folder = str(project / "environments")
+    (prod / "environments" / "prod.toml").write_text(VALID)
+    monkeypatch.chdir(prod)
     for option in ["endpoint.name=x", "prod.endpoint.name=x"]:
-        (project / "environments" / "prod.toml").write_text(VALID)
-        (loaded,) = Project(folder, (option,)).load_all("prod")
+        (loaded,) = Project("environments", (option,)).load_all("prod")
         assert loaded.overrides == {"endpoint.name": "x"}
     with pytest.raises(click.UsageError, match="write --set prod.region=x to set the key of prod"):
-        Project(folder, ("region=x",)).load_all()
-
-
-@pytest.mark.parametrize("command", ["check", "plan", "package", "cost"])
-@pytest.mark.parametrize("option", [[], ["--set", "region=us-east-1"]])
-def test_an_unknown_environment_is_named_alike_with_and_without_a_set_key(
-    command: str, option: list[str], project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (project / "environments" / "prod.toml").write_text(VALID)
-    monkeypatch.chdir(project)
+        Project("environments", ("region=x",)).load_all()
     problem = "there is no environment 'prdo'; allowed: prod; did you mean prod?"
-    assert run(command, "prdo", *option).stderr.rstrip().endswith(f"Error: {problem}")
+    for command in ["check", "plan", "package", "cost"]:
+        for options in [[], ["--set", "region=us-east-1"]]:
+            said = run(command, "prdo", *options).stderr
+            assert said.rstrip().endswith(f"Error: {problem}")

@@ -13,7 +13,7 @@ from servable.main import servable
 from tests.conftest import VALID, valid
 from tests.packaging.wheelhouse import wheel
 from tests.repairs import Finding, NotLiteralError, Repairs
-from tests.servable.test_check_against import git
+from tests.servable.test_check_against import Commit
 
 GOLDEN = """\
 [models.ranker.golden]
@@ -85,11 +85,10 @@ OUT_OF_BOUNDS = {
 
 
 @pytest.fixture
-def repairs(project: Path) -> InProcess:
-    (project / "cdk.json").write_text("{}")
-    (project / "environments" / "base.toml").write_text("")
-    write(project, GOOD)
-    return InProcess(project)
+def repairs(prod: Path) -> InProcess:
+    (prod / "environments" / "base.toml").write_text("")
+    write(prod, GOOD)
+    return InProcess(prod)
 
 
 def read(project: Path) -> Any:
@@ -120,45 +119,32 @@ def test_a_value_that_cannot_be_deployed_becomes_one_that_can(
 
 @pytest.mark.long
 def test_a_rejected_package_and_a_rejected_plan_are_repaired_from_their_own_json(
-    repairs: InProcess,
+    repairs: InProcess, commit: Commit
 ) -> None:
-    git(repairs.root, "init", "--quiet")
-    git(repairs.root, "add", ".")
-    git(repairs.root, "commit", "--quiet", "--message", "deployed")
+    commit(GOOD)
+    # A moved environment moves back as its plan says.
+    write(repairs.root, GOOD.replace("eu-west-1", "us-east-1"))
+    code, output = repairs.run("servable plan prod --against HEAD --json")
+    (reason,) = json.loads(output)["reasons"]
+    remedy = reason.partition("To change the first one instead, ")[2]
+    repairs.follow({"file": "environments/prod.toml", "key": "", "remedy": remedy})
+    assert (code, read(repairs.root).region) == (1, "eu-west-1")
+
+    def errors(said: Any) -> list[Finding]:
+        return [each for each in said["findings"] if each["severity"] == "error"]
+
     write(repairs.root, GOOD.replace(*BROKEN["misspelt key"]))
-    plan = repairs.repair(
-        "servable plan prod --against HEAD", lambda said: errors(said["findings"])
-    )
+    plan = repairs.repair("servable plan prod --against HEAD", errors)
     assert plan["verdict"] == "nothing"
     write(repairs.root, GOOD.replace(*BROKEN["misspelt folder"]))
     repairs.repair(
         "servable package prod", lambda said: said["findings"] if isinstance(said, dict) else []
     )
-    assert repairs.followed == ["did you mean max_instances?", "did you mean model?"]
-
-
-def errors(findings: list[Finding]) -> list[Finding]:
-    return [each for each in findings if each["severity"] == "error"]
-
-
-def test_a_moved_environment_moves_back_as_its_plan_says(repairs: InProcess) -> None:
-    git(repairs.root, "init", "--quiet")
-    git(repairs.root, "add", ".")
-    git(repairs.root, "commit", "--quiet", "--message", "deployed")
-    write(repairs.root, GOOD.replace("eu-west-1", "us-east-1"))
-    code, output = repairs.run("servable plan prod --against HEAD --json")
-    (reason,) = json.loads(output)["reasons"]
-    assert code == 1
-    remedy = reason.partition("To change the first one instead, ")[2]
-    repairs.follow({"file": "environments/prod.toml", "key": "", "remedy": remedy})
-    code, output = repairs.run("servable plan prod --against HEAD --json")
-    assert (code, json.loads(output)["verdict"]) == (0, "nothing")
+    assert repairs.followed[-2:] == ["did you mean max_instances?", "did you mean model?"]
 
 
 @pytest.mark.long
-def test_code_whose_packages_are_not_there_is_packed_as_check_says(
-    repairs: InProcess,
-) -> None:
+def test_code_whose_packages_are_not_there_is_packed_as_check_says(repairs: InProcess) -> None:
     (repairs.root / "house").mkdir()
     wheel(repairs.root / "house", "plain")
     wanted = repairs.root / "code" / "requirements.txt"

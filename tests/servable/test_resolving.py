@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from servable.verify.deployed import UNKNOWN, AnyCase, DeployedEvaluator
 
 _PARTITION = {"Ref": "AWS::Partition"}
@@ -23,9 +21,8 @@ _DEPLOYED = DeployedEvaluator(
 )
 
 
-@pytest.mark.parametrize(
-    ("part", "said"),
-    [
+def test_what_the_stack_says_takes_the_place_of_its_function() -> None:
+    cases: list[tuple[Any, Any]] = [
         ({"Ref": "Role"}, "ranker-role"),
         ({"Fn::GetAtt": ["Role", "Arn"]}, "arn:aws:iam::1:role/ranker-role"),
         ({"Fn::GetAtt": ["Filed", "Arn"]}, "arn:aws:iam::1:role/service/ranker/filed"),
@@ -35,15 +32,23 @@ _DEPLOYED = DeployedEvaluator(
         ({"Fn::ImportValue": "data:bucket"}, "captures"),
         ([{"Ref": "AWS::NoValue"}, 1], [1]),
         ({"Condition": {"Bool": {}}}, {"Condition": {"Bool": {}}}),
-    ],
-)
-def test_what_the_stack_says_takes_the_place_of_its_function(part: Any, said: Any) -> None:
-    assert _DEPLOYED.evaluate(part) == said
+    ]
+    for part, said in cases:
+        assert _DEPLOYED.evaluate(part) == said
+
+    name = _DEPLOYED.evaluate({"Fn::GetAtt": ["Model", "ModelName"]})
+    assert hash(name) == hash(AnyCase("RANKER-1"))
+    assert (name == "Ranker-1", name != "Ranker-1") == (True, False)
+    assert (name == "ranker-2", name != "ranker-2", name == 1) == (False, True, False)
+    assert _DEPLOYED.find_attribute("Absent", "Arn") is UNKNOWN
+    assert _DEPLOYED.find_attribute("Model", "ModelArn") is UNKNOWN
+    arn = "arn:aws:sagemaker:eu-west-1:1:model/ranker-1"
+    assert _DEPLOYED.find_attribute("Model", "Arn") == arn
+    assert _DEPLOYED.find_attribute("Role", "EndpointName") is UNKNOWN
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
+def test_what_only_cloudformation_knows_is_unknown_as_a_whole() -> None:
+    unknown: list[Any] = [
         {"Ref": "Parameter"},
         {"Fn::GetAtt": ["Role", "RoleId"]},
         {"Fn::Join": ["", ["a", {"Ref": "Parameter"}]]},
@@ -53,25 +58,6 @@ def test_what_the_stack_says_takes_the_place_of_its_function(part: Any, said: An
         {"Fn::If": ["Condition", 1, 2]},
         {"Fn::GetAZs": ""},
         "{{resolve:ssm:/name}}",
-    ],
-)
-def test_what_only_cloudformation_knows_is_unknown_as_a_whole(part: Any) -> None:
-    assert _DEPLOYED.evaluate({"Key": part})["Key"] is UNKNOWN
-
-
-def test_a_name_out_of_an_arn_is_the_same_in_any_case_and_an_attribute_of_nothing_is_unknown() -> (
-    None
-):
-    name = _DEPLOYED.evaluate({"Fn::GetAtt": ["Model", "ModelName"]})
-    assert (name == "Ranker-1", name != "Ranker-1", hash(name)) == (
-        True,
-        False,
-        hash(AnyCase("RANKER-1")),
-    )
-    assert (name == "ranker-2", name != "ranker-2", name == 1) == (False, True, False)
-    assert _DEPLOYED.find_attribute("Absent", "Arn") is UNKNOWN
-    assert _DEPLOYED.find_attribute("Model", "ModelArn") is UNKNOWN
-    assert (
-        _DEPLOYED.find_attribute("Model", "Arn") == "arn:aws:sagemaker:eu-west-1:1:model/ranker-1"
-    )
-    assert _DEPLOYED.find_attribute("Role", "EndpointName") is UNKNOWN
+    ]
+    for part in unknown:
+        assert _DEPLOYED.evaluate({"Key": part})["Key"] is UNKNOWN

@@ -15,7 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
+from click.testing import CliRunner
 
+from servable.main import servable
 from servable.replay.answers import read_pairs
 from servable.replay.run import RUNS
 
@@ -23,13 +25,12 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = (ROOT / "examples" / "ranker" / "golden" / "request-rows.json").read_bytes()
-READY_SECONDS = 60.0
 
 
 @contextmanager
-def serving(*options: str, port: int = 0) -> Iterator[tuple["subprocess.Popen[str]", str, int]]:
+def serving(*options: str) -> Iterator[tuple["subprocess.Popen[str]", str, int]]:
     """(the command, the URL, the supervisor's process) of `servable serve local`."""
-    command = [sys.executable, "-m", "servable", "serve", "local", "--json", "--port", str(port)]
+    command = [sys.executable, "-m", "servable", "serve", "local", "--json", "--port", "0"]
     process = subprocess.Popen(
         [*command, *options], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -85,57 +86,48 @@ def _is_free(port: int) -> bool:
     return True
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("recorded") / "requests.jsonl"
-
-
-@pytest.fixture(scope="module")
-def served(recorded: Path) -> Iterator[tuple[str, int]]:
-    with serving("--slow-ms", "150", "--record", str(recorded)) as (_, url, pid):
-        yield url, pid
-
-
-def test_it_answers_on_this_machine_only(served: tuple[str, int]) -> None:
-    assert len(_ask(served[0]).json()["predictions"]) == 3
-    assert _ask(served[0]).elapsed.total_seconds() >= 0.15
-
-    listening = [
+def _listening(family: list[psutil.Process]) -> list[tuple[str, int]]:
+    return [
         # gRPC's sockets are of IPv6, and show an IPv4 address as a mapped one.
-        connection.laddr.ip.removeprefix("::ffff:")
-        for one in _family(served[1])
+        (connection.laddr.ip.removeprefix("::ffff:"), connection.laddr.port)
+        for one in family
         for connection in one.net_connections("inet")
         if connection.status == psutil.CONN_LISTEN
     ]
-    # The front, and REST and gRPC of a model server.
-    assert len(listening) >= 3
-    assert set(listening) == {"127.0.0.1"}
 
 
-def test_a_recording_is_private_and_replayed_alike(
-    served: tuple[str, int], recorded: Path, tmp_path: Path
+def test_it_answers_on_this_machine_only_and_its_recording_is_replayed_alike(
+    tmp_path: Path,
 ) -> None:
-    _ask(served[0])
-    (tmp_path / "environments").mkdir()
-    command = [sys.executable, "-m", "servable", "--project", str(tmp_path), "replay", served[0]]
-    subprocess.run([*command, "--captured", str(recorded)], cwd=ROOT, check=True)
-    (run,) = (tmp_path / RUNS).glob("*/")
-    pairs = [(pair.expected_response, pair.answered) for pair in read_pairs(run)]
-    assert pairs
-    assert all(was and (was.body, was.status) == (now.body, now.status) for was, now in pairs)
-    assert recorded.stat().st_mode & 0o777 == 0o600
+    recorded = tmp_path / "requests.jsonl"
+    with serving("--slow-ms", "150", "--record", str(recorded)) as (_, url, pid):
+        assert len(_ask(url).json()["predictions"]) == 3
+        assert _ask(url).elapsed.total_seconds() >= 0.15
+        # The front, and REST and gRPC of a model server.
+        addresses = [address for address, _ in _listening(_family(pid))]
+        assert (len(addresses) >= 3, {*addresses}) == (True, {"127.0.0.1"})
 
+        port = url.rsplit(":", 1)[1]
+        command = [sys.executable, "-m", "servable"]
+        second = subprocess.run(
+            [*command, "serve", "local", "--port", port],
+            cwd=ROOT, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        said = re.sub(r"process \d+", "process 1", second.stderr)
+        assert (second.returncode, said) == (
+            1,
+            f"servable serve: port {port} of 127.0.0.1: Address already in use; process 1 uses it (a local "
+            "container); choose a different port, or stop that process\n",
+        )
 
-def test_a_second_start_says_who_holds_the_port(served: tuple[str, int]) -> None:
-    port = served[0].rsplit(":", 1)[1]
-    command = [sys.executable, "-m", "servable", "serve", "local", "--port", port]
-    second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    said = re.sub(r"process \d+", "process 1", second.stderr)
-    assert (second.returncode, said) == (
-        1,
-        f"servable serve: port {port} of 127.0.0.1: Address already in use; process 1 uses it (a local "
-        "container); choose a different port, or stop that process\n",
-    )
+        (tmp_path / "environments").mkdir()
+        replay = ["--project", str(tmp_path), "replay", url, "--captured", str(recorded)]
+        subprocess.run([*command, *replay], cwd=ROOT, check=True)
+        (run,) = (tmp_path / RUNS).glob("*/")
+        pairs = [(pair.expected_response, pair.answered) for pair in read_pairs(run)]
+        assert pairs
+        assert all(was and (was.body, was.status) == (now.body, now.status) for was, now in pairs)
+        assert recorded.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
@@ -153,23 +145,18 @@ def test_killing_it_ends_every_process_and_frees_every_port(killed: str) -> None
     def is_gone_in_time() -> bool:
         with serving() as (process, _, pid):
             family = _family(pid)
-            ports = [
-                connection.laddr.port
-                for one in family
-                for connection in one.net_connections("inet")
-                if connection.status == psutil.CONN_LISTEN
-            ]
+            ports = [port for _, port in _listening(family)]
             os.kill(pid if killed == "supervisor" else process.pid, signal.SIGKILL)
             return _in_time(lambda: not _alive(family) and all(map(_is_free, ports)))
 
     assert any(is_gone_in_time() for _ in range(TRIES))
 
 
-def test_an_unknown_environment_or_variant_is_wrong_use() -> None:
-    command = [sys.executable, "-m", "servable", "serve", "locale"]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert (ran.returncode, "local" in ran.stderr) == (2, True)
-
-    command = [sys.executable, "-m", "servable", "serve", "local", "--variant", "primary2"]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert (ran.returncode, "allowed: primary" in ran.stderr) == (1, True)
+def test_an_unknown_environment_or_variant_is_wrong_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    ran = CliRunner().invoke(servable, ["serve", "locale"])
+    assert (ran.exit_code, "local" in ran.stderr) == (2, True)
+    ran = CliRunner().invoke(
+        servable, ["serve", "local", "--variant", "primary2"], standalone_mode=False
+    )
+    assert (ran.return_value, "allowed: primary" in ran.stderr) == (1, True)

@@ -136,10 +136,7 @@ def wait_for(said: "queue.Queue[str]", text: str) -> str:
 @pytest.mark.long
 def test_edits_are_applied_while_no_request_fails(project: Path, said: "queue.Queue[str]") -> None:
     url = json.loads(wait_for(said, '{"url"'))["url"]
-    with (
-        ConstantClient(url, keep_alive=True) as kept,
-        ConstantClient(url, keep_alive=False) as new,
-    ):
+    with ConstantClient(url, keep_alive=True) as kept, ConstantClient(url, keep_alive=False) as new:
 
         def answers() -> list[object]:
             ask = requests.post(f"{url}/invocations", GOLDEN, timeout=30)

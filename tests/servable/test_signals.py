@@ -51,6 +51,7 @@ esac
 """
 
 
+@pytest.mark.long
 def test_sigterm_leaves_no_temporary_folder_and_exits_with_143(project: Path) -> None:
     (project / "environments" / "prod.toml").write_text(VALID)
     (project / "tmp").mkdir()
@@ -72,23 +73,21 @@ def test_sigterm_leaves_no_temporary_folder_and_exits_with_143(project: Path) ->
     assert (ran.returncode, list((project / "tmp").iterdir())) == (143, [])
 
 
-def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
+def test_what_a_shell_ignores_stays_ignored_but_ctrl_c() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     end_on_ctrl_c()
     raise_on_ctrl_c()
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
-
-def test_ctrl_c_ends_a_command_for_which_a_shell_ignores_it() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     enable_ctrl_c()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize("before", ["end_on_ctrl_c()", "end_on_ctrl_c(); raise_on_ctrl_c()"])
-def test_ctrl_c_before_the_command_runs_ends_it_with_130_and_no_trace(before: str) -> None:
-    code = f"""import os, signal
+def test_ctrl_c_before_the_command_runs_ends_it_with_130_for_nothing_slow_is_imported() -> None:
+    for before in ["end_on_ctrl_c()", "end_on_ctrl_c(); raise_on_ctrl_c()"]:
+        code = f"""import os, signal
 from servable.console.signals import end_on_ctrl_c, raise_on_ctrl_c
 signal.signal(signal.SIGINT, signal.default_int_handler)
 {before}
@@ -97,12 +96,12 @@ try:
 except KeyboardInterrupt:
     os._exit(3)
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    ends = "raise" not in before
-    assert (ran.returncode, ran.stderr) == ((130, "interrupted\n") if ends else (3, ""))
+        ran = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
+        ends = "raise" not in before
+        assert (ran.returncode, ran.stderr) == ((130, "interrupted\n") if ends else (3, ""))
 
-
-def test_nothing_that_takes_time_is_imported_before_that() -> None:
     code = "import servable.__main__, sys; print({'click', 'typing', 'asyncio'} & {*sys.modules})"
     command = [sys.executable, "-S", "-c", code]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
@@ -122,15 +121,12 @@ def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return options
 
 
-def test_ctrl_c_in_a_terminal_does_not_reach_the_load_generator(given: dict[str, Any]) -> None:
+def test_ctrl_c_in_a_terminal_reaches_neither_the_load_generator_nor_the_container(
+    given: dict[str, Any],
+) -> None:
     with pytest.raises(OSError, match="not started"):
         join_load_test("127.0.0.1", 1)
     assert given["process_group"] == 0
-
-
-def test_the_local_container_gets_no_ctrl_c_and_its_log_no_second_offset(
-    given: dict[str, Any],
-) -> None:
     with pytest.raises(LaunchError):
         launch(None, {"SAGEMAKER_MULTI_MODEL": "true"}, log=STDERR)
     assert (given["process_group"], given["stderr"]) == (0, subprocess.PIPE)

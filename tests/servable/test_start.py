@@ -2,10 +2,12 @@
 
 import base64
 import io
+import itertools
 import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import matplotlib.image
 import pytest
@@ -21,7 +23,7 @@ from servable.console.extras import explain_missing_packages
 from servable.init import first_request
 from servable.init.command import init
 from servable.init.model_folder import _choose_sizes, _estimate_least_bytes, build_golden_request
-from tests.conftest import RANKER
+from tests.conftest import RANKER, valid
 
 
 @pytest.fixture
@@ -41,28 +43,48 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(init, told, standalone_mode=False)
 
 
-def test_the_file_that_it_writes_passes_the_checks_and_takes_arrays(begun: Path) -> None:
-    assert run("model", "--name", "first").return_value == 0
-    (loaded,) = load(begun, begun / "environments")
-    assert [str(finding) for finding in check(loaded) if finding.severity is Severity.ERROR] == []
-
-    run("model", "--name", "first")
-    (loaded,) = load(begun, begun / "environments")
-    assert isinstance(loaded, ValidFile)
-    (model,) = loaded.environment.models.values()
-    assert model.handler == "servable"
+def written(folder: Path, name: str = "first") -> ValidFile:
+    """The environment of this name, which the command has written."""
+    return valid(next(one for one in load(folder, folder / "environments") if one.name == name))
 
 
-@pytest.mark.parametrize("given", ["model", "model/1"])
-def test_code_beside_the_versions_becomes_the_models_code(begun: Path, given: str) -> None:
-    (begun / "model" / "code").mkdir()
-    text = "def handler(data, context):\n    return data.read(), context.accept_header\n"
-    (begun / "model" / "code" / "inference.py").write_text(text)
-    run(given, "--name", "first")
-    (loaded,) = load(begun, begun / "environments")
-    assert isinstance(loaded, ValidFile)
-    (model,) = loaded.environment.models.values()
-    assert (model.code, model.handler) == ("model/code", None)
+def model_of(folder: Path, name: str = "first") -> Any:
+    (model,) = written(folder, name).environment.models.values()
+    return model
+
+
+def test_a_first_file_passes_the_checks_says_how_to_go_on_and_is_never_written_over(
+    begun: Path,
+) -> None:
+    ran = run("model", "--name", "first")
+    assert ran.return_value == 0
+    assert "cdk bootstrap aws://123456789012/us-east-1" in ran.stdout
+    assert ran.stdout.count(" KiB") == 1
+    errors = [one for one in check(written(begun)) if one.severity is Severity.ERROR]
+    assert (errors, model_of(begun).handler) == ([], "servable")
+    (begun / "environments" / "first.toml").write_text("# mine")
+    assert run("model", "--name", "first").return_value == 1
+    assert (begun / "environments" / "first.toml").read_text() == "# mine"
+
+
+HANDLER = "def handler(data, context):\n    return data.read(), context.accept_header\n"
+
+
+@pytest.mark.parametrize("version", ["", "/1"])
+def test_code_beside_the_versions_becomes_the_models_code_in_place_or_copied(
+    begun: Path, tmp_path_factory: pytest.TempPathFactory, version: str
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "m"
+    shutil.copytree(RANKER, elsewhere)
+    for folder in (begun / "model", elsewhere):
+        (folder / "code").mkdir()
+        (folder / "code" / "inference.py").write_text(HANDLER)
+    run(f"model{version}", "--name", "first")
+    assert (model_of(begun).code, model_of(begun).handler) == ("model/code", None)
+    assert run(f"{elsewhere}{version}", "--copy", "--name", "second").return_value == 0
+    copied = model_of(begun, "second")
+    assert (copied.saved_model, copied.code) == (f"models/m{version}", "models/m/code")
+    assert (begun / "models" / "m" / "1" / "saved_model.pb").is_file()
 
 
 @pytest.fixture
@@ -92,24 +114,25 @@ MADE = {
 }
 
 
-def test_in_any_folder_it_writes_what_a_project_lacks(empty: Path) -> None:
-    assert run("my_model").return_value == 0
-    assert files(empty) == MADE | {"environments/my-model.toml"}
-
-
-def test_a_first_environment_extends_a_base_without_models_and_has_no_finding(empty: Path) -> None:
+def test_in_any_folder_it_writes_what_a_project_lacks_and_has_no_finding(empty: Path) -> None:
     said = json.loads(run("my_model", "--json").stdout)
-    (loaded,) = load(empty, empty / "environments")
-    assert isinstance(loaded, ValidFile)
+    assert files(empty) == MADE | {"environments/my-model.toml"}
+    loaded = written(empty, "my-model")
     assert loaded.environment.security.network_isolation
-    assert (
-        [str(one) for one in check(loaded)]
-        == [finding["problem"] for finding in said["findings"]]
-        == []
-    )
+    assert (check(loaded), said["findings"]) == ([], [])
+    assert set(said["reasons"]) == {"instance_type", "tensorflow"}
 
 
-def test_a_base_of_another_model_is_not_extended(begun: Path) -> None:
+def test_what_is_no_saved_model_is_refused_and_a_base_of_another_model_not_extended(
+    begun: Path,
+) -> None:
+    ran = run("code")
+    assert (ran.return_value, "has no version folder" in ran.stderr) == (1, True)
+
+    (begun / "mine.keras").write_bytes(b"PK")
+    ran = run("mine.keras")
+    assert (ran.return_value, ".export('exported')" in ran.stderr) == (1, True)
+
     (begun / "environments" / "base.toml").write_text('[models.other]\nsaved_model = "model"\n')
     assert run("model", "--name", "first").return_value == 0
     assert "extends" not in (begun / "environments" / "first.toml").read_text()
@@ -125,24 +148,19 @@ def test_what_is_there_is_kept(empty: Path) -> None:
     assert any("package.json pins no CDK CLI" in note for note in said["notes"])
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--account", "12"], "account: '12' does not have the required form"),
-        (["--region", "moon"], "no CPU instance type in the catalog of moon"),
-        (["--name", "under_score"], "'under_score' is not a valid environment name"),
-        (["--name", "base"], "'base' is not a valid environment name"),
-        (["--name", "n" * 41], "is not a valid environment name"),
-    ],
-)
-def test_what_is_refused_leaves_nothing(empty: Path, options: list[str], said: str) -> None:
-    told = ["my_model", "--account", "123456789012", "--region", "us-east-1", *options]
-    ran = CliRunner().invoke(init, told, standalone_mode=False)
-    assert (ran.return_value, files(empty)) == (1, set())
-    assert said in ran.stderr
-
-
-def test_a_golden_request_that_is_there_is_never_written_over(empty: Path) -> None:
+def test_what_is_refused_leaves_nothing_and_what_is_there(empty: Path) -> None:
+    for option, value, said in (
+        ("--account", "12", "account: '12' does not have the required form"),
+        ("--region", "moon", "no CPU instance type in the catalog of moon"),
+        ("--name", "under_score", "'under_score' is not a valid environment name"),
+        ("--name", "base", "'base' is not a valid environment name"),
+        ("--name", "n" * 41, "is not a valid environment name"),
+    ):
+        told = {"--account": "123456789012", "--region": "us-east-1", option: value}
+        arguments = ["my_model", *(word for pair in told.items() for word in pair)]
+        ran = CliRunner().invoke(init, arguments, standalone_mode=False)
+        assert (ran.return_value, files(empty)) == (1, set())
+        assert said in ran.stderr
     (empty / "golden" / "my-model").mkdir(parents=True)
     (empty / "golden" / "my-model" / "request.json").write_text("mine")
     ran = run("my_model")
@@ -157,44 +175,26 @@ def test_without_a_model_it_writes_what_a_project_lacks_and_no_more(empty: Path)
     assert ran[1].stdout == f"{empty}: no files are missing\n"
 
 
-@pytest.fixture
-def asked(begun: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project whose models are sent their first request in the local container."""
+@pytest.mark.long
+def test_a_request_that_fits_the_signature_or_the_callers_is_written_if_the_model_answers_it(
+    begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(first_request, "explain_missing_packages", explain_missing_packages)
-    return begun
-
-
-def test_the_golden_request_fits_the_signature(asked: Path) -> None:
-    begun = asked
-    run("model", "--name", "first")
-    said = json.loads((begun / "golden" / "first" / "request.json").read_text())
-    assert {key: len(rows[0]) for key, rows in said["inputs"].items()} == {
-        "feat_ids": 39,
-        "feat_vals": 39,
-    }
-
-
-def test_one_saved_model_without_version_folders_gets_version_1(begun: Path) -> None:
-    shutil.copytree(RANKER / "1", begun / "exported")
-    assert run("exported").return_value == 0
-    (loaded,) = load(begun, begun / "environments")
-    assert isinstance(loaded, ValidFile)
-    assert loaded.environment.models["exported"].version == 1
-
-
-def test_a_file_that_is_there_is_never_written_over(begun: Path) -> None:
-    (begun / "environments" / "first.toml").write_text("# mine")
-    assert run("model", "--name", "first").return_value == 1
-    assert (begun / "environments" / "first.toml").read_text() == "# mine"
-
-
-def test_a_folder_without_a_saved_model_is_refused_with_what_to_do(begun: Path) -> None:
-    ran = run("code")
-    assert (ran.return_value, "has no version folder" in ran.stderr) == (1, True)
-
-    (begun / "mine.keras").write_bytes(b"PK")
-    ran = run("mine.keras")
-    assert (ran.return_value, ".export('exported')" in ran.stderr) == (1, True)
+    run("model", "--name", "ours")
+    inputs = json.loads((begun / "golden" / "ours" / "request.json").read_text())["inputs"]
+    assert {key: len(rows[0]) for key, rows in inputs.items()} == {"feat_ids": 39, "feat_vals": 39}
+    example: Any = {"inputs": {"feat_ids": [[0] * 39] * 3, "feat_vals": [[0.5] * 39] * 2}}
+    (begun / "mine.json").write_text(json.dumps(example))
+    said = json.loads(run("model", "--name", "first", "--request", "mine.json", "--json").stdout)
+    assert "golden/first/request.json" not in said["files"]
+    assert re.match(r".+\. The model rejected your request", said["notes"][0])
+    example["inputs"]["feat_ids"].pop()
+    (begun / "mine.json").write_text(json.dumps(example))
+    said = json.loads(run("model", "--name", "second", "--request", "mine.json", "--json").stdout)
+    request, answer = "golden/second/request.json", "golden/second/answer.json"
+    assert {request, answer} <= {*said["files"]}
+    assert json.loads((begun / request).read_text()) == example
+    assert json.loads((begun / answer).read_text())["outputs"]
 
 
 def test_without_a_default_signature_requests_are_said_to_need_a_name(begun: Path) -> None:
@@ -207,35 +207,22 @@ def test_without_a_default_signature_requests_are_said_to_need_a_name(begun: Pat
     assert any("must name a signature" in note for note in said["notes"])
 
 
-def test_a_linked_model_inside_the_project_gets_a_relative_path(
+@pytest.mark.long
+def test_a_model_may_lie_outside_be_linked_and_have_a_path_of_any_character(
     begun: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "exported"
     shutil.copytree(RANKER / "1", elsewhere)
+    said = json.loads(run(str(elsewhere), "--json").stdout)
+    assert any("outside the project" in note for note in said["notes"])
+    assert model_of(begun, "exported").version == 1  # without version folders
     (begun / "linked").symlink_to(elsewhere)
-    assert run("linked", "--name", "first").return_value == 0
-    (loaded,) = load(begun, begun / "environments")
-    assert isinstance(loaded, ValidFile)
-    (model,) = loaded.environment.models.values()
-    assert model.saved_model == "linked"
-
-
-@pytest.mark.parametrize(("given", "saved_model"), [("m", "models/m"), ("m/1", "models/m/1")])
-def test_copy_brings_a_model_and_its_code_into_the_project(
-    begun: Path, tmp_path_factory: pytest.TempPathFactory, given: str, saved_model: str
-) -> None:
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    shutil.copytree(RANKER, elsewhere / "m")
-    (elsewhere / "m" / "code").mkdir()
-    (elsewhere / "m" / "code" / "inference.py").write_text(
-        "def handler(data, context):\n    return data.read(), context.accept_header\n"
-    )
-    assert run(str(elsewhere / given), "--copy", "--name", "first").return_value == 0
-    (loaded,) = load(begun, begun / "environments")
-    assert isinstance(loaded, ValidFile)
-    (model,) = loaded.environment.models.values()
-    assert (model.saved_model, model.code) == (saved_model, "models/m/code")
-    assert (begun / "models" / "m" / "1" / "saved_model.pb").is_file()
+    assert run("linked", "--name", "linked").return_value == 0
+    assert model_of(begun, "linked").saved_model == "linked"
+    (begun / "m\x1b\x07\x7f\U0001f600").symlink_to(elsewhere)
+    assert run("m\x1b\x07\x7f\U0001f600", "--name", "strange").return_value == 0
+    text = (begun / "environments" / "strange.toml").read_text()
+    assert not {"\x1b", "\x07", "\x7f"} & set(text)
 
 
 def test_a_copy_is_removed_if_nothing_is_written(begun: Path) -> None:
@@ -251,44 +238,6 @@ def test_a_copy_is_removed_if_nothing_is_written(begun: Path) -> None:
     assert (begun / "models" / "m" / "mine").read_text() == "mine"
 
 
-@pytest.mark.parametrize(("rows", "written"), [(3, False), (2, True)])
-def test_the_callers_request_is_written_if_the_model_answers_it(
-    asked: Path, rows: int, written: bool
-) -> None:
-    example = {"inputs": {"feat_ids": [[0] * 39] * rows, "feat_vals": [[0.5] * 39] * 2}}
-    (asked / "mine.json").write_text(json.dumps(example))
-    said = json.loads(run("model", "--name", "first", "--request", "mine.json", "--json").stdout)
-    golden = asked / "golden" / "first"
-    files = ["golden/first/request.json", "golden/first/answer.json"]
-    assert [file in said["files"] for file in files] == [written, written]
-    if written:
-        assert json.loads((golden / "request.json").read_text()) == example
-        assert json.loads((golden / "answer.json").read_text())["outputs"]
-    else:
-        assert re.match(r".+\. The model rejected your request", said["notes"][0])
-
-
-def test_a_path_with_any_character_becomes_a_valid_file(begun: Path) -> None:
-    shutil.copytree(RANKER, begun / "m\x1b\x07\x7f\U0001f600")
-    assert run("m\x1b\x07\x7f\U0001f600", "--name", "first").return_value == 0
-    text = (begun / "environments" / "first.toml").read_text()
-    assert not {"\x1b", "\x07", "\x7f"} & set(text)
-
-
-def test_a_model_outside_of_the_project_is_said_to_be_nobody_elses(
-    begun: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    elsewhere = tmp_path_factory.mktemp("elsewhere") / "exported"
-    shutil.copytree(RANKER / "1", elsewhere)
-    said = json.loads(run(str(elsewhere), "--json").stdout)
-    assert any("outside the project" in note for note in said["notes"])
-
-
-def test_it_says_how_to_prepare_the_account_of_the_file(begun: Path) -> None:
-    said = run("model", "--name", "first").stdout
-    assert "cdk bootstrap aws://123456789012/us-east-1" in said
-
-
 def test_without_credentials_it_names_the_local_aws_which_needs_no_bootstrap(
     begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,15 +245,6 @@ def test_without_credentials_it_names_the_local_aws_which_needs_no_bootstrap(
     said = CliRunner().invoke(init, ["model", "--name", "first"], standalone_mode=False).stdout
     assert 'eval "$(servable local up first)"' in said
     assert "bootstrap" not in said
-
-
-def test_the_size_is_said_once(begun: Path) -> None:
-    assert run("model", "--name", "first").stdout.count(" KiB") == 1
-
-
-def test_every_choice_has_its_reason(begun: Path) -> None:
-    said = json.loads(run("model", "--name", "first", "--json").stdout)
-    assert set(said["reasons"]) == {"instance_type", "tensorflow"}
 
 
 SIZES = some.none() | some.integers(1, 4)
@@ -324,54 +264,29 @@ def signature_of(**inputs: tuple[str, tuple[int | None, ...] | None]) -> Signatu
     return SignatureInfo(inputs=specs, outputs={}, method="tensorflow/serving/predict")
 
 
-@pytest.mark.parametrize(
-    ("shape", "note"),
-    [
-        ((1, 512, 512, 128, 1), "one row takes more than 5,000,000 bytes as JSON"),
-        (((1 << 63) - 1,), "one row takes more than 5,000,000 bytes as JSON"),
-        ((1 << 40, 0), "one row takes more than 5,000,000 bytes as JSON"),
-        ((1,) * 1_000_000, "or more than 254 dimensions"),
-        ((1,) * 255, "or more than 254 dimensions"),
-    ],
-    ids=["33 million", "2^63", "2^40 lists", "a million dimensions", "255 dimensions"],
-)
-@pytest.mark.parametrize("dtype", ["float32", "int64", "string"])
+@pytest.mark.long
 def test_a_shape_too_large_for_a_request_is_noted_and_nothing_is_built(
-    dtype: str, shape: tuple[int, ...], note: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr("servable.init.model_folder._build_tensor")
-    notes: list[str] = []
-    assert build_golden_request("serving_default", signature_of(x=(dtype, shape)), notes) is None
-    assert note in notes[0]
-
-
-def test_the_largest_request_is_written_and_a_larger_one_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert build_golden_request("serving_default", signature_of(x=("int64", (1,) * 254)), [])
-
-    monkeypatch.setattr("servable.init.model_folder.LARGEST_REQUEST_BYTES", 1_001)
-    most = (1_001 + 1 - len('{"inputs":{"x":[]}}\n')) // 2
-    written = [
-        build_golden_request("serving_default", signature_of(x=("int64", (count,))), []) is not None
-        for count in (most, most + 1)
+    monkeypatch.delattr("servable.init.model_folder._build_tensor")
+    size, dimensions = "one row takes more than 5,000,000 bytes", "or more than 254 dimensions"
+    shapes: list[tuple[tuple[int, ...], str]] = [
+        ((1, 512, 512, 128, 1), size),
+        (((1 << 63) - 1,), size),
+        ((1 << 40, 0), size),
+        ((1,) * 1_000_000, dimensions),
+        ((1,) * 255, dimensions),
     ]
-    assert written == [True, False]
+    for dtype, (shape, note) in itertools.product(("float32", "int64", "string"), shapes):
+        notes: list[str] = []
+        signature = signature_of(x=(dtype, shape))
+        assert build_golden_request("serving_default", signature, notes) is None
+        assert note in notes[0]
 
 
-@given(some.dictionaries(some.text("ab", min_size=1), some.tuples(DTYPES, SHAPES), min_size=1))
-def test_a_request_takes_at_least_the_bytes_that_are_foreseen(
-    inputs: dict[str, tuple[str, tuple[int | None, ...] | None]],
+def test_an_input_of_bytes_gets_a_picture_and_the_largest_request_is_written(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    signature = signature_of(**inputs)
-    body = build_golden_request("serving_default", signature, [])
-    specs = signature.inputs.values()
-    assert sum(_estimate_least_bytes(_choose_sizes(spec), spec.dtype) for spec in specs) <= len(
-        body or ""
-    )
-
-
-def test_an_input_that_ends_in_bytes_gets_a_picture_in_base64() -> None:
     signature = signature_of(image_bytes=("string", (None,)), text=("string", (None,)))
     inputs = json.loads(build_golden_request("serving_default", signature, []) or "")["inputs"]
     picture = base64.b64decode(inputs["image_bytes"][0]["b64"], validate=True)
@@ -379,10 +294,20 @@ def test_an_input_that_ends_in_bytes_gets_a_picture_in_base64() -> None:
     image = matplotlib.image.imread(io.BytesIO(picture), format="png")
     assert (image.shape, len(set(image.flat))) == ((8, 8, 3), 1)
 
+    assert build_golden_request("serving_default", signature_of(x=("int64", (1,) * 254)), [])
+
+    monkeypatch.setattr("servable.init.model_folder.LARGEST_REQUEST_BYTES", 1_001)
+    most = (1_001 + 1 - len('{"inputs":{"x":[]}}\n')) // 2
+    for count in (most, most + 1):
+        body = build_golden_request("serving_default", signature_of(x=("int64", (count,))), [])
+        assert (body is None) == (count > most)
+
 
 @given(some.dictionaries(some.text("ab", min_size=1), some.tuples(DTYPES, SHAPES), min_size=1))
-def test_a_request_has_the_shape_of_any_signature(inputs: dict[str, tuple[str, object]]) -> None:
-    signature = signature_of(**inputs)  # type: ignore[arg-type]
+def test_a_request_has_the_shape_of_any_signature_and_at_least_the_bytes_that_are_foreseen(
+    inputs: dict[str, tuple[str, tuple[int | None, ...] | None]],
+) -> None:
+    signature = signature_of(**inputs)
     specs = signature.inputs
     body = build_golden_request("serving_default", signature, [])
     assert body is not None
@@ -391,6 +316,8 @@ def test_a_request_has_the_shape_of_any_signature(inputs: dict[str, tuple[str, o
         found = shape_of(value)
         assert len(found) == (1 if shape is None else len(shape))
         assert all(size in (None, at) for size, at in zip(shape or found, found, strict=True))
+    foreseen = (_estimate_least_bytes(_choose_sizes(spec), spec.dtype) for spec in specs.values())
+    assert sum(foreseen) <= len(body)
 
 
 def mlflow_folder(folder: Path, example: object = None) -> Path:
@@ -404,34 +331,23 @@ def mlflow_folder(folder: Path, example: object = None) -> Path:
     return folder
 
 
-def test_the_saved_model_of_an_mlflow_folder_is_found(begun: Path) -> None:
-    mlflow_folder(begun / "mlruns" / "prices")
-    assert run("mlruns/prices", "--name", "first").return_value == 0
-    (loaded,) = load(begun, begun / "environments")
-    assert isinstance(loaded, ValidFile)
-    (named,) = loaded.environment.models.items()
-    assert (named[0], named[1].saved_model) == ("prices", "mlruns/prices/tf2model")
-
-
-def test_an_input_example_of_mlflow_is_the_golden_request(begun: Path) -> None:
+@pytest.mark.long
+def test_the_saved_model_of_an_mlflow_folder_and_its_input_example_are_found(begun: Path) -> None:
     example = json.loads((RANKER.parent / "golden" / "request-columnar.json").read_text())
     mlflow_folder(begun / "mlruns" / "prices", example)
-    run("mlruns/prices", "--name", "first")
+    assert run("mlruns/prices", "--name", "first").return_value == 0
+    assert list(written(begun).environment.models) == ["prices"]
+    assert model_of(begun).saved_model == "mlruns/prices/tf2model"
     assert json.loads((begun / "golden" / "first" / "request.json").read_text()) == example
-
-
-def test_a_table_of_pandas_is_no_golden_request(begun: Path) -> None:
     table = {"dataframe_split": {"columns": ["a"], "data": [[1]]}}
-    mlflow_folder(begun / "mlruns" / "prices", table)
-    run("mlruns/prices", "--name", "first")
-    assert not (begun / "golden" / "first").exists()
-
-
-def test_an_mlflow_folder_with_a_keras_file_says_how_to_export_it(begun: Path) -> None:
-    folder = mlflow_folder(begun / "mlruns" / "prices")
+    mlflow_folder(begun / "mlruns" / "tables", table)
+    assert run("mlruns/tables", "--name", "second").return_value == 0
+    assert not (begun / "golden" / "second").exists()
+    # One with a Keras file says how to export it.
+    folder = mlflow_folder(begun / "mlruns" / "keras")
     shutil.rmtree(folder / "tf2model")
     (folder / "data").mkdir()
     (folder / "data" / "model.keras").write_bytes(b"")
-    ran = run("mlruns/prices", "--name", "first")
-    exported = "keras.saving.load_model('mlruns/prices/data/model.keras').export('exported')"
+    ran = run("mlruns/keras", "--name", "third")
+    exported = "keras.saving.load_model('mlruns/keras/data/model.keras').export('exported')"
     assert (ran.return_value, exported in ran.stderr) == (1, True)

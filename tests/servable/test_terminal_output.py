@@ -9,6 +9,7 @@ import tarfile
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -82,13 +83,11 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Begin:
 
 
 @pytest.fixture
-def run(terminal: Begin, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(terminal: Begin) -> Run:
     """`run(*arguments)` of `servable`: everything that it shows."""
 
     def ran(*arguments: str) -> str:
         shown = terminal()
-        monkeypatch.setattr(sys, "stdout", shown)
-        monkeypatch.setattr(sys, "stderr", shown)
         with pytest.raises(SystemExit):
             command.main(list(arguments))
         return shown.shown
@@ -101,27 +100,21 @@ def controls(shown: str) -> str:
     return re.sub(rf"[^\x00-\x08\x0b-\x1f\x7f-\x9f{ORDERING}]", "", OURS.sub("", shown))
 
 
-def test_the_sequences_of_data_are_not_taken_for_ours() -> None:
-    assert controls(HOSTILE) == "\x1b\x07\x1b\r\x9b\x7f\u202e"
-
-
 @given(st.text(st.characters(max_codepoint=0x2FFF)))
-def test_no_control_character_but_layout_is_left_of_any_text(text: str) -> None:
-    assert controls(escape_controls(text)) == ""
-
-
-@given(st.text(st.characters(max_codepoint=0x2FFF)))
-def test_a_name_that_is_data_is_one_line_that_can_be_written(name: str) -> None:
-    escape_name(name).encode()
-    assert len(escape_name(name).splitlines()) <= 1
-
-
-@pytest.mark.parametrize("show", [escape_controls, escape_name])
-@pytest.mark.parametrize("ordering", ORDERING, ids=ascii)
-def test_what_turns_the_order_of_a_text_is_escaped(
-    show: Callable[[str], str], ordering: str
+def test_no_control_character_but_layout_is_left_of_any_text_nor_a_second_line_of_a_name(
+    text: str,
 ) -> None:
-    assert show(f"a{ordering}b") == f"a{ascii(ordering)[1:-1]}b"
+    assert controls(escape_controls(text)) == ""
+    escape_name(text).encode()
+    assert len(escape_name(text).splitlines()) <= 1
+
+
+def test_what_turns_the_order_of_a_text_is_escaped() -> None:
+    assert controls(HOSTILE) == "\x1b\x07\x1b\r\x9b\x7f\u202e"  # data are not taken for ours
+    for ordering in ORDERING:
+        shown = f"a{ascii(ordering)[1:-1]}b"
+        text = f"a{ordering}b"
+        assert (escape_controls(text), escape_name(text)) == (shown, shown)
 
 
 @given(
@@ -168,61 +161,39 @@ def test_data_are_escaped_on_each_way_to_the_terminal(terminal: Begin, way: str)
     stream = terminal()
     WAYS[way](f"name {HOSTILE}")
     assert ("owned" in stream.shown, controls(stream.shown)) == (True, "")
-
-
-def test_data_are_escaped_where_the_encoding_is_ascii(terminal: Begin) -> None:
+    styles = {"a style": "\x1b[31m", "rich, a line": "\x1b[1m", "rich, progress": "\x1b[2K"}
+    assert styles.get(way, "") in stream.shown  # our own reach the terminal
     stream = terminal("ascii")
     click.echo(f"é {HOSTILE}")
     assert stream.shown == rf"\xe9 {SHOWN}" + "\n"
 
 
-@pytest.mark.parametrize(
-    ("way", "style"), [("a style", "\x1b[31m"), ("rich, a line", "\x1b[1m"), ("rich, progress", "\x1b[2K")]
-)  # fmt: skip
-def test_our_own_styles_and_live_lines_reach_the_terminal(
-    terminal: Begin, way: str, style: str
-) -> None:
-    stream = terminal()
-    WAYS[way]("name")
-    assert style in stream.shown
-
-
-@pytest.mark.parametrize(
-    ("variables", "is_terminal", "colored"),
-    [
-        ({}, True, True),
-        ({}, False, False),
-        ({"NO_COLOR": "1"}, True, False),
-        ({"NO_COLOR": ""}, True, True),
-        ({"FORCE_COLOR": "1"}, False, True),
-        ({"FORCE_COLOR": ""}, False, False),
-        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
-    ],
-)
 @pytest.mark.parametrize("way", ["a style", "rich, a line", "doctor"])
 def test_no_color_and_force_color_decide_on_every_way(
-    terminal: Begin,
-    monkeypatch: pytest.MonkeyPatch,
-    way: str,
-    variables: dict[str, str],
-    is_terminal: bool,
-    colored: bool,
+    terminal: Begin, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    ways: dict[str, Callable[[str], object]] = {
-        **WAYS,
-        "doctor": lambda text: doctor.main([], standalone_mode=False),
-    }
-    monkeypatch.setattr(Terminal, "isatty", lambda stream: is_terminal)
-    monkeypatch.setattr(
-        doctor_command, "check_machine", lambda root: [CheckResult("Node", "ok", "24")]
-    )
+    looks = [CheckResult("Node", "ok", "24")]
+    monkeypatch.setattr(doctor_command, "check_machine", lambda root: looks)
     monkeypatch.chdir(ROOT)
-    stream = terminal()
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    ways[way]("name")
-    assert bool(re.search(r"\x1b\[[0-9;]*m", stream.shown)) == colored
-    assert r"\x1b" not in stream.shown  # our own styles are not escaped
+    for variables, is_terminal, colored in (
+        ("", True, True),
+        ("", False, False),
+        ("NO_COLOR=1", True, False),
+        ("NO_COLOR=", True, True),
+        ("FORCE_COLOR=1", False, True),
+        ("FORCE_COLOR=", False, False),
+        ("FORCE_COLOR=1 NO_COLOR=1", True, False),
+    ):
+        monkeypatch.setattr(Terminal, "isatty", lambda stream, answer=is_terminal: answer)
+        stream = terminal()
+        for variable in variables.split():
+            monkeypatch.setenv(*variable.split("="))
+        if way == "doctor":
+            doctor.main([], standalone_mode=False)
+        else:
+            WAYS[way]("name")
+        assert bool(re.search(r"\x1b\[[0-9;]*m", stream.shown)) == colored
+        assert r"\x1b" not in stream.shown  # our own styles are not escaped
 
 
 def test_doctor_wraps_a_remedy_on_a_terminal(
@@ -246,41 +217,32 @@ def test_each_command_escapes_a_wrong_option(run: Run, name: str) -> None:
     assert ("owned" in shown, controls(shown)) == (True, "")
 
 
-def test_the_apps_script_escapes_why_it_does_not_start(
+def test_the_scripts_of_the_app_and_the_local_aws_escape_why_they_do_not_start(
     terminal: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse() -> None:
-        raise hidden.HiddenPackageError(HOSTILE)
-
     stream = terminal()
     sys.stdout, sys.stderr = stream, stream  # it escapes by itself
-    monkeypatch.setattr(hidden, "reject_hidden_packages", refuse)
+    assert local_aws.main(["up", f"--{HOSTILE}"]) == 2
+    assert ("owned" in stream.shown, controls(stream.shown)) == (True, "")
+    stream = terminal()
+    sys.stdout, sys.stderr = stream, stream
+    refused = Mock(side_effect=hidden.HiddenPackageError(HOSTILE))
+    monkeypatch.setattr(hidden, "reject_hidden_packages", refused)
     monkeypatch.setattr(app, "end_on_ctrl_c", lambda: None)
     with pytest.raises(SystemExit):
         app.main()
     assert stream.shown == f"{SHOWN}\n"
 
 
-def test_the_local_aws_own_script_escapes_a_wrong_option(terminal: Begin) -> None:
-    stream = terminal()
-    sys.stdout, sys.stderr = stream, stream  # it escapes by itself
-    assert local_aws.main(["up", f"--{HOSTILE}"]) == 2
-    assert ("owned" in stream.shown, controls(stream.shown)) == (True, "")
-
-
 @pytest.fixture
-def hostile_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hostile_project(prod: Path) -> Path:
     """Environments whose keys, values and file names are hostile, beside a good one."""
-    (project / "cdk.json").write_text("{}")
-    (project / "environments" / "prod.toml").write_text(VALID)
     key = json.dumps(HOSTILE).replace("\x7f", "\\u007f").replace("\\x9b", "\\u009b")
     assert tomllib.loads(f"{key} = {key}") == {HOSTILE: HOSTILE}
-    (project / "environments" / "wrong.toml").write_text(
-        f"{VALID}\n[models.{key}]\nsaved_model = {key}\n"
-    )
-    (project / "environments" / f"{HOSTILE}.toml").write_text("x = 1")
-    monkeypatch.chdir(project)
-    return project
+    wrong = f"{VALID}\n[models.{key}]\nsaved_model = {key}\n"
+    (prod / "environments" / "wrong.toml").write_text(wrong)
+    (prod / "environments" / f"{HOSTILE}.toml").write_text("x = 1")
+    return prod
 
 
 @pytest.mark.parametrize(
@@ -312,42 +274,30 @@ def test_hostile_environments_and_names_are_escaped(
     assert ("owned" in shown, controls(shown)) == (True, "")
 
 
-def test_a_hostile_name_beside_a_live_status_is_escaped(run: Run, hostile_project: Path) -> None:
-    (hostile_project / "environments" / "prod.toml").unlink()
-    shown = run("check", "--run")
-    assert ("owned: not run" in shown.replace(SHOWN, "owned"), controls(shown)) == (True, "")
-
-
-def test_hostile_members_of_an_archive_are_escaped(run: Run, tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
-        archive.addfile(tarfile.TarInfo(f"1/{HOSTILE}"))
-    shown = run("package", "--list", str(tmp_path / "model.tar.gz"))
-    assert ("owned" in shown, controls(shown)) == (True, "")
-
-
-@pytest.mark.parametrize("status", [200, 400])
-def test_hostile_answers_are_escaped(run: Run, hostile_project: Path, status: int) -> None:
-    headers = {"Content-Type": "application/json"}
-    with Server(
-        lambda *_: (
-            status,
-            headers,
-            json.dumps({"error": HOSTILE}, ensure_ascii=False).encode() + HOSTILE.encode(),
-        )
-    ) as server:
-        shown = run("invoke", "prod", "--url", server.url, "--body", "golden/request-rows.json")
-    assert ("owned" in shown, controls(shown)) == (True, "")
-
-
-def test_hostile_keys_of_captured_requests_are_escaped_and_begin_no_line(
+def test_hostile_archives_answers_and_captured_keys_are_escaped(
     run: Run, hostile_project: Path
 ) -> None:
+    with tarfile.open("model.tar.gz", "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo(f"1/{HOSTILE}"))
+    shown = run("package", "--list", "model.tar.gz")
+    assert ("owned" in shown, controls(shown)) == (True, "")
+    answer = json.dumps({"error": HOSTILE}, ensure_ascii=False) + HOSTILE
+    for status in (200, 400):
+        told = (status, {"Content-Type": "application/json"}, answer.encode())
+        with Server(lambda *_, told=told: told) as server:
+            shown = run("invoke", "prod", "--url", server.url, "--body", "golden/request-rows.json")
+        assert ("owned" in shown, controls(shown)) == (True, "")
+
     body = json.dumps({"inputs": {HOSTILE: [1.0]}}).encode()
     written(hostile_project / f"{HOSTILE}.jsonl", request(body=body))
     shown = run("golden", "prod", "--from-captured", f"{HOSTILE}.jsonl")
     assert ("owned" in shown, controls(shown)) == (True, "")
     written(hostile_project / "a.jsonl", request(body=b'{"inputs": {"a\\ngate: met": [1.0]}}'))
     assert "\ngate: met" not in run("golden", "prod", "--from-captured", "a.jsonl")
+
+    (hostile_project / "environments" / "prod.toml").unlink()
+    shown = run("check", "--run")
+    assert ("owned: not run" in shown.replace(SHOWN, "owned"), controls(shown)) == (True, "")
 
 
 def test_hostile_lines_of_a_containers_log_are_escaped(terminal: Begin) -> None:

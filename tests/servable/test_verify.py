@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from click.testing import CliRunner, Result
 
-from infra.parameters.loading import ValidFile, load
+from infra.parameters.loading import load
 from model_packaging.refusal import PackagingError
 from servable.doctor import command as doctor_command
 from servable.doctor.machine import CheckResult
@@ -21,9 +21,8 @@ from servable.verify.alarms import compare_latency
 from servable.verify.command import compare_template
 from servable.verify.deployed import DeployedStack
 from servable.verify.difference import Answers, Difference, Report
-from tests.conftest import VALID
+from tests.conftest import VALID, valid
 
-SIDES = ("wanted", "found")
 DIFFERENCE = Difference(
     kind="drifted weight", resource="ranker/primary", wanted=9, found=5, remedy="deploy again"
 )
@@ -49,12 +48,12 @@ def verified(
     return CliRunner().invoke(verify_command.verify, ["prod", *more], standalone_mode=False)
 
 
-def test_the_exit_code_and_json_tell_whether_answers_are_known(
+def test_the_exit_code_and_json_tell_differences_and_whether_answers_are_known(
     in_project: pytest.MonkeyPatch,
 ) -> None:
     assert verified(in_project, []).return_value == 0
-    cases: list[Answers] = ["not asked", "not compared"]
-    for answers in cases:
+    answers: Answers
+    for answers in ("not asked", "not compared"):
         ran = verified(in_project, [], answers=answers)
         assert (ran.return_value, ran.stdout) == (3, f"prod  as deployed, answers {answers}\n")
     parsed = json.loads(verified(in_project, [], "--json", answers="not asked").stdout)
@@ -62,16 +61,19 @@ def test_the_exit_code_and_json_tell_whether_answers_are_known(
     report = Report(environment="prod", invoke=False)
     assert (report.verdict, report.summary) == ("holds", "as deployed, answers not asked")
 
-
-def test_a_difference_is_1_and_is_said_with_what_to_do(in_project: pytest.MonkeyPatch) -> None:
     ran = verified(in_project, [DIFFERENCE])
     assert ran.return_value == 1
     assert ran.stderr == "ranker/primary: drifted weight: live 5, deployed 9; deploy again\n"
     parsed = json.loads(verified(in_project, [DIFFERENCE], "--json").stdout)
     assert (parsed["ok"], parsed["differences"][0]["kind"]) == (False, "drifted weight")
 
+    failure = PackagingError(Path("AWS"), "could not be asked", "give credentials")
+    ran = verified(in_project, failure)
+    assert ran.return_value == 2
+    assert ran.stderr == "servable verify: AWS: could not be asked; give credentials\n"
 
-def test_each_value_of_a_difference_is_named_by_what_changed() -> None:
+
+def test_each_value_of_a_difference_is_named_once_by_what_changed() -> None:
     for kind, said in [
         ("not as in the file", "deployed 2, in the file 5"),
         ("golden answer", "got 2, wanted 5"),
@@ -79,16 +81,14 @@ def test_each_value_of_a_difference_is_named_by_what_changed() -> None:
         difference = Difference(kind=kind, resource="x", wanted=5, found=2, remedy="deploy")
         assert str(difference) == f"x: {kind}: {said}; deploy"
     for old, new in [("100", "120"), ("", "all")]:
-        texts = (f"{'before ' * 60}{value}{' after' * 60}" for value in (new, old))
-        difference = Difference(
-            kind="model", resource="x", **dict(zip(SIDES, texts, strict=True)), remedy="y"
-        )
+        wanted, found = (f"{'before ' * 60}{value}{' after' * 60}" for value in (new, old))
+        difference = Difference(kind="model", resource="x", wanted=wanted, found=found, remedy="y")
         assert f"before {old} after" in str(difference)
         assert f"before {new} after" in str(difference)
 
-
-def resource(kind: str, **properties: Any) -> dict[str, Any]:
-    return {"Type": kind, "Properties": properties}
+    assert differing(limit=5, text=5, seen=5) == ["Properties.Threshold"]
+    assert differing(seen=5) == ["Properties.DashboardBody.Fn::Join[1][2]"]
+    assert differing(text=5) == ["Properties.AlarmDescription"]
 
 
 def differing(**changed: int) -> list[str]:
@@ -96,50 +96,40 @@ def differing(**changed: int) -> list[str]:
 
     def made(limit: int = 0, text: int = 0, seen: int = 0) -> dict[str, Any]:
         body = {"Fn::Join": ["", ["{", {"Ref": "AWS::Region"}, f"above {seen}"]]}
-        alarm = resource(
-            "AWS::CloudWatch::Alarm", Threshold=limit, AlarmDescription=f"above {text}"
-        )
-        board = resource("AWS::CloudWatch::Dashboard", DashboardBody=body)
-        pointer = resource("AWS::SSM::Parameter", Value=f"{limit}{text}{seen}")
-        return {"Resources": {"Alarm": alarm, "Dashboard": board, "Live": pointer}}
+        properties = {
+            "CloudWatch::Alarm": {"Threshold": limit, "AlarmDescription": f"above {text}"},
+            "CloudWatch::Dashboard": {"DashboardBody": body},
+            "SSM::Parameter": {"Value": f"{limit}{text}{seen}"},
+        }
+        return {"Resources": {
+            kind: {"Type": f"AWS::{kind}", "Properties": each} for kind, each in properties.items()
+        }}  # fmt: skip
 
     stack = SynthesisedStack(kind="endpoint", name="s", template=made(**changed))
     deployed = DeployedStack(account=Mock(), name="s", status="", template=made(), resources=())
     return [difference.key for difference in compare_template(stack, deployed)]
 
 
-def test_a_change_is_one_difference_though_texts_and_dashboards_show_it_too() -> None:
-    assert differing(limit=5, text=5, seen=5) == ["Properties.Threshold"]
-    assert differing(seen=5) == ["Properties.DashboardBody.Fn::Join[1][2]"]
-    assert differing(text=5) == ["Properties.AlarmDescription"]
-
-
-def test_what_could_not_be_asked_is_2_in_a_sentence(in_project: pytest.MonkeyPatch) -> None:
-    ran = verified(
-        in_project, PackagingError(Path("AWS"), "could not be asked", "give credentials")
-    )
-    assert ran.return_value == 2
-    assert ran.stderr == "servable verify: AWS: could not be asked; give credentials\n"
-
-
-@pytest.mark.parametrize(
-    ("state", "code", "verdict"),
-    [
-        ("ok", 0, ("ok", "holds")),
-        ("open", 0, ("ok", "holds")),
-        ("problem", 1, ("problem", "does not hold")),
-        ("unknown", 3, ("unknown", "cannot be told")),
-    ],
-)
-def test_the_verdict_of_doctor_is_its_worst_check(
-    in_project: pytest.MonkeyPatch, state: Any, code: int, verdict: tuple[str, str]
+def test_the_verdict_of_doctor_is_its_worst_check_and_it_says_which_pattern_selects_stacks(
+    in_project: pytest.MonkeyPatch,
 ) -> None:
-    looks = [CheckResult(name="Node", state=state, said="20", mend="install it")]
-    in_project.setattr(doctor_command, "check_machine", lambda root: looks)
-    ran = CliRunner().invoke(doctor_command.doctor, ["--json"], standalone_mode=False)
-    node, last = json.loads(ran.stdout)
-    assert (ran.return_value, node["mend"], last["name"]) == (code, "install it", "verdict")
-    assert (last["state"], last["said"]) == verdict
+    in_project.setattr(doctor_command, "check_machine", lambda root: [])
+    in_project.setattr("servable.doctor.account.check_account", lambda *given: [])
+    ran = CliRunner().invoke(doctor_command.doctor, ["prod"], standalone_mode=False)
+    assert "`cdk deploy 'prod/*'` deploys prod; `cdk deploy prod` matches no stack" in ran.stdout
+    cases: list[tuple[Any, int, str, str]] = [
+        ("ok", 0, "ok", "holds"),
+        ("open", 0, "ok", "holds"),
+        ("problem", 1, "problem", "does not hold"),
+        ("unknown", 3, "unknown", "cannot be told"),
+    ]
+    for each, code, state, verdict in cases:
+        looks = [CheckResult(name="Node", state=each, said="20", mend="install it")]
+        in_project.setattr(doctor_command, "check_machine", Mock(return_value=looks))
+        ran = CliRunner().invoke(doctor_command.doctor, ["--json"], standalone_mode=False)
+        node, last = json.loads(ran.stdout)
+        assert (ran.return_value, node["mend"]) == (code, "install it")
+        assert (last["name"], last["state"], last["said"]) == ("verdict", state, verdict)
 
 
 def test_the_remedy_is_to_start_the_local_aws_only_if_it_has_stopped() -> None:
@@ -149,21 +139,13 @@ def test_the_remedy_is_to_start_the_local_aws_only_if_it_has_stopped() -> None:
     assert choose_remedy(away, "give credentials") == "give credentials"
 
 
-def test_doctor_says_which_pattern_selects_the_stacks(in_project: pytest.MonkeyPatch) -> None:
-    in_project.setattr(doctor_command, "check_machine", lambda root: [])
-    in_project.setattr("servable.doctor.account.check_account", lambda *given: [])
-    ran = CliRunner().invoke(doctor_command.doctor, ["prod"], standalone_mode=False)
-    assert "`cdk deploy 'prod/*'` deploys prod; `cdk deploy prod` matches no stack" in ran.stdout
-
-
 def test_a_minute_of_the_clock_is_said_without_its_seconds(project: Path) -> None:
     (project / "environments" / "prod.toml").write_text(VALID)
     (loaded,) = load(project, project / "environments")
-    assert isinstance(loaded, ValidFile)
     updated = datetime(2026, 11, 23, 10, 12, 3, 456, tzinfo=timezone(timedelta(hours=1)))
     account = Mock()
     account.client("sagemaker").describe_endpoint.return_value = {"LastModifiedTime": updated}
     account.client("cloudwatch").get_metric_statistics.return_value = {"Datapoints": []}
     notes: list[str] = []
-    assert list(compare_latency(account, loaded.environment, {}, notes.append)) == []
+    assert list(compare_latency(account, valid(loaded).environment, {}, notes.append)) == []
     assert notes == ["primary: no requests in the first 15 minutes since 2026-11-23 09:12 UTC"]

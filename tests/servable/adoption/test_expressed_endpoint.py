@@ -34,9 +34,7 @@ def variant(**fields: Any) -> dict[str, Any]:
 
 
 # --- instances
-
-
-def test_the_weight_and_the_instances_in_force_are_the_file_s() -> None:
+def test_instances_in_force_and_core_dumps_are_the_file_s() -> None:
     running = {"VariantName": "AllTraffic", "DesiredWeight": 0.5, "DesiredInstanceCount": 3}
     tables, listed = express(endpoint={"ProductionVariants": [running]})
     table = tables["variants"]["AllTraffic"]
@@ -48,13 +46,6 @@ def test_the_weight_and_the_instances_in_force_are_the_file_s() -> None:
     same = {"VariantName": "AllTraffic", "DesiredWeight": 1.0, "CurrentInstanceCount": 2}
     assert express(endpoint={"ProductionVariants": [same]})[1] == []
 
-
-def test_a_variant_without_a_weight_or_a_number_has_sagemaker_s_own() -> None:
-    table = variant(InitialVariantWeight=None, InitialInstanceCount=None)
-    assert (table["weight"], table["min_instances"]) == (1.0, 1)
-
-
-def test_core_dumps_go_to_a_folder() -> None:
     dumps = {"DestinationS3Uri": "s3://team/dumps", "KmsKeyId": KEY}
     tables, listed = express(variant={"CoreDumpConfig": dumps})
     stated = {"uri": "s3://team/dumps/", "kms_key": KEY}
@@ -74,13 +65,16 @@ SERVERLESS: dict[str, Any] = {
 }
 
 
-def test_a_serverless_variant_has_memory_and_concurrency() -> None:
+def test_a_variant_is_serverless_a_shadow_of_pools_or_has_sagemaker_s_own_numbers() -> None:
     table = variant(**SERVERLESS)
     assert table["serverless"] == {"memory_mib": 2048, "max_concurrency": 10}
     assert [key for key in ("min_instances", "instance_type", "routing") if key in table] == []
+    table = variant(InitialVariantWeight=None, InitialInstanceCount=None)
+    assert (table["weight"], table["min_instances"]) == (1.0, 1)
+    shadow = {"VariantName": "next", "ModelName": "ranker-1", "InstanceType": "ml.c5.xlarge"}
+    tables, _ = express(config={"ShadowProductionVariants": [shadow]})
+    assert [table.get("shadow") for table in tables["variants"].values()] == [None, True]
 
-
-def test_provisioned_concurrency_is_scaled_between_the_target_s_bounds() -> None:
     provisioned = {**SERVERLESS["ServerlessConfig"], "ProvisionedConcurrency": 2}
     fields = SERVERLESS | {"ServerlessConfig": provisioned}
     assert variant(**fields)["serverless"]["provisioned_concurrency"] == 2
@@ -92,6 +86,17 @@ def test_provisioned_concurrency_is_scaled_between_the_target_s_bounds() -> None
         "memory_mib": 2048, "max_concurrency": 10,
         "provisioned_concurrency": 3, "max_provisioned_concurrency": 6,
     }  # fmt: skip
+
+    result = convert_live_endpoint(pools_of(Environment={"OMP_NUM_THREADS": "8"}))
+    assert result.tables["variants"]["AllTraffic"]["instance_pools"] == [
+        {"instance_type": "ml.c6i.xlarge"},
+        {"instance_type": "ml.c5.xlarge", "container": {"omp_threads": 8}},
+    ]
+    assert list(result.tables["models"]) == ["ranker"]
+    assert [where for where, *_ in rows(result) if "ModelNameOverride" in where] == []
+    result = convert_live_endpoint(pools_of(ModelDataUrl="s3://team/other/model.tar.gz"))
+    assert ("instance type ml.c5.xlarge: ModelNameOverride", "wider", "lost") in rows(result)
+    assert list(result.tables["models"]) == ["ranker"]
 
 
 POOLS = [
@@ -108,31 +113,8 @@ def pools_of(**wider: Any) -> LiveSnapshot:
     return replace(live, models={**live.models, "wider": second})
 
 
-def test_pools_are_in_the_order_of_their_priority_with_their_own_settings() -> None:
-    result = convert_live_endpoint(pools_of(Environment={"OMP_NUM_THREADS": "8"}))
-    assert result.tables["variants"]["AllTraffic"]["instance_pools"] == [
-        {"instance_type": "ml.c6i.xlarge"},
-        {"instance_type": "ml.c5.xlarge", "container": {"omp_threads": 8}},
-    ]
-    assert list(result.tables["models"]) == ["ranker"]
-
-
-def test_a_pool_s_model_of_another_archive_is_listed() -> None:
-    result = convert_live_endpoint(pools_of(ModelDataUrl="s3://team/other/model.tar.gz"))
-    assert ("instance type ml.c5.xlarge: ModelNameOverride", "wider", "lost") in rows(result)
-    assert list(result.tables["models"]) == ["ranker"]
-
-
-def test_a_shadow_is_said_to_be_one() -> None:
-    shadow = {"VariantName": "next", "ModelName": "ranker-1", "InstanceType": "ml.c5.xlarge"}
-    tables, _ = express(config={"ShadowProductionVariants": [shadow]})
-    assert [table.get("shadow") for table in tables["variants"].values()] == [None, True]
-
-
 # --- what is around the variants
-
-
-def test_keys_and_days_are_the_endpoint_s() -> None:
+def test_keys_days_and_one_network_are_the_endpoint_s() -> None:
     group = {"logGroupName": "/x", "kmsKeyId": KEY, "retentionInDays": 7}
     tables, listed = express(config={"KmsKeyId": KEY}, log_group=group)
     del tables["endpoint"]["execution_role"]
@@ -141,20 +123,12 @@ def test_keys_and_days_are_the_endpoint_s() -> None:
     }  # fmt: skip
     assert listed == []
 
+    for days, kept in ((None, "for ever"), (6, "6 days")):
+        group = {"logGroupName": "/x", "kmsKeyId": "no-arn", "retentionInDays": days}
+        tables, listed = express(log_group=group)
+        assert {"log_kms_key", "log_retention_days"} & {*tables["endpoint"]} == set()
+        assert listed == [("log group /x: retention", kept, "changed")]
 
-@pytest.mark.parametrize(("days", "kept"), [(None, "for ever"), (6, "6 days")])
-def test_days_that_no_key_has_are_listed(days: int | None, kept: str) -> None:
-    group = {"logGroupName": "/x", "kmsKeyId": "no-arn", "retentionInDays": days}
-    tables, listed = express(log_group=group)
-    assert ("log_kms_key" in tables["endpoint"], "log_retention_days" in tables["endpoint"]) == (
-        False, False)  # fmt: skip
-    assert listed == [("log group /x: retention", kept, "changed")]
-
-
-SUBNETS = ["subnet-0a1b2c3d", "subnet-4e5f6071"]
-
-
-def test_one_network_is_the_file_s_and_a_second_is_listed() -> None:
     vpc = {"VpcConfig": {"Subnets": SUBNETS, "SecurityGroupIds": ["sg-0a1b2c3d"]}}
     tables, listed = express(model=vpc)
     network = {"subnets": SUBNETS, "security_groups": ["sg-0a1b2c3d"]}
@@ -165,6 +139,9 @@ def test_one_network_is_the_file_s_and_a_second_is_listed() -> None:
         both = convert_live_endpoint(replace(live, models=models))
         found = [(where, effect) for where, _, effect in rows(both) if "VpcConfig" in where]
         assert (found, both.tables.get("network")) == ([("models: VpcConfig", "changed")], stated)
+
+
+SUBNETS = ["subnet-0a1b2c3d", "subnet-4e5f6071"]
 
 
 CAPTURE = {
@@ -179,27 +156,20 @@ CAPTURE = {
 TO_BUCKET = ("data capture: DestinationS3Uri", "s3://team/captured", "changed")
 
 
-@pytest.mark.parametrize(
-    ("modes", "requests", "answers"),
-    [
+def test_capture_and_asynchronous_inference_are_tables_and_the_rest_is_listed() -> None:
+    for modes, requests, answers in (
         (["Input"], True, False),
         (["Output"], False, True),
         (["Input", "Output"], True, True),
         (["InputAndOutput"], True, True),
-    ],
-)
-def test_captured_requests_and_answers_are_keys(
-    modes: list[str], requests: bool, answers: bool
-) -> None:
-    options = {"CaptureOptions": [{"CaptureMode": mode} for mode in modes]}
-    tables, listed = express(config={"DataCaptureConfig": CAPTURE | options})
-    assert tables["capture"] == {
-        "sample_percent": 20, "requests": requests, "answers": answers, "kms_key": KEY
-    }  # fmt: skip
-    assert listed == [TO_BUCKET]
+    ):
+        options = {"CaptureOptions": [{"CaptureMode": mode} for mode in modes]}
+        tables, listed = express(config={"DataCaptureConfig": CAPTURE | options})
+        assert tables["capture"] == {
+            "sample_percent": 20, "requests": requests, "answers": answers, "kms_key": KEY
+        }  # fmt: skip
+        assert listed == [TO_BUCKET]
 
-
-def test_what_capture_cannot_say_is_listed() -> None:
     capture = CAPTURE | {"KmsKeyId": "alias/own", "InitialSamplingPercentage": 0,
                          "CaptureContentTypeHeader": None}  # fmt: skip
     tables, listed = express(config={"DataCaptureConfig": capture})
@@ -210,6 +180,9 @@ def test_what_capture_cannot_say_is_listed() -> None:
         ("data capture: CaptureContentTypeHeader", None, "changed"),
         TO_BUCKET,
     ]
+    tables, listed = express(config={"DataCaptureConfig": CAPTURE | {"EnableCapture": False}})
+    assert "capture" not in tables
+    assert listed == [("DataCaptureConfig", "s3://team/captured", "none")]
     header = {"CaptureContentTypeHeader": {"CsvContentTypes": ["text/x"]}, "KmsKeyId": None}
     _, listed = express(config={"DataCaptureConfig": CAPTURE | header})
     where = "data capture: CaptureContentTypeHeader.CsvContentTypes"
@@ -217,14 +190,6 @@ def test_what_capture_cannot_say_is_listed() -> None:
         ("data capture: KmsKeyId", "not set", "changed"), TO_BUCKET, (where, ["text/x"], "changed")
     ]  # fmt: skip
 
-
-def test_capture_that_is_off_is_no_table() -> None:
-    tables, listed = express(config={"DataCaptureConfig": CAPTURE | {"EnableCapture": False}})
-    assert "capture" not in tables
-    assert listed == [("DataCaptureConfig", "s3://team/captured", "none")]
-
-
-def test_asynchronous_inference_is_a_table() -> None:
     out = {"S3OutputPath": "s3://team/out/", "KmsKeyId": KEY}
     queue = {"ClientConfig": {"MaxConcurrentInvocationsPerInstance": 4}, "OutputConfig": out}
     tables, listed = express(config={"AsyncInferenceConfig": queue})
@@ -236,7 +201,7 @@ def test_asynchronous_inference_is_a_table() -> None:
         {}, [("asynchronous inference: KmsKeyId", "not set", "changed")])  # fmt: skip
 
 
-def test_metrics_are_the_file_s() -> None:
+def test_metrics_and_tags_are_the_file_s_or_listed() -> None:
     stated = {"EnableDetailedObservability": False, "EnableEnhancedMetrics": True,
               "MetricPublishFrequencyInSeconds": 30}  # fmt: skip
     result = convert_live_endpoint(snapshot(config={"MetricsConfig": stated}))
@@ -245,16 +210,12 @@ def test_metrics_are_the_file_s() -> None:
     }  # fmt: skip
     assert rows(result) == []
 
-
-def test_detailed_metrics_that_no_serverless_variant_has_are_listed() -> None:
     new = {"CreationTime": datetime(2026, 6, 18, 12, tzinfo=UTC)}
     result = convert_live_endpoint(snapshot(config=new, variant=SERVERLESS))
     assert ("metrics" in result.tables, BY_DAY in rows(result)) == (False, True)
     old = {"CreationTime": datetime(2026, 6, 17, 12, tzinfo=UTC)}
     assert rows(convert_live_endpoint(snapshot(config=old))) == []
 
-
-def test_tags_of_the_model_that_the_endpoint_has_otherwise_are_listed() -> None:
     tables, listed = express(
         tags={"team": "ranking", "aws:x": "1"},
         other_tags={"model m": {"team": "ranking", "cost": "42", "aws:y": "2"}},
@@ -272,25 +233,38 @@ def slow(name: str = "slow", threshold: float = 150_000.0, **more: Any) -> dict[
     return alarm("ModelLatency", "p99", threshold, **{"AlarmName": name, **more})
 
 
-@pytest.mark.parametrize(
-    ("change", "difference"),
-    [
+def test_what_differs_in_an_alarm_is_listed_and_one_that_no_key_makes_stays_outside() -> None:
+    operator = "GreaterThanOrEqualToThreshold"
+    differing: list[tuple[dict[str, Any], str | None]] = [
         ({"Period": 120, "EvaluationPeriods": 3}, "periods of 120 s; in the file: 60"),
         ({"DatapointsToAlarm": 2}, "2 of 3 periods"),
         ({"DatapointsToAlarm": 3}, None),
-        ({"ComparisonOperator": "GreaterThanOrEqualToThreshold"},
-         "GreaterThanOrEqualToThreshold; in the file: GreaterThanThreshold"),
+        ({"ComparisonOperator": operator}, f"{operator}; in the file: GreaterThanThreshold"),
         ({"TreatMissingData": None}, "TreatMissingData missing; in the file: notBreaching"),
         ({}, None),
-    ],
-)  # fmt: skip
-def test_what_differs_in_an_alarm_is_listed(change: dict[str, Any], difference: str | None) -> None:
-    tables, listed = express(alarms=[slow(**change)])
-    assert tables["alarms"]["p99_latency_ms"] == 150.0
-    assert listed == ([("alarm slow", difference, "changed")] if difference else [])
+    ]
+    for change, difference in differing:
+        tables, listed = express(alarms=[slow(**change)])
+        assert tables["alarms"]["p99_latency_ms"] == 150.0
+        assert listed == ([("alarm slow", difference, "changed")] if difference else [])
+    endpoint, variant = slow()["Dimensions"]
+    for outside in (
+        slow(Dimensions=[endpoint]),
+        slow(Dimensions=[endpoint, variant | {"Value": "Other"}]),
+        slow(Dimensions=[endpoint, variant, {"Name": "More", "Value": "1"}]),
+        slow(threshold=0.0),
+        slow(ComparisonOperator="LessThanThreshold"),
+        alarm("ModelLatency", "Average", 150_000.0, AlarmName="slow"),
+        alarm("Invocation5XXErrors", "Sum", 5.0, AlarmName="slow"),
+        alarm("Invocation5XXErrors", "Average", 1.0, AlarmName="slow"),
+        alarm("CPUUtilization", "Average", 400.0, AlarmName="slow"),
+    ):
+        tables, listed = express(alarms=[outside])
+        assert "alarms" not in tables
+        assert listed == [("alarm slow", outside["MetricName"], "none")]
 
 
-def test_the_window_is_that_of_most_alarms() -> None:
+def test_thresholds_windows_and_actions_of_alarms() -> None:
     five = {"EvaluationPeriods": 5}
     errors = alarm("Invocation5XXErrors", "Average", 0.02, **five)
     busy = alarm("CPUUtilization", "Average", 320.0, **five)
@@ -300,17 +274,17 @@ def test_the_window_is_that_of_most_alarms() -> None:
     tables, listed = express(alarms=[slow(EvaluationPeriods=90)])
     assert "window_minutes" not in tables["alarms"]
     assert listed == [("alarm slow", "a window of 90 minutes; in the file: 3", "changed")]
+    average = alarm("MemoryUtilization", "Maximum", 75.0)
+    assert express(alarms=[errors, busy, average])[0]["alarms"] == {
+        "error_5xx_percent": 2.0, "cpu_percent": 80.0, "memory_percent": 75.0, "window_minutes": 5
+    }  # fmt: skip
     assert express(alarms=[slow(EvaluationPeriods=60)])[0]["alarms"]["window_minutes"] == 60
     assert express(alarms=[slow(EvaluationPeriods=1)])[0]["alarms"]["window_minutes"] == 1
 
-
-def test_one_threshold_is_for_all_variants() -> None:
     tables, listed = express(alarms=[slow(), slow("slower", 300_000.0), slow("again")])
     assert tables["alarms"]["p99_latency_ms"] == 150.0
     assert listed == [("alarm slower", 300.0, "changed")]
 
-
-def test_composites_and_actions_are_listed() -> None:
     tables, listed = express(
         alarms=[slow(AlarmActions=["arn:1", "arn:2"])],
         composites=[{"AlarmName": "page", "AlarmRule": "ALARM(slow)"}],
@@ -319,25 +293,6 @@ def test_composites_and_actions_are_listed() -> None:
     assert listed == [
         ("alarm page", "ALARM(slow)", "none"), ("alarm slow", "arn:1, arn:2", "changed")]  # fmt: skip
 
-
-@pytest.mark.parametrize(
-    "live",
-    [
-        slow(Dimensions=[{"Name": "EndpointName", "Value": "ranker"}]),
-        slow(Dimensions=[{"Name": "EndpointName", "Value": "ranker"},
-                         {"Name": "VariantName", "Value": "Other"}]),
-        slow(Dimensions=[*slow()["Dimensions"], {"Name": "More", "Value": "1"}]),
-        slow(threshold=0.0),
-        alarm("Invocation5XXErrors", "Average", 1.0, AlarmName="slow"),
-        alarm("CPUUtilization", "Average", 400.0, AlarmName="slow"),
-    ],
-)  # fmt: skip
-def test_an_alarm_that_no_key_makes_stays_outside(live: dict[str, Any]) -> None:
-    tables, listed = express(alarms=[live])
-    assert ("alarms" in tables, listed) == (False, [("alarm slow", live["MetricName"], "none")])
-
-
-def test_thresholds_just_inside_are_keys() -> None:
     above = express(alarms=[slow(threshold=1_000_000.0)])[0]["alarms"]
     assert above["p99_latency_ms"] == 1000.0
     cpu = alarm("CPUUtilization", "Average", 399.0)
@@ -357,13 +312,29 @@ ROLLING = {"RollingUpdatePolicy": {
     "RollbackMaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}}}  # fmt: skip
 
 
-def test_an_update_s_policy_is_the_rollout_and_its_times_are_listed() -> None:
+def test_an_update_s_policy_is_the_rollout_or_listed_as_a_whole() -> None:
     tables, listed = express(endpoint={"LastDeploymentConfig": LINEAR})
     assert tables["rollout"] == {"strategy": "linear", "bake_minutes": 5, "step_percent": 25}
     assert listed == [
         (COMPUTED.format("TerminationWaitInSeconds"), 0, "changed"),
         (COMPUTED.format("MaximumExecutionTimeoutInSeconds"), 3600, "changed"),
     ]
+    canary = {
+        "Type": "CANARY", "WaitIntervalInSeconds": 600,
+        "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10},
+    }  # fmt: skip
+    at_once = {"Type": "ALL_AT_ONCE"}
+    for routing, waits, rollout in (
+        (canary, {}, {"strategy": "canary", "canary_percent": 10, "bake_minutes": 10}),
+        (at_once, {}, {"strategy": "all_at_once", "bake_minutes": 0}),
+        (
+            at_once,
+            {"TerminationWaitInSeconds": 300},
+            {"strategy": "all_at_once", "bake_minutes": 5},
+        ),
+    ):
+        policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing, **waits}}
+        assert express(endpoint={"LastDeploymentConfig": policy})[0]["rollout"] == rollout
     rollback = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "slow"}]}}
     tables, listed = express(endpoint={"LastDeploymentConfig": ROLLING | rollback})
     assert tables["rollout"] == {
@@ -373,32 +344,40 @@ def test_an_update_s_policy_is_the_rollout_and_its_times_are_listed() -> None:
         (COMPUTED.format("AutoRollbackConfiguration"), "slow", "changed"),
         (COMPUTED.format("MaximumExecutionTimeoutInSeconds"), "not set", "changed"),
     ]
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
+    cases: list[dict[str, Any]] = [
         {"RollingUpdatePolicy": ROLLING["RollingUpdatePolicy"] | {"WaitIntervalInSeconds": 90}},
         {"RollingUpdatePolicy": ROLLING["RollingUpdatePolicy"] | {"WaitIntervalInSeconds": None}},
-        {"RollingUpdatePolicy": ROLLING["RollingUpdatePolicy"] | {
-            "RollbackMaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}},
-        {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": {
-            "Type": "CANARY", "WaitIntervalInSeconds": 61,
-            "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10}}}},
+        {
+            "RollingUpdatePolicy": ROLLING["RollingUpdatePolicy"]
+            | {"RollbackMaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}
+        },
+        {
+            "BlueGreenUpdatePolicy": {
+                "TrafficRoutingConfiguration": {
+                    "Type": "CANARY",
+                    "WaitIntervalInSeconds": 61,
+                    "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10},
+                }
+            }
+        },
+        {
+            "BlueGreenUpdatePolicy": {
+                "TrafficRoutingConfiguration": {
+                    "Type": "CANARY",
+                    "WaitIntervalInSeconds": 600,
+                    "CanarySize": {"Type": "INSTANCE_COUNT", "Value": 1},
+                }
+            }
+        },
         {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": {"Type": "CANARY"}}},
-    ],
-)  # fmt: skip
-def test_a_policy_that_no_key_says_is_listed_as_a_whole(policy: dict[str, Any]) -> None:
-    tables, listed = express(endpoint={"LastDeploymentConfig": policy})
-    (inner,) = policy.values()
-    assert ("rollout" in tables, listed) == (False, [("deployment configuration", inner, "lost")])
-
-
-def test_all_at_once_without_a_wait_bakes_no_minute() -> None:
-    routing = {"Type": "ALL_AT_ONCE"}
-    policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}
-    tables, _ = express(endpoint={"LastDeploymentConfig": policy})
-    assert tables["rollout"] == {"strategy": "all_at_once", "bake_minutes": 0}
+    ]
+    for policy in cases:
+        tables, listed = express(endpoint={"LastDeploymentConfig": policy})
+        (inner,) = policy.values()
+        assert ("rollout" in tables, listed) == (
+            False,
+            [("deployment configuration", inner, "lost")],
+        )
 
 
 # --- what the file says itself

@@ -2,11 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from servable.init.adoption.expressed import convert_live_endpoint
 from servable.init.adoption.expressed_scaling import ExpressedScaling
-from servable.init.adoption.live_snapshot import LiveSnapshot
 from tests.servable.adoption.snapshots import alarm, snapshot, target, tracking
 
 ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
@@ -58,12 +55,11 @@ DOWN = (
 )
 
 
-def test_without_a_target_there_is_no_scaling() -> None:
+def test_only_a_target_of_the_variant_in_any_case_is_its_scaling() -> None:
     result = scaling(targets=[], policies=[tracking()])
     assert (result.table, result.bounds, rows(result)) == (None, None, [])
-
-
-def test_what_belongs_to_another_variant_is_not_this_one_s() -> None:
+    components = target(ScalableDimension="sagemaker:inference-component:DesiredCopyCount")
+    assert scaling(targets=[components], policies=[tracking()]).table is None
     other = {"ResourceId": "endpoint/ranker/variant/Other"}
     result = scaling(
         targets=[target(), target(MaxCapacity=9, **other)],
@@ -71,63 +67,76 @@ def test_what_belongs_to_another_variant_is_not_this_one_s() -> None:
         scheduled=[target(Schedule="rate(1 day)", **other)],
     )
     assert (result.table, result.bounds) == (BY_REQUESTS | COOLDOWNS, (1, 4))
-
-
-def test_a_target_s_name_is_found_in_any_case() -> None:
     result = scaling(targets=[target(ResourceId="endpoint/Ranker/variant/alltraffic")])
     assert result.bounds == (1, 4)
 
 
-def test_a_target_without_a_policy_fixes_the_number_of_instances() -> None:
+def test_a_target_bounds_the_instances_and_what_else_it_says_is_listed() -> None:
     result = scaling()
     assert (result.table, rows(result)) == (None, [("", (1, 4), "none")])
     table = convert_live_endpoint(snapshot(targets=[target()])).tables["variants"]["AllTraffic"]
     assert (table["min_instances"], "scaling" in table) == (2, False)
-
-
-def test_a_target_of_another_dimension_is_no_scaling() -> None:
-    other = target(ScalableDimension="sagemaker:inference-component:DesiredCopyCount")
-    assert scaling(targets=[other], policies=[tracking()]).table is None
-
-
-@pytest.mark.parametrize(
-    ("fields", "listed"),
-    [
+    bounds = target(MinCapacity=2, MaxCapacity=6)
+    for initial, stated in ((2, 2), (1, None)):
+        shown = snapshot(
+            variant={"InitialInstanceCount": initial}, targets=[bounds], policies=[tracking()]
+        )
+        table = convert_live_endpoint(shown).tables["variants"]["AllTraffic"]
+        assert (table["min_instances"], table["max_instances"]) == (2, 6)
+        assert table.get("initial_instances") == stated
+    cases: list[tuple[dict[str, Any], list[tuple[str, object, str]]]] = [
         ({"RoleARN": f"arn:aws:iam::1:role/aws-service-role/x/{ROLE}"}, []),
-        ({"RoleARN": "arn:aws:iam::1:role/own"},
-         [("RoleARN", "arn:aws:iam::1:role/own", "none")]),
-        ({"SuspendedState": {"DynamicScalingInSuspended": True, "ScheduledScalingSuspended": True,
-                             "DynamicScalingOutSuspended": False}},
-         [("SuspendedState", "DynamicScalingInSuspended, ScheduledScalingSuspended", "changed")]),
+        ({"RoleARN": "arn:aws:iam::1:role/own"}, [("RoleARN", "arn:aws:iam::1:role/own", "none")]),
+        (
+            {
+                "SuspendedState": {
+                    "DynamicScalingInSuspended": True,
+                    "ScheduledScalingSuspended": True,
+                    "DynamicScalingOutSuspended": False,
+                }
+            },
+            [("SuspendedState", "DynamicScalingInSuspended, ScheduledScalingSuspended", "changed")],
+        ),
         ({"SuspendedState": {"DynamicScalingInSuspended": False}}, []),
         ({"NewField": 7}, [("NewField", 7, "lost")]),
-    ],
-)  # fmt: skip
-def test_what_a_target_says_beyond_its_bounds_is_listed(
-    fields: dict[str, Any], listed: list[tuple[str, object, str]]
-) -> None:
-    result = scaling(targets=[target(**fields)], policies=[tracking()])
-    kept = ("by-hand: TargetValue", 1000.0, "none")
-    assert rows(result) == [*listed, kept]
+    ]
+    for fields, listed in cases:
+        result = scaling(targets=[target(**fields)], policies=[tracking()])
+        kept = ("by-hand: TargetValue", 1000.0, "none")
+        assert rows(result) == [*listed, kept]
 
 
-@pytest.mark.parametrize(
-    ("metric", "value", "table", "listed"),
-    [
-        ("SageMakerVariantInvocationsPerInstance", 1000.0, BY_REQUESTS,
-         [("by-hand: TargetValue", 1000.0, "none")]),
-        ("SageMakerVariantConcurrentRequestsPerModelHighResolution", 4.0,
-         {"max_concurrency_per_instance": 4.0, "safety_factor": 1.0},
-         [("by-hand: TargetValue", 4.0, "none")]),
-        ("SageMakerVariantProvisionedConcurrencyUtilization", 0.7,
-         {"provisioned_use_percent": 70.0}, []),
-    ],
-)  # fmt: skip
-def test_a_tracked_metric_is_a_key_in_the_file_s_unit(
-    metric: str, value: float, table: dict[str, float], listed: list[tuple[str, object, str]]
-) -> None:
-    result = scaling(policies=[tracking(metric, value)])
-    assert (result.table, rows(result)) == (table | COOLDOWNS, listed)
+def test_a_tracked_metric_or_backlog_is_a_key_in_the_file_s_unit() -> None:
+    cases: list[tuple[str, float, dict[str, float], list[tuple[str, object, str]]]] = [
+        (
+            "SageMakerVariantInvocationsPerInstance",
+            1000.0,
+            BY_REQUESTS,
+            [("by-hand: TargetValue", 1000.0, "none")],
+        ),
+        (
+            "SageMakerVariantConcurrentRequestsPerModelHighResolution",
+            4.0,
+            {"max_concurrency_per_instance": 4.0, "safety_factor": 1.0},
+            [("by-hand: TargetValue", 4.0, "none")],
+        ),
+        (
+            "SageMakerVariantProvisionedConcurrencyUtilization",
+            0.7,
+            {"provisioned_use_percent": 70.0},
+            [],
+        ),
+    ]
+    for metric, value, table, listed in cases:
+        result = scaling(policies=[tracking(metric, value)])
+        assert (result.table, rows(result)) == (table | COOLDOWNS, listed)
+
+    result = scaling(policies=[backlog()])
+    assert result.table == {"max_backlog_per_instance": 5.0, "safety_factor": 1.0} | COOLDOWNS
+    kept = ("by-hand: TargetValue", 5.0, "none")
+    wakes = alarm("HasBacklogWithoutCapacity", "Average", 1.0, AlarmName="steps")
+    result = scaling(policies=[backlog(), steps(*UP)], alarms=[wakes])
+    assert (rows(result), result.step_alarms) == ([kept], {"steps"})
 
 
 def backlog(**changed: Any) -> dict[str, Any]:
@@ -143,72 +152,51 @@ def backlog(**changed: Any) -> dict[str, Any]:
     return policy
 
 
-def test_the_backlog_of_a_queue_is_a_key() -> None:
-    table = scaling(policies=[backlog()]).table
-    assert table == {"max_backlog_per_instance": 5.0, "safety_factor": 1.0} | COOLDOWNS
-
-
-@pytest.mark.parametrize(
-    ("policy", "metric"),
-    [
+def test_what_no_key_tracks_and_other_cooldowns_are_listed() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         (backlog(MetricName="CPUUtilization"), "CPUUtilization"),
         (backlog(Statistic="Maximum"), "ApproximateBacklogSizePerInstance"),
         (backlog(Dimensions=[]), "ApproximateBacklogSizePerInstance"),
         (tracking("SageMakerVariantOther"), "SageMakerVariantOther"),
         (tracking() | {"PolicyName": "again"}, "SageMakerVariantInvocationsPerInstance"),
-    ],
-)
-def test_a_metric_that_no_key_tracks_or_tracks_already_is_listed(
-    policy: dict[str, Any], metric: str
-) -> None:
-    result = scaling(policies=[tracking(), policy])
-    assert result.table == BY_REQUESTS | COOLDOWNS
-    assert rows(result)[1:] == [(policy["PolicyName"], metric, "lost")]
+    ]
+    for policy, metric in cases:
+        result = scaling(policies=[tracking(), policy])
+        assert result.table == BY_REQUESTS | COOLDOWNS
+        assert rows(result)[1:] == [(policy["PolicyName"], metric, "lost")]
 
-
-def test_cooldowns_are_the_first_policy_s_and_others_are_listed() -> None:
-    concurrency = "SageMakerVariantConcurrentRequestsPerModelHighResolution"
-    second = tracking(concurrency, 4.0, ScaleOutCooldown=30, ScaleInCooldown=0)
-    result = scaling(
-        policies=[
-            tracking(ScaleOutCooldown=60, ScaleInCooldown=0),
-            second | {"PolicyName": "second"},
-        ]
-    )
-    assert result.table is not None
-    assert (
-        result.table["scale_out_cooldown_seconds"],
-        result.table["scale_in_cooldown_seconds"],
-    ) == (60, 0)
+    second = tracking(
+        "SageMakerVariantConcurrentRequestsPerModelHighResolution",
+        4.0, ScaleOutCooldown=30, ScaleInCooldown=0,
+    ) | {"PolicyName": "second"}  # fmt: skip
+    result = scaling(policies=[tracking(ScaleOutCooldown=60, ScaleInCooldown=0), second])
+    table = result.table or {}
+    assert (table["scale_out_cooldown_seconds"], table["scale_in_cooldown_seconds"]) == (60, 0)
     assert ("second: cooldown out", 30, "changed") in rows(result)
     assert len(rows(result)) == 3
-
-
-def test_other_settings_of_tracking_are_listed() -> None:
     result = scaling(policies=[tracking(DisableScaleIn=True)])
     assert rows(result)[1:] == [("by-hand: DisableScaleIn", True, "lost")]
     assert len(rows(scaling(policies=[tracking(DisableScaleIn=False)]))) == 1
+    policy = tracking() | {"PolicyType": "PredictiveScaling"}
+    del policy["TargetTrackingScalingPolicyConfiguration"]
+    assert rows(scaling(policies=[policy])) == [("by-hand", "PredictiveScaling", "lost")]
 
 
-def test_steps_above_add_instances_from_their_bound_on() -> None:
+def test_steps_add_instances_above_their_bound_and_remove_them_below() -> None:
     result = scaling(policies=[steps(*UP)], alarms=[requests_above()])
     assert result.table == {
         "steps": [{"above_rps": 10.0, "change": 1}, {"above_rps": 15.0, "change": 3}],
         "scale_out_cooldown_seconds": 60,
     }
     assert (rows(result), result.step_alarms) == ([], {"steps"})
-
-
-def test_steps_below_remove_instances_under_their_bound() -> None:
     below = requests_above(180.0, ComparisonOperator="LessThanThreshold", EvaluationPeriods=15)
     result = scaling(policies=[steps(*DOWN)], alarms=[below])
-    assert result.table is not None
-    assert result.table["steps"] == [
+    assert (result.table or {})["steps"] == [
         {"below_rps": 3.0, "change": -1}, {"below_rps": 1.0, "change": -2}]  # fmt: skip
     assert rows(result) == []
+    result = scaling(policies=[steps(*UP, MinAdjustmentMagnitude=2)], alarms=[requests_above()])
+    assert rows(result) == [("stepped: MinAdjustmentMagnitude", 2, "lost")]
 
-
-def test_an_alarm_of_steps_with_another_window_is_listed() -> None:
     window = requests_above(EvaluationPeriods=4)
     result = scaling(policies=[steps(*UP, Cooldown=0)], alarms=[window])
     assert rows(result) == [("stepped: steps", "4 minutes", "changed")]
@@ -219,83 +207,39 @@ def test_an_alarm_of_steps_with_another_window_is_listed() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("policy", "trigger", "seen"),
-    [
+def test_steps_that_no_key_makes_are_listed_and_scaling_alarms_are_no_others() -> None:
+    cases: list[tuple[dict[str, Any], dict[str, Any], str | None]] = [
         (steps(*DOWN), requests_above(), "InvocationsPerInstance"),
-        (steps(*UP), requests_above(ComparisonOperator="LessThanThreshold"),
-         "InvocationsPerInstance"),
-        (steps({"MetricIntervalLowerBound": 0, "ScalingAdjustment": 0}), requests_above(),
-         "InvocationsPerInstance"),
-        (steps(*UP, AdjustmentType="PercentChangeInCapacity"), requests_above(),
-         "InvocationsPerInstance"),
+        (
+            steps(*UP),
+            requests_above(ComparisonOperator="LessThanThreshold"),
+            "InvocationsPerInstance",
+        ),
+        (
+            steps({"MetricIntervalLowerBound": 0, "ScalingAdjustment": 0}),
+            requests_above(),
+            "InvocationsPerInstance",
+        ),
+        (
+            steps(*UP, AdjustmentType="PercentChangeInCapacity"),
+            requests_above(),
+            "InvocationsPerInstance",
+        ),
         (steps(*UP), requests_above(MetricName="CPUUtilization"), "CPUUtilization"),
         (steps(*UP), requests_above(Statistic="Average"), "InvocationsPerInstance"),
         (steps(*UP), requests_above(Period=30), "InvocationsPerInstance"),
-        (steps(*UP), requests_above(ComparisonOperator="GreaterThanUpperThreshold"),
-         "InvocationsPerInstance"),
+        (
+            steps(*UP),
+            requests_above(ComparisonOperator="GreaterThanUpperThreshold"),
+            "InvocationsPerInstance",
+        ),
         (steps(*UP), alarm("Other", "Sum", 1.0), None),
         (steps(*UP) | {"Alarms": []}, requests_above(), None),
-    ],
-)  # fmt: skip
-def test_steps_that_no_key_makes_are_listed_and_change_no_number(
-    policy: dict[str, Any], trigger: dict[str, Any], seen: str | None
-) -> None:
-    result = scaling(policies=[policy], alarms=[trigger])
-    assert (result.table, rows(result)) == (None, [("stepped", seen, "lost")])
+    ]
+    for policy, trigger, seen in cases:
+        result = scaling(policies=[policy], alarms=[trigger])
+        assert (result.table, rows(result)) == (None, [("stepped", seen, "lost")])
 
-
-def test_other_settings_of_steps_are_listed() -> None:
-    result = scaling(policies=[steps(*UP, MinAdjustmentMagnitude=2)], alarms=[requests_above()])
-    assert rows(result) == [("stepped: MinAdjustmentMagnitude", 2, "lost")]
-
-
-def test_a_wake_up_policy_of_a_queue_is_ours() -> None:
-    wakes = alarm("HasBacklogWithoutCapacity", "Average", 1.0, AlarmName="steps")
-    result = scaling(policies=[backlog(), steps(*UP)], alarms=[wakes])
-    assert (rows(result), result.step_alarms) == (
-        [("by-hand: TargetValue", 5.0, "none")], {"steps"})  # fmt: skip
-
-
-def test_a_policy_of_another_type_is_listed() -> None:
-    policy = tracking() | {"PolicyType": "PredictiveScaling"}
-    del policy["TargetTrackingScalingPolicyConfiguration"]
-    assert rows(scaling(policies=[policy])) == [("by-hand", "PredictiveScaling", "lost")]
-
-
-def test_a_scheduled_action_is_an_entry_of_the_schedule() -> None:
-    action = {
-        "ResourceId": "endpoint/ranker/variant/AllTraffic",
-        "ScheduledActionName": "morning",
-        "Schedule": "cron(0 7 ? * MON-FRI *)",
-        "Timezone": "Europe/Berlin",
-        "ScalableTargetAction": {"MinCapacity": 4},
-    }
-    night = action | {"Schedule": "rate(1 day)", "ScalableTargetAction": {"MaxCapacity": 2},
-                      "Timezone": None, "StartTime": "2026-12-01"}  # fmt: skip
-    result = scaling(scheduled=[action, night])
-    assert result.table == {
-        "schedule": [
-            {"at": "cron(0 7 ? * MON-FRI *)", "timezone": "Europe/Berlin", "at_least": 4},
-            {"at": "rate(1 day)", "at_most": 2},
-        ]
-    }
-    assert rows(result) == [("StartTime", "2026-12-01", "lost")]
-
-
-def test_scaled_instances_have_the_target_s_bounds_and_start_as_live() -> None:
-    live: dict[str, Any] = {
-        "targets": [target(MinCapacity=2, MaxCapacity=6)],
-        "policies": [tracking()],
-    }
-    for initial, stated in ((2, 2), (1, None)):
-        shown: LiveSnapshot = snapshot(variant={"InitialInstanceCount": initial}, **live)
-        table = convert_live_endpoint(shown).tables["variants"]["AllTraffic"]
-        assert (table["min_instances"], table["max_instances"]) == (2, 6)
-        assert table.get("initial_instances") == stated
-
-
-def test_an_alarm_that_scales_is_no_alarm_of_the_file() -> None:
     live = snapshot(
         targets=[target()],
         policies=[steps(*UP)],
@@ -304,3 +248,19 @@ def test_an_alarm_that_scales_is_no_alarm_of_the_file() -> None:
     result = convert_live_endpoint(live)
     assert "alarms" not in result.tables
     assert [row.where for row in result.not_carried if row.where.startswith("alarm ")] == []
+
+
+def test_a_scheduled_action_is_an_entry_of_the_schedule() -> None:
+    morning = {
+        "ResourceId": "endpoint/ranker/variant/AllTraffic", "ScheduledActionName": "morning",
+        "Schedule": "cron(0 7 ? * MON-FRI *)", "Timezone": "Europe/Berlin",
+        "ScalableTargetAction": {"MinCapacity": 4},
+    }  # fmt: skip
+    night = morning | {"Schedule": "rate(1 day)", "ScalableTargetAction": {"MaxCapacity": 2},
+                       "Timezone": None, "StartTime": "2026-12-01"}  # fmt: skip
+    result = scaling(scheduled=[morning, night])
+    assert (result.table or {})["schedule"] == [
+        {"at": "cron(0 7 ? * MON-FRI *)", "timezone": "Europe/Berlin", "at_least": 4},
+        {"at": "rate(1 day)", "at_most": 2},
+    ]
+    assert rows(result) == [("StartTime", "2026-12-01", "lost")]

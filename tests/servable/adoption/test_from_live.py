@@ -5,6 +5,7 @@ import json
 import tomllib
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
@@ -20,36 +21,17 @@ CAPTURE = {"DestinationS3Uri": "s3://team/captured/", "InitialSamplingPercentage
            "CaptureOptions": [{"CaptureMode": "Input"}]}  # fmt: skip
 
 
-class Owner:
-    """An `Account` whose endpoint returns ANSWER, or an error."""
-
-    fails = False
-
-    def __init__(self, **_: object) -> None:
-        pass
-
-    def check_credentials(self) -> None:
-        pass
-
-    def client(self, service: str) -> "Owner":
-        assert service == "sagemaker-runtime"
-        return self
-
-    def invoke_endpoint(self, **asked: Any) -> dict[str, io.BytesIO]:
-        expected = {"EndpointName": "ranker", "Body": REQUEST, "ContentType": "application/json"}
-        assert asked == expected
-        if self.fails:
-            raise ClientError({"Error": {"Code": "ModelError", "Message": "no"}}, "InvokeEndpoint")
-        return {"Body": io.BytesIO(ANSWER)}
-
-
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """InvokeEndpoint of the account, which returns ANSWER; the working folder has a request."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(from_live, "Account", Owner)
     for ending in ("json", "bin"):
         (tmp_path / f"request.{ending}").write_bytes(REQUEST)
-    return tmp_path
+    account = Mock()
+    monkeypatch.setattr(from_live, "Account", Mock(return_value=account))
+    called: Mock = account.client("sagemaker-runtime").invoke_endpoint
+    called.side_effect = lambda **_: {"Body": io.BytesIO(ANSWER)}
+    return called
 
 
 def adopt(
@@ -69,10 +51,14 @@ def adopt(
 
 
 def test_files_and_rows_are_printed_and_the_answer_is_a_golden_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    invoke: Mock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     live = snapshot(config={"DataCaptureConfig": CAPTURE}, tags={"aws:x": "y"})
     assert adopt(monkeypatch, live, "request.json") == 0
+    invoke.assert_called_once_with(
+        EndpointName="ranker", Body=REQUEST, ContentType="application/json"
+    )
+    folder = Path.cwd()
     golden = folder / "golden" / "dev"
     bodies = [(golden / name).read_bytes() for name in ("request.json", "answer.json")]
     assert bodies == [REQUEST, ANSWER]
@@ -98,7 +84,7 @@ def test_files_and_rows_are_printed_and_the_answer_is_a_golden_one(
 
 
 def test_json_has_the_files_the_list_and_the_commands(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    invoke: Mock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert adopt(monkeypatch, snapshot(tags={"aws:x": "y"}), kind="model", name="ranker-1") == 0
     found = json.loads(capsys.readouterr().out)
@@ -109,18 +95,15 @@ def test_json_has_the_files_the_list_and_the_commands(
     assert found["fetched"] == {}
 
 
-@pytest.mark.parametrize(
-    ("request_file", "fails", "problem"),
-    [
-        ("request.bin", False, "the content type of the extension '.bin' is unknown"),
-        ("request.json", True, "ranker does not answer it"),
-    ],
-)
 def test_without_an_answer_nothing_is_written(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    request_file: str, fails: bool, problem: str,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(Owner, "fails", fails)
-    assert adopt(monkeypatch, snapshot(), request_file) == 1
-    assert problem in capsys.readouterr().err
-    assert sorted(path.name for path in folder.iterdir()) == ["request.bin", "request.json"]
+    invoke: Mock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failure = {"Error": {"Code": "ModelError", "Message": "no"}}
+    invoke.side_effect = ClientError(failure, "InvokeEndpoint")
+    for file, problem in (
+        ("request.bin", "the content type of the extension '.bin' is unknown"),
+        ("request.json", "ranker does not answer it"),
+    ):
+        assert adopt(monkeypatch, snapshot(), file) == 1
+        assert problem in capsys.readouterr().err
+        assert sorted(path.name for path in Path().iterdir()) == ["request.bin", "request.json"]

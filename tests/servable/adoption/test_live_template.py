@@ -27,62 +27,19 @@ def test_a_cooldown_of_zero_is_live_as_zero() -> None:
     assert properties["TargetTrackingScalingPolicyConfiguration"]["ScaleInCooldown"] == 0
 
 
-def test_a_variant_that_gets_no_traffic_gets_none_from_the_file() -> None:
+def test_no_traffic_no_isolation_and_metrics_by_the_day_of_creation_stay() -> None:
     live = snapshot(variant={"InitialVariantWeight": 0.0}, endpoint={"ProductionVariants": []})
     assert convert_live_endpoint(live).tables["variants"]["AllTraffic"]["weight"] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("what", "before", "after", "live"),
-    [
-        ("PrimaryContainer.Environment.SAGEMAKER_BIND_TO_PORT", "8080", None, {}),
-        ("DataCaptureConfig.EnableCapture", None, "true", {}),
-        ("DataCaptureConfig.CaptureOptions", '[{"CaptureMode": "InputAndOutput"}]',
-         '[{"CaptureMode": "Input"}, {"CaptureMode": "Output"}]', {}),
-        ("TargetTrackingScalingPolicyConfiguration.CustomizedMetricSpecification."
-         "Dimensions[EndpointName].Value", "ranker", "ranker-2", {}),
-        ("MetricsConfig.EnableEnhancedMetrics", None, "false", {}),
-        ("MetricsConfig.MetricPublishFrequencyInSeconds", None, "60", {}),
-        ("MetricsConfig.EnableDetailedObservability", None, "false", OLD),
-        ("MetricsConfig.EnableDetailedObservability", None, "true", NEW),
-    ],
-)  # fmt: skip
-def test_a_change_that_alters_nothing_is_alike_in_effect(
-    what: str, before: str | None, after: str | None, live: dict[str, Any]
-) -> None:
-    assert explain_harmless_change(what, before, after, snapshot(config=live)) is not None
-
-
-@pytest.mark.parametrize(
-    ("what", "before", "after", "live"),
-    [
-        ("PrimaryContainer.Environment.FEATURES", "v2", None, {}),
-        ("DataCaptureConfig.CaptureOptions", '[{"CaptureMode": "InputAndOutput"}]',
-         '[{"CaptureMode": "Input"}]', {}),
-        ("DataCaptureConfig.DestinationS3Uri", "s3://team/captured", None,
-         {"DataCaptureConfig": {"DestinationS3Uri": "s3://team/captured"}}),
-        ("MetricsConfig.EnableEnhancedMetrics", None, "true", {}),
-        ("MetricsConfig.EnableDetailedObservability", None, "false", {}),
-        ("MetricsConfig.EnableDetailedObservability", None, "false", NEW),
-        ("MetricsConfig.EnableDetailedObservability", None, "true", OLD),
-    ],
-)  # fmt: skip
-def test_a_change_that_may_alter_something_is_a_change(
-    what: str, before: str | None, after: str | None, live: dict[str, Any]
-) -> None:
-    assert explain_harmless_change(what, before, after, snapshot(config=live)) is None
-
-
-@pytest.mark.parametrize(("live", "stated"), [(OLD, None), (NEW, {"detailed_observability": True})])
-def test_what_sagemaker_collects_by_the_day_of_creation_goes_on(
-    live: dict[str, Any], stated: dict[str, bool] | None
-) -> None:
-    assert convert_live_endpoint(snapshot(config=live)).tables.get("metrics") == stated
-
-
-def test_a_configuration_that_isolates_no_network_loses_nothing() -> None:
     listed = convert_live_endpoint(snapshot(config={"EnableNetworkIsolation": False})).not_carried
     assert not [row for row in listed if "EnableNetworkIsolation" in row.where]
+    name = "MetricsConfig.EnableDetailedObservability"
+    for config, kept, stated in ((OLD, "false", None), (NEW, "true", True), ({}, None, None)):
+        live = snapshot(config=config)
+        for value in ("false", "true"):
+            told = explain_harmless_change(name, None, value, live)
+            assert told == ("SageMaker's default, now explicit" if value == kept else None)
+        metrics = convert_live_endpoint(live).tables.get("metrics", {})
+        assert metrics.get("detailed_observability") == stated
 
 
 # --- the template of what is live
@@ -119,7 +76,7 @@ def live(after: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     return {name: resource["Properties"] for name, resource in resources.items()}
 
 
-def test_what_is_live_lies_under_the_file_s_names() -> None:
+def test_what_is_live_lies_under_the_file_s_names_or_its_own() -> None:
     found = live(config={"KmsKeyId": "key", "CreationTime": 1, "Tags": []})
     reference = {"Fn::GetAtt": ["Model", "ModelName"]}
     assert found["Config"] == {"KmsKeyId": "key", "ProductionVariants": [{
@@ -136,11 +93,20 @@ def test_what_is_live_lies_under_the_file_s_names() -> None:
     found = live(endpoint={"LastDeploymentConfig": deployment})
     assert found["Endpoint"]["DeploymentConfig"] == deployment
 
-
-def test_without_an_endpoint_the_name_is_not_live() -> None:
-    without = replace(snapshot(), endpoint={})
-    resources = build_live_template(without, file_template())["Resources"]
-    assert "EndpointName" not in resources["Endpoint"]["Properties"]
+    for reference in ({"Ref": "Model"}, {"Fn::GetAtt": ["Model", "x"]}, "Model"):
+        after = file_template()
+        config = after["Resources"]["Config"]["Properties"]
+        config["ProductionVariants"][0]["ModelName"] = reference
+        assert "Model" in live(after)
+    after["Resources"]["Config"]["Properties"] = {"ShadowProductionVariants": None}
+    found = live(after)
+    assert found["Config"]["ProductionVariants"][0]["ModelName"] == "ranker-1"
+    assert "Model" not in found
+    after = file_template()
+    del after["Resources"]["Model"]
+    assert "Model" not in live(after)
+    without = build_live_template(replace(snapshot(), endpoint={}), file_template())
+    assert "EndpointName" not in without["Resources"]["Endpoint"]["Properties"]
 
 
 def test_a_container_is_compared_as_the_file_writes_it() -> None:
@@ -161,24 +127,6 @@ def test_a_container_is_compared_as_the_file_writes_it() -> None:
     many = {"Mode": "MultiModel", "ModelDataUrl": None, "ModelDataSource": prefix}
     assert live(container=many)["Model"]["PrimaryContainer"] == {
         "Image": IMAGE, "Mode": "MultiModel", "ModelDataSource": prefix, "Environment": {}}  # fmt: skip
-
-
-@pytest.mark.parametrize("reference", [{"Ref": "Model"}, {"Fn::GetAtt": ["Model", "x"]}, "Model"])
-def test_a_model_is_found_by_any_reference(reference: Any) -> None:
-    after = file_template()
-    after["Resources"]["Config"]["Properties"]["ProductionVariants"][0]["ModelName"] = reference
-    assert "Model" in live(after)
-
-
-def test_a_live_variant_that_the_file_lacks_keeps_its_own_model() -> None:
-    after = file_template()
-    after["Resources"]["Config"]["Properties"] = {"ShadowProductionVariants": None}
-    found = live(after)
-    assert found["Config"]["ProductionVariants"][0]["ModelName"] == "ranker-1"
-    assert "Model" not in found
-    after = file_template()
-    del after["Resources"]["Model"]
-    assert "Model" not in live(after)
 
 
 def test_a_pool_s_model_lies_under_the_file_s_name() -> None:
@@ -211,9 +159,7 @@ def test_a_live_target_has_the_file_s_identity_and_its_own_bounds_and_schedule()
     del second["StartTime"], second["ScalableTargetAction"]
     other = action | {"ResourceId": "endpoint/ranker/variant/Other"}
     found = live(
-        after,
-        targets=[target(MinCapacity=0, RoleARN=OWN_ROLE)],
-        scheduled=[other, action, second],
+        after, targets=[target(MinCapacity=0, RoleARN=OWN_ROLE)], scheduled=[other, action, second]
     )["Target"]
     assert (found["ResourceId"], found["RoleARN"]) == (wanted["ResourceId"], wanted["RoleARN"])
     assert (found["MinCapacity"], found["MaxCapacity"]) == (0, 4)
@@ -229,7 +175,7 @@ def test_a_live_target_has_the_file_s_identity_and_its_own_bounds_and_schedule()
     assert "Target" not in live(after, targets=[other_target])
 
 
-def test_a_live_policy_is_the_file_s_of_the_same_metric() -> None:
+def test_a_live_policy_is_the_file_s_of_the_same_metric_or_has_its_own_name() -> None:
     concurrent = tracking("SageMakerVariantConcurrentRequestsPerModelHighResolution", 4.0)
     concurrent["PolicyName"] = "by-concurrency"
     found = live(targets=[target()], policies=[concurrent, tracking(value=900.0)])
@@ -246,38 +192,27 @@ def test_a_live_policy_is_the_file_s_of_the_same_metric() -> None:
     found = live(targets=[target()], policies=[other])
     assert ("Policy" in found, "by-hand" in found) == (False, True)
 
-
-def test_targets_and_policies_that_the_file_lacks_are_live_under_their_own_names() -> None:
     other = "endpoint/ranker/variant/Other"
     found = live(targets=[target(), target(ResourceId=other, MaxCapacity=9)], policies=[tracking()])
     assert found[other]["MaxCapacity"] == 9
     assert sorted({"by-hand", "endpoint/ranker/variant/AllTraffic"} & {*found}) == []
 
 
-@pytest.mark.parametrize(
-    ("configuration", "same"),
-    [
-        ({"StepAdjustments": [{"ScalingAdjustment": 2}]}, True),
-        ({"StepAdjustments": [{"ScalingAdjustment": -1}]}, False),
-        ({"StepAdjustments": []}, False),
-    ],
-)
-def test_step_policies_are_told_apart_by_their_direction(
-    configuration: dict[str, Any], same: bool
-) -> None:
+def test_step_policies_are_told_apart_by_their_direction_and_custom_metrics_by_name() -> None:
     after = file_template()
     wanted = after["Resources"]["Policy"]["Properties"]
     del wanted["TargetTrackingScalingPolicyConfiguration"]
     wanted |= {"PolicyType": "StepScaling", "StepScalingPolicyConfiguration": {
         "StepAdjustments": [{"ScalingAdjustment": 1}]}}  # fmt: skip
     policy = tracking() | {"PolicyType": "StepScaling"}
-    policy["StepScalingPolicyConfiguration"] = configuration
     del policy["TargetTrackingScalingPolicyConfiguration"]
-    found = live(after, targets=[target()], policies=[policy])
-    assert ("Policy" in found, "by-hand" in found) == (same, not same)
+    for adjustments, same in (
+        ([{"ScalingAdjustment": 2}], True), ([{"ScalingAdjustment": -1}], False), ([], False)
+    ):  # fmt: skip
+        policy["StepScalingPolicyConfiguration"] = {"StepAdjustments": adjustments}
+        found = live(after, targets=[target()], policies=[policy])
+        assert ("Policy" in found, "by-hand" in found) == (same, not same)
 
-
-def test_custom_metrics_are_told_apart_by_their_names() -> None:
     after = file_template()
     wanted = after["Resources"]["Policy"]["Properties"]
     for name, same in (("Backlog", True), ("Other", False)):
@@ -286,6 +221,9 @@ def test_custom_metrics_are_told_apart_by_their_names() -> None:
         policy = tracking(CustomizedMetricSpecification={"MetricName": name})
         del policy["TargetTrackingScalingPolicyConfiguration"]["PredefinedMetricSpecification"]
         assert ("Policy" in live(after, targets=[target()], policies=[policy])) == same
+
+
+BOTH_WAYS = '[{"CaptureMode": "InputAndOutput"}]'
 
 
 def variable(name: str) -> str:
@@ -303,6 +241,8 @@ def variable(name: str) -> str:
         (variable("SAGEMAKER_TFS_NUM_BATCH_THREADS"), None, "4", "the number of vCPUs"),
         (variable("SAGEMAKER_TFS_NUM_BATCH_THREADS"), None, "5", None),
         (variable("FEATURES"), None, "4", None),
+        (variable("FEATURES"), "4", None, None),
+        (variable("SAGEMAKER_BIND_TO_PORT"), "8080", None, "the image doesn't use it"),
         ("ProductionVariants[a].RoutingConfig.RoutingStrategy", None, "RANDOM", "default routing"),
         ("ProductionVariants[a].RoutingConfig.RoutingStrategy", None, "LEAST", None),
         ("Configuration.ScaleInCooldown", None, "300", "Application Auto Scaling's default"),
@@ -313,10 +253,19 @@ def variable(name: str) -> str:
         ("RetainAllVariantProperties", None, "true", "applies only to updates"),
         ("RetainAllVariantProperties", "false", "true", None),
         ("DataCaptureConfig.EnableCapture", None, "false", None),
+        ("DataCaptureConfig.EnableCapture", None, "true", "captured unless EnableCapture is false"),
+        ("DataCaptureConfig.CaptureOptions", BOTH_WAYS, '[{"CaptureMode": "Input"}]', None),
+        ("DataCaptureConfig.CaptureOptions", BOTH_WAYS,
+         '[{"CaptureMode": "Input"}, {"CaptureMode": "Output"}]', "equals Input and Output"),
+
+        ("MetricsConfig.EnableEnhancedMetrics", None, "false", "SageMaker's default"),
+        ("MetricsConfig.EnableEnhancedMetrics", None, "true", None),
+        ("MetricsConfig.MetricPublishFrequencyInSeconds", None, "60", "SageMaker's default"),
         ("Container.ModelPackageName", "arn:aws:sagemaker:x", "arn:${P}:sagemaker:x", "same version"),
         ("Container.ModelPackageName", "arn:aws:sagemaker:x", "arn:aws:sagemaker:y", None),
         ("EndpointName", "ranker", "new", "a new endpoint next to the live one"),
         ("X.Dimensions[EndpointName].Value", "other", "new", None),
+        ("X.Dimensions[EndpointName].Value", "ranker", "new", "a new endpoint next to the live one"),
         ("ProductionVariants[a].InitialInstanceCount", "1", "3", "number of running instances"),
         ("ProductionVariants[a].InitialInstanceCount", "1", "2", None),
         ("ProductionVariants[a].InitialVariantWeight", "0.5", "1", "the current weight"),
@@ -337,7 +286,7 @@ def test_why_a_change_alters_nothing_is_told(
     assert (why or "") in (told or "")
 
 
-def test_capture_that_was_off_loses_nothing() -> None:
+def test_a_change_with_its_key_beside_it_or_of_capture_that_was_off() -> None:
     off = {"DataCaptureConfig": {"EnableCapture": False, "DestinationS3Uri": "s3://x"}}
     told = explain_harmless_change(
         "DataCaptureConfig.DestinationS3Uri", "s3://x", None, snapshot(config=off)
@@ -345,9 +294,8 @@ def test_capture_that_was_off_loses_nothing() -> None:
     assert told == "EnableCapture is false: nothing was captured"
     what = "DataCaptureConfig.DestinationS3Uri"
     assert explain_harmless_change(what, "s3://x", "s3://y", snapshot(config=off)) is None
-
-
-def test_a_container_variable_is_the_same_with_its_key_beside_it() -> None:
+    on = {"DataCaptureConfig": {"DestinationS3Uri": "s3://x"}}
+    assert explain_harmless_change(what, "s3://x", None, snapshot(config=on)) is None
     variable = "PrimaryContainer.Environment.SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"
     for what in (variable, f"{variable} (container.gunicorn_timeout_seconds)"):
         told = explain_harmless_change(what, None, "30", snapshot())

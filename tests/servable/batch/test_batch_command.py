@@ -3,9 +3,9 @@
 import dataclasses
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,13 +16,7 @@ from servable.batch.local_run import LocalBatch
 from servable.batch.objects import LOCAL_CONTAINER, LocalFile
 from servable.batch.result import BatchResult
 from servable_local.container.launch import LaunchError
-from tests.servable.batch.deployed_batch import (
-    BUCKET,
-    FILE,
-    Servable,
-    of_this_folder,
-    project,
-)
+from tests.servable.batch.deployed_batch import BUCKET, FILE, Servable, of_this_folder, project
 
 SECOND = FILE[FILE.index("[batch.nightly]") :].replace("nightly", "weekly")
 
@@ -77,16 +71,13 @@ def test_wrong_use_is_refused(batch: Servable, arguments: list[str], problem: st
     assert (code, problem in errors) == (2, True), errors
 
 
-def test_one_of_several_batches_is_named(root: Path, batch: Servable) -> None:
-    (root / "environments" / "rows.toml").write_text(FILE + SECOND)
-    code, _, errors = batch()
-    assert (code, "pass one of nightly, weekly" in errors) == (2, True)
-
-
-def test_a_file_without_a_batch_or_with_a_wrong_one_runs_nothing(
+def test_a_wrong_file_runs_nothing_and_a_job_s_name_is_used_once(
     root: Path, batch: Servable
 ) -> None:
     file = root / "environments" / "rows.toml"
+    file.write_text(FILE + SECOND)
+    code, _, errors = batch()
+    assert (code, "pass one of nightly, weekly" in errors) == (2, True)
     file.write_text(FILE.partition("[batch.nightly]")[0])
     code, _, errors = batch()
     assert (code, "rows.toml has no [batch.NAME]" in errors) == (2, True)
@@ -97,8 +88,6 @@ def test_a_file_without_a_batch_or_with_a_wrong_one_runs_nothing(
     code, _, errors = batch("--estimate")
     assert (code, "nowhere" in errors) == (2, True)
 
-
-def test_a_job_s_name_fits_sagemaker_and_is_used_once(root: Path) -> None:
     job, loaded = named_job(root)
     names = []
     for name in ("nightly", "a_long-name" * 9):
@@ -127,41 +116,24 @@ def run_of(root: Path, job: str, **changed: Any) -> None:
     (folder / f"{job}.json").write_text(json.dumps(run | changed))
 
 
-@pytest.fixture
-def estimate(root: Path, batch: Servable) -> Callable[[], tuple[int, Any]]:
+def test_the_time_follows_from_the_largest_run_of_this_batch_place_and_instance_type(
+    root: Path, batch: Servable
+) -> None:
     (root / "table.csv").write_text("1,2\n" * 5000)
 
-    def call() -> tuple[int, Any]:
+    def estimate() -> tuple[int, Any, int]:
         code, output, _ = batch("--local", "--input", "table.csv", "--estimate", "--json")
-        return code, json.loads(output)
+        told = json.loads(output)
+        return code, told["seconds"], len(told["missing"])
 
-    return call
-
-
-def test_without_a_measured_rate_the_time_cannot_be_told(
-    estimate: Callable[[], tuple[int, Any]],
-) -> None:
-    code, told = estimate()
-    assert (code, told["seconds"], len(told["missing"])) == (3, None, 1)
-
-
-def test_the_time_follows_from_the_rate_of_the_largest_run(
-    root: Path, estimate: Callable[[], tuple[int, Any]]
-) -> None:
+    assert estimate() == (3, None, 1)
+    run_of(root, "weekly", batch="rows/weekly")
+    run_of(root, "aws", where="aws")
+    run_of(root, "other", instance_type="ml.m5.large")
+    assert estimate() == (3, None, 1)
     run_of(root, "small")
     run_of(root, "large", rows_in=10_000, seconds=50.0)
-    code, told = estimate()
-    assert (code, told["seconds"]) == (0, 25.0)
-
-
-@pytest.mark.parametrize(
-    "other", [{"batch": "rows/weekly"}, {"where": "aws"}, {"instance_type": "ml.m5.large"}]
-)
-def test_a_run_of_another_batch_place_or_instance_type_is_no_rate(
-    root: Path, estimate: Callable[[], tuple[int, Any]], other: dict[str, str]
-) -> None:
-    run_of(root, "other", **other)
-    assert estimate()[0] == 3
+    assert estimate() == (0, 25.0, 0)
 
 
 @pytest.mark.long
@@ -195,10 +167,8 @@ def test_files_go_through_the_container_into_the_output(
     told = json.loads(output)
     assert (code, told["rows_in"], told["rows_out"], told["holds"]) == (1, 2, 1, False)
     code, _, errors = batch(*call, "--limit", "5")
-    assert (code, errors) == (
-        130,
-        "interrupted; run the same command again to recreate every result\n",
-    )
+    assert code == 130
+    assert errors == "interrupted; run the same command again to recreate every result\n"
     code, output, _ = batch("--local", "--input", "table.csv", "--estimate", "--limit", "1")
     assert (code, output.splitlines()) == (0, [
         "1 rows in 1 object, 0.0 MB",
@@ -211,15 +181,6 @@ def test_files_go_through_the_container_into_the_output(
         ([LocalFile(table, Path("out/table.csv.out"))], None, log, True),
         ([LocalFile(table, Path("out/servable-trial/table.csv.out"))], 5, log, True),
     ]
-
-
-def test_a_container_that_does_not_start_is_told_with_the_exit_code_2(
-    root: Path, batch: Servable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(*_: object) -> None:
-        raise LaunchError("it ended")
-
-    monkeypatch.setattr(LocalBatch, "run", run)
-    (root / "table.csv").write_text("1,2\n")
-    code, _, errors = batch("--local", "--input", "table.csv", "--output", "out")
+    monkeypatch.setattr(LocalBatch, "run", Mock(side_effect=LaunchError("it ended")))
+    code, _, errors = batch(*call)
     assert (code, "the container didn't start: it ended" in errors) == (2, True)

@@ -5,9 +5,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
@@ -25,48 +24,37 @@ def rows(file: int) -> range:
     return range(file * ROWS, (file + 1) * ROWS)
 
 
-@dataclass(frozen=True)
-class Story:
-    """What was seen, in this order."""
-
-    interrupted: tuple[int, str]
-    """Exit code and errors of the command that Ctrl-C ended."""
-    ended: tuple[int, dict[str, Any]]
-    """Exit code and JSON of the command that came back after the kills."""
-    results: list[list[str]]
-    """Lines of each result."""
-    lost: tuple[int, str]
-    """Exit code and errors of the command whose local AWS was killed."""
-
-
-@pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def test_every_row_has_its_answer_once_and_what_is_lost_is_said(tmp_path: Path) -> None:
     with running() as aws:
-        batch = DeployedBatch(tmp_path_factory.mktemp("batch") / "project", aws)
+        batch = DeployedBatch(tmp_path / "project", aws)
         for file in range(FILES):
             lines = "".join(f"{number}.{ZEROS},{number}.{ZEROS}\n" for number in rows(file))
             batch.put(f"in/{file}.csv", lines.encode())
+
         first = batch.start()
         until(lambda: batch.job() is not None)
         first.send_signal(signal.SIGINT)
         _, errors = first.communicate(timeout=60)
+        assert (first.returncode, "--attach rows-nightly-" in errors) == (130, True)
+
         job = (batch.job() or {})["TransformJobName"]
         attached = batch.start("--attach", job)
         until(lambda: bool(batch.keys("out/")))
         os.kill(container(aws.pid), signal.SIGKILL)
         kill(attached)
         code, output, _ = batch.run("--attach", job, "--json")
+        result = json.loads(output)
+        counted = FILES * ROWS
+        assert (code, result["rows_in"], result["rows_out"]) == (0, counted, counted)
         results = [batch.read(f"out/{file}.csv.out").decode().split() for file in range(FILES)]
+        assert results == [[f"{3.0 * n},{3.0 * n}" for n in rows(file)] for file in range(FILES)]
+
         lost = batch.start()
         until(lambda: (batch.job() or {})["TransformJobName"] != job)
         os.kill(aws.pid, signal.SIGKILL)
-        _, told = lost.communicate(timeout=100)
-        yield Story(
-            interrupted=(first.returncode, errors),
-            ended=(code, json.loads(output)),
-            results=results,
-            lost=(lost.returncode, told),
-        )
+        _, errors = lost.communicate(timeout=100)
+        told = "its results so far and the buckets are lost"
+        assert (lost.returncode, told in errors) == (3, True)
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -86,22 +74,3 @@ def container(aws_pid: int) -> int:
 def kill(process: subprocess.Popen[str]) -> None:
     process.kill()
     process.communicate(timeout=60)
-
-
-def test_ctrl_c_says_how_to_come_back(story: Story) -> None:
-    code, errors = story.interrupted
-    assert (code, "--attach rows-nightly-" in errors) == (130, True)
-
-
-def test_every_row_has_its_answer_once_and_in_order(story: Story) -> None:
-    assert story.results == [[f"{3.0 * n},{3.0 * n}" for n in rows(f)] for f in range(FILES)]
-
-
-def test_the_command_that_comes_back_counts_every_row(story: Story) -> None:
-    code, result = story.ended
-    assert (code, result["rows_in"], result["rows_out"]) == (0, FILES * ROWS, FILES * ROWS)
-
-
-def test_what_a_killed_local_aws_takes_with_it_is_said(story: Story) -> None:
-    code, errors = story.lost
-    assert (code, "its results so far and the buckets are lost" in errors) == (3, True)

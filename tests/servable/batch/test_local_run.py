@@ -10,7 +10,7 @@ import pytest
 
 from servable.batch import local_run
 from servable.batch.local_run import MOST_FAILED, LocalBatch
-from servable.batch.objects import BatchError, LocalFile, list_files
+from servable.batch.objects import BatchError, list_files
 from servable.batch.result import BatchResult
 from servable.console import lines as console
 from servable.serve.serve import PreparedVariant
@@ -93,58 +93,24 @@ def lines(count: int, **changed: str) -> str:
     )
 
 
-def test_every_row_is_answered_once_in_order(run: Run, tmp_path: Path) -> None:
-    run({"a.csv": lines(5000)})
-    assert (tmp_path / "out" / "a.csv.out").read_text() == lines(5000) + "\n"
-
-
-def test_the_rows_of_the_result_are_counted(run: Run) -> None:
+def test_every_row_is_answered_once_in_order_and_counted(run: Run, tmp_path: Path) -> None:
     result = run({"a.csv": lines(2500), "b.csv": lines(10)})
+    assert (tmp_path / "out" / "a.csv.out").read_text() == lines(2500) + "\n"
     assert (result.rows_in, result.rows_out, result.is_complete) == (2510, 2510, True)
 
 
-def test_bad_rows_are_named(run: Run) -> None:
-    result = run({"a.csv": lines(3000, row_17=BAD, row_2999=BAD)})
-    rows = [failed.place.rpartition(" row ")[2] for failed in result.failed]
-    assert sorted(rows) == ["17", "2,999"]
-
-
-def test_the_container_s_words_are_told_of_a_bad_row(run: Run) -> None:
-    (failed,) = run({"a.csv": lines(3, row_2=BAD)}).failed
-    assert (failed.kind, failed.message) == ("ClientError: 400", "no number")
-
-
-def test_a_file_with_a_bad_row_has_no_result_and_others_have(run: Run, tmp_path: Path) -> None:
-    run({"a.csv": lines(3, row_2=BAD), "b.csv": lines(3)})
+def test_bad_rows_are_named_with_the_container_s_words_and_their_file_has_no_result(
+    run: Run, tmp_path: Path
+) -> None:
+    failed = run({"a.csv": lines(3000, row_17=BAD, row_2999=BAD), "b.csv": lines(3)}).failed
+    assert sorted(one.place.rpartition(" row ")[2] for one in failed) == ["17", "2,999"]
+    assert {(one.kind, one.message) for one in failed} == {("ClientError: 400", "no number")}
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["b.csv.out"]
 
 
 def test_where_all_rows_are_bad_not_all_are_looked_for(run: Run) -> None:
     result = run({"a.csv": "\n".join([BAD] * 5000)})
     assert len(result.failed) <= 2 * MOST_FAILED
-
-
-def test_only_the_first_rows_are_tried_with_a_limit(run: Run) -> None:
-    assert run({"a.csv": lines(5), "b.csv": lines(5)}, limit=7).rows_out == 7
-
-
-def test_an_interruption_leaves_no_result(run: Run, tmp_path: Path) -> None:
-    result = run({"a.csv": lines(5)}, interrupts=True)
-    assert (result.interrupted, [*(tmp_path / "out").iterdir()]) == (True, [])
-
-
-def test_results_inside_the_input_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BatchError, match="inside the input"):
-        list_files(tmp_path, tmp_path / "out")
-
-
-def test_the_folders_of_an_input_are_kept(tmp_path: Path) -> None:
-    (tmp_path / "in" / "day").mkdir(parents=True)
-    file = tmp_path / "in" / "day" / "a.csv"
-    file.touch()
-    assert list_files(tmp_path / "in", tmp_path / "out") == [
-        LocalFile(file, tmp_path / "out" / "day" / "a.csv.out")
-    ]
 
 
 def test_the_progress_says_rows_rate_and_time_left(
@@ -202,15 +168,22 @@ def test_answers_that_cannot_be_counted_are_told(run: Run) -> None:
     )
 
 
-def test_the_result_says_what_was_read_and_where_it_is(run: Run, tmp_path: Path) -> None:
+def test_the_result_says_what_was_read_and_where_it_is(
+    run: Run, started: list[Echo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = run({"a.csv": "1\n2"}, interrupts=True)
+    assert (stopped.status, stopped.objects_out, stopped.interrupted) == ("Stopped", 0, True)
+    assert [*(tmp_path / "out").iterdir()] == []
+    assert run({"a.csv": BAD}).status == "Failed"
     result = run({"a.csv": "1\n2", "b.csv": "3\n"})
     assert (result.status, result.where, result.usd) == ("Completed", "local container", 0.0)
     assert (result.bytes_in, result.objects_in, result.objects_out) == (5, 2, 2)
     assert (result.output, result.job) == (str(tmp_path / "out"), "job")
     assert 0 < (result.seconds or 0) < 60
-    stopped = run({"a.csv": "1\n2"}, interrupts=True)
-    assert (stopped.status, stopped.objects_out) == ("Stopped", 0)
-    assert run({"a.csv": BAD}).status == "Failed"
+    monkeypatch.setattr(local_run, "transform", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run({"a.csv": "1"})
+    assert [container.closed for container in started] == [True] * 4
 
 
 def test_with_a_limit_the_bad_rows_are_those_of_the_sample(run: Run, tmp_path: Path) -> None:
@@ -218,14 +191,3 @@ def test_with_a_limit_the_bad_rows_are_those_of_the_sample(run: Run, tmp_path: P
     assert [failed.place.rpartition("/")[2] for failed in result.failed] == ["b.csv row 2"]
     assert (result.rows_in, result.objects_in) == (5, 2)
     assert (tmp_path / "out" / "a.csv.out").read_text() == "1\n2\n3\n"
-
-
-def test_no_container_outlives_its_run(
-    run: Run, started: list[Echo], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run({"a.csv": "1"})
-    run({"a.csv": "1"}, interrupts=True)
-    monkeypatch.setattr(local_run, "transform", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run({"a.csv": "1"})
-    assert [container.closed for container in started] == [True] * 3

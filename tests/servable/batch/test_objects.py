@@ -11,6 +11,7 @@ import pytest
 
 from servable.batch.objects import (
     BatchError,
+    LocalFile,
     count_records,
     count_result_records,
     list_files,
@@ -37,9 +38,8 @@ def tf_record(content: bytes) -> bytes:
 GZIP: dict[str, Any] = {"TransformInput": {"CompressionType": "Gzip"}}
 
 
-@pytest.mark.parametrize(
-    ("body", "asked", "count"),
-    [
+def test_records_are_counted_as_they_are_split_and_the_first_keep_their_form() -> None:
+    cases: list[tuple[bytes, dict[str, Any], int]] = [
         (b"", request(), 0),
         (b"1\n2\n", request(), 2),
         (b"1\n2", request(), 2),
@@ -47,25 +47,25 @@ GZIP: dict[str, Any] = {"TransformInput": {"CompressionType": "Gzip"}}
         (b"1\n2", request("None"), 1),
         (tf_record(b"a") + tf_record(b"bc"), request("TFRecord"), 2),
         (gzip.compress(b"1\n2\n", mtime=0), request(**GZIP), 2),
-    ],
-)
-def test_records_are_counted_as_they_are_split(
-    body: bytes, asked: dict[str, Any], count: int
-) -> None:
-    assert count_records(io.BytesIO(body), asked) == count
+    ]
+    for body, asked, count in cases:
+        assert count_records(io.BytesIO(body), asked) == count
+
+    def first(body: bytes, asked: dict[str, Any], count: int) -> tuple[bytes, int]:
+        return read_first_records(io.BytesIO(body), asked, count)
+
+    assert first(b"1\n2\n3", request(), 2) == (b"1\n2\n", 2)
+    assert first(tf_record(b"a") * 3, request("TFRecord"), 2) == (tf_record(b"a") * 2, 2)
+    assert first(b"one", request("None"), 2) == (b"one", 1)
+    content, _ = first(gzip.compress(b"1\n2\n"), request(**GZIP), 1)
+    assert gzip.decompress(content) == b"1\n"
+    for body, asked in ((b"no gzip", request(**GZIP)), (b"short", request("TFRecord"))):
+        with pytest.raises(BatchError, match="an input doesn't match its settings in the file"):
+            count_records(io.BytesIO(body), asked)
 
 
-@pytest.mark.parametrize(
-    ("body", "asked"), [(b"no gzip", request(**GZIP)), (b"short", request("TFRecord"))]
-)
-def test_an_input_of_another_form_is_refused(body: bytes, asked: dict[str, Any]) -> None:
-    with pytest.raises(BatchError, match="an input doesn't match its settings in the file"):
-        count_records(io.BytesIO(body), asked)
-
-
-@pytest.mark.parametrize(
-    ("body", "asked", "count"),
-    [
+def test_answers_are_counted_as_the_records_that_they_are_of() -> None:
+    cases: list[tuple[bytes | str, dict[str, Any], int | None]] = [
         (b"1\n2\n", request(), 2),
         ((PRETTY + "\n") * 3, request(accept="application/json", BatchStrategy="SingleRecord"), 3),
         ((PRETTY + "\n") * 3, request(accept="application/json", BatchStrategy="MultiRecord"), 6),
@@ -77,45 +77,15 @@ def test_an_input_of_another_form_is_refused(body: bytes, asked: dict[str, Any])
             None,
         ),
         (b"\x93NUMPY", request(accept="application/x-npy"), None),
-    ],
-)
-def test_answers_are_counted_as_the_records_that_they_are_of(
-    body: bytes | str, asked: dict[str, Any], count: int | None
-) -> None:
-    content = body.encode() if isinstance(body, str) else body
-    assert count_result_records(io.BytesIO(content), asked) == count
+    ]
+    for body, asked, count in cases:
+        content = body.encode() if isinstance(body, str) else body
+        assert count_result_records(io.BytesIO(content), asked) == count
 
-
-def test_an_answer_that_is_longer_than_what_is_read_at_once_is_counted_once() -> None:
     asked = request(accept="application/json", BatchStrategy="MultiRecord")
-    document = json.dumps({"predictions": [1] * 1_000_000}).encode()
-    assert count_result_records(io.BytesIO(document + b"\n" + document), asked) == 2_000_000
+    document = json.dumps({"predictions": [1] * 500_000}).encode()
+    assert count_result_records(io.BytesIO(document + b"\n" + document), asked) == 1_000_000
 
-
-@pytest.mark.parametrize(
-    ("body", "asked", "first"),
-    [
-        (b"1\n2\n3", request(), b"1\n2\n"),
-        (tf_record(b"a") * 3, request("TFRecord"), tf_record(b"a") * 2),
-    ],
-)
-def test_the_first_records_keep_their_form(
-    body: bytes, asked: dict[str, Any], first: bytes
-) -> None:
-    assert read_first_records(io.BytesIO(body), asked, 2) == (first, 2)
-
-
-def test_the_first_records_of_gzip_are_gzip() -> None:
-    content, _ = read_first_records(io.BytesIO(gzip.compress(b"1\n2\n")), request(**GZIP), 1)
-    assert gzip.decompress(content) == b"1\n"
-
-
-def test_the_first_records_that_have_no_lines_end_as_they_are() -> None:
-    content, count = read_first_records(io.BytesIO(b"one"), request("None"), 2)
-    assert (content, count) == (b"one", 1)
-
-
-def test_a_result_that_is_no_json_is_refused() -> None:
     asked = request(accept="application/json", BatchStrategy="SingleRecord")
     with pytest.raises(ValueError, match=r"a result isn't JSON: '\\n<html>"):
         count_result_records(io.BytesIO(b'{"predictions": [1]}\n<html>'), asked)
@@ -138,11 +108,14 @@ def test_lines_of_answers_are_counted_where_they_are_assembled(
     assert count_result_records(body, asked | {"BatchStrategy": "MultiRecord"}) == count
 
 
-def test_a_folder_without_files_is_refused_and_a_file_is_its_own_table(tmp_path: Path) -> None:
-    (tmp_path / "in" / "empty").mkdir(parents=True)
+def test_files_keep_their_folders_and_results_are_never_inside_of_the_input(tmp_path: Path) -> None:
+    source, out = tmp_path / "in", tmp_path / "out"
+    (source / "day").mkdir(parents=True)
     with pytest.raises(BatchError, match="the folder contains no files"):
-        list_files(tmp_path / "in", tmp_path / "out")
-    file = tmp_path / "in" / "a.csv"
+        list_files(source, out)
+    with pytest.raises(BatchError, match="inside the input"):
+        list_files(tmp_path, out)
+    file = source / "day" / "a.csv"
     file.touch()
-    (found,) = list_files(file, tmp_path / "in")
-    assert (found.input, found.result) == (file, tmp_path / "in" / "a.csv.out")
+    assert list_files(source, out) == [LocalFile(file, out / "day" / "a.csv.out")]
+    assert list_files(file, source) == [LocalFile(file, source / "a.csv.out")]

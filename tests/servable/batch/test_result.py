@@ -3,8 +3,6 @@
 import dataclasses
 from typing import Any
 
-import pytest
-
 from servable.batch.result import BatchResult, FailedRequest, parse_failures
 
 HOLDS = BatchResult(
@@ -24,24 +22,24 @@ HOLDS = BatchResult(
 AT = "2026-11-28T03:00:00.000:[sagemaker logs]: tables/in/"
 
 
-@pytest.mark.parametrize(
-    ("change", "holds"),
-    [
+def test_a_job_holds_if_every_object_and_counted_row_has_its_answer() -> None:
+    cases: list[tuple[dict[str, Any], bool]] = [
         ({}, True),
         ({"status": "Failed"}, False),
         ({"objects_out": 1}, False),
         ({"rows_out": 3}, False),
         ({"rows_out": 5}, False),
         ({"rows_out": None, "not_counted": "answers are arrays"}, True),
-    ],
-)
-def test_a_job_holds_if_every_object_and_counted_row_has_its_answer(
-    change: dict[str, Any], holds: bool
-) -> None:
-    assert dataclasses.replace(HOLDS, **change).is_complete == holds
+    ]
+    for change, holds in cases:
+        assert dataclasses.replace(HOLDS, **change).is_complete == holds
+
+    told = dataclasses.replace(HOLDS, rows_out=3).as_object()
+    assert (told["holds"], told["rows_out"], told["output"]) == (False, 3, "s3://bucket/out/")
+    assert HOLDS.as_object()["holds"] is True
 
 
-def test_the_log_s_lines_of_an_object_are_one_failure() -> None:
+def test_the_log_s_lines_of_an_object_are_one_failure_with_the_container_s_words_or_none() -> None:
     messages = [
         "MaxConcurrentTransforms=1, MaxPayloadInMB=6",
         f"{AT}a.csv: ClientError: 400",
@@ -52,33 +50,22 @@ def test_the_log_s_lines_of_an_object_are_one_failure() -> None:
     ]
     assert parse_failures(messages) == (
         FailedRequest(
-            place="tables/in/a.csv",
-            kind="ClientError: 400",
-            message='x: holds "five", no number',
+            place="tables/in/a.csv", kind="ClientError: 400", message='x: holds "five", no number'
         ),
         FailedRequest(
             place="tables/in/b.csv", kind="Unable to get response from algorithm", message=""
         ),
     )
+    for texts, message in [
+        (["ClientError: 400", "", "Message:", '{"error": "no', 'number"}'], "no number"),
+        (["ClientError: 400", "Message:", "[1]", "", "2"], "[1] 2"),
+        (["ClientError: 400", "not a message"], ""),
+    ]:
+        (failed,) = parse_failures(f"{AT}a.csv: {text}" for text in texts)
+        assert (failed.kind, failed.message) == ("ClientError: 400", message)
 
 
-def test_failures_are_told_by_kind_with_the_first_few() -> None:
-    failed = tuple(
-        FailedRequest(place=f"row {number}", kind="ClientError: 400", message="no number")
-        for number in range(5)
-    )
-    lines = list(dataclasses.replace(HOLDS, status="Failed", failed=failed).format_lines())
-    (kind,) = [number for number, line in enumerate(lines) if "ClientError: 400" in line]
-    assert lines[kind].split() == ["5", "ClientError:", "400:", "no", "number"]
-    assert lines[kind + 1].strip() == "row 0, row 1, row 2 and 2 more"
-
-
-def test_rows_without_an_answer_are_told() -> None:
-    *_, last = dataclasses.replace(HOLDS, rows_out=3).format_lines()
-    assert "an empty line has no response" in last
-
-
-def test_the_table_of_the_end_says_all_that_is_known() -> None:
+def test_the_table_of_the_end_says_what_is_known_and_what_is_not() -> None:
     known = dataclasses.replace(
         HOLDS, rows_in=4_000, rows_out=4_000, seconds_with_start=300.0, price="one at $0.2 an hour"
     )
@@ -92,8 +79,6 @@ def test_the_table_of_the_end_says_all_that_is_known() -> None:
         "results      s3://bucket/out/",
     ]
 
-
-def test_the_table_of_the_end_says_what_is_not_known() -> None:
     failed = (FailedRequest(place="a.csv", kind="ClientError: 400", message=""),)
     unknown = dataclasses.replace(
         HOLDS, status="Failed", reason="it ended", objects_out=1, rows_out=None, failed=failed,
@@ -115,31 +100,15 @@ def test_the_table_of_the_end_says_what_is_not_known() -> None:
     assert not [line for line in at_home.format_lines() if "download the file" in line]
 
 
-def test_kinds_of_failures_are_told_from_the_most_frequent() -> None:
+def test_failures_are_told_by_kind_from_the_most_frequent_with_the_first_few() -> None:
     failed = tuple(
         FailedRequest(place=f"row {number}", kind="ClientError: 400", message=message)
-        for number, message in enumerate(["rare", "often", "often", "often"])
+        for number, message in enumerate(["rare", "often", "often", "often", "often"])
     )
     lines = list(dataclasses.replace(HOLDS, status="Failed", failed=failed).format_lines())
-    kinds = [line.split() for line in lines if "ClientError" in line]
-    assert [(kind[0], kind[-1]) for kind in kinds] == [("3", "often"), ("1", "rare")]
-    assert f"{'':27}row 1, row 2, row 3" in lines
-
-
-def test_the_result_as_json_says_whether_it_holds() -> None:
-    told = dataclasses.replace(HOLDS, rows_out=3).as_object()
-    assert (told["holds"], told["rows_out"], told["output"]) == (False, 3, "s3://bucket/out/")
-    assert HOLDS.as_object()["holds"] is True
-
-
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        (["ClientError: 400", "", "Message:", '{"error": "no', 'number"}'], "no number"),
-        (["ClientError: 400", "Message:", "[1]", "", "2"], "[1] 2"),
-        (["ClientError: 400", "not a message"], ""),
-    ],
-)  # fmt: skip
-def test_a_failure_has_the_container_s_words_or_none(texts: list[str], message: str) -> None:
-    (failed,) = parse_failures(f"{AT}a.csv: {text}" for text in texts)
-    assert (failed.kind, failed.message) == ("ClientError: 400", message)
+    often, rare = (number for number, line in enumerate(lines) if "ClientError" in line)
+    assert lines[often].split() == ["4", "ClientError:", "400:", "often"]
+    assert lines[often + 1] == f"{'':27}row 1, row 2, row 3 and 1 more"
+    assert lines[rare].split() == ["1", "ClientError:", "400:", "rare"]
+    *_, last = dataclasses.replace(HOLDS, rows_out=3).format_lines()
+    assert "an empty line has no response" in last

@@ -3,12 +3,13 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
-from infra.parameters.loading import ValidFile, load
+from infra.parameters.loading import load
 from servable.answers.differences import find_differences
 from servable.captured.lines import CapturedRequest, RecordedAnswer
 from servable.golden.command import GoldenSelection, explain_unsuitable, golden
@@ -16,7 +17,7 @@ from servable_tensors import wire
 from servable_tensors.codecs import CODECS, CSV, JSON, NPY, NPZ, PROTOBUF
 from servable_tensors.npy import to_npy
 from servable_tensors.predict_messages import serialize_model_spec, serialize_predict_request
-from tests.conftest import VALID
+from tests.conftest import valid
 from tests.servable.replay.captures import request, written
 
 ANSWER = RecordedAnswer(body=b'{"predictions": [0.5]}', content_type=JSON)
@@ -45,9 +46,8 @@ def chosen(*several: CapturedRequest, most: int = 12) -> list[CapturedRequest]:
 LEAST, GREATEST, LONGEST = rows(-9.0), rows(9.0), rows(1.0, 2.0, 3.0)
 
 
-@pytest.mark.parametrize(
-    "special",
-    [
+def test_what_only_one_of_many_requests_holds_is_covered_by_few() -> None:
+    cases: list[CapturedRequest] = [
         LEAST,
         GREATEST,
         LONGEST,
@@ -64,18 +64,11 @@ LEAST, GREATEST, LONGEST = rows(-9.0), rows(9.0), rows(1.0, 2.0, 3.0)
             ),
             PROTOBUF,
         ),
-    ],
-    ids=[
-        "least", "greatest", "most rows", "columns", "a signature", "a shape", "an input", "strings",
-        "CSV", "an array", "protobuf",
-    ],
-)  # fmt: skip
-def test_what_only_one_of_many_requests_holds_is_covered(special: CapturedRequest) -> None:
-    ordinary = [rows(number / 10) for number in range(50)]
-    assert special in chosen(*ordinary[:25], special, *ordinary[25:])
+    ]
+    for special in cases:
+        ordinary = [rows(number / 10) for number in range(50)]
+        assert special in chosen(*ordinary[:25], special, *ordinary[25:])
 
-
-def test_requests_of_one_kind_are_few_and_those_first_that_cover_most() -> None:
     assert len(chosen(*(rows(number / 10) for number in range(200)))) <= 3
     everything = asked({"inputs": {"x": [[-99.0, 99.0]] * 9}})
     assert chosen(*(rows(number / 10) for number in range(20)), everything, most=1) == [everything]
@@ -97,50 +90,34 @@ def test_what_golden_requests_cannot_hold_is_left_out(
     assert reason in str(explain_unsuitable(captured))
 
 
-@pytest.fixture
-def ran(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project whose golden requests were written."""
-    (project / "cdk.json").write_text("{}")
-    (project / "environments" / "prod.toml").write_text(VALID)
-    written(project / "captured" / "x.jsonl", LEAST, GREATEST)
-    monkeypatch.chdir(project)
-    options = ["prod", "--from-captured", "captured", "--write"]
-    assert CliRunner().invoke(golden, options, standalone_mode=False).return_value == 0
-    return project
+def test_the_written_file_loads_and_json_says_whether_a_request_can_be_golden(prod: Path) -> None:
+    def call(*options: str) -> Result:
+        given = ["prod", "--from-captured", *options]
+        return CliRunner().invoke(golden, given, standalone_mode=False)
 
+    def read_model() -> Any:
+        return valid(*load(prod, prod / "environments")).environment.models["ranker"]
 
-def test_the_written_file_loads_and_writing_again_replaces_its_tables(ran: Path) -> None:
-    (loaded,) = load(ran, ran / "environments")
-    assert isinstance(loaded, ValidFile), loaded.findings
-    several = loaded.environment.models["ranker"].golden_requests.values()
+    written(prod / "captured" / "x.jsonl", LEAST, GREATEST)
+    assert call("captured", "--write").return_value == 0
     kept = {
-        (ran / one.request).read_bytes(): (ran / str(one.answer)).read_bytes() for one in several
+        (prod / one.request).read_bytes(): (prod / str(one.answer)).read_bytes()
+        for one in read_model().golden_requests.values()
     }
     assert kept == {LEAST.body: ANSWER.body, GREATEST.body: ANSWER.body}
-    text = (ran / "environments" / "prod.toml").read_text()
+    text = (prod / "environments" / "prod.toml").read_text()
     assert text.count("\n\n[variants.primary]\n") == 1
-
-    options = ["prod", "--from-captured", "captured", "--write", "--most", "1"]
-    CliRunner().invoke(golden, options, standalone_mode=False)
-    (loaded,) = load(ran, ran / "environments")
-    assert isinstance(loaded, ValidFile)
-    assert len(loaded.environment.models["ranker"].also_golden) == 1
-
-
-@pytest.mark.parametrize(
-    ("captured", "code", "verdict"),
-    [(LEAST, 0, "holds"), (asked({}, answer=None), 1, "does not hold")],
-)
-def test_json_says_whether_one_can_be_golden(
-    ran: Path, captured: CapturedRequest, code: int, verdict: str
-) -> None:
-    written(ran / "others" / "x.jsonl", captured)
-    options = ["prod", "--from-captured", "others", "--json"]
-    answer = CliRunner().invoke(golden, options, standalone_mode=False)
-    assert (answer.return_value, json.loads(answer.stdout)["verdict"]) == (code, verdict)
+    # Writing again replaces its tables.
+    call("captured", "--write", "--most", "1")
+    assert len(read_model().also_golden) == 1
+    unanswered = asked({}, answer=None)
+    for captured, code, verdict in ((LEAST, 0, "holds"), (unanswered, 1, "does not hold")):
+        written(prod / "others" / "x.jsonl", captured)
+        answer = call("others", "--json")
+        assert (answer.return_value, json.loads(answer.stdout)["verdict"]) == (code, verdict)
 
 
-def test_numbers_of_golden_answers_are_compared_within_the_tolerance() -> None:
+def test_the_first_element_that_differs_beyond_the_tolerance_is_named() -> None:
     for off, count in [(1e-6, 0), (1e-2, 1)]:
         before, after = (
             CODECS[PROTOBUF].encode_response(
@@ -153,23 +130,27 @@ def test_numbers_of_golden_answers_are_compared_within_the_tolerance() -> None:
     assert list(find_differences(b"0.5,1\n0.6,2\n", b"0.5,1\n0.7,2\n", 1e-4, CSV)) == [
         ("output[1][0]", 0.6, 0.7)
     ]
+    cases: list[tuple[object, object, tuple[object, ...]]] = [
+        (
+            {"predictions": [[0.1, 0.2], [0.3, 0.4]]},
+            {"predictions": [[0.1, 0.2], [0.3, 0.5]]},
+            ("output[1][1]", 0.4, 0.5),
+        ),
+        (
+            {"predictions": [{"label": "a"}]},
+            {"predictions": [{"label": "b"}]},
+            ("label[0]", "a", "b"),
+        ),
+        ({"outputs": {"a": [1]}}, {"outputs": {}}, ("a", "an output", "none")),
+        (
+            {"predictions": [[1, 2]]},
+            {"predictions": [[1]]},
+            ("output", "int64 [1, 2]", "int64 [1, 1]"),
+        ),
+    ]
+    for wanted, actual, found in cases:
+        assert next(find_differences(as_json(wanted), as_json(actual), 1e-4)) == found
 
 
 def as_json(value: object) -> bytes:
     return json.dumps(value).encode()
-
-
-@pytest.mark.parametrize(
-    ("wanted", "actual", "found"),
-    [
-        ({"predictions": [[0.1, 0.2], [0.3, 0.4]]}, {"predictions": [[0.1, 0.2], [0.3, 0.5]]},
-         ("output[1][1]", 0.4, 0.5)),
-        ({"predictions": [{"label": "a"}]}, {"predictions": [{"label": "b"}]}, ("label[0]", "a", "b")),
-        ({"outputs": {"a": [1]}}, {"outputs": {}}, ("a", "an output", "none")),
-        ({"predictions": [[1, 2]]}, {"predictions": [[1]]}, ("output", "int64 [1, 2]", "int64 [1, 1]")),
-    ],
-)  # fmt: skip
-def test_the_first_element_that_differs_is_named_with_both_values(
-    wanted: object, actual: object, found: tuple[object, ...]
-) -> None:
-    assert next(find_differences(as_json(wanted), as_json(actual), 1e-4)) == found

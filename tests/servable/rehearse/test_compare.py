@@ -69,7 +69,9 @@ def compared(environment: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     return run
 
 
-def test_every_combination_of_values_is_tried_after_the_file(listed: Listed) -> None:
+def test_every_combination_of_values_is_tried_after_the_file_and_others_are_rejected(
+    listed: Listed,
+) -> None:
     policies = listed("target=40,60", "minimum=2,3")
     assert [policy.label for policy in policies] == [
         "the file",
@@ -92,24 +94,16 @@ def test_every_combination_of_values_is_tried_after_the_file(listed: Listed) -> 
     text = SCALED.replace("max_instances = 12\n", "").partition("[variants.primary.scaling]")[0]
     labels = [policy.label for policy in listed("", text=text)]
     assert labels == ["the file", "minimum 2", "minimum 3", "minimum 4", "minimum 6"]
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+    for options, said in [
         (["targets=40"], "did you mean target?"),
         (["schedule=none"], "allowed: minimum=2,4 .* try any other key with --set"),
         (["target=0"], "'0' isn't a percentage; allowed: above 0 and at most 100"),
         (["target="], "'' isn't a percentage"),
         (["minimum=two"], "'two' isn't a number of instances"),
         (["minimum=2", "minimum=3"], "pass each name only once, with all its values"),
-    ],
-)
-def test_what_cannot_be_tried_is_rejected_with_the_way_to_write_it(
-    listed: Listed, options: list[str], said: str
-) -> None:
-    with pytest.raises(click.UsageError, match=said.replace("?", r"\?")):
-        listed(*options)
+    ]:
+        with pytest.raises(click.UsageError, match=said.replace("?", r"\?")):
+            listed(*options)
 
 
 SCENARIO = Scenario(
@@ -128,25 +122,7 @@ def result(*days: tuple[float, float], label: str = "minimum 2") -> PolicyResult
     return PolicyResult(trial=trial, days=[DayResult(cost, broken, 0) for cost, broken in days])
 
 
-@pytest.mark.parametrize(("best", "verdict"), [(True, "holds"), (False, "does not hold")])
-def test_json_and_sentences_say_whether_a_policy_holds(best: bool, verdict: str) -> None:
-    found = result((10, 3))
-    made = PolicyComparison(
-        compared=[found],
-        best=found if best else None,
-        advantage=None,
-        left_out={"minimum 99": "min_instances = 99 is too many; allowed: 1 to 12"},
-        priced=True,
-    )
-    proposal = PolicyProposal(file=Path("prod.toml"), after="", diff="")
-    assert build_comparison_json(made, proposal, write=False)["verdict"] == verdict
-    first, left_out, last = list_comparison_conclusions(made)
-    assert first == "1 policy on the same 1 random days"
-    assert left_out.endswith("1 policy, such as minimum 99: min_instances = 99 is too many")
-    assert last.startswith("the file's policy is the best" if best else "no policy meets")
-
-
-def test_the_best_is_the_cheapest_whose_interval_is_on_the_better_side() -> None:
+def test_the_best_is_the_cheapest_on_the_better_side_and_json_says_whether_it_holds() -> None:
     holds, cheap, dear = result((12, 0)), result((9, 5)), result((14, 0))
     assert choose_passing([dear, holds, cheap]) == [holds, dear]
     assert choose_passing([result((9, 0), (9, 0), (9, 1))]) == []
@@ -163,14 +139,41 @@ def test_the_best_is_the_cheapest_whose_interval_is_on_the_better_side() -> None
     ]
     for file, best, holds in cases:
         assert compute_advantage(result(*file), result(*best)).holds is holds
+    for best, verdict in [(True, "holds"), (False, "does not hold")]:
+        found = result((10, 3))
+        made = PolicyComparison(
+            compared=[found],
+            best=found if best else None,
+            advantage=None,
+            left_out={"minimum 99": "min_instances = 99 is too many; allowed: 1 to 12"},
+            priced=True,
+        )
+        proposal = PolicyProposal(file=Path("prod.toml"), after="", diff="")
+        assert build_comparison_json(made, proposal, write=False)["verdict"] == verdict
+        first, left_out, last = list_comparison_conclusions(made)
+        assert first == "1 policy on the same 1 random days"
+        assert left_out.endswith("1 policy, such as minimum 99: min_instances = 99 is too many")
+        assert last.startswith("the file's policy is the best" if best else "no policy meets")
 
 
-def test_the_best_is_written_where_it_is_better(compared: Run, environment: Write) -> None:
-    ran = compared("--write", "--compare", "minimum=1,9,99")
+@pytest.mark.long
+def test_the_best_is_written_and_its_page_has_its_verdict_and_the_diff(
+    compared: Run, tmp_path: Path
+) -> None:
+    page = tmp_path / "page"
+    ran = compared("--write", "--compare", "minimum=1,9,99", "--output", str(page))
+    assert ran.exception is None, ran.output
     assert "better than the file's policy: minimum 9: " in ran.output
     assert "1 policy, such as minimum 99: " in ran.output
-    written = (Path.cwd() / "environments" / "prod.toml").read_text()
-    assert "min_instances = 9 #" in written
+    assert "min_instances = 9 #" in (Path.cwd() / "environments" / "prod.toml").read_text()
+    text = (page / "report.html").read_text()
+    assert [file.name for file in (page / "pictures").iterdir()] == ["day.png"]
+    holds, breaks = (
+        text.index(f'<strong class="verdict {v}">') for v in ("holds", "does-not-hold")
+    )
+    assert holds < breaks < text.index("<nav")
+    assert "better than the file&#39;s policy: minimum 9" in text
+    assert "+min_instances = 9 #" in text
 
 
 @pytest.mark.long
@@ -200,17 +203,10 @@ def test_every_day_is_computed_and_turns_differ(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.long
 def test_ctrl_c_ends_a_comparison_and_its_processes(environment: Callable[..., ValidFile]) -> None:
     root = environment(SCALED).root
-    command = [
-        sys.executable,
-        "-m",
-        "servable",
-        "rehearse",
-        "prod",
-        "--set",
-        "traffic.profile=daily",
-    ]
+    command = [sys.executable, "-m", "servable", "rehearse", "prod"]
+    command += ["--set", "traffic.profile=daily", "--compare"]
     with subprocess.Popen(
-        [*command, "--compare"],
+        command,
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,

@@ -6,33 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from infra.parameters.loading import ValidFile
 from servable.measured import document
 from servable.rehearse import page
 from servable.rehearse.command import rehearse
 from servable.rehearse.output import join_minutes
-from tests.servable.rehearse.test_compare import HOUR, SPARSE, compared
-
-__all__ = ["compared"]
-
-
-@pytest.mark.long
-def test_the_page_of_a_comparison_has_its_verdict_and_the_diff(
-    compared: Callable[..., Result], tmp_path: Path
-) -> None:
-    ran = compared("--compare", "minimum=1,9", "--output", str(tmp_path / "page"))
-    assert ran.exception is None, ran.output
-    text = (tmp_path / "page" / "report.html").read_text()
-    pictures = {file.name for file in (tmp_path / "page" / "pictures").iterdir()}
-    assert pictures == {"day.png"}
-    policies, day = (
-        text.index(f'<strong class="verdict {v}">') for v in ("holds", "does-not-hold")
-    )
-    assert policies < day < text.index("<nav")
-    assert "better than the file&#39;s policy: minimum 9" in text
-    assert "+min_instances = 9 #" in text
+from tests.servable.rehearse.test_compare import HOUR, SPARSE
 
 
 @pytest.mark.long
@@ -74,9 +55,8 @@ def minutes(count: int, **at: Any) -> list[Any]:
     return [SimpleNamespace(**quiet | at.get(f"at{number}", {})) for number in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("broken", "at", "begin", "end", "why"),
-    [
+def test_what_matters_is_the_longest_run_outside_or_what_is_nearest_to_it() -> None:
+    cases: list[tuple[list[int], dict[str, Any], int, int, str]] = [
         ([100, 400, 401], {}, 370, 432, "The longest time outside of the objective"),
         (list(range(100, 900)), {}, 70, 191, "The start of the longest time outside"),
         ([5], {}, 0, 36, "The longest time outside of the objective"),
@@ -89,17 +69,11 @@ def minutes(count: int, **at: Any) -> list[Any]:
             "The minute with the least spare capacity",
         ),
         ([], {"at1400": {"use": 0.9}}, 1370, 1431, "The minute with the least spare capacity"),
-    ],
-)
-def test_what_matters_is_the_longest_run_outside_or_what_is_nearest_to_it(
-    broken: list[int], at: dict[str, Any], begin: int, end: int, why: str
-) -> None:
-    some = minutes(1440, **at)
-    waiting = sum(minute.waiting for minute in some)
-    day = SimpleNamespace(minutes=some, broken=broken, waiting_callers=waiting)
-    found = page._find_relevant_minutes(SimpleNamespace(day=day))  # type: ignore[arg-type]
-    assert found == (begin, end, why)
-
-
-def test_minutes_that_follow_one_another_are_one_run() -> None:
+    ]
+    for broken, at, begin, end, why in cases:
+        some = minutes(1440, **at)
+        waiting = sum(minute.waiting for minute in some)
+        day = SimpleNamespace(minutes=some, broken=broken, waiting_callers=waiting)
+        found = page._find_relevant_minutes(SimpleNamespace(day=day))  # type: ignore[arg-type]
+        assert found == (begin, end, why)
     assert join_minutes([3, 4, 5, 9, 11, 12]) == [(3, 5), (9, 9), (11, 12)]

@@ -55,28 +55,21 @@ def test_requests_are_counted_by_the_minute(
     assert counted(tmp_path, percent=10) == ([10], [])
 
 
-def test_a_folder_is_counted_with_all_that_it_holds(tmp_path: Path) -> None:
+def test_a_folder_is_counted_with_all_that_it_holds_and_what_is_none_named(tmp_path: Path) -> None:
+    moment = "2026-11-20T00:00:00Z"
     for hour in ("00", "01"):
         (tmp_path / hour).mkdir()
         (tmp_path / hour / "a.jsonl").write_text(lines(f"2026-11-20T{hour}:00:00Z"))
     found, _ = counted(tmp_path)
     assert (len(found), sum(found)) == (61, 2)
-
-
-@pytest.mark.parametrize("foreign", ["not JSON", "{}", "[]", "1", '{"eventMetadata": null}'])
-def test_a_foreign_line_is_named_and_the_others_counted(tmp_path: Path, foreign: str) -> None:
-    file = tmp_path / "a.jsonl"
-    moment = "2026-11-20T00:00:00Z"
-    file.write_text(lines(moment) + foreign + "\n" + lines(moment))
-    said = f"{file}, line 2: skipped: no captured request with its inferenceTime"
-    assert counted(file) == ([2], [said])
-
-
-def test_files_of_another_kind_are_named(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(lines("2026-11-20T00:00:00Z"))
-    (tmp_path / "manifest.txt").write_text("captured on Friday")
-    said = f"{tmp_path}/manifest.txt: skipped: its name does not end in .jsonl"
-    assert counted(tmp_path) == ([1], [said])
+    (tmp_path / "00" / "manifest.txt").write_text("captured on Friday")
+    said = f"{tmp_path}/00/manifest.txt: skipped: its name does not end in .jsonl"
+    assert counted(tmp_path / "00") == ([1], [said])
+    file = tmp_path / "00" / "a.jsonl"
+    for foreign in ("not JSON", "{}", "[]", "1", '{"eventMetadata": null}'):
+        file.write_text(lines(moment) + foreign + "\n" + lines(moment))
+        said = f"{file}, line 2: skipped: no captured request with its inferenceTime"
+        assert counted(file) == ([2], [said])
 
 
 def test_a_prefix_of_s3_is_counted() -> None:
@@ -97,18 +90,15 @@ def test_a_prefix_of_s3_is_counted() -> None:
         assert minutes == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_what_is_no_recording_of_a_week_is_refused(tmp_path: Path) -> None:
+    for text, said in (
         ("", "no data capture record; allowed"),
         ("{}\n", "no data capture record; .*a.jsonl, line 1: skipped: no captured request"),
         (lines("2026-11-20T00:00:00Z", "2026-11-28T00:00:00Z"), "allowed: at most 7 days"),
-    ],
-)
-def test_what_is_no_recording_of_a_week_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "a.jsonl").write_text(text)
-    with pytest.raises(TrafficError, match=said):
-        counted(tmp_path)
+    ):
+        (tmp_path / "a.jsonl").write_text(text)
+        with pytest.raises(TrafficError, match=said):
+            counted(tmp_path)
 
 
 def asked(*pages: dict[int, float], day: datetime = DAY) -> list[float]:
@@ -152,16 +142,10 @@ def test_every_page_of_cloudwatchs_answer_is_taken_and_a_day_without_requests_re
 
 
 def test_only_the_rehearsed_variant_is_counted(tmp_path: Path) -> None:
-    for variant, count in (("primary", 3), ("shadow", 5)):
-        folder = tmp_path / "ranker" / variant / "2026" / "11" / "20" / "00"
+    for project, variant, count in (("a", "primary", 3), ("a", "shadow", 5), ("b", "other", 1)):
+        folder = tmp_path / project / "ranker" / variant / "2026" / "11" / "20" / "00"
         folder.mkdir(parents=True)
         (folder / "a.jsonl").write_text(lines(*["2026-11-20T00:00:00Z"] * count))
-    assert counted(tmp_path) == ([3], [])
-
-
-def test_a_recording_of_other_variants_names_them(tmp_path: Path) -> None:
-    folder = tmp_path / "ranker" / "other" / "2026" / "11" / "20" / "00"
-    folder.mkdir(parents=True)
-    (folder / "a.jsonl").write_text(lines("2026-11-20T00:00:00Z"))
+    assert counted(tmp_path / "a") == ([3], [])
     with pytest.raises(TrafficError, match="no request of variant primary, only of other"):
-        counted(tmp_path)
+        counted(tmp_path / "b")

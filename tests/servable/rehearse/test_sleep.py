@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.parameters.loading import ValidFile, load_environment
+from infra.parameters.loading import ValidFile
 from infra.parameters.scaling_properties import build_sleep_policies
 from servable.cost.command import cost
 from servable.rehearse import rehearsal
@@ -18,6 +18,7 @@ from servable_client.retries import WAKE_LOOK_SECONDS
 from servable_scaling.autoscaling import WatchedAlarm
 from servable_scaling.rehearsal.scenario import ASKS_AGAIN_SECONDS
 from servable_scaling.rehearsal.traffic import draw_whole_requests
+from tests.checkouts import ROOT
 from tests.conftest import VALID
 from tests.servable_scaling.minutes import Numbers, at
 
@@ -43,12 +44,8 @@ def run(environment: Callable[..., ValidFile], monkeypatch: pytest.MonkeyPatch) 
     return call
 
 
-@pytest.fixture
-def slept(run: Run) -> Any:
-    return json.loads(run("--json").stdout)
-
-
-def test_callers_who_find_no_copy_wait_for_the_alarm_and_the_start(slept: Any) -> None:
+def test_callers_who_find_no_copy_wait_for_the_alarm_and_the_start(run: Run) -> None:
+    slept = json.loads(run("--json").stdout)
     # Asleep at 00:00; a request in the minute of 00:20 is seen at 00:22, and 245 s later a copy answers.
     minutes = slept["minutes"]
     assert [minutes[at]["answering"] for at in (25, 26)] == [0, 1]
@@ -60,93 +57,40 @@ def test_callers_who_find_no_copy_wait_for_the_alarm_and_the_start(slept: Any) -
     assert paid == [*range(22, 53), *range(122, 266)]
     assert slept["sleep"]["instance_hours_without_sleep"] == 6
     assert slept["verdict"] == "holds"
+    said = r"1,218 callers find no copy: 1,218 wait(.|\n)*scaling to zero saves"
+    assert re.search(said, run().stdout)
 
 
-def test_a_day_whose_callers_fail_does_not_hold(run: Run) -> None:
+def test_callers_who_fail_do_not_hold_and_never_to_sleep_is_tried_without_the_keys(
+    run: Run,
+) -> None:
     found = json.loads(run("--json", "--set", "endpoint.wake_seconds=300").stdout)
-    assert (found["verdict"], found["sleep"]["failed_callers"]) == (
-        "does not hold",
-        pytest.approx(1 + 200 * 65 / 60),
-    )
+    assert found["verdict"] == "does not hold"
+    assert found["sleep"]["failed_callers"] == pytest.approx(1 + 200 * 65 / 60)
 
-
-def test_what_depends_on_the_start_cannot_be_told_without_it(run: Run) -> None:
-    text = SLEEPING.replace(PACE, "")
-    last = run("--set", "endpoint.wake_seconds=420", text=text).stdout.splitlines()[-1]
-    assert re.match(r"cannot be told: .*scaling\.metric_delay_seconds", last)
-
-
-def test_who_waits_and_what_is_saved_stand_on_the_screen(run: Run) -> None:
-    output = run().stdout
-    assert re.search(r"1,218 callers find no copy: 1,218 wait(.|\n)*scaling to zero saves", output)
-
-
-def test_what_sleeps_has_no_deployment_and_no_minimum_to_compare(run: Run) -> None:
-    assert "AWS does not document how long" in run("--deploy-at", "100").output
-    ran = run("--compare")
-    assert (ran.exit_code, "--set variants.primary.sleep_after_minutes=MINUTES" in ran.output) == (
-        2,
-        True,
-    )
-
-
-def test_never_to_sleep_is_tried_by_taking_the_keys_out(run: Run) -> None:
+    # A key without a value is as if no file had it.
     keys = ("sleep_after_minutes=", "scaling=", "max_instances=")
     sets = [word for key in keys for word in ("--set", f"variants.primary.{key}")]
     found = json.loads(run("--json", *sets).stdout)
     assert (found["sleep"], found["instance_hours"]) == (None, 6)
 
 
-def test_a_key_without_a_value_is_as_if_no_file_had_it(
-    environment: Callable[..., ValidFile],
-) -> None:
-    root = environment(SLEEPING).root
-    (root / "day.csv").write_text(DAY)
-    key = {"variants.primary.sleep_after_minutes": "", "variants.primary.min_instances": ""}
-    loaded = load_environment(root, root / "environments", "prod", key, "--set")
-    assert isinstance(loaded, ValidFile)
-    assert not loaded.environment.variants["primary"].can_sleep
+def test_what_cannot_be_told_or_compared_of_a_sleeping_variant_is_said(run: Run) -> None:
+    text = SLEEPING.replace(PACE, "")
+    last = run("--set", "endpoint.wake_seconds=420", text=text).stdout.splitlines()[-1]
+    assert re.match(r"cannot be told: .*scaling\.metric_delay_seconds", last)
+
+    assert "AWS does not document how long" in run("--deploy-at", "100").output
+    ran = run("--compare")
+    assert ran.exit_code == 2
+    assert "--set variants.primary.sleep_after_minutes=MINUTES" in ran.output
 
 
-def test_whole_requests_are_as_many_as_the_day_has() -> None:
+def test_whole_requests_and_the_pauses_between_wake_and_sleep() -> None:
     assert {0.0, 1.0} <= set(draw_whole_requests([0.25] * 100, 3)) <= {0.0, 1.0, 2.0, 3.0, 4.0}
     assert sum(draw_whole_requests([0.25] * 20_000, 3)) == pytest.approx(5_000, rel=0.03)
     assert ASKS_AGAIN_SECONDS == WAKE_LOOK_SECONDS
 
-
-def test_cost_shows_the_stated_day_with_and_without_sleep(
-    run: Run, environment: Callable[..., ValidFile], tmp_path: Path
-) -> None:
-    assert "2.9 instance hours instead of 6.0 without sleep, $" in run(command=cost).stdout
-    text = SLEEPING.replace("[traffic]\nday = 'day.csv'\n", "")
-    assert "the day is not stated; set profile" in run(command=cost, text=text).stdout
-    (environment(SLEEPING).root / "day.csv").write_text("0,x\n")
-    assert "day.csv:1: 0,x isn't a minute" in run(command=cost).output
-
-
-ROOT = Path(__file__).resolve().parents[3]
-QUIET = "minute,requests\n20,1\n21,1\n120,1\n359,0\n"
-
-
-@pytest.fixture
-def rehearsed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    monkeypatch.setattr(rehearsal, "SIMILAR_DAYS", 1)
-    (tmp_path / "day.csv").write_text(QUIET)
-
-    def run(environment: str, *options: str) -> Any:
-        given = ["--environments", str(ROOT / "examples" / "variants"), "--json", *options]
-        traffic = ["--day", str(tmp_path / "day.csv")]
-        result = CliRunner().invoke(rehearse, [environment, *traffic, *given])
-        return json.loads(result.stdout)
-
-    return run
-
-
-def test_one_request_that_finds_no_copy_starts_one_and_not_two(rehearsed: Any) -> None:
-    assert max(minute["answering"] for minute in rehearsed("sleeping")["minutes"]) == 1
-
-
-def test_what_sleeps_can_be_woken_and_is_not_put_to_sleep_again_at_once() -> None:
     for minutes, seconds in [(4, 240), (5, 300), (60, 300)]:
         wake, _ = build_sleep_policies(minutes)
         assert wake.policy["StepScalingPolicyConfiguration"]["Cooldown"] == seconds
@@ -159,7 +103,29 @@ def test_what_sleeps_can_be_woken_and_is_not_put_to_sleep_again_at_once() -> Non
     assert (states[14], states[17:]) == ("ALARM", ["OK", "OK"])
 
 
-@pytest.mark.parametrize("component", ["ranker", "candidates"])
-def test_a_sleeping_component_is_rehearsed_beside_another(rehearsed: Any, component: str) -> None:
-    sleep = rehearsed("components", "--variant", component)["sleep"]
-    assert sleep["instance_hours_without_sleep"] == 6
+def test_cost_shows_the_stated_day_with_and_without_sleep(
+    run: Run, environment: Callable[..., ValidFile], tmp_path: Path
+) -> None:
+    assert "2.9 instance hours instead of 6.0 without sleep, $" in run(command=cost).stdout
+    text = SLEEPING.replace("[traffic]\nday = 'day.csv'\n", "")
+    assert "the day is not stated; set profile" in run(command=cost, text=text).stdout
+    (environment(SLEEPING).root / "day.csv").write_text("0,x\n")
+    assert "day.csv:1: 0,x isn't a minute" in run(command=cost).output
+
+
+@pytest.mark.long
+def test_a_variant_or_component_beside_another_sleeps_and_one_request_starts_one_copy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(rehearsal, "SIMILAR_DAYS", 1)
+    (tmp_path / "day.csv").write_text("minute,requests\n20,1\n21,1\n120,1\n359,0\n")
+    day = ["--day", str(tmp_path / "day.csv"), "--json"]
+    given = [*day, "--environments", str(ROOT / "examples" / "variants")]
+    for environment in (
+        ["sleeping"],
+        ["components", "--variant", "ranker"],
+        ["components", "--variant", "candidates"],
+    ):
+        found = json.loads(CliRunner().invoke(rehearse, [*environment, *given]).stdout)
+        assert found["sleep"]["instance_hours_without_sleep"] == 6
+        assert max(minute["answering"] for minute in found["minutes"]) == 1

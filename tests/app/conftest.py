@@ -1,14 +1,11 @@
 """The CDK CLI as somebody runs it who has no AWS account: offline, no credentials, no settings."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.checkouts import PATH, Ran, checkout, run_in
-
-Run = Callable[..., Ran]
 
 
 class Project:

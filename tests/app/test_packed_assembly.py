@@ -31,22 +31,20 @@ def files(manifest: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture
-def packed(tmp_path: Path) -> Path:
+def test_a_packed_file_lies_beside_its_manifest_and_goes_where_it_did(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.write_text("packed")
     manifest = assembly(tmp_path, f"print('some words'); print({str(made)!r})")
     list(pack(tmp_path))
-    return manifest
-
-
-def test_a_packed_file_lies_beside_its_manifest_and_goes_where_it_did(packed: Path) -> None:
-    source = files(packed)["key/model.tar.gz"]["source"]
-    assert source == {"path": "packed/key/model.tar.gz", "packaging": "file"}
-    assert (packed.parent / "packed" / "key" / "model.tar.gz").read_text() == "packed"
-    destinations = files(packed)["key/model.tar.gz"]["destinations"]
-    assert destinations == {"here": {"objectKey": "key/model.tar.gz"}}
-    assert files(packed)["template"] == KEPT
+    assert files(manifest) == {
+        "template": KEPT,
+        "key/model.tar.gz": {
+            "displayName": "model.tar.gz of ranker",
+            "source": {"path": "packed/key/model.tar.gz", "packaging": "file"},
+            "destinations": {"here": {"objectKey": "key/model.tar.gz"}},
+        },
+    }
+    assert (manifest.parent / "packed" / "key" / "model.tar.gz").read_text() == "packed"
 
 
 def test_what_cannot_be_packed_ends_the_synthesis_by_its_name(tmp_path: Path) -> None:

@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from tests.app.conftest import Project
-from tests.checkouts import Ran
 
-pytestmark = pytest.mark.long
-
-OVERRIDE = "prod.variants.primary.max_instances=9"
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # two runs of the CLI in one test
 
 
 def files(out: Path) -> dict[str, bytes]:
@@ -24,20 +21,6 @@ def prod(out: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="module")
-def synthesised(project: Project) -> Ran:
-    return project.cdk("synth", "--quiet", "--output", "first")
-
-
-@pytest.fixture(scope="module")
-def overridden(project: Project) -> dict[str, Any]:
-    """By app.py alone; tests/deployment has the CLI's -c."""
-    key, _, value = OVERRIDE.partition("=")
-    ran = project.app(json.dumps({key: value}), out="overridden")
-    assert ran.returncode == 0, ran.stderr
-    return prod(project.root / "overridden")
-
-
 def test_list_shows_every_environments_stacks(project: Project) -> None:
     assert project.cdk("list").stdout.split("\n")[:-1] == [
         "dev/endpoint (ranker-dev-endpoint)",
@@ -47,31 +30,14 @@ def test_list_shows_every_environments_stacks(project: Project) -> None:
     ]
 
 
-def test_synth_needs_no_credentials(synthesised: Ran) -> None:
-    assert synthesised.returncode == 0, synthesised.stderr
-
-
-def test_synth_twice_gives_the_same_bytes(project: Project, synthesised: Ran) -> None:
-    project.cdk("synth", "--quiet", "--output", "second")
-    assert files(project.root / "first") == files(project.root / "second")
-
-
-@pytest.mark.usefixtures("synthesised")
-def test_synth_packs_nothing_and_names_no_override(project: Project) -> None:
-    assert not (project.root / ".servable" / "archives").exists()
-    assert "Overrides" not in prod(project.root / "first")["Outputs"]
-
-
-def test_an_override_reaches_the_template_its_metadata_and_an_output(
-    overridden: dict[str, Any],
+def test_synth_needs_no_credentials_packs_nothing_and_twice_gives_the_same_bytes(
+    project: Project,
 ) -> None:
-    kinds = {
-        resource["Type"]: resource["Properties"] for resource in overridden["Resources"].values()
-    }
-    assert kinds["AWS::ApplicationAutoScaling::ScalableTarget"]["MaxCapacity"] == 9
-    assert overridden["Metadata"]["Overrides"] == {"variants.primary.max_instances": "9"}
-    said = json.loads(overridden["Outputs"]["Overrides"]["Value"])
-    assert said == {"variants.primary.max_instances": "9"}
+    first, second = (project.cdk("synth", "--quiet", "--output", out) for out in ("1", "2"))
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr
+    assert files(project.root / "1") == files(project.root / "2")
+    assert not (project.root / ".servable" / "archives").exists()
+    assert "Overrides" not in prod(project.root / "1")["Outputs"]
 
 
 def test_the_cli_passes_keys_with_colons_and_quotes_and_the_numbers_of_its_files(

@@ -67,13 +67,9 @@ def test_every_version_that_the_sdk_serves_is_in_the_catalog() -> None:
     assert sorted(images.list_versions()) == sorted(SERVED)
 
 
-@pytest.mark.parametrize(
-    ("version", "end"), [("2.20", None), ("2.19", "2026-03-11"), ("2.18", "2026-03-11")]
-)
-def test_patches_of_what_is_older_than_an_ended_version_have_ended(
-    version: str, end: str | None
-) -> None:
-    assert images.find_end_of_patch(version) == end
+def test_patches_of_what_is_older_than_an_ended_version_have_ended() -> None:
+    for version, end in [("2.20", None), ("2.19", "2026-03-11"), ("2.18", "2026-03-11")]:
+        assert images.find_end_of_patch(version) == end
 
 
 DIGEST = "sha256:" + "a" * 64

@@ -56,6 +56,19 @@ class Synthesised:
         ]
 
 
+def listed(value: Any) -> list[str]:
+    """The actions or resources of a statement, as texts."""
+    return [flat(one) for one in (value if isinstance(value, list) else [value])]
+
+
+def flat(value: Any) -> str:
+    """Return a property as text; a reference as that to which it refers."""
+    if isinstance(value, str):
+        return value
+    ((function, argument),) = value.items()
+    return "".join(map(flat, argument[1])) if function == "Fn::Join" else str(argument)
+
+
 @pytest.fixture(scope="session")
 def templates() -> dict[tuple[object, ...], dict[str, Any]]:
     """What was synthesised: the same file and the same model have the same template."""

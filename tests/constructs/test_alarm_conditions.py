@@ -86,10 +86,7 @@ def described(alarm: dict[str, Any], short: str) -> Iterator[str]:
 @pytest.mark.parametrize("name", FILES)
 def test_every_alarm_fires_as_written_down(synthesise: Synthesise, name: str) -> None:
     found = synthesise(FILES[name])
-    alarms = [
-        *found.all("AWS::CloudWatch::Alarm"),
-        *found.all("AWS::CloudWatch::CompositeAlarm"),
-    ]
+    alarms = [*found.all("AWS::CloudWatch::Alarm"), *found.all("AWS::CloudWatch::CompositeAlarm")]
     names = [flat(alarm["AlarmName"]) for alarm in alarms]
     short = next((each[-8:] for each in names if "rollback" in each), "none")
     conditions = (Path(__file__).parent / "alarm_conditions.txt").read_text().split("== ")

@@ -14,7 +14,7 @@ from infra.parameters.batch.job import find_batch_job
 from servable.constructs import BatchSettings, BatchTransform, Model
 from tests.batches import build_batch_example
 from tests.conftest import RANKER, VALID, Environment, valid
-from tests.constructs.conftest import Synthesised, stack_of
+from tests.constructs.conftest import Synthesised, flat
 
 Synthesise = Callable[..., Synthesised]
 NIGHTLY = build_batch_example(
@@ -25,7 +25,7 @@ TEXT = f"{NIGHTLY}\n{VALID}"
 
 def definition(found: Synthesised) -> dict[str, Any]:
     text = found.one("AWS::StepFunctions::StateMachine")["DefinitionString"]
-    machine: dict[str, Any] = json.loads(_flat(text))
+    machine: dict[str, Any] = json.loads(flat(text))
     return machine
 
 
@@ -38,13 +38,6 @@ def job_of(found: Synthesised) -> dict[str, Any]:
 def branches(found: Synthesised) -> list[dict[str, Any]]:
     """The states of the branch that runs the job, and of the one that tells that it is late."""
     return [branch["States"] for branch in definition(found)["States"]["Run"]["Branches"]]
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    ((function, argument),) = value.items()
-    return "".join(map(_flat, argument[1])) if function == "Fn::Join" else str(argument)
 
 
 def test_the_job_is_started_with_the_request_of_the_command_and_waited_for(
@@ -64,17 +57,16 @@ def test_the_job_is_started_with_the_request_of_the_command_and_waited_for(
 
 
 def test_a_run_that_fails_completes_or_is_late_ends_or_is_told_so(synthesise: Synthesise) -> None:
-    states = definition(synthesise(TEXT))["States"]
+    found = synthesise(TEXT)
+    states = definition(found)["States"]
     assert states["Run"]["Catch"][-1]["ErrorEquals"] == ["States.ALL"]
     assert (states["Tell"]["Next"], states["Tell"]["Catch"][0]["Next"]) == ("Failed", "Failed")
 
-    found = synthesise(TEXT)
     ended = branches(found)[0][job_of(found)["Next"]]
-    states = definition(found)["States"]
     (caught,) = [c for c in states["Run"]["Catch"] if c["ErrorEquals"] == [ended["Error"]]]
     assert (ended["Type"], states[caught["Next"]]["Type"]) == ("Fail", "Succeed")
 
-    late = branches(synthesise(TEXT))[1]
+    late = branches(found)[1]
     assert late["Wait"]["Seconds"] == 90 * 60
     message = late[late["Wait"]["Next"]]["Parameters"]["Message.$"]
     assert "is late: its job ranker-nightly-{} is still running 90 minutes after" in message
@@ -82,27 +74,7 @@ def test_a_run_that_fails_completes_or_is_late_ends_or_is_told_so(synthesise: Sy
     assert late[late["TellLate"]["Catch"][0]["Next"]]["Type"] == "Succeed"
 
 
-def test_failed_late_and_unstarted_runs_are_alarms(synthesise: Synthesise) -> None:
-    alarms = synthesise(TEXT).all("AWS::CloudWatch::Alarm")
-    states = [one for one in alarms if one.get("Namespace") == "AWS/States"]
-    shown = {one["AlarmName"]: (one["MetricName"], one["Threshold"]) for one in states}
-    assert shown == {
-        "ranker-nightly-batch-failed": ("ExecutionsFailed", 0),
-        "ranker-nightly-batch-late": ("ExecutionTime", 90 * 60_000),
-    }
-
-    found = synthesise(TEXT)
-    group = found.one("AWS::Scheduler::ScheduleGroup")["Name"]
-    alarms = found.all("AWS::CloudWatch::Alarm")
-    (alarm,) = [one for one in alarms if one["AlarmName"] == "ranker-nightly-batch-unstarted"]
-    metrics = [one["MetricStat"]["Metric"] for one in alarm["Metrics"] if "MetricStat" in one]
-    of_group = [{"Name": "ScheduleGroup", "Value": group}]
-    assert {one["MetricName"]: one["Dimensions"] for one in metrics} == {
-        "TargetErrorCount": of_group,
-        "InvocationDroppedCount": of_group,
-    }
-
-
+@pytest.mark.long
 def test_a_batch_has_its_own_model_and_numbered_jobs(synthesise: Synthesise) -> None:
     text = TEXT.replace("nightly", "n" * 57)
     prefix = job_of(synthesise(text))["Parameters"]["TransformJobName.$"]
@@ -116,32 +88,7 @@ def test_a_batch_has_its_own_model_and_numbered_jobs(synthesise: Synthesise) -> 
     assert sorted(map(str, waits)) == ["630", "None"]
 
 
-def allowed(found: Synthesised, role: str) -> dict[str, str]:
-    """Action to resources of the policy with this in its name."""
-    (policy,) = [one for one in found.all("AWS::IAM::Policy") if role in one["PolicyName"]]
-    return {
-        action: _flat(statement["Resource"])
-        for statement in policy["PolicyDocument"]["Statement"]
-        for action in _listed(statement["Action"])
-    }
-
-
-def _listed(value: Any) -> list[str]:
-    return value if isinstance(value, list) else [value]
-
-
-def test_the_state_machine_may_run_its_jobs_and_be_started(synthesise: Synthesise) -> None:
-    actions = allowed(synthesise(TEXT), "BatchnightlyPolicy")
-    jobs = "arn:aws:sagemaker:eu-west-1:111111111111:transform-job/ranker-nightly-*"
-    of_sagemaker = {a: r for a, r in actions.items() if a.startswith("sagemaker:")}
-    assert set(of_sagemaker.values()) == {jobs}
-    others = {action.split(":")[0] for action in actions} - {"sagemaker"}
-    assert others == {"events", "iam", "kms", "logs", "sns"}
-
-    assert {a.split(":")[0] for a, resource in actions.items() if resource == "*"} == {"logs"}
-    assert set(allowed(synthesise(TEXT), "Schedule")) == {"states:StartExecution"}
-
-
+@pytest.mark.long
 def test_the_schedule_is_the_file_s_and_has_a_role(synthesise: Synthesise) -> None:
     schedule = synthesise(TEXT).one("AWS::Scheduler::Schedule")
     expression = schedule["ScheduleExpression"], schedule["ScheduleExpressionTimezone"]
@@ -158,22 +105,6 @@ def test_batches_alone_have_no_endpoint_and_nothing_of_one(synthesise: Synthesis
     assert not {kind for kind in kinds if "Endpoint" in kind or "Scaling" in kind}
     assert "AWS::CloudWatch::CompositeAlarm" not in kinds
     assert {"AWS::SNS::Topic", "AWS::CloudWatch::Dashboard", "AWS::SSM::Parameter"} <= kinds
-
-
-def test_the_record_of_a_deployment_has_what_each_batch_runs(environment: Environment) -> None:
-    stack = stack_of(environment, TEXT)
-    deployed = stack.node.find_child("Batch-nightly")
-    assert isinstance(deployed, BatchTransform)
-    batch = deployed.record
-    assert (batch["batch"], batch["model"]) == ("nightly", "ranker")
-    assert batch["job"] == {
-        "accept": "application/json",
-        "split": "line",
-        "strategy": "single_record",
-        "assemble": "line",
-        "max_concurrent": 4,
-        "payload_mb": 6,
-    }
 
 
 def own_app(**keys: Any) -> Synthesised:

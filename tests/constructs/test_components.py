@@ -1,4 +1,4 @@
-"""Components of a variant: which combinations of keys are refused, and what the others deploy."""
+"""Components of a variant: what they deploy, and combinations of keys that are refused."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.parameters.finding import Severity
-from infra.preflight.check import check_all
+from infra.preflight.check import check_all, select_errors
 from tests.api_calls import calls, problems
 from tests.conftest import VALID, Environment
 from tests.constructs.conftest import Synthesised
@@ -15,7 +14,7 @@ from tests.constructs.conftest import Synthesised
 Synthesise = Callable[..., Synthesised]
 COMPONENT, CONFIG = "AWS::SageMaker::InferenceComponent", "AWS::SageMaker::EndpointConfig"
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
-MODELS, VARIANT = VALID.split("[variants.primary]\n")
+MODELS = VALID.partition("[variants.primary]\n")[0]
 SECOND = '[models.other]\nsaved_model = "model"\ntensorflow = "2.20"\n'
 SLEEPS, SCALES = "sleep_after_minutes = 15", "scaling = { max_rps_per_instance = 9 }"
 
@@ -33,13 +32,6 @@ def file(
 
 
 @dataclass(frozen=True)
-class Refused:
-    """Rules whose error refuses the file."""
-
-    rules: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Made:
     """What the template has: CPUs, MiB, GPUs and copies of components; instances; targets' bounds."""
 
@@ -48,11 +40,7 @@ class Made:
     targets: dict[str, tuple[int, int]]
 
 
-def refused(*rules: str) -> Refused:
-    return Refused(rules)
-
-
-CASES = {
+DEPLOYED = {
     "one component has an instance to itself": (
         file(copies="min_copies = 1"),
         Made({"copies": (4.25, 1024, None, 1)}, (1, 1, 1), {}),
@@ -115,71 +103,18 @@ CASES = {
         file("initial_instances = 2\nmax_instances = 3", copies=""),
         Made({"copies": (4.25, 1024, None, 1)}, (1, 3, 2), {}),
     ),
-    "neither model nor components": (file(), refused("variant-model-unknown")),
+}
+# tests/preflight/rows/components.toml has the others.
+REFUSED = {
+    "neither model nor components": (file(), "variant-model-unknown"),
     "a component's model that is none": (
         file(copies="").replace(
             'components.copies]\nmodel = "ranker"', 'components.copies]\nmodel = "rankr"'
         ),
-        refused("variant-model-unknown"),
+        "variant-model-unknown",
     ),
-    "a model of the variant beside components": (
-        file('model = "ranker"', copies=""),
-        refused("component-keys"),
-    ),
-    "scaling of the variant beside components": (
-        file(SCALES, copies=""),
-        refused("component-keys"),
-    ),
-    "both forms of sleep": (file(SLEEPS, copies=SLEEPS), refused("component-keys")),
-    "a queue": (file(copies="", top="[asynchronous]"), refused("component-excluded")),
-    "captured samples": (
-        file(copies="", top="[capture]\nsample_percent = 10"),
-        refused("component-excluded"),
-    ),
-    "a guarded update": (
-        file(copies="", top='[rollout]\nstrategy = "canary"'),
-        refused("component-excluded"),
-    ),
-    "a second variant": (
-        file(copies="", top='[variants.second]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"'),
-        refused("component-excluded"),
-    ),
-    "no instances for a component that never sleeps": (
-        file("min_instances = 0", copies=SLEEPS, other=""),
-        refused("component-bounds"),
-    ),
-    "no copy and no sleep": (file(copies="min_copies = 0"), refused("component-bounds")),
-    "a copy with more GPUs than the instance": (
-        file(kind="ml.g5.xlarge", copies="gpus = 2"),
-        refused("components-fit"),
-    ),
-    "copies that fit on no instances of the maximum": (
-        file("max_instances = 2", copies="min_copies = 3"),
-        refused("components-fit"),
-    ),
-    "a model larger than its component": (
-        file(copies="memory_mib = 200"),
-        refused("component-memory"),
-    ),
-    "a target that ends the last copy before it sleeps": (
-        file(copies=f"sleep_after_minutes = 20; max_copies = 1; {SCALES}"),
-        refused("sleep-tracking"),
-    ),
-    "an alarm on missing traffic": (
-        file(copies=SLEEPS, top="[alarms]\nno_traffic_minutes = 20"),
-        refused("sleep-unwatched"),
-    ),
-    "a region that refuses a minimum of zero": (
-        file(copies=SLEEPS).replace("eu-west-1", "eu-west-3"),
-        refused("sleep-region"),
-    ),
-    "a name of a component that a variant has": (
-        file(primary=""),
-        refused("component-name"),
-    ),
+    "both forms of sleep": (file(SLEEPS, copies=SLEEPS), "component-keys"),
 }
-DEPLOYED = {name: case for name, case in CASES.items() if isinstance(case[1], Made)}
-REFUSED = {name: case for name, case in CASES.items() if isinstance(case[1], Refused)}
 
 
 def made(found: Synthesised) -> Made:
@@ -196,11 +131,7 @@ def made(found: Synthesised) -> Made:
     scaling = variant["ManagedInstanceScaling"]
     return Made(
         components,
-        (
-            scaling["MinInstanceCount"],
-            scaling["MaxInstanceCount"],
-            variant["InitialInstanceCount"],
-        ),
+        (scaling["MinInstanceCount"], scaling["MaxInstanceCount"], variant["InitialInstanceCount"]),
         {
             each["ResourceId"].removeprefix("inference-component/ranker-"): (
                 each["MinCapacity"],
@@ -211,24 +142,21 @@ def made(found: Synthesised) -> Made:
     )
 
 
-@pytest.mark.parametrize(("text", "expected"), REFUSED.values(), ids=REFUSED)
-def test_these_are_refused(environment: Environment, text: str, expected: Refused) -> None:
-    findings = check_all(environment(text))
-    rules = {each.rule for each in findings if each.severity is Severity.ERROR}
-    assert rules == set(expected.rules)
+@pytest.mark.parametrize(("text", "rule"), REFUSED.values(), ids=REFUSED)
+def test_these_are_refused(environment: Environment, text: str, rule: str) -> None:
+    assert {each.rule for each in select_errors(check_all(environment(text)))} == {rule}
 
 
 @pytest.mark.parametrize(("text", "expected"), DEPLOYED.values(), ids=DEPLOYED)
-def test_these_are_deployed(synthesise: Synthesise, text: str, expected: Made) -> None:
-    assert made(synthesise(text)) == expected
+def test_these_are_deployed_by_calls_that_aws_takes(
+    synthesise: Synthesise, text: str, expected: Made
+) -> None:
+    found = synthesise(text)
+    assert made(found) == expected
+    assert [said for call in calls(found.template) for said in problems(call)] == []
 
 
-@pytest.mark.parametrize("text", [text for text, _ in DEPLOYED.values()], ids=[*DEPLOYED])
-def test_aws_takes_what_is_deployed(synthesise: Synthesise, text: str) -> None:
-    asked = calls(synthesise(text).template)
-    assert [said for call in asked for said in problems(call)] == []
-
-
+@pytest.mark.long
 def test_sleep_after_minutes_is_short_for_one_component(synthesise: Synthesise) -> None:
     short = synthesise(f"{VALID}{SLEEPS}\nmax_instances = 3\n{SCALES}\n")
     long = synthesise(
@@ -259,22 +187,17 @@ def test_a_component_waits_for_its_endpoint_and_its_target_for_it(synthesise: Sy
     assert (name, depends) == ({"Fn::GetAtt": [endpoint, "EndpointName"]}, [component])
 
 
-def test_each_component_has_its_log_group_and_alarms(synthesise: Synthesise) -> None:
-    found = synthesise(file(copies="", other=""))
+@pytest.mark.long
+def test_each_component_has_its_log_group_and_callers_may_invoke_no_other(
+    synthesise: Synthesise,
+) -> None:
+    top = '[endpoint]\ncallers = ["arn:aws:iam::111111111111:role/app"]\nname = "ranker"'
+    text = file(copies="", other="").replace('[endpoint]\nname = "ranker"', top)
+    found = synthesise(text)
     groups = [group["LogGroupName"] for group in found.all("AWS::Logs::LogGroup")]
     prefix = "/aws/sagemaker/InferenceComponents/ranker-"
     assert groups == [f"{prefix}copies", f"{prefix}other"]
-
-    alarms = synthesise(file(copies="", other="")).all("AWS::CloudWatch::Alarm")
-    names = {alarm["AlarmName"].removeprefix("ranker-") for alarm in alarms}
-    assert names >= {"copies-5xx", "other-5xx", "primary-cpu", "primary-memory", "primary-disk"}
-    assert not {"primary-5xx", "copies-cpu", "other-cpu"} & names
-
-
-def test_callers_may_invoke_the_components_and_no_other(synthesise: Synthesise) -> None:
-    top = '[endpoint]\ncallers = ["arn:aws:iam::111111111111:role/app"]\nname = "ranker"'
-    text = file(copies="", other="").replace('[endpoint]\nname = "ranker"', top)
-    (policy,) = synthesise(text).all("AWS::IAM::ManagedPolicy")
+    (policy,) = found.all("AWS::IAM::ManagedPolicy")
     (statement,) = policy["PolicyDocument"]["Statement"]
     named = {str(resource).rpartition(":")[2].rstrip("]'}") for resource in statement["Resource"]}
     assert named == {

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
+import pytest
 from aws_cdk.assertions import Template
 
 from infra.parameters.loading import load
@@ -36,14 +37,12 @@ def deployed(project: Path, text: str, **overrides: str) -> tuple[dict[str, Any]
     return dict(template), dict(request["record"])
 
 
+@pytest.mark.long
 def test_each_model_is_recorded_once_with_all_that_a_rollback_needs(project: Path) -> None:
     template, record = deployed(project, BOARDS["pools"])
     assert [
         (each["variant"], each["model"], each["tensorflow"]) for each in record["variants"]
-    ] == [
-        ("primary", "ranker", "2.20"),
-        ("pools", "ranker", "2.20"),
-    ]
+    ] == [("primary", "ranker", "2.20"), ("pools", "ranker", "2.20")]
     primary, pools = record["variants"]
     assert ("cpu" in primary["image"], "gpu" in pools["image"]) == (True, True)
     assert primary["archive"] == pools["archive"]
@@ -59,6 +58,7 @@ def test_each_model_is_recorded_once_with_all_that_a_rollback_needs(project: Pat
     assert ("Overrides" in template["Outputs"], "Metadata" in template) == (False, False)
 
 
+@pytest.mark.long
 def test_overrides_are_in_the_record_the_metadata_and_an_output(project: Path) -> None:
     given = {"variants__primary__max_instances": "9", "alarms__window_minutes": "4"}
     template, record = deployed(project, BOARDS["pools"], **given)
@@ -69,4 +69,10 @@ def test_overrides_are_in_the_record_the_metadata_and_an_output(project: Path) -
     _, components = deployed(project, BOARDS["components"])
     assert [each["variant"] for each in components["variants"]] == ["a", "b"]
     _, batch = deployed(project, BOARDS["batch"])
-    assert (batch["variants"], [each["batch"] for each in batch["batches"]]) == ([], ["nightly"])
+    assert batch["variants"] == []
+    (nightly,) = batch["batches"]
+    assert (nightly["batch"], nightly["model"]) == ("nightly", "ranker")
+    assert nightly["job"] == {
+        "accept": "application/json", "split": "line", "strategy": "single_record",
+        "assemble": "line", "max_concurrent": 4, "payload_mb": 6,
+    }  # fmt: skip

@@ -1,13 +1,18 @@
-"""Variants of every kind in the template, and absent from it when nobody asks."""
+"""Variants of every kind in the template, their metrics and scaling, and what nobody asks for absent."""
 
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from tests.conftest import VALID
 from tests.constructs.conftest import Synthesised
 
 Synthesise = Callable[..., Synthesised]
 CONFIG = "AWS::SageMaker::EndpointConfig"
+TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
+POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
+SCALING = "[variants.primary.scaling]\n"
 SHADOW = VALID + (
     '[variants.copy]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\nshadow = true\nweight = 0.5\n'
 )
@@ -27,32 +32,63 @@ def names(found: Synthesised) -> list[str]:
     return [one["AlarmName"] for one in found.all("AWS::CloudWatch::Alarm")]
 
 
-def test_a_request_goes_where_the_fewest_wait_by_default(synthesise: Synthesise) -> None:
-    routing = variant(synthesise())["RoutingConfig"]
-    assert routing == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
-    routing = variant(synthesise(VALID + 'routing = "random"\n'))["RoutingConfig"]
-    assert routing == {"RoutingStrategy": "RANDOM"}
-    assert "RoutingConfig" not in variant(synthesise(QUEUE))
+def alarm(found: Synthesised, name: str) -> dict[str, Any]:
+    (one,) = [each for each in found.all("AWS::CloudWatch::Alarm") if each["AlarmName"] == name]
+    return one
+
+
+def steps(found: Synthesised) -> list[list[dict[str, Any]]]:
+    key = "StepScalingPolicyConfiguration"
+    return [one[key]["StepAdjustments"] for one in found.all(POLICY) if key in one]
 
 
 def test_what_nobody_asks_for_is_absent(synthesise: Synthesise) -> None:
-    for key in ["AsyncInferenceConfig", "ShadowProductionVariants", "DataCaptureConfig"]:
-        assert key not in synthesise().one(CONFIG)
-    for key in ["ServerlessConfig", "EnableSSMAccess", "VolumeSizeInGB"]:
-        assert key not in variant(synthesise())
-    assert variant(synthesise(VALID + "ssm_access = true\n"))["EnableSSMAccess"] is True
+    plain, config = variant(synthesise()), synthesise().one(CONFIG)
+    absent = {"AsyncInferenceConfig", "ShadowProductionVariants", "DataCaptureConfig", "KmsKeyId"}
+    assert not absent & set(config)
+    assert not {"ServerlessConfig", "EnableSSMAccess", "VolumeSizeInGB"} & set(plain)
+    assert not {"VpcConfig", "EnableNetworkIsolation"} & set(
+        synthesise().one("AWS::SageMaker::Model")
+    )
+    assert plain["RoutingConfig"] == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
+    asked = variant(synthesise(VALID + 'ssm_access = true\nrouting = "random"\n'))
+    assert (asked["EnableSSMAccess"], asked["RoutingConfig"]) == (
+        True,
+        {"RoutingStrategy": "RANDOM"},
+    )
+
+
+@pytest.mark.long
+def test_metrics_are_published_as_the_file_says_and_always_stated(synthesise: Synthesise) -> None:
+    """What SageMaker does without MetricsConfig depends on the day of creation."""
+    asked = "[metrics]\ndetailed_observability = true\nenhanced_metrics = true\npublish_seconds = "
+    for text, detailed, enhanced, seconds in [
+        (VALID, False, False, 60),
+        (SERVERLESS, False, False, 60),
+        (f"{VALID}{asked}10\n", True, True, 10),
+    ]:
+        assert synthesise(text).one(CONFIG)["MetricsConfig"] == {
+            "EnableDetailedObservability": detailed,
+            "EnableEnhancedMetrics": enhanced,
+            "MetricPublishFrequencyInSeconds": seconds,
+        }
+    scaled = f"{VALID}max_instances = 6\n{SCALING}steps = [{{ above_rps = 150, change = 4 }}]\n"
+    found = alarm(synthesise(f"{scaled}{asked}120\n"), "ranker-primary-steps-out")
+    # Steps count the requests of the period in which they are published.
+    assert (found["Threshold"], found["Period"], found["EvaluationPeriods"]) == (18_000, 120, 2)
 
 
 def test_a_shadow_takes_back_no_update_and_pages_nobody(synthesise: Synthesise) -> None:
-    (one,) = synthesise(SHADOW).one(CONFIG)["ShadowProductionVariants"]
-    assert (one["VariantName"], one["InitialVariantWeight"]) == ("copy", 0.5)
     found = synthesise(SHADOW + '[rollout]\nstrategy = "canary"\ncanary_percent = 50\n')
+    (one,) = found.one(CONFIG)["ShadowProductionVariants"]
+    assert (one["VariantName"], one["InitialVariantWeight"]) == ("copy", 0.5)
     assert not [name for name in names(found) if name.startswith("ranker-rollback-copy")]
-    rule = synthesise(SHADOW).one("AWS::CloudWatch::CompositeAlarm")["AlarmRule"]
-    assert "copy" not in str(rule)
+    assert "copy" not in str(found.one("AWS::CloudWatch::CompositeAlarm")["AlarmRule"])
 
 
-def test_a_serverless_variant_has_memory_and_nothing_of_instances(synthesise: Synthesise) -> None:
+def test_a_serverless_variant_has_memory_concurrency_and_nothing_of_instances(
+    synthesise: Synthesise,
+) -> None:
     found = variant(synthesise(SERVERLESS))
     assert found == {
         "VariantName": "primary",
@@ -60,73 +96,87 @@ def test_a_serverless_variant_has_memory_and_nothing_of_instances(synthesise: Sy
         "InitialVariantWeight": 1,
         "ServerlessConfig": {"MaxConcurrency": 9, "MemorySizeInMB": 2048},
     }
-    assert "RetainAllVariantProperties" not in synthesise(SERVERLESS).one(
-        "AWS::SageMaker::Endpoint"
+    endpoint = synthesise(SERVERLESS).one("AWS::SageMaker::Endpoint")
+    assert "RetainAllVariantProperties" not in endpoint
+
+    provisioned = "concurrency = 9, provisioned_concurrency = 2, max_provisioned_concurrency = 8"
+    text = SERVERLESS.replace("concurrency = 9", provisioned)
+    target = synthesise(f"{text}{SCALING}provisioned_use_percent = 70\n").one(TARGET)
+    assert (target["ScalableDimension"], target["MinCapacity"], target["MaxCapacity"]) == (
+        "sagemaker:variant:DesiredProvisionedConcurrency",
+        2,
+        8,
     )
-    assert sorted(names(synthesise(SERVERLESS))) == [
-        "ranker-primary-5xx",
-        "ranker-primary-memory",
-        "ranker-queue-refused",
-    ]
 
 
 def test_a_queue_answers_into_the_data_stack_and_tells_two_topics(synthesise: Synthesise) -> None:
-    output = synthesise(QUEUE).one(CONFIG)["AsyncInferenceConfig"]["OutputConfig"]
+    callers = 'name = "ranker"\ncallers = ["arn:aws:iam::111111111111:role/web"]'
+    found = synthesise(QUEUE.replace('name = "ranker"', callers))
+    assert "RoutingConfig" not in variant(found)
+    output = found.one(CONFIG)["AsyncInferenceConfig"]["OutputConfig"]
     bucket = ["s3://", {"Fn::ImportValue": "prod-data-queue"}]
     assert (output["S3OutputPath"], output["S3FailurePath"]) == (
         {"Fn::Join": ["", [*bucket, "/answers"]]},
         {"Fn::Join": ["", [*bucket, "/failures"]]},
     )
-
     assert sorted(output["NotificationConfig"]) == ["ErrorTopic", "SuccessTopic"]
-    assert "ranker-primary-overhead-latency" not in names(synthesise(QUEUE))
-
-
-def test_the_age_of_the_oldest_request_breaks_the_objective(synthesise: Synthesise) -> None:
-    found = synthesise(QUEUE + "[alarms]\noldest_request_minutes = 60\n")
-    (alarm,) = [
-        one
-        for one in found.all("AWS::CloudWatch::Alarm")
-        if one.get("MetricName") == "ApproximateAgeOfOldestRequest"
-    ]
-    assert alarm["Threshold"] == 3600
-
-    found = synthesise(QUEUE + "[alarms]\noldest_request_minutes = 60\n")
-    rule = found.one("AWS::CloudWatch::CompositeAlarm")["AlarmRule"]
-    assert "queueage" in str(rule)
-
-
-def test_callers_of_a_queue_may_queue_and_not_invoke(synthesise: Synthesise) -> None:
-    callers = 'name = "ranker"\ncallers = ["arn:aws:iam::111111111111:role/web"]'
-    policy = synthesise(QUEUE.replace('name = "ranker"', callers)).one("AWS::IAM::ManagedPolicy")
-    actions = [one["Action"] for one in policy["PolicyDocument"]["Statement"]]
-    assert actions == [
+    # Its callers may queue and not invoke.
+    policy = found.one("AWS::IAM::ManagedPolicy")
+    assert [one["Action"] for one in policy["PolicyDocument"]["Statement"]] == [
         "sagemaker:InvokeEndpointAsync",
         "s3:PutObject",
         "s3:GetObject",
         ["kms:Decrypt", "kms:GenerateDataKey"],
     ]
+    # And use the key through S3 alone.
+    (statement,) = [
+        one for one in policy["PolicyDocument"]["Statement"] if "kms:Decrypt" in one["Action"]
+    ]
+    assert statement["Condition"] == {
+        "StringEquals": {"kms:ViaService": "s3.eu-west-1.amazonaws.com"}
+    }
 
 
-def test_one_failure_of_a_queue_is_drawn_and_fires_within_a_minute(synthesise: Synthesise) -> None:
-    for name, metric in [
-        ("failed-requests", "InvocationFailures"),
-        ("expired-requests", "ExpiredRequests"),
-        ("failed-notifications", "NotificationFailures"),
-    ]:
-        found = synthesise(QUEUE).all("AWS::CloudWatch::Alarm")
-        (alarm,) = [one for one in found if one["AlarmName"] == f"ranker-primary-{name}"]
-        asked = (
-            alarm["MetricName"],
-            alarm["Statistic"],
-            alarm["Threshold"],
-            alarm["EvaluationPeriods"],
-        )
-        assert asked == (metric, "Sum", 0, 1)
+@pytest.mark.long
+def test_a_queue_may_wait_without_an_instance_and_starts_with_the_first_request(
+    synthesise: Synthesise,
+) -> None:
+    empty = f"{VALID}min_instances = 0\nmax_instances = 4\n{SCALING}max_backlog_per_instance = 10\n"
+    found = synthesise(empty + "[asynchronous]\n")
+    assert variant(found)["InitialInstanceCount"] == 1
+    assert found.one(TARGET)["MinCapacity"] == 0
+    (tracked,) = [
+        one["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
+        for one in found.all(POLICY)
+        if one["PolicyType"] == "TargetTrackingScaling"
+    ]
+    assert (tracked["MetricName"], tracked["Dimensions"]) == (
+        "ApproximateBacklogSizePerInstance",
+        [{"Name": "EndpointName", "Value": "ranker"}],
+    )
+    waking = alarm(found, "ranker-primary-wake-up")
+    # No data is published while instances run, and the alarm keeps its state then.
+    assert waking["TreatMissingData"] == "missing"
+    assert (waking["EvaluationPeriods"], waking["Period"]) == (2, 60)
+    assert (waking["MetricName"], steps(found)) == (
+        "HasBacklogWithoutCapacity",
+        [[{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}]],
+    )
+    one = empty.replace("min_instances = 0", "min_instances = 1")
+    assert steps(synthesise(one + "[asynchronous]\n")) == []
 
-    body = synthesise(QUEUE).one("AWS::CloudWatch::Dashboard")["DashboardBody"]
-    drawn = "".join(part for part in body["Fn::Join"][1] if isinstance(part, str))
-    assert "primary: failures per minute" in drawn
-    assert "alarm: requests a minute that expired in the queue above 0" in drawn
 
-    assert not [name for name in names(synthesise()) if name.startswith("ranker-primary-failed")]
+def test_a_minute_without_requests_scales_in_and_on_hold_nothing_scales(
+    synthesise: Synthesise,
+) -> None:
+    scaled = f"{VALID}min_instances = 2\nmax_instances = 12\n{SCALING}"
+    found = synthesise(f"{scaled}steps = [{{ below_rps = 10, change = -1 }}]\n")
+    metrics = alarm(found, "ranker-primary-steps-in")["Metrics"]
+    assert "FILL(requests, 0)" in [metric.get("Expression") for metric in metrics]
+
+    found = synthesise(f"{scaled}max_rps_per_instance = 10\nhold = true\n")
+    assert (found.all(TARGET), found.all(POLICY)) == ([], [])
+    # An update keeps the live number.
+    assert found.one("AWS::SageMaker::Endpoint")["ExcludeRetainedVariantProperties"] == [
+        {"VariantPropertyType": "DesiredWeight"}
+    ]

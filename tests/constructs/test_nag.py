@@ -59,6 +59,7 @@ def found_in(out: Path) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "found"),
     [

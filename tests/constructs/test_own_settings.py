@@ -125,82 +125,73 @@ def test_managed_instances_have_a_scale_in_policy() -> None:
     assert (scaling["MinInstanceCount"], scaling["MaxInstanceCount"]) == (1, 2)
 
 
+def served(place: cdk.Stack, model: own.Model) -> tuple[dict[str, Any], str]:
+    """The container and the policies of a model, when a variant runs it."""
+    variant_of(lambda endpoint, made: endpoint.add_variant("a", made, instance_type=TYPE), model)
+    (resource,) = found(place, "AWS::SageMaker::Model")
+    return resource["PrimaryContainer"], str(found(place, "AWS::IAM::Policy"))
+
+
+@pytest.mark.long
 def test_a_model_is_an_archive_a_registered_version_or_several_folders() -> None:
     place = stack()
     archive = own.Model.from_archive(
         place, "Model", bucket="models", key="run-17/model.tar.gz", sha256=SHA256
     )
-    variant_of(
-        lambda endpoint, model: endpoint.add_variant("a", model, instance_type=TYPE), archive
-    )
-    (model,) = found(place, "AWS::SageMaker::Model")
-    container = model["PrimaryContainer"]
+    container, policies = served(place, archive)
     assert container["ModelDataUrl"] == "s3://models/run-17/model.tar.gz"
     assert container["Environment"]["SERVABLE_ARTIFACT_SHA256"] == SHA256
-    (policy,) = found(place, "AWS::IAM::Policy")
-    assert ":s3:::models/run-17/model.tar.gz" in str(policy)
+    assert ":s3:::models/run-17/model.tar.gz" in policies
 
     place = stack()
+    bucket = s3.Bucket(place, "Bucket")
     created = own.Model.from_archive(
-        place, "Model", bucket=s3.Bucket(place, "Bucket"), key="model.tar.gz", sha256=SHA256
+        place, "Model", bucket=bucket, key="model.tar.gz", sha256=SHA256
     )
-    variant_of(
-        lambda endpoint, model: endpoint.add_variant("a", model, instance_type=TYPE), created
-    )
-    (model,) = found(place, "AWS::SageMaker::Model")
-    assert "Bucket" in str(model["PrimaryContainer"]["ModelDataUrl"])
+    assert "Bucket" in str(served(place, created)[0]["ModelDataUrl"])
 
     place, arn = stack(), "arn:aws:sagemaker:eu-west-1:222222222222:model-package/ranker/3"
     version = own.Model.from_registry(place, "Model", model_package_arn=arn)
-    variant_of(
-        lambda endpoint, model: endpoint.add_variant("a", model, instance_type=TYPE), version
-    )
-    (model,) = found(place, "AWS::SageMaker::Model")
-    assert model["PrimaryContainer"]["ModelPackageName"] == arn
-    (policy,) = found(place, "AWS::IAM::Policy")
-    assert "s3:GetObject" not in str(policy)
+    container, policies = served(place, version)
+    assert container["ModelPackageName"] == arn
+    assert "s3:GetObject" not in policies
 
     place = stack()
     several = own.Model.from_saved_model(place, "Model", {"b": RANKER / "1", "a": RANKER / "1"})
-    variant_of(
-        lambda endpoint, model: endpoint.add_variant("a", model, instance_type=TYPE), several
-    )
-    (model,) = found(place, "AWS::SageMaker::Model")
-    assert model["PrimaryContainer"]["Mode"] == "MultiModel"
+    assert served(place, several)[0]["Mode"] == "MultiModel"
     with pytest.raises(ValueError, match="model_name is also a folder's name; pass"):
         own.Model.from_saved_model(stack(), "Model", {"model": RANKER / "1"})
 
 
+@pytest.mark.long
 def test_an_override_changes_its_property_and_the_names_of_the_rollback_alarms() -> None:
     names, properties = [], []
-    for value in (None, "ml.eia2.medium", "ml.eia2.large"):
+    # The last one overrides a property of the resource itself.
+    for value, of_resource in [
+        (None, False),
+        ("ml.eia2.medium", False),
+        ("ml.eia2.large", False),
+        ("ml.eia2.medium", True),
+    ]:
         place = stack()
         endpoint = own.Endpoint(place, "Endpoint", endpoint_name="search")
         model = own.Model.from_saved_model(place, "Model", RANKER)
         endpoint.add_variant("a", model, instance_type=TYPE)
         primary = endpoint.add_variant("b", model, instance_type=TYPE)
-        if value:
+        if value and not of_resource:
             primary.add_property_override("AcceleratorType", value)
         endpoint.roll_out(canary_percent=50)
+        if of_resource:
+            resource = endpoint.config.node.default_child
+            assert isinstance(resource, Config)
+            resource.add_property_override("ProductionVariants.1.AcceleratorType", value)
         alarms = found(place, "AWS::CloudWatch::Alarm")
-        names.append(sorted(each["AlarmName"] for each in alarms))
+        names.append(str(sorted(each["AlarmName"] for each in alarms)))
         (config,) = found(place, "AWS::SageMaker::EndpointConfig")
         properties.append([each.get("AcceleratorType") for each in config["ProductionVariants"]])
-    assert properties == [[None, None], [None, "ml.eia2.medium"], [None, "ml.eia2.large"]]
-    assert len({str(each) for each in names}) == 3
-
-    # So does an override of the resource itself.
-    place = stack()
-    endpoint = own.Endpoint(place, "Endpoint", endpoint_name="search")
-    model = own.Model.from_saved_model(place, "Model", RANKER)
-    for name in ("a", "b"):
-        endpoint.add_variant(name, model, instance_type=TYPE)
-    endpoint.roll_out(canary_percent=50)
-    resource = endpoint.config.node.default_child
-    assert isinstance(resource, Config)
-    resource.add_property_override("ProductionVariants.1.AcceleratorType", "ml.eia2.medium")
-    alarms = found(place, "AWS::CloudWatch::Alarm")
-    assert sorted(each["AlarmName"] for each in alarms) == names[1]
+    medium = [None, "ml.eia2.medium"]
+    assert properties == [[None, None], medium, [None, "ml.eia2.large"], medium]
+    assert (len({*names}), names[3]) == (3, names[1])
 
 
 def test_cdk_takes_an_endpoint_and_a_model_for_its_own_interfaces() -> None:
@@ -242,23 +233,19 @@ def test_components_are_invoked_by_callers_that_were_granted_before() -> None:
     assert ":inference-component/search-ranker" in str(policy)
 
 
-@pytest.mark.parametrize("call", ["add_alarms", "roll_out"])
-def test_an_argument_and_a_setting_are_one_table(call: str) -> None:
+def test_an_argument_and_a_setting_are_one_table() -> None:
     place = stack()
     endpoint = own.Endpoint(place, "Endpoint", endpoint_name="search")
     endpoint.add_variant(
         "a", own.Model.from_saved_model(place, "Model", RANKER), instance_type=TYPE
     )
-    if call == "roll_out":
-        endpoint.roll_out(bake_minutes=7, settings=own.Rollout(strategy="linear", step_percent=50))
-        (resource,) = found(place, "AWS::SageMaker::Endpoint")
-        routing = resource["DeploymentConfig"]["BlueGreenUpdatePolicy"][
-            "TrafficRoutingConfiguration"
-        ]
-        assert (routing["Type"], routing["WaitIntervalInSeconds"]) == ("LINEAR", 420)
-        return
+    endpoint.roll_out(bake_minutes=7, settings=own.Rollout(strategy="linear", step_percent=50))
     settings = own.Alarms(error_5xx_percent=2)
     endpoint.add_alarms(notify=sns.Topic(place, "T"), p99_latency_ms=80, settings=settings)
+    (resource,) = found(place, "AWS::SageMaker::Endpoint")
+    update = resource["DeploymentConfig"]["BlueGreenUpdatePolicy"]
+    routing = update["TrafficRoutingConfiguration"]
+    assert (routing["Type"], routing["WaitIntervalInSeconds"]) == ("LINEAR", 420)
     alarms = {
         each["AlarmName"]: each["Threshold"] for each in found(place, "AWS::CloudWatch::Alarm")
     }

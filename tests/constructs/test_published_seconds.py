@@ -1,7 +1,6 @@
 """Alarms and graphs look at metrics as often as [metrics] has them published."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,6 @@ from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint, Watche
 from infra.parameters.monitoring import Alarms, Metrics, PublishIntervals
 from infra.policy.hosting import ASYNCHRONOUS, REAL_TIME, SERVERLESS, EndpointKind
 
-POOLS = ("ml.g5.xlarge", "ml.g4dn.xlarge")
 ALARMS = Alarms(p99_latency_ms=100, no_traffic_minutes=5)
 
 
@@ -99,25 +97,3 @@ def test_enhanced_metrics_are_those_of_real_time_endpoints(
     kind: EndpointKind, expected: PublishIntervals
 ) -> None:
     assert published(kind, enhanced=True, seconds=10) == expected
-
-
-def test_instances_are_counted_by_their_values_in_a_minute() -> None:
-    endpoint = WatchedEndpoint(
-        name="ranker",
-        region="eu-west-1",
-        variants=(),
-        kind=ASYNCHRONOUS,
-        published=published(ASYNCHRONOUS, enhanced=False, seconds=10),
-    )
-    counted = endpoint.build_instance_count("primary")
-    assert (counted.expression, counted.period.to_seconds()) == ("counted / 6", 60)
-
-
-def test_each_type_of_several_has_an_alarm_but_only_all_break_the_objective() -> None:
-    for instance_type in POOLS:
-        found: Any = signals(False, 60, pools=POOLS)[f"primary-p99-latency-{instance_type}"].metric
-        assert found.dimensions["InstanceType"] == instance_type
-
-    found = signals(False, 60, pools=POOLS).values()
-    broken = [one.name for one in found if one.breaks_objective and "latency" in one.kind]
-    assert broken == ["primary-p99-latency"]

@@ -11,10 +11,11 @@ import pytest
 
 from infra.recording import build_command
 
+pytestmark = pytest.mark.long
 
-@pytest.fixture
-def recorded(tmp_path: Path) -> Path:
-    """A record in a folder that an earlier release has made."""
+
+def test_only_its_owner_can_read_records(tmp_path: Path) -> None:
+    """Also in a folder that an earlier release has made."""
     folder = tmp_path / ".servable" / "deployments"
     folder.mkdir(parents=True, mode=0o755)
     file = folder / "ranker.json"
@@ -25,12 +26,7 @@ def recorded(tmp_path: Path) -> Path:
         env={"PATH": os.defpath, "HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"},
         preexec_fn=lambda: os.umask(0o022) and None,
     )
-    return file
-
-
-def test_only_its_owner_can_read_records(recorded: Path) -> None:
-    modes = [path.stat().st_mode & 0o777 for path in (recorded.parent, recorded)]
-    assert modes == [0o700, 0o600]
+    assert [path.stat().st_mode & 0o777 for path in (folder, file)] == [0o700, 0o600]
 
 
 @pytest.fixture

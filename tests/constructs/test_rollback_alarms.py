@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,77 +54,43 @@ def fires(
     return value is not None and value > alarm["Threshold"]
 
 
-def test_a_threshold_that_is_set_rolls_an_update_back_unless_4xx_are_left_out(
-    synthesise: Synthesise,
-) -> None:
-    for key in ["error_4xx_percent", "model_error_percent"]:
-        kind = {"error_4xx_percent": "primary-4xx", "model_error_percent": "primary-model-errors"}[
-            key
-        ]
-        text = CANARY.replace(THRESHOLDS, f"[alarms]\n{key} = 5\n")
-        assert list(alarms(synthesise(text))) == ["primary-5xx", kind]
-    assert list(alarms(synthesise(CANARY + "rollback_on_4xx = false\n"))) == ["primary-5xx"]
-
-
-def test_every_rollback_alarm_is_read_by_sagemaker(synthesise: Synthesise) -> None:
-    found = synthesise(CANARY)
-    config = found.one("AWS::SageMaker::Endpoint")["DeploymentConfig"]
-    watched = [one["AlarmName"]["Ref"] for one in config["AutoRollbackConfiguration"]["Alarms"]]
-    names = [found.template["Resources"][one]["Properties"]["AlarmName"] for one in watched]
-    assert names == [alarm["AlarmName"] for alarm in alarms(found).values()]
-
-
-def test_the_eleventh_alarm_is_left_out(synthesise: Synthesise) -> None:
+@pytest.mark.long
+def test_sagemaker_reads_ten_alarms_and_4xx_are_left_out_on_request(synthesise: Synthesise) -> None:
+    left_out = synthesise(CANARY + "rollback_on_4xx = false\n")
+    assert list(alarms(left_out)) == ["primary-5xx"]
     text = CANARY.replace("[alarms]\n", "[alarms]\np99_latency_ms = 100\n")
     for name in ("b", "c"):
         text += f'[variants.{name}]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\n'
         text += "min_instances = 2\nmax_instances = 2\n"
-    assert list(alarms(synthesise(text))) == [
+    found = synthesise(text)
+    config = found.one("AWS::SageMaker::Endpoint")["DeploymentConfig"]
+    watched = [one["AlarmName"]["Ref"] for one in config["AutoRollbackConfiguration"]["Alarms"]]
+    names = [found.template["Resources"][one]["Properties"]["AlarmName"] for one in watched]
+    assert names == [alarm["AlarmName"] for alarm in alarms(found).values()]
+    # Of b and c, 4xx would be the eleventh and twelfth.
+    assert list(alarms(found)) == [
         *("primary-5xx", "primary-latency", "b-5xx", "b-latency", "c-5xx", "c-latency"),
         *("primary-model-errors", "b-model-errors", "c-model-errors", "primary-4xx"),
     ]
 
 
-def test_cloudwatch_takes_its_metrics(synthesise: Synthesise) -> None:
-    """At most ten metrics, of one period.
-
-    https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricDataQuery.html (2026-11-23)
-    """
-    for kind in ["primary-5xx", "primary-4xx", "primary-model-errors"]:
-        for text in [CANARY, AT_ONCE]:
-            metrics = [
-                one["MetricStat"]
-                for one in alarms(synthesise(text))[kind]["Metrics"]
-                if "MetricStat" in one
-            ]
-            assert (len(metrics) <= 10, {one["Period"] for one in metrics}) == (True, {60})
-
-
-def test_a_new_fleet_that_fails_fires(synthesise: Synthesise) -> None:
-    for published in [True, False]:
-        for kind in ["primary-5xx", "primary-4xx", "primary-model-errors"]:
-            alarm = alarms(synthesise(CANARY))[kind]
-            assert fires(alarm, old=(90, 0), new=(10, 10), per_configuration=published)
-
-
-def test_errors_of_the_old_fleet_count_if_not_told_apart(synthesise: Synthesise) -> None:
-    for published in [True, False]:
-        alarm = alarms(synthesise(CANARY))["primary-5xx"]
-        assert not fires(alarm, old=(90, 90), new=NONE, per_configuration=published)
-
-    assert not fires(alarms(synthesise(CANARY))["primary-5xx"], old=(50, 50), new=(50, 0))
-    alarm = alarms(synthesise(CANARY))["primary-5xx"]
-    assert fires(alarm, old=(50, 50), new=(50, 0), per_configuration=False)
-
-
-def test_4xx_count_beyond_the_old_fleets_percentage_or_without_one_the_threshold(
+def test_a_new_fleet_that_fails_fires_and_an_old_one_if_it_is_not_told_apart(
     synthesise: Synthesise,
 ) -> None:
-    assert not fires(alarms(synthesise(CANARY))["primary-4xx"], old=(900, 300), new=(100, 33))
+    found = alarms(synthesise(CANARY))
+    for published in [True, False]:
+        for kind in ["primary-5xx", "primary-4xx", "primary-model-errors"]:
+            assert fires(found[kind], old=(90, 0), new=(10, 10), per_configuration=published)
+        errors = found["primary-5xx"]
+        assert not fires(errors, old=(90, 90), new=NONE, per_configuration=published)
+        apart = fires(errors, old=(50, 50), new=(50, 0), per_configuration=published)
+        assert apart is not published
+
+
+@pytest.mark.long
+def test_4xx_without_an_old_fleet_count_against_the_threshold(synthesise: Synthesise) -> None:
+    """With one: test_of_4xx_only_what_is_beyond_the_old_fleets_share_counts."""
     assert not fires(alarms(synthesise(CANARY))["primary-4xx"], old=NONE, new=(100, 33))
-    for errors, fired in [(35, False), (36, True)]:
-        alarm = alarms(synthesise(CANARY))["primary-4xx"]
-        assert fires(alarm, old=(900, 270), new=(100, errors)) is fired
     for text in [AT_ONCE, CANARY.replace("instances = 2", "instances = 1")]:
         assert fires(alarms(synthesise(text))["primary-4xx"], old=NONE, new=(100, 33))
 
@@ -143,6 +110,7 @@ def test_of_5xx_only_the_new_fleets_share_counts(synthesise: Synthesise) -> None
     holds()
 
 
+@pytest.mark.long
 def test_of_4xx_only_what_is_beyond_the_old_fleets_share_counts(synthesise: Synthesise) -> None:
     alarm = alarms(synthesise(CANARY))["primary-4xx"]
 
@@ -153,14 +121,13 @@ def test_of_4xx_only_what_is_beyond_the_old_fleets_share_counts(synthesise: Synt
         assert fires(alarm, old=old, new=new) is beyond
 
     holds()
+    for errors, fired in [(35, False), (36, True)]:
+        assert fires(alarm, old=(900, 270), new=(100, errors)) is fired
 
 
 def test_errors_are_counted_as_often_as_they_are_published(synthesise: Synthesise) -> None:
     often = "[metrics]\nenhanced_metrics = true\npublish_seconds = 10\n"
-    for text, period, window in [(CANARY, 60, (3, 3)), (CANARY + often, 10, (18, 10))]:
-        alarm = alarms(synthesise(text))["primary-5xx"]
-        periods = {
-            each["MetricStat"]["Period"] for each in alarm["Metrics"] if "MetricStat" in each
-        }
-        assert periods == {period}
-        assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == window
+    alarm = alarms(synthesise(CANARY + often))["primary-5xx"]
+    metrics = [each["MetricStat"] for each in alarm["Metrics"] if "MetricStat" in each]
+    assert {each["Period"] for each in metrics} == {10}
+    assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (18, 10)

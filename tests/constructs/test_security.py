@@ -1,11 +1,11 @@
-"""VPC, isolation, keys, capture: in the template where the file asks, absent where it does not."""
+"""VPC, isolation, keys, capture, roles: in the template where the file asks, absent where it does not."""
 
 from collections.abc import Callable
-from typing import Any
 
 import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
+from constructs import IConstruct
 
 from infra.preflight.check import check
 from stacks.environment_stage import EnvironmentStage
@@ -14,51 +14,59 @@ from tests.constructs.conftest import FLAGS, Synthesised
 
 Synthesise = Callable[..., Synthesised]
 KEY = "arn:aws:kms:eu-west-1:111111111111:key/00000000-0000-0000-0000-00000000000"
-NETWORK = '[network]\nsubnets = ["subnet-0a1b2c3d"]\nsecurity_groups = ["sg-0a1b2c3d"]\n'
 CAPTURE = "[capture]\nsample_percent = 25\nkeep_days = 7\n"
 
 
-@pytest.fixture
-def data(environment: Environment) -> Synthesised:
-    loaded = environment(VALID + CAPTURE)
+def data_stack(environment: Environment, text: str) -> IConstruct | None:
+    loaded = environment(text)
     stage = EnvironmentStage(
         cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), loaded, check(loaded)
     )
-    stack = stage.node.find_child("data")
-    assert isinstance(stack, cdk.Stack)
-    return Synthesised(dict(Template.from_stack(stack).to_json()))
+    return stage.node.try_find_child("data")
 
 
-def model(found: Synthesised) -> dict[str, Any]:
-    return found.one("AWS::SageMaker::Model")
-
-
-def test_the_model_joins_the_files_subnets_and_groups(synthesise: Synthesise) -> None:
-    assert model(synthesise(VALID + NETWORK))["VpcConfig"] == {
+def test_a_model_is_in_its_network_isolated_and_under_the_files_keys(
+    synthesise: Synthesise,
+) -> None:
+    named = f'name = "ranker"\nlog_kms_key = "{KEY}2"'
+    found = synthesise(
+        VALID.replace('name = "ranker"', named)
+        + '[network]\nsubnets = ["subnet-0a1b2c3d"]\nsecurity_groups = ["sg-0a1b2c3d"]\n'
+        + f'[security]\nnetwork_isolation = true\n[alarms]\ntopic_kms_key = "{KEY}3"\n'
+    )
+    model = found.one("AWS::SageMaker::Model")
+    assert model["VpcConfig"] == {
         "Subnets": ["subnet-0a1b2c3d"],
         "SecurityGroupIds": ["sg-0a1b2c3d"],
     }
+    assert model["EnableNetworkIsolation"] is True
+    assert found.one("AWS::Logs::LogGroup")["KmsKeyId"] == f"{KEY}2"
+    assert found.one("AWS::SNS::Topic")["KmsMasterKeyId"] == f"{KEY}3"
+    # None is made.
+    assert found.all("AWS::KMS::Key") == []
 
 
-def test_every_container_may_be_isolated_and_what_is_off_is_absent(synthesise: Synthesise) -> None:
-    found = synthesise(VALID + "[security]\nnetwork_isolation = true\n")
-    assert model(found)["EnableNetworkIsolation"] is True
-    for name in ["VpcConfig", "EnableNetworkIsolation"]:
-        assert name not in model(synthesise())
-    for name in ["KmsKeyId", "DataCaptureConfig"]:
-        assert name not in synthesise().one("AWS::SageMaker::EndpointConfig")
+@pytest.mark.long
+def test_the_endpoints_role_is_its_models_unless_one_has_its_own(synthesise: Synthesise) -> None:
+    serving, other = (f"arn:aws:iam::111111111111:role/company/{name}" for name in "ab")
+    text = VALID.replace('name = "ranker"', f'name = "ranker"\nexecution_role = "{serving}"', 1)
+    found = synthesise(text)
+    assert found.one("AWS::SageMaker::Model")["ExecutionRoleArn"] == serving
+    assert found.all("AWS::IAM::Role") == found.all("AWS::IAM::Policy") == []
+    text = text.replace('"2.20"', f'"2.20"\nexecution_role = "{other}"', 1)
+    assert synthesise(text).one("AWS::SageMaker::Model")["ExecutionRoleArn"] == other
 
 
-def test_logs_and_topic_take_the_files_keys_and_none_is_made(synthesise: Synthesise) -> None:
-    named = f'name = "ranker"\nlog_kms_key = "{KEY}2"'
-    found = synthesise(VALID.replace('name = "ranker"', named)).one("AWS::Logs::LogGroup")
-    assert found["KmsKeyId"] == f"{KEY}2"
-
-    found = synthesise(VALID + f'[alarms]\ntopic_kms_key = "{KEY}3"\n')
-    assert (found.one("AWS::SNS::Topic")["KmsMasterKeyId"], found.all("AWS::KMS::Key")) == (
-        f"{KEY}3",
-        [],
-    )
+@pytest.mark.long
+def test_every_role_has_the_boundary_and_the_path_that_are_given(synthesise: Synthesise) -> None:
+    callers = 'name = "ranker"\ncallers = ["arn:aws:iam::111111111111:role/web"]'
+    boundary = "arn:aws:iam::111111111111:policy/company/boundary"
+    rules = f'permissions_boundary = "{boundary}"\niam_path = "/service/ranker/"\n'
+    found = synthesise(VALID.replace('name = "ranker"', callers, 1) + f"[security]\n{rules}")
+    role = found.one("AWS::IAM::Role")
+    assert (role["PermissionsBoundary"], role["Path"]) == (boundary, "/service/ranker/")
+    assert found.one("AWS::IAM::ManagedPolicy")["Path"] == "/service/ranker/"
+    assert not {"PermissionsBoundary", "Path"} & set(synthesise().one("AWS::IAM::Role"))
 
 
 def test_samples_are_captured_as_the_file_says(synthesise: Synthesise) -> None:
@@ -70,18 +78,12 @@ def test_samples_are_captured_as_the_file_says(synthesise: Synthesise) -> None:
     assert found["KmsKeyId"] == {"Fn::ImportValue": "prod-data-samples-key"}
 
 
-def test_another_sampling_is_another_configuration_with_its_own_rollback_alarms(
-    synthesise: Synthesise,
-) -> None:
-    rollout = '[rollout]\nstrategy = "canary"\n'
-    names = [
-        {one["AlarmName"] for one in synthesise(text + rollout).all("AWS::CloudWatch::Alarm")}
-        for text in (VALID + CAPTURE, VALID + CAPTURE.replace("25", "26"))
-    ]
-    assert not {one for one in names[0] & names[1] if "rollback" in one}
-
-
-def test_samples_end_after_their_days_and_outlive_their_stack(data: Synthesised) -> None:
+@pytest.mark.long
+def test_samples_end_after_their_days_and_outlive_their_stack(environment: Environment) -> None:
+    assert data_stack(environment, VALID) is None
+    stack = data_stack(environment, VALID + CAPTURE)
+    assert isinstance(stack, cdk.Stack)
+    data = Synthesised(dict(Template.from_stack(stack).to_json()))
     ends = [
         one["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"]
         for one in data.all("AWS::S3::Bucket")
@@ -98,11 +100,3 @@ def test_samples_end_after_their_days_and_outlive_their_stack(data: Synthesised)
         for each in data.all("AWS::S3::BucketPolicy")
     ]
     assert denied == [[{"Bool": {"aws:SecureTransport": "false"}}]] * 2
-
-
-def test_without_capture_there_is_no_data_stack(environment: Environment) -> None:
-    loaded = environment()
-    stage = EnvironmentStage(
-        cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), loaded, check(loaded)
-    )
-    assert stage.node.try_find_child("data") is None

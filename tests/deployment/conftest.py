@@ -46,6 +46,18 @@ class Deployment:
         self._live = arguments
         return ran
 
+    def fail(self) -> Ran:
+        """Deploys code with which the container does not start. A broken model is seen before."""
+        self.be_plain()
+        self._live = ("unknown",)
+        file = self.project / "examples" / "ranker" / "code" / "inference.py"
+        good = file.read_bytes()
+        file.write_bytes(good + b'\nraise RuntimeError("broken by a test")\n')
+        try:
+            return self.cdk("deploy", "local/*", "--require-approval", "never")
+        finally:
+            file.write_bytes(good)
+
     def be_plain(self) -> None:
         """Deployed last without an override, as it is when no test has deployed yet."""
         if self._live:

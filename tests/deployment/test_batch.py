@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -143,77 +142,6 @@ class DeployedNames:
             time.sleep(0.1)
 
 
-@dataclass(frozen=True)
-class Night:
-    """What was seen, in this order."""
-
-    scheduled: dict[str, list[dict[str, Any]]]
-    by_hand: dict[str, list[dict[str, Any]]]
-    late: str
-    trial: Ran
-    failed: list[str]
-    reason: str
-    alarm: str
-    verified: Ran
-    unstarted: str
-    endpoints: list[str]
-    alone: dict[str, Ran]
-    """Command to what it did for the environment without an endpoint."""
-    left: set[str]
-
-
-@pytest.fixture(scope="module")
-def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
-    project = checkout(tmp_path_factory.mktemp("batch") / "project")
-    with running(seconds_per_minute=None) as aws:
-        at = aws.now() + timedelta(minutes=30)
-        again = at + timedelta(minutes=15)
-        expression = f"cron({at.minute},{again.minute} * * * ? *)"
-        environment = ENVIRONMENT.replace("SCHEDULE", expression)
-        (project / "environments" / "night.toml").write_text(environment)
-        (project / "environments" / "alone.toml").write_text(ALONE)
-        bootstrapped(aws)
-        before = set(inventory(aws))
-        cdk(project, aws, "deploy", "night/*", "alone/*", "--require-approval", "never")
-        deployed = DeployedNames(aws)
-        aws.advance(minutes=31)
-        deployed.runs("BatchNightly", 1)
-        scheduled = deployed.taken_scores()
-        deployed.start("BatchNightly")
-        deployed.running()
-        aws.advance(minutes=3)
-        late = deployed.received("The batch scored-nightly is late")
-        deployed.start("BatchByHand")
-        deployed.runs("BatchNightly", 2)
-        failed = deployed.runs("BatchByHand", 1)
-        aws.advance(minutes=2)
-        reason = deployed.received("The batch scored-by-hand failed")
-        alarm = deployed.received("scored-by-hand-batch-failed", '"ALARM"')
-        by_hand = deployed.taken_scores()
-        trial = servable(project, aws, "batch", "night", "nightly", "--limit=3", "--json")
-        verified = servable(project, aws, "verify", "night", "--no-invoke")
-        live = aws.client("sagemaker").list_endpoints()["Endpoints"]
-        alone = {
-            command: servable(project, aws, *command.split())
-            for command in (
-                "verify alone",
-                "plan alone",
-                "history alone --restore 1",
-                "batch alone --limit=3 --json",
-            )
-        }
-        machine = deployed.outputs["BatchNightlyStateMachine"]
-        deployed.states.delete_state_machine(stateMachineArn=machine)
-        aws.advance(minutes=12)
-        unstarted = deployed.received("scored-nightly-batch-unstarted", '"ALARM"')
-        cdk(project, aws, "destroy", "night/*", "alone/*", "--force")
-        left = {name for kind, name in set(inventory(aws)) - before if "Subscription" not in kind}
-    endpoints = [one["EndpointName"] for one in live]
-    return Night(
-        scheduled, by_hand, late, trial, failed, reason, alarm, verified, unstarted, endpoints, alone, left
-    )  # fmt: skip
-
-
 def servable(project: Path, aws: LocalAws, *arguments: str) -> Ran:
     environment = aws.environment_over({**os.environ, "PYTHONPATH": str(project)})
     return run_in(project, sys.executable, "-m", "servable", *arguments, environment=environment)
@@ -225,63 +153,66 @@ def cdk(project: Path, aws: LocalAws, *arguments: str) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_a_scheduled_run_scores_every_row_of_every_file_beside_its_id(night: Night) -> None:
+def test_batches_are_run_told_verified_and_deleted(tmp_path: Path) -> None:
+    project = checkout(tmp_path / "project")
+    with running(seconds_per_minute=None) as aws:
+        at = aws.now() + timedelta(minutes=30)
+        again = at + timedelta(minutes=15)
+        expression = f"cron({at.minute},{again.minute} * * * ? *)"
+        environment = ENVIRONMENT.replace("SCHEDULE", expression)
+        (project / "environments" / "night.toml").write_text(environment)
+        (project / "environments" / "alone.toml").write_text(ALONE)
+        bootstrapped(aws)
+        before = set(inventory(aws))
+        cdk(project, aws, "deploy", "night/*", "alone/*", "--require-approval", "never")
+        deployed = DeployedNames(aws)
+        run_by_schedule_and_by_hand(deployed)
+        trial = servable(project, aws, "batch", "night", "nightly", "--limit=3", "--json")
+        said = json.loads(trial.stdout)
+        assert (said["rows_in"], said["rows_out"], said["holds"]) == (3, 3, True), trial.stderr
+        verified = servable(project, aws, "verify", "night", "--no-invoke")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+
+        # Batches alone have no endpoint.
+        (live,) = aws.client("sagemaker").list_endpoints()["Endpoints"]
+        assert live["EndpointName"] == "scored"
+        for command, says in {
+            "verify alone": "alone  as deployed, answers not asked",
+            "plan alone": "alone, against what is live: nothing changes",
+            "history alone --restore 1": "[batch.weekly]",
+            "batch alone --limit=3 --json": '"rows_out": 3',
+        }.items():
+            ran = servable(project, aws, *command.split())
+            assert (ran.returncode, says in ran.stdout) == (0, True), ran.stdout + ran.stderr
+
+        machine = deployed.outputs["BatchNightlyStateMachine"]
+        deployed.states.delete_state_machine(stateMachineArn=machine)
+        aws.advance(minutes=12)
+        unstarted = deployed.received("scored-nightly-batch-unstarted", '"ALARM"')
+        assert "First: start it by hand" in unstarted
+        cdk(project, aws, "destroy", "night/*", "alone/*", "--force")
+        left = {name for kind, name in set(inventory(aws)) - before if "Subscription" not in kind}
+        assert left == SHARED
+
+
+def run_by_schedule_and_by_hand(deployed: DeployedNames) -> None:
+    """Every row of every file is scored beside its id; late and failed runs are told."""
     lines = [{"id": n, "SageMakerOutput": pytest.approx(score)} for n, score in enumerate(SCORES)]
-    assert night.scheduled == {f"scores/{file}.jsonl.out": lines for file in ("a", "b")}
-
-
-def test_a_run_by_hand_gives_the_same(night: Night) -> None:
-    assert night.by_hand == night.scheduled
-
-
-def test_a_trial_scores_as_many_rows_as_are_asked_for(night: Night) -> None:
-    said = json.loads(night.trial.stdout)
-    assert (said["rows_in"], said["rows_out"], said["holds"]) == (3, 3, True), night.trial.stderr
-
-
-def test_a_run_that_is_late_is_told_while_it_runs(night: Night) -> None:
-    assert "is still running 2 minutes after the run began" in night.late
-
-
-def test_a_schedule_that_cannot_start_its_run_is_an_alarm(night: Night) -> None:
-    assert "First: start it by hand" in night.unstarted
-
-
-def test_rows_that_the_model_does_not_take_fail_the_run(night: Night) -> None:
-    assert night.failed == ["FAILED"]
-
-
-def test_a_failed_run_sends_its_reason(night: Night) -> None:
-    assert "ClientError: See job logs" in night.reason
-
-
-def test_a_failed_run_is_an_alarm_that_says_what_to_do_first(night: Night) -> None:
-    assert "First: read the other message" in night.alarm
-
-
-def test_verify_finds_what_is_deployed(night: Night) -> None:
-    assert night.verified.returncode == 0, night.verified.stdout + night.verified.stderr
-
-
-def test_an_environment_of_batches_alone_has_no_endpoint(night: Night) -> None:
-    assert night.endpoints == ["scored"]
-
-
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        ("verify alone", "alone  as deployed, answers not asked"),
-        ("plan alone", "alone, against what is live: nothing changes"),
-        ("history alone --restore 1", "[batch.weekly]"),
-        ("batch alone --limit=3 --json", '"rows_out": 3'),
-    ],
-)
-def test_it_is_verified_planned_restored_and_run_as_others_are(
-    night: Night, command: str, says: str
-) -> None:
-    ran = night.alone[command]
-    assert (ran.returncode, says in ran.stdout) == (0, True), ran.stdout + ran.stderr
-
-
-def test_what_is_destroyed_leaves_the_tables_and_the_log_that_all_jobs_share(night: Night) -> None:
-    assert night.left == SHARED
+    expected = {f"scores/{file}.jsonl.out": lines for file in ("a", "b")}
+    deployed.aws.advance(minutes=31)
+    deployed.runs("BatchNightly", 1)
+    assert deployed.taken_scores() == expected
+    deployed.start("BatchNightly")
+    deployed.running()
+    deployed.aws.advance(minutes=3)
+    late = deployed.received("The batch scored-nightly is late")
+    assert "is still running 2 minutes after the run began" in late
+    # The model does not take its rows.
+    deployed.start("BatchByHand")
+    deployed.runs("BatchNightly", 2)
+    assert deployed.runs("BatchByHand", 1) == ["FAILED"]
+    deployed.aws.advance(minutes=2)
+    assert "ClientError: See job logs" in deployed.received("The batch scored-by-hand failed")
+    alarm = deployed.received("scored-by-hand-batch-failed", '"ALARM"')
+    assert "First: read the other message" in alarm
+    assert deployed.taken_scores() == expected

@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,22 +41,15 @@ instance_type = "ml.c5.xlarge"
 """
 
 
-def test_every_resource_of_the_template_exists_type_by_type_and_count_by_count(
+def test_every_resource_of_the_template_exists_beside_environments_that_are_refused(
     deployment: Deployment,
 ) -> None:
     wanted = collections.Counter(
         resource["Type"] for resource in deployment.template()["Resources"].values()
     )
     assert collections.Counter(kind for kind, _ in deployment.made()) == wanted
-
-
-def test_one_environment_is_deployed_beside_others_that_are_refused(
-    deployment: Deployment,
-) -> None:
-    refused = [
-        f"{name}.toml is rejected" in deployment.first.stderr for name in ("staging", "torn")
-    ]
-    assert refused == [True, True]
+    for name in ("staging", "torn"):
+        assert f"{name}.toml is rejected" in deployment.first.stderr
 
 
 def invoke(deployment: Deployment, body: dict[str, Any]) -> dict[str, Any]:
@@ -66,9 +60,7 @@ def invoke(deployment: Deployment, body: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_the_prediction_equals_tensorflows_own_to_float32_precision(
-    deployment: Deployment,
-) -> None:
+def test_the_prediction_equals_tensorflows_own_to_float32_precision(deployment: Deployment) -> None:
     import tensorflow as tf
 
     random = np.random.default_rng(7)
@@ -82,94 +74,96 @@ def test_the_prediction_equals_tensorflows_own_to_float32_precision(
     np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("form", ["rows", "columnar"])
-def test_the_golden_request_gets_the_golden_answer(deployment: Deployment, form: str) -> None:
-    request = json.loads((GOLDEN / f"request-{form}.json").read_text())
-    (wanted,) = json.loads((GOLDEN / f"answer-{form}.json").read_text()).values()
-    (got,) = invoke(deployment, request).values()
-    np.testing.assert_allclose(got, wanted, atol=1e-5)
-
-
-def test_the_deployed_code_runs(deployment: Deployment) -> None:
+def test_golden_requests_get_golden_answers_and_a_refusal_arrives_as_sagemaker_sends_it(
+    deployment: Deployment,
+) -> None:
+    forms = ("rows", "columnar")
+    files = [f"{what}-{form}.json" for what in ("answer", "request") for form in forms]
+    assert sorted(path.name for path in GOLDEN.iterdir()) == sorted(files)
+    for form in forms:
+        request = json.loads((GOLDEN / f"request-{form}.json").read_text())
+        (wanted,) = json.loads((GOLDEN / f"answer-{form}.json").read_text()).values()
+        (got,) = invoke(deployment, request).values()
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
+    # The deployed code says how many there must be.
     runtime = deployment.aws.client("sagemaker-runtime")
-    with pytest.raises(runtime.exceptions.ModelError, match="39"):
-        invoke(deployment, {"inputs": {"feat_ids": [[1]], "feat_vals": [[1.0]]}})
-
-
-def test_a_refusal_of_the_model_arrives_as_sagemaker_sends_it(deployment: Deployment) -> None:
-    runtime = deployment.aws.client("sagemaker-runtime")
-    with pytest.raises(runtime.exceptions.ModelError) as raised:
+    with pytest.raises(runtime.exceptions.ModelError, match="39") as raised:
         invoke(deployment, {"inputs": {"feat_ids": [[1]], "feat_vals": [[1.0]]}})
     assert raised.value.response["OriginalStatusCode"] == 400
 
 
-def test_the_archive_in_the_bucket_has_the_containers_layout(deployment: Deployment) -> None:
-    with tarfile.open(fileobj=io.BytesIO(deployment.archive())) as archive:
-        names = archive.getnames()
-    assert {"code/inference.py", "ranker/1/saved_model.pb"} <= set(names)
+def test_the_archive_in_the_bucket_is_one_that_was_packed_in_the_containers_layout(
+    deployment: Deployment,
+) -> None:
+    archive = deployment.archive()
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        assert {"code/inference.py", "ranker/1/saved_model.pb"} <= set(opened.getnames())
+    packed = (deployment.project / ".servable" / "archives").glob("*.tar.gz")
+    assert archive in [file.read_bytes() for file in packed]
 
 
-def test_the_archive_in_the_bucket_is_the_one_that_was_packed(deployment: Deployment) -> None:
-    (packed,) = (deployment.project / ".servable" / "archives").glob("*.tar.gz")
-    assert deployment.archive() == packed.read_bytes()
-
-
-def test_the_endpoint_is_in_service(deployment: Deployment) -> None:
-    described = deployment.aws.client("sagemaker").describe_endpoint(EndpointName="ranker-local")
-    assert described["EndpointStatus"] == "InService"
-
-
-def test_the_latency_alarm_reads_back_in_microseconds(deployment: Deployment) -> None:
+def test_the_endpoint_is_in_service_and_alarm_and_scaling_read_back_in_their_units(
+    deployment: Deployment,
+) -> None:
+    assert status(deployment) == "InService"
     alarms = deployment.aws.client("cloudwatch").describe_alarms()["MetricAlarms"]
     (threshold,) = (
         alarm["Threshold"] for alarm in alarms if alarm.get("MetricName") == "ModelLatency"
     )
     assert threshold == 100_000
-
-
-def test_the_scaling_target_reads_back_per_minute(deployment: Deployment) -> None:
     scaling = deployment.aws.client("application-autoscaling")
     (policy,) = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
     assert policy["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] == 100 * 0.5 * 60
 
 
-def test_what_a_readme_promises_of_the_golden_files_is_there() -> None:
-    assert sorted(path.name for path in Path(GOLDEN).iterdir()) == [
-        "answer-columnar.json",
-        "answer-rows.json",
-        "request-columnar.json",
-        "request-rows.json",
-    ]
+def status(deployment: Deployment) -> str:
+    sagemaker = deployment.aws.client("sagemaker")
+    return str(sagemaker.describe_endpoint(EndpointName="ranker-local")["EndpointStatus"])
 
 
-def test_a_second_deployment_changes_nothing(deployment: Deployment) -> None:
+def test_an_override_is_shown_deployed_and_taken_back_and_then_nothing_changes(
+    deployment: Deployment,
+) -> None:
     deployment.be_plain()
+    ran = deployment.cdk("diff", "local/*", "-c", OVERRIDE)
+    assert "MaxCapacity" in ran.stdout + ran.stderr
+    deployment.deploy("-c", OVERRIDE)
+    assert maximum(deployment) == 4
+    deployment.deploy()
+    assert maximum(deployment) == 2
     ran = deployment.deploy()
     assert "(no changes)" in ran.stdout + ran.stderr
 
 
-def test_diff_shows_what_an_override_would_change(deployment: Deployment) -> None:
-    deployment.be_plain()
-    ran = deployment.cdk("diff", "local/*", "-c", OVERRIDE)
-    lines = [line.strip() for line in (ran.stdout + ran.stderr).splitlines()]
-    assert any("MaxCapacity" in line for line in lines)
+def test_a_failed_update_is_rolled_back_while_the_old_endpoint_answers_every_request(
+    deployment: Deployment,
+) -> None:
+    done, outcomes = threading.Event(), list[str]()
 
+    def ask() -> None:
+        request = json.loads((GOLDEN / "request-rows.json").read_text())
+        while not done.wait(0.05):
+            try:
+                invoke(deployment, request)
+                outcomes.append("answered")
+            except Exception as error:
+                outcomes.append(str(error))
 
-@pytest.fixture(scope="module")
-def overridden(deployment: Deployment) -> int:
-    """`max_instances` that is live after a deployment with an override."""
-    deployment.deploy("-c", OVERRIDE)
-    return maximum(deployment)
-
-
-def test_an_override_is_deployed_and_read_back(overridden: int) -> None:
-    assert overridden == 4
-
-
-@pytest.mark.usefixtures("overridden")
-def test_a_deployment_without_the_override_takes_it_back(deployment: Deployment) -> None:
-    deployment.be_plain()
-    assert maximum(deployment) == 2
+    caller = threading.Thread(target=ask)
+    caller.start()
+    try:
+        ran = deployment.fail()
+    finally:
+        done.set()
+        caller.join()
+    said = ran.stdout + ran.stderr
+    assert (ran.returncode, "UPDATE_ROLLBACK_COMPLETE:" in said) == (1, True), said
+    (stack,) = deployment.aws.client("cloudformation").describe_stacks(
+        StackName="ranker-local-endpoint"
+    )["Stacks"]
+    assert stack["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert set(outcomes) == {"answered"}
+    assert status(deployment) == "InService"
 
 
 @pytest.fixture(scope="module")
@@ -214,17 +208,14 @@ def served(
         process.communicate()
 
 
-def test_a_model_package_is_served_on_this_computer(served: tuple[str, Path]) -> None:
-    body = (GOLDEN / "request-rows.json").read_bytes()
-    headers = {"Content-Type": "application/json"}
-    answer = requests.post(f"{served[0]}/invocations", body, headers=headers, timeout=30).json()
-    wanted = json.loads((GOLDEN / "answer-rows.json").read_text())
-    np.testing.assert_allclose(answer["predictions"], wanted["predictions"], atol=1e-5)
-
-
-def test_its_archive_is_kept_under_its_hash(
+def test_a_model_package_is_served_on_this_computer_from_its_kept_archive(
     served: tuple[str, Path], deployment: Deployment
 ) -> None:
-    (kept,) = (served[1] / "servable" / "archives").glob("*.tar.gz")
-    digest = hashlib.sha256(deployment.archive()).hexdigest()
-    assert kept.name == f"{digest}.tar.gz"
+    url, cache = served
+    body = (GOLDEN / "request-rows.json").read_bytes()
+    headers = {"Content-Type": "application/json"}
+    answer = requests.post(f"{url}/invocations", body, headers=headers, timeout=30).json()
+    wanted = json.loads((GOLDEN / "answer-rows.json").read_text())
+    np.testing.assert_allclose(answer["predictions"], wanted["predictions"], atol=1e-5)
+    (kept,) = (cache / "servable" / "archives").glob("*.tar.gz")
+    assert kept.name == f"{hashlib.sha256(deployment.archive()).hexdigest()}.tar.gz"

@@ -34,19 +34,13 @@ def elsewhere(bootstrapped: Deployment, tmp_path_factory: pytest.TempPathFactory
     return folder
 
 
-def test_no_manifest_runs_a_command(elsewhere: Path) -> None:
+def test_an_assembly_with_its_archive_runs_no_command_and_is_deployed_without_the_project(
+    bootstrapped: Deployment, elsewhere: Path, tmp_path: Path
+) -> None:
     manifests = [json.loads(file.read_text()) for file in elsewhere.rglob("*.assets.json")]
     sources = [asset["source"] for one in manifests for asset in one["files"].values()]
     assert (len(sources) > 3, [one for one in sources if "executable" in one]) == (True, [])
-
-
-def test_the_archive_lies_in_it(elsewhere: Path) -> None:
     assert len(list((elsewhere / "asm" / "assembly-local" / "packed").glob("*.tar.gz"))) == 1
-
-
-def test_it_is_deployed_without_the_project(
-    bootstrapped: Deployment, elsewhere: Path, tmp_path: Path
-) -> None:
     for name, program in (
         ("node", ROOT / ".venv/bin/node"),
         ("cdk", ROOT / "node_modules/.bin/cdk"),

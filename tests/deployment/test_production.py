@@ -3,6 +3,7 @@
 With one model server and two workers instead of 4 and 16: they are started three times.
 """
 
+import json
 import os
 from collections.abc import Iterator
 
@@ -68,48 +69,21 @@ def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Production]
         yield made
 
 
-@pytest.fixture(scope="module")
-def before_and_after(production: Production) -> tuple[set[str], set[str]]:
-    """The rollback alarms, before and after an update of the container's settings."""
+def test_an_update_is_watched_by_three_alarms_of_its_own_and_answers(
+    production: Production,
+) -> None:
     before = production.list_rollback_alarms()
     production.deploy("prod.variants.primary.container.tfs_processes=2")
-    return before, production.list_rollback_alarms()
+    after = production.list_rollback_alarms()
+    assert (len(before), len(after), before & after) == (3, 3, set())
+    assert production.watched_by() == after
 
-
-def test_every_configuration_has_three_rollback_alarms_for_its_variant(
-    before_and_after: tuple[set[str], set[str]],
-) -> None:
-    assert [len(alarms) for alarms in before_and_after] == [3, 3]
-
-
-def test_an_update_is_watched_by_alarms_of_its_own(
-    before_and_after: tuple[set[str], set[str]],
-) -> None:
-    before, after = before_and_after
-    assert before & after == set()
-
-
-@pytest.mark.usefixtures("before_and_after")
-def test_the_live_endpoint_names_the_alarms_that_exist(production: Production) -> None:
-    assert production.watched_by() == production.list_rollback_alarms()
-
-
-@pytest.mark.usefixtures("before_and_after")
-def test_the_updated_endpoint_still_answers(production: Production) -> None:
-    runtime = production.aws.client("sagemaker-runtime", **WHO)
-    body = (
-        b'{"instances": [{"feat_ids": ['
-        + b"1," * 38
-        + b'1], "feat_vals": ['
-        + b"1," * 38
-        + b"1]}]}"
-    )
-    answer = runtime.invoke_endpoint(
-        EndpointName="ranker-prod", ContentType="application/json", Body=body
+    row = {"feat_ids": [1] * 39, "feat_vals": [1] * 39}
+    answer = production.aws.client("sagemaker-runtime", **WHO).invoke_endpoint(
+        EndpointName="ranker-prod",
+        ContentType="application/json",
+        Body=json.dumps({"instances": [row]}).encode(),
     )
     assert answer["InvokedProductionVariant"] == "primary"
-
-
-def test_the_on_call_address_is_subscribed(production: Production) -> None:
-    found = production.aws.client("sns", **WHO).list_subscriptions()["Subscriptions"]
-    assert [one["Endpoint"] for one in found] == ["oncall@example.com"]
+    subscribed = production.aws.client("sns", **WHO).list_subscriptions()["Subscriptions"]
+    assert [one["Endpoint"] for one in subscribed] == ["oncall@example.com"]

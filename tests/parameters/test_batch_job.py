@@ -24,9 +24,8 @@ def nightly(project: Path, lines: str = "", **keys: str | int | bool) -> BatchJo
     return job
 
 
-@pytest.mark.parametrize(
-    ("lines", "keys", "strategy", "payload_mb"),
-    [
+def test_a_request_has_many_records_where_each_is_answered_by_a_line(project: Path) -> None:  # fmt: skip
+    cases: list[tuple[str, dict[str, str | int | bool], str | None, int]] = [
         ("", {}, "single_record", 6),
         (HANDLER, {}, "multi_record", 1),
         (HANDLER, {"content_type": "application/jsonlines; charset=utf-8"}, "multi_record", 1),
@@ -34,14 +33,21 @@ def nightly(project: Path, lines: str = "", **keys: str | int | bool) -> BatchJo
         (HANDLER, {"content_type": "application/json"}, None, 6),
         (CODE, {}, "single_record", 6),
         (HANDLER, {"max_concurrent": 60, "split": "none"}, None, 1),
-        (HANDLER + "traffic = { request_bytes = 4_500_000, rows_per_request = 2 }", {}, "multi_record", 3),
-    ],
-)  # fmt: skip
-def test_a_request_has_many_records_where_each_is_answered_by_a_line(
-    project: Path, lines: str, keys: dict[str, str | int | bool], strategy: str | None, payload_mb: int
-) -> None:  # fmt: skip
-    job = nightly(project, lines, **keys)
-    assert (job.strategy.value, job.payload_mb.value) == (strategy, payload_mb)
+        (
+            HANDLER + "traffic = { request_bytes = 4_500_000, rows_per_request = 2 }",
+            {},
+            "multi_record",
+            3,
+        ),
+    ]
+    for lines, keys, strategy, payload_mb in cases:  # fmt: skip
+        job = nightly(project, lines, **keys)
+        assert (job.strategy.value, job.payload_mb.value) == (strategy, payload_mb)
+    for lines, accept in [("", "application/json"), (HANDLER, "text/csv"), (CODE, "text/csv")]:
+        assert nightly(project, lines).accept.value == accept
+    assert nightly(project).placement.build_key("container.omp_threads") == (
+        "batch.nightly.container.omp_threads"
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,14 +68,6 @@ def test_requests_at_a_time_are_as_many_as_the_container_answers(
 ) -> None:  # fmt: skip
     choice = nightly(project, lines, **keys).max_concurrent
     assert (choice.value, choice.reason) == (at_a_time, reason)
-
-
-def test_answers_have_the_form_of_the_records_and_keys_their_own_table(project: Path) -> None:
-    for lines, accept in [("", "application/json"), (HANDLER, "text/csv"), (CODE, "text/csv")]:
-        assert nightly(project, lines).accept.value == accept
-    assert nightly(project).placement.build_key("container.omp_threads") == (
-        "batch.nightly.container.omp_threads"
-    )
 
 
 def test_every_timeout_of_the_container_outlasts_the_job_s_and_the_load(project: Path) -> None:

@@ -1,7 +1,5 @@
 """An environment file with batches and without an endpoint: its name, and keys that do nothing in it."""
 
-import pytest
-
 from infra.parameters.finding import Severity
 from infra.preflight.check import check
 from tests.batches import build_batch_example
@@ -15,7 +13,9 @@ models.ranker = {{ saved_model = "model", handler = "servable", tensorflow = "2.
 """
 
 
-def test_its_batches_are_named_after_the_file_or_as_it_says(environment: Environment) -> None:
+def test_its_batches_are_named_after_the_file_and_it_notifies_as_an_endpoint_does(
+    environment: Environment,
+) -> None:
     for lines, name in [
         ("", "prod"),
         ('service = "ranker"', "ranker-prod"),
@@ -26,27 +26,17 @@ def test_its_batches_are_named_after_the_file_or_as_it_says(environment: Environ
     loaded = environment(f"{build_batch_example()}\n{VALID}".replace('name = "ranker"\n', ""))
     assert "endpoint.name" in [finding.key for finding in loaded.findings]
 
-
-def test_it_has_no_finding_and_notifies_as_an_endpoint_does(environment: Environment) -> None:
     assert check(environment(ALONE)) == []
     lines = 'alarms = { notify = ["a@example.com"], runbook = "https://example.com" }'
     assert check(environment(f"{lines}\n{ALONE}")) == []
-
-
-@pytest.mark.parametrize(
-    ("lines", "key"),
-    [
+    for lines, key in [
         ("alarms.p99_latency_ms = 100", "alarms.p99_latency_ms"),
         ('alarms.page = ["a@example.com"]', "alarms.page"),
         ("capture = { sample_percent = 10 }", "capture"),
         ('rollout = { strategy = "canary" }', "rollout"),
         ("asynchronous = {}", "asynchronous"),
         ('batch.nightly.timezone = "Europe/Berlin"', "batch.nightly.timezone"),
-    ],
-)
-def test_a_key_that_has_no_effect_without_an_endpoint_is_a_warning(
-    environment: Environment, lines: str, key: str
-) -> None:
-    findings = check(environment(f"{lines}\n{ALONE}"))
-    shown = [(one.rule, one.key, one.severity) for one in findings]
-    assert shown == [("key-without-partner", key, Severity.WARNING)]
+    ]:
+        findings = check(environment(f"{lines}\n{ALONE}"))
+        shown = [(one.rule, one.key, one.severity) for one in findings]
+        assert shown == [("key-without-partner", key, Severity.WARNING)]

@@ -101,7 +101,7 @@ def environment_of(**tables: Any) -> Environment:
     return Environment.model_validate({**given, **tables})
 
 
-def test_shares_are_of_the_weights_of_what_callers_reach() -> None:
+def test_shares_are_of_the_weights_and_a_stack_is_named_after_the_service() -> None:
     found = environment_of(
         variants={
             "a": variant(weight=3),
@@ -118,6 +118,10 @@ def test_shares_are_of_the_weights_of_what_callers_reach() -> None:
     ]
     weightless = environment_of(variants={"a": variant(weight=0)})
     assert weightless.compute_share("a") is None
+    assert build_stack_name("prod", environment_of(), "data") == "prod-data"
+    assert build_stack_name("prod", environment_of(service="search"), "endpoint") == (
+        "search-prod-endpoint"
+    )
 
 
 def test_what_serves_scales_and_has_a_component_is_known_by_name() -> None:
@@ -139,8 +143,6 @@ def test_what_serves_scales_and_has_a_component_is_known_by_name() -> None:
     serverless = variant(instance_type=None, serverless={"memory_mib": 2048, "max_concurrency": 4})
     assert not environment_of(variants={"primary": serverless}).kind.has_instances
 
-
-def test_a_request_above_the_limit_counts_only_if_it_is_acknowledged() -> None:
     limit = environment_of().kind.request_bytes
     accepted = {"request-too-large": "a proxy of ours takes them"}
     sizes = [
@@ -191,10 +193,3 @@ def test_every_key_that_a_file_may_name_is_listed_with_what_it_names() -> None:
         "batch.a.input_kms_key": [KEY.format("in")],
         "batch.b.output_kms_key": [],
     }
-
-
-def test_a_stack_is_named_after_the_service_if_there_is_one() -> None:
-    assert build_stack_name("prod", environment_of(), "data") == "prod-data"
-    assert build_stack_name("prod", environment_of(service="search"), "endpoint") == (
-        "search-prod-endpoint"
-    )

@@ -122,6 +122,7 @@ def test_every_key_has_its_variable_and_a_strategy_here() -> None:
     assert len(SETTINGS) == len(set(SETTINGS.values()))
 
 
+@pytest.mark.long
 @SEVERAL
 @given(VALUES, VALUES, st.sampled_from(["kk", "kv", "vk", "vv"]))
 @example({"batching": {"max_batch_size": 5}}, {"batching": {}}, "kv")
@@ -136,10 +137,15 @@ def test_the_later_file_wins_in_either_spelling(
     ]
     found = primary(read(project, *layers))
     assert found.container == ContainerSettings.model_validate(merged(first, second))
+    # A construct reads the dictionary as the loader does.
+    built = Variant.model_validate({"model": "m", "environment": pasted(first) | {"OWN": "1"}})
+    assert built.container == ContainerSettings.model_validate(first)
+    assert built.environment == {"OWN": "1"}
     own = {"OWN": "v"} if "v" in spelt else {}
     assert found.environment == own
 
 
+@pytest.mark.long
 @SEVERAL
 @given(VALUES, VALUES, st.sampled_from(["kk", "kv", "vk", "vv"]))
 @example({"gunicorn_workers": 2}, {"gunicorn_workers": 4}, "vk")
@@ -162,44 +168,30 @@ def test_an_override_wins_in_either_spelling(
     assert found.environment == {}
 
 
-@SEVERAL
-@given(VALUES)
-def test_constructs_read_the_dict_as_the_loader_does(
-    project: Path, container: dict[str, Any]
-) -> None:
-    variables = pasted(container) | {"OWN": "1"}
-    built = Variant.model_validate({"model": "m", "environment": variables})
-    loaded = primary(read(project, {"environment": variables}))
-    assert built.container == loaded.container == ContainerSettings.model_validate(container)
-    assert built.environment == loaded.environment == {"OWN": "1"}
-
-
-@pytest.mark.parametrize("variable", sorted(SETTINGS))
 def test_one_setting_in_both_spellings_of_one_file_is_an_error_that_names_both(
-    project: Path, variable: str
+    project: Path,
 ) -> None:
-    values = {
+    texts = {
         "gunicorn_worker_class": "sync",
         "gunicorn_log_level": "info",
         "nginx_log_level": "info",
+        "transport": "rest",
     }
-    values |= {"transport": "rest"}
-    key = SETTINGS[variable]
-    value: Any = values.get(key, {} if key == "batching" else 1)
-    table = {"batching": {key.removeprefix("batching."): 1}} if "." in key else {key: value}
-    text = "true" if key == "batching" else str(value)
-    layer = {"container": table, "environment": {variable: text}}
-    wanted = (
-        f"environments/prod.toml: {TABLE}.environment.{variable}: "
-        f"environment.{variable} and container.{key} set the same thing; remove it, or take out "
-        f"container.{key}"
-    )
-    assert wanted in errors(read(project, layer))
+    for variable, key in SETTINGS.items():
+        value: Any = texts.get(key, {} if key == "batching" else 1)
+        table = {"batching": {key.removeprefix("batching."): 1}} if "." in key else {key: value}
+        text = "true" if key == "batching" else str(value)
+        layer = {"container": table, "environment": {variable: text}}
+        same = f"environment.{variable} and container.{key} set the same thing"
+        wanted = f"{TABLE}.environment.{variable}: {same}; remove it, or take out container.{key}"
+        assert f"environments/prod.toml: {wanted}" in errors(read(project, layer))
+        with pytest.raises(
+            ValueError, match=f"{variable}.* and container.{key} set the same thing"
+        ):
+            Variant.model_validate({"model": "m", **layer})
     # In a base too, whatever the file itself states.
     later = {"container": {"tfs_processes": 2}}
-    assert wanted.replace("prod", "0-base") in errors(read(project, layer, later))
-    with pytest.raises(ValueError, match=f"{variable}.* and container.{key} set the same thing"):
-        Variant.model_validate({"model": "m", **layer})
+    assert f"environments/0-base.toml: {wanted}" in errors(read(project, layer, later))
 
 
 def test_one_setting_twice_on_the_command_line_is_an_error(project: Path) -> None:
@@ -210,16 +202,11 @@ def test_one_setting_twice_on_the_command_line_is_an_error(project: Path) -> Non
     ]
 
 
-@pytest.mark.parametrize("spelling", [f"environment__{WORKERS}", "container__gunicorn_workers"])
-@pytest.mark.parametrize(
-    "layer", [{"environment": {WORKERS: "4"}}, {"container": {"gunicorn_workers": 4}}]
-)
-def test_an_override_without_a_value_takes_the_setting_out(
-    project: Path, layer: dict[str, Any], spelling: str
-) -> None:
-    found = primary(read(project, layer, **{spelling: ""}))
-    assert found.container == ContainerSettings()
-    assert found.environment == {}
+def test_an_override_without_a_value_takes_the_setting_out(project: Path) -> None:
+    for layer in ({"environment": {WORKERS: "4"}}, {"container": {"gunicorn_workers": 4}}):
+        for spelling in (f"environment__{WORKERS}", "container__gunicorn_workers"):
+            found = primary(read(project, layer, **{spelling: ""}))
+            assert (found.container, found.environment) == (ContainerSettings(), {})
 
 
 def test_a_later_file_switches_batching_off_and_on_again(project: Path) -> None:
@@ -244,29 +231,24 @@ def test_a_size_alone_switches_no_batching_on_as_in_the_image(project: Path) -> 
     assert found.environment == {SIZE: "64"}
 
 
-@pytest.mark.parametrize(
-    ("variable", "text", "problem", "allowed"),
-    [
+def test_a_value_that_the_container_does_not_take_names_key_variable_and_line(
+    project: Path,
+) -> None:
+    for variable, text, problem, allowed in [
         (WORKERS, "four", "'four' is not a whole number", "0 or more and 1000000 or less"),
         (WORKERS, "-1", "-1 is out of range", "0 or more and 1000000 or less"),
         (BATCHING_SWITCH, "1", "'1' is not true or false", "true, false"),
         ("SAGEMAKER_GUNICORN_WORKER_CLASS", "fork", "'fork' is not known", "sync, gevent"),
-    ],
-)
-def test_a_value_that_the_container_does_not_take_names_key_variable_and_line(
-    project: Path, variable: str, text: str, problem: str, allowed: str
-) -> None:
-    (found,) = read(project, {"environment": {variable: text}}).findings
-    assert found.written_key == f"{TABLE}.environment.{variable}"
-    assert str(found).startswith(
-        f"environments/prod.toml: {TABLE}.container.{SETTINGS[variable]} ({variable}): {problem}"
-    )
-    assert allowed in found.allowed
-    with pytest.raises(ValueError, match=f"{variable}.*{text}"):
-        Variant.model_validate({"model": "m", "environment": {variable: text}})
+    ]:
+        (found,) = read(project, {"environment": {variable: text}}).findings
+        assert found.written_key == f"{TABLE}.environment.{variable}"
+        assert str(found).startswith(
+            f"environments/prod.toml: {TABLE}.container.{SETTINGS[variable]} ({variable}): {problem}"
+        )
+        assert allowed in found.allowed
+        with pytest.raises(ValueError, match=f"{variable}.*{text}"):
+            Variant.model_validate({"model": "m", "environment": {variable: text}})
 
-
-def test_a_rule_about_a_setting_names_its_variable(project: Path) -> None:
     found = check(read(project, {"environment": {"SAGEMAKER_GUNICORN_THREADS": "4"}}))
     (about,) = [one for one in found if one.rule == "workers-without-code"]
     assert f"{TABLE}.container.gunicorn_threads (SAGEMAKER_GUNICORN_THREADS): " in str(about)

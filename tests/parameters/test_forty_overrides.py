@@ -88,6 +88,8 @@ REJECTED = [
      "did you mean no-alarm-topic?"),
     ("-c", "prod.extends", "base", "-c prod.extends: ", ""),
     ("-c", "prod.", "5", "-c prod.: ", "a part is empty"),
+    ("-c", "prod.region.x", "1", "-c prod.region.x: ", ""),
+    ("-c", f"prod.{P}scaling", '{ max_rps_per_instance = "x" }', f"-c prod.{P}scaling: ", "'x' is not"),
     ("--set", f"{P}max_instances", "many", f"--set prod.{P}max_instances: ", "'many' is not"),
     ("--set", "tag.acme:owner", "me", "--set prod.tag.acme:owner: ", "unknown key 'tag'"),
     ("cdk.json", f"prod.{P}max_instances", [3], f"prod.{P}max_instances: ", "[3] is not"),
@@ -158,8 +160,10 @@ def test_an_override_is_rejected_by_name(
         assert any(line.startswith(label + begins) and has in line for line in lines), lines
 
 
-def test_there_are_forty() -> None:
+def test_there_are_forty_and_the_cdks_own_context_is_no_override() -> None:
     assert len(EFFECTIVE) + len(REJECTED) >= 40
+    options = {"@aws-cdk/core:x.y": "1", "aws:cdk.z": "2", "environments": "a", "prod.region": "b"}
+    assert from_options(options) == {"prod": {"region": "b"}}
 
 
 def test_what_gives_two_values_is_rejected_whatever_the_order(files: Path) -> None:

@@ -4,6 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -71,6 +72,7 @@ def test_a_key_has_its_line_or_that_of_the_table_around_it(tmp_path: Path) -> No
         assert find_line_number(tmp_path / "prod.toml", key) == line
 
 
+@pytest.mark.long
 @given(TABLES)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_tomllib_finds_a_key_from_its_line_on_and_not_before(

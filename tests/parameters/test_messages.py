@@ -25,7 +25,9 @@ def said(environment: Environment, text: str = VALID, **replacements: str) -> li
     return messages(check(environment(text, **replacements)))
 
 
-def test_an_unknown_key_names_the_nearest_known_one(environment: Environment) -> None:
+def test_an_unknown_key_names_the_nearest_and_a_foreign_file_is_told_apart(
+    environment: Environment,
+) -> None:
     assert said(environment, VALID + "max_instnces = 3\n") == [
         (
             "variants.primary.max_instnces",
@@ -38,6 +40,14 @@ def test_an_unknown_key_names_the_nearest_known_one(environment: Environment) ->
         )
     ]
     assert said(environment, "zzz = 1\n" + VALID)[0].remedy == "remove it"
+    assert said(environment, "version = 1\n[tool]\nx = 1\n") == [
+        (
+            "",
+            "it contains none of an environment file's keys",
+            "",
+            "pass the project's folder: `servable --project FOLDER COMMAND`",
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -61,22 +71,10 @@ def test_every_renamed_key_leads_to_one_that_there_is() -> None:
         assert find_type(tuple(now.split("."))) is not None
 
 
-def test_of_another_program_s_file_its_keys_are_not_said_one_by_one(
+def test_a_wrong_type_number_word_or_account_is_told_what_is_allowed(
     environment: Environment,
 ) -> None:
-    assert said(environment, "version = 1\n[tool]\nx = 1\n") == [
-        (
-            "",
-            "it contains none of an environment file's keys",
-            "",
-            "pass the project's folder: `servable --project FOLDER COMMAND`",
-        )
-    ]
-
-
-@pytest.mark.parametrize(
-    ("line", "problem", "allowed", "remedy"),
-    [
+    for line, problem, allowed, remedy in [
         ('min_instances = "2"', "'2' is not a whole number", COUNT, "leave out the quotes: 2"),
         ("min_instances = 1.5", "1.5 is not a whole number", COUNT, "change it"),
         ("min_instances = true", "True is not a whole number", COUNT, "change it"),
@@ -87,18 +85,10 @@ def test_of_another_program_s_file_its_keys_are_not_said_one_by_one(
             "a number, 0 or more and 1000000 or less",
             "change it",
         ),
-    ],
-)
-def test_a_wrong_type_names_the_value_and_the_type(
-    environment: Environment, line: str, problem: str, allowed: str, remedy: str
-) -> None:
-    key = f"variants.primary.{line.split(' ')[0]}"
-    assert said(environment, f"{VALID}{line}\n") == [(key, problem, allowed, remedy)]
+    ]:
+        key = f"variants.primary.{line.split(' ')[0]}"
+        assert said(environment, f"{VALID}{line}\n") == [(key, problem, allowed, remedy)]
 
-
-def test_a_number_out_of_range_and_an_unknown_word_are_told_what_is_allowed(
-    environment: Environment,
-) -> None:
     text = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 1\nsafety_factor = 1.5\n"
     assert said(environment, text) == [
         (
@@ -117,9 +107,6 @@ def test_a_number_out_of_range_and_an_unknown_word_are_told_what_is_allowed(
             "did you mean gevent?",
         )
     ]
-
-
-def test_an_account_that_is_missing_or_wrong_is_told_its_form(environment: Environment) -> None:
     assert said(environment, **{'account = "111111111111"\n': ""}) == [
         (
             "account",
@@ -138,9 +125,8 @@ def test_an_account_that_is_missing_or_wrong_is_told_its_form(environment: Envir
     ]
 
 
-@pytest.mark.parametrize(
-    ("lines", "form"),
-    [
+def test_an_identifier_that_is_none_is_told_its_form(project: Path) -> None:
+    for lines, form in [
         ('network = { subnets = ["subnet 1"] }', "subnet-0a1b2c3d4e5f60718"),
         ('network = { security_groups = ["default"] }', "sg-0a1b2c3d4e5f60718"),
         ('endpoint.callers = ["web"]', "arn:aws:iam::111111111111:role/serving"),
@@ -154,12 +140,17 @@ def test_an_account_that_is_missing_or_wrong_is_told_its_form(environment: Envir
         ('endpoint.volume_kms_key = "arn:aws:s3:::b"', "alias/ranker"),
         ('prices.as_of = "May"', "2026-11-29"),
         ("prices.instance_usd_per_hour = { c5 = 1.0 }", "ml.c5.xlarge"),
-    ],
-)
-def test_an_identifier_that_is_none_is_told_its_form(project: Path, lines: str, form: str) -> None:
-    (found,) = overlaid(project, lines).findings
-    assert found.problem.endswith(("does not have the required format", "is not a valid name"))
-    assert found.allowed.endswith(f", for example {form}")
+    ]:
+        (found,) = overlaid(project, lines).findings
+        assert found.problem.endswith(("does not have the required format", "is not a valid name"))
+        assert found.allowed.endswith(f", for example {form}")
+
+    (found,) = overlaid(project, 'variants.primary.environment = { "MY-TABLE" = "x" }').findings
+    assert found.allowed == (
+        "letters, digits and _, not beginning with a digit, for example TABLE_NAME"
+    )
+    for key in ["k", "1234abcd-12ab-34cd-56ef-1234567890ab", "alias/a/b"]:
+        assert overlaid(project, f'endpoint.volume_kms_key = "{key}"').findings == ()
 
 
 def find_patterns(schema: Any) -> Iterator[str]:
@@ -179,15 +170,6 @@ def test_every_pattern_of_the_schema_has_a_form_whose_example_matches() -> None:
         form, _, example = describe_pattern(pattern).partition(", for example ")
         assert form, pattern
         assert re.search(pattern, example), pattern
-
-
-def test_identifiers_of_sagemaker_are_taken_and_hyphens_in_variables_not(project: Path) -> None:
-    (found,) = overlaid(project, 'variants.primary.environment = { "MY-TABLE" = "x" }').findings
-    assert found.allowed == (
-        "letters, digits and _, not beginning with a digit, for example TABLE_NAME"
-    )
-    for key in ["k", "1234abcd-12ab-34cd-56ef-1234567890ab", "alias/a/b"]:
-        assert overlaid(project, f'endpoint.volume_kms_key = "{key}"').findings == ()
 
 
 def test_problems_are_said_at_once_without_what_follows(environment: Environment) -> None:
@@ -218,36 +200,38 @@ def test_problems_are_said_at_once_without_what_follows(environment: Environment
     ]
 
 
-def test_a_value_from_the_base_is_mended_in_the_base(project: Path) -> None:
-    folder = project / "environments"
-    (folder / "base.toml").write_text(VALID.replace('"eu-west-1"', "3"))
-    (folder / "prod.toml").write_text('extends = "base"\n')
-    found = check(load(project, folder)[0])
+def test_a_wrong_base_or_file_name_is_mended_where_it_stands(project: Path) -> None:
+    def first(**files: str) -> list[Finding]:
+        folder = project / "environments"
+        for file in folder.iterdir():
+            file.unlink()
+        for name, text in files.items():
+            (folder / f"{name}.toml").write_text(text)
+        return check(load(project, folder)[0])
+
+    found = first(base=VALID.replace('"eu-west-1"', "3"), prod='extends = "base"\n')
     assert [finding.file for finding in found] == ["environments/base.toml"]
-
-
-def test_an_unknown_base_names_the_nearest_file(project: Path) -> None:
-    folder = project / "environments"
-    (folder / "base.toml").write_text(VALID)
-    (folder / "prod.toml").write_text('extends = "bsae"\n')
-    assert messages(load(project, folder)[0].findings) == [
+    assert messages(first(base=VALID, prod='extends = "bsae"\n')) == [
+        ("extends", "there is no file 'bsae' in environments/", "base", "did you mean base?")
+    ]
+    found = first(a='extends = "b"\n', b='extends = "a"\n')
+    assert "a -> b -> a" in found[0].problem
+    # A bad extends hides no unknown key.
+    keys = [finding.key for finding in first(prod='extends = "bse"\ncolour = 1\n')]
+    assert keys == ["extends", "colour"]
+    assert messages(first(eu_prod=VALID)) == [
         (
-            "extends",
-            "there is no file 'bsae' in environments/",
-            "base",
-            "did you mean base?",
+            "",
+            "'eu_prod' is not a valid name for an environment",
+            "a letter followed by letters, digits, and hyphens, at most 40 characters",
+            "rename the file",
         )
     ]
 
 
-def test_files_that_extend_each_other_are_refused(project: Path) -> None:
-    folder = project / "environments"
-    (folder / "a.toml").write_text('extends = "b"\n')
-    (folder / "b.toml").write_text('extends = "a"\n')
-    assert "a -> b -> a" in load(project, folder)[0].findings[0].problem
-
-
-def test_a_file_that_is_not_toml_says_where_or_what_to_quote(environment: Environment) -> None:
+def test_a_file_that_is_not_toml_says_where_and_a_bad_name_or_number_is_refused(
+    environment: Environment,
+) -> None:
     assert said(environment, 'account = "1\n')[0].problem == (
         "not TOML: Illegal character '\\n' (at line 1, column 13)"
     )
@@ -263,33 +247,11 @@ def test_a_file_that_is_not_toml_says_where_or_what_to_quote(environment: Enviro
         (found,) = said(environment, f"\n{line}\n")
         assert found.remedy == remedy
 
-
-def test_a_bad_name_and_an_infinite_number_are_refused(environment: Environment) -> None:
     text = VALID.replace("[variants.primary]", '[variants."a b"]')
     (finding,) = said(environment, text)
     assert finding[:2] == ("variants.a b", "'a b' is not a valid name")
     (problem,) = said(environment, VALID + "weight = inf\n")
     assert problem[:2] == ("variants.primary.weight", "inf is not a finite number")
-
-
-def test_a_bad_extends_hides_no_unknown_key(project: Path) -> None:
-    folder = project / "environments"
-    (folder / "prod.toml").write_text('extends = "bse"\ncolour = 1\n')
-    keys = [finding.key for finding in load(project, folder)[0].findings]
-    assert keys == ["extends", "colour"]
-
-
-def test_a_files_name_must_be_a_name(project: Path) -> None:
-    folder = project / "environments"
-    (folder / "eu_prod.toml").write_text(VALID)
-    assert messages(load(project, folder)[0].findings) == [
-        (
-            "",
-            "'eu_prod' is not a valid name for an environment",
-            "a letter followed by letters, digits, and hyphens, at most 40 characters",
-            "rename the file",
-        )
-    ]
 
 
 @pytest.mark.parametrize(
@@ -341,41 +303,36 @@ def test_a_missing_key_is_added_to_its_table(
     assert ". " not in meaning
 
 
-@pytest.mark.parametrize(
-    ("lines", "remedy"),
-    [
+def test_a_value_is_shown_as_it_was_probably_meant_and_with_what_is_allowed(project: Path) -> None:
+    for lines, remedy in [
         ("tags = { cost = 7 }", 'put it in quotes: "7"'),
         ("tags = { cost = true }", "change it"),
         ('alarms.notify = "a@example.com"', 'put it in brackets: ["a@example.com"]'),
         ("alarms.notify = 3", "change it"),
         ('variants.primary.weight = "3"', "leave out the quotes: 3"),
         ('variants.primary.shadow = "1"', "change it"),
-    ],
-)
-def test_a_value_of_another_type_is_shown_as_it_was_probably_meant(
-    project: Path, lines: str, remedy: str
-) -> None:
-    (found,) = overlaid(project, lines).findings
-    assert found.remedy == remedy
-
-
-@pytest.mark.parametrize(
-    ("lines", "problem", "allowed"),
-    [
-        ('variants.primary.routing = "rand"', "'rand' is not known",
-         "least_outstanding_requests, random"),
+    ]:
+        (found,) = overlaid(project, lines).findings
+        assert found.remedy == remedy
+    for lines, problem, allowed in [
+        (
+            'variants.primary.routing = "rand"',
+            "'rand' is not known",
+            "least_outstanding_requests, random",
+        ),
         ("variants.primary.weight = -1", "-1 is out of range", "0 or more and 1000000 or less"),
-        ("models.ranker.version = 'a'", "'a' is not a whole number",
-         "a whole number, 0 or more and 9223372036854775807 or less"),
-        (f'region = "{"x" * 70}"', "'" + "x" * 56 + "... does not have the required format",
-         "a Region's name, for example eu-west-1"),
+        (
+            "models.ranker.version = 'a'",
+            "'a' is not a whole number",
+            "a whole number, 0 or more and 9223372036854775807 or less",
+        ),
+        (
+            f'region = "{"x" * 70}"',
+            "'" + "x" * 56 + "... does not have the required format",
+            "a Region's name, for example eu-west-1",
+        ),
         ('acknowledge = { a = "short" }', "'short' is out of range", "at least 10 characters"),
         ("metrics.publish_seconds = 20", "20 is not known", "10, 30, 60, 120, 180, 240, 300"),
-    ],
-    ids=["word", "range", "bounds", "long", "short", "numbers"],
-)  # fmt: skip
-def test_a_problem_names_the_value_and_what_is_allowed(
-    project: Path, lines: str, problem: str, allowed: str
-) -> None:
-    (found,) = overlaid(project, lines).findings
-    assert (found.problem, found.allowed) == (problem, allowed)
+    ]:
+        (found,) = overlaid(project, lines).findings
+        assert (found.problem, found.allowed) == (problem, allowed)

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from infra.parameters.loading import load
 from infra.parameters.placement import (
     Placement,
@@ -26,7 +24,7 @@ def placed(project: Path, lines: str) -> Placement:
     return primary
 
 
-def test_the_driver_is_derived_for_a_gpu_where_the_file_names_none(project: Path) -> None:
+def test_a_driver_and_timeouts_are_derived_where_the_file_names_none(project: Path) -> None:
     for lines, value, origin in [
         ("", "al2-ami-sagemaker-inference-gpu-3-1", "derived"),
         ('variants.primary.inference_ami = "al2-ami-1"', "al2-ami-1", "file"),
@@ -34,9 +32,6 @@ def test_the_driver_is_derived_for_a_gpu_where_the_file_names_none(project: Path
         driver = placed(project, GPU + lines).driver
         assert (driver.value, driver.origin) == (value, origin)
     assert placed(project, "").driver.value is None
-
-
-def test_a_timeout_has_its_reason_and_waits_for_every_process(project: Path) -> None:
     for lines, value, reason in [
         ("", None, "SageMaker's default is enough for this model"),
         ("variants.primary.startup_timeout_seconds = 900", 900, "from the file"),
@@ -50,29 +45,34 @@ def test_a_timeout_has_its_reason_and_waits_for_every_process(project: Path) -> 
             "startup_timeout_seconds", seconds, "derived", "twice the estimate"
         )
 
+    assert placed(project, "variants.primary.start_seconds = 77").start_seconds == 77
+    assert (placed(project, "").start_seconds or 0) > 100
+    assert placed(project, "variants.primary.volume_gb = 40").volume_gb == 40
+
 
 def chosen(found: Any) -> tuple[Any, str, str]:
     return found.value, found.origin, found.reason
 
 
-@pytest.mark.parametrize(
-    ("lines", "routing"),
-    [
-        ("", ("least_outstanding_requests", "derived",
-              "no request waits behind a slow one while another instance is free")),
+def test_routing_is_by_kind_unless_the_file_says(project: Path) -> None:
+    cases: list[tuple[str, tuple[str | None, str, str]]] = [
+        (
+            "",
+            (
+                "least_outstanding_requests",
+                "derived",
+                "no request waits behind a slow one while another instance is free",
+            ),
+        ),
         ('variants.primary.routing = "random"', ("random", "file", "from the file")),
-        ("asynchronous = {}", (None, "image",
-                               "SageMaker's default: instances read requests from the queue")),
-    ],
-    ids=["default", "file", "queue"],
-)  # fmt: skip
-def test_routing_is_by_kind_unless_the_file_says(
-    project: Path, lines: str, routing: tuple[str | None, str, str]
-) -> None:
-    assert chosen(placed(project, lines).routing) == routing
+        (
+            "asynchronous = {}",
+            (None, "image", "SageMaker's default: instances read requests from the queue"),
+        ),
+    ]
+    for lines, routing in cases:
+        assert chosen(placed(project, lines).routing) == routing
 
-
-def test_a_multi_model_endpoint_routes_to_where_the_model_is_loaded(project: Path) -> None:
     lines = 'models.many = { multi_model = ["ranker"] }\nvariants.primary.model = "many"'
     found = placed(project, lines)
     assert (found.routing.value, found.routing.reason) == (
@@ -85,20 +85,35 @@ def test_a_multi_model_endpoint_routes_to_where_the_model_is_loaded(project: Pat
     assert (gpu.gpus, gpu.instance.gpus) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("lines", "workers", "processes"),
-    [
+def test_workers_run_with_code_alone(project: Path) -> None:
+    for lines, workers, processes in [
         ("", 0, 1),
-        ('models.ranker.handler = "servable"\nvariants.primary.container.gunicorn_workers = 3', 3, 1),
-        ('models.ranker.handler = "servable"\nvariants.primary.container.gunicorn_workers = 1\n'
-         "variants.primary.container.tfs_processes = 2", 1, 2),
-    ],
-)  # fmt: skip
-def test_workers_run_with_code_alone(
-    project: Path, lines: str, workers: int, processes: int
-) -> None:
-    found = placed(project, lines)
-    assert (found.workers, found.processes) == (workers, processes)
+        (
+            'models.ranker.handler = "servable"\nvariants.primary.container.gunicorn_workers = 3',
+            3,
+            1,
+        ),
+        (
+            'models.ranker.handler = "servable"\nvariants.primary.container.gunicorn_workers = 1\n'
+            "variants.primary.container.tfs_processes = 2",
+            1,
+            2,
+        ),
+    ]:
+        found = placed(project, lines)
+        assert (found.workers, found.processes) == (workers, processes)
+
+    for lines in ('variants.primary.instance_type = "ml.c5.huge"', 'variants.primary.model = "x"'):
+        environment = valid(overlaid(project, lines)).environment
+        assert find_placement(environment, "primary") is None
+        assert list_placements(environment) == ()
+    pools = (
+        'variants.primary.instance_pools = [{ instance_type = "ml.none.xlarge" },'
+        ' { instance_type = "ml.g5.xlarge" }]'
+    )
+    environment = valid(overlaid(project, pools)).environment
+    assert find_placement(environment, "primary") is None
+    assert [each.pool for each in list_variant_placements(environment, "primary")] == [1]
 
 
 def test_the_image_is_the_newest_that_the_type_can_run_or_the_file_s(project: Path) -> None:
@@ -148,12 +163,6 @@ def test_a_key_is_named_in_the_table_that_has_it(project: Path) -> None:
     )  # fmt: skip
 
 
-def test_a_stated_start_is_the_start_and_another_is_estimated(project: Path) -> None:
-    assert placed(project, "variants.primary.start_seconds = 77").start_seconds == 77
-    assert (placed(project, "").start_seconds or 0) > 100
-    assert placed(project, "variants.primary.volume_gb = 40").volume_gb == 40
-
-
 SHARED = """
 [variants.shared]
 instance_type = "ml.g4dn.12xlarge"
@@ -194,7 +203,9 @@ def test_components_share_an_instance_in_equal_parts(project: Path) -> None:
     assert a.copy_memory_mib.origin == "derived"
 
 
-def test_a_component_has_what_its_keys_reserve(project: Path) -> None:
+def test_a_component_has_what_its_keys_reserve_and_of_what_sleeps_an_instance(
+    project: Path,
+) -> None:
     a, b = components(project, ", cpus = 8, gpus = 0, memory_mib = 2048").values()
     assert [chosen(each) for each in (a.copy_cpus, a.copy_gpus, a.copy_memory_mib)] == [
         (8, "file", "from the file"),
@@ -214,8 +225,6 @@ def test_a_component_has_what_its_keys_reserve(project: Path) -> None:
     part = build_instance_part(whole, greedy, 2)
     assert (part.vcpus, part.gpus, part.memory_gib) == (1, 4, whole.memory_gib)
 
-
-def test_one_copy_of_what_sleeps_reserves_an_instance(project: Path) -> None:
     found = placed(project, "variants.primary.sleep_after_minutes = 5")
     assert chosen(found.copy_cpus) == (
         2.25, "derived", "above half of 4: each copy gets its own instance",
@@ -227,17 +236,3 @@ def test_one_copy_of_what_sleeps_reserves_an_instance(project: Path) -> None:
         ).copy_memory_mib.value
         == 2000
     )
-
-
-def test_nothing_is_placed_on_an_unknown_type_or_without_its_model(project: Path) -> None:
-    for lines in ('variants.primary.instance_type = "ml.c5.huge"', 'variants.primary.model = "x"'):
-        environment = valid(overlaid(project, lines)).environment
-        assert find_placement(environment, "primary") is None
-        assert list_placements(environment) == ()
-    pools = (
-        'variants.primary.instance_pools = [{ instance_type = "ml.none.xlarge" },'
-        ' { instance_type = "ml.g5.xlarge" }]'
-    )
-    environment = valid(overlaid(project, pools)).environment
-    assert find_placement(environment, "primary") is None
-    assert [each.pool for each in list_variant_placements(environment, "primary")] == [1]

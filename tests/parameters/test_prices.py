@@ -28,21 +28,6 @@ def test_a_price_that_the_file_states_is_of_its_region_and_date() -> None:
         "us-east-1", "2026-11", STATED,
     )  # fmt: skip
 
-
-@pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
-def test_a_price_that_the_file_does_not_state_is_the_catalogs(region: str) -> None:
-    assert OWN.find_instance_price("ml.m5.xlarge", region) == catalog.find_price(
-        "ml.m5.xlarge", region
-    )
-    none = Prices()
-    assert none.find_instance_price("ml.c5.xlarge", region) == catalog.find_price(
-        "ml.c5.xlarge", region
-    )
-    assert none.find_data_price(region) == catalog.find_data_price(region)
-    assert none.find_serverless_price(region) == catalog.find_serverless_price(region)
-
-
-def test_one_serverless_price_leaves_the_other_and_its_source() -> None:
     row = catalog.find_serverless_price("us-east-1")
     warm = Prices(provisioned_usd_per_gib_second=2e-5).find_serverless_price("us-east-1")
     second = Prices(serverless_usd_per_gib_second=3e-5).find_serverless_price("us-east-1")
@@ -55,3 +40,16 @@ def test_one_serverless_price_leaves_the_other_and_its_source() -> None:
     assert (second.usd_per_gib_second, second.usd_per_warm_gib_second, second.source) == (
         3e-5, row.usd_per_warm_gib_second, STATED,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
+def test_a_price_that_the_file_does_not_state_is_the_catalogs(region: str) -> None:
+    assert OWN.find_instance_price("ml.m5.xlarge", region) == catalog.find_price(
+        "ml.m5.xlarge", region
+    )
+    none = Prices()
+    assert none.find_instance_price("ml.c5.xlarge", region) == catalog.find_price(
+        "ml.c5.xlarge", region
+    )
+    assert none.find_data_price(region) == catalog.find_data_price(region)
+    assert none.find_serverless_price(region) == catalog.find_serverless_price(region)

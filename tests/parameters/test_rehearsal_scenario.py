@@ -74,9 +74,8 @@ def test_no_request_waits_longer_than_sagemaker_does_or_than_the_queue_is(
     assert rows < bounded
 
 
-@pytest.mark.parametrize(
-    ("name", "rpm", "instances"),
-    [
+def test_a_day_begins_with_as_many_instances_as_its_first_minute_needs(environment: Read) -> None:
+    for name, rpm, instances in [
         ("primary", 0, 2),
         ("primary", 60, 2),
         # 75 requests a second of 100; an instance takes 50, and half of that is safe.
@@ -84,15 +83,9 @@ def test_no_request_waits_longer_than_sagemaker_does_or_than_the_queue_is(
         ("primary", 60_000, 6),
         ("other", 60_000, 1),
         ("copy", 60_000, 2),
-    ],
-)
-def test_a_day_begins_with_as_many_instances_as_its_first_minute_needs(
-    environment: Read, name: str, rpm: float, instances: int
-) -> None:
-    assert day(environment(THREE), name, rpm).instances == instances
+    ]:
+        assert day(environment(THREE), name, rpm).instances == instances
 
-
-def test_bounds_of_a_schedule_hold_from_the_day_before(environment: Read) -> None:
     action = 'scaling.schedule = [{{ at = "cron({} * * ? *)", {} }}, {{ at = "cron({})", {} }}]'
     night = action.format("0 20", "at_least = 4", "0 7 * * ? *", "at_least = 1, at_most = 3")
     text = VALID + "max_instances = 6\nscaling.max_rps_per_instance = 40\n"

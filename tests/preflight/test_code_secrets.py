@@ -14,8 +14,6 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from hypothesis import given
-from hypothesis import strategies as st
 
 from infra.parameters.finding import Severity
 from infra.preflight.check import check
@@ -28,14 +26,10 @@ from tests.packaging.wheelhouse import wheel
 WITH_CODE = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
 KEY = ec.generate_private_key(ec.SECP256R1())
 PRIVATE = KEY.private_bytes(
-    serialization.Encoding.PEM,
-    serialization.PrivateFormat.PKCS8,
-    serialization.NoEncryption(),
+    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
 ).decode()
 OPENSSH = KEY.private_bytes(
-    serialization.Encoding.PEM,
-    serialization.PrivateFormat.OpenSSH,
-    serialization.NoEncryption(),
+    serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
 ).decode()
 PUBLIC = (
     KEY.public_key()
@@ -64,6 +58,7 @@ HARMLESS = [
     "Dockerfile", "requirements.txt", "tfvars.py", "aws.py", "kube.md", ".gitignore",
     ".dockerignore", "service.json",
 ]  # fmt: skip
+ACCEPTED = '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
 
 
 def says(environment: Environment, text: str = WITH_CODE) -> list[Message]:
@@ -102,83 +97,60 @@ def test_a_finding_names_the_file_what_it_looks_like_who_could_read_it_and_the_w
     ]
 
 
-@pytest.mark.parametrize("name", SUSPICIOUS)
-def test_a_name_that_credentials_have_is_found(project: Path, name: str) -> None:
-    put(project, name, "//registry/:_authToken=abc\n")
-    assert names(project) == [name]
-
-
-@pytest.mark.parametrize("name", HARMLESS)
-def test_a_name_that_only_resembles_one_is_not(project: Path, name: str) -> None:
-    put(project, name, "nothing of interest\n")
-    assert names(project) == []
-
-
-@given(
-    name=st.sampled_from([one for one in SUSPICIOUS if "/" not in one]),
-    folders=st.lists(st.sampled_from(["a", "B", ".hidden", "lib", "x y", "ü"]), max_size=3),
-    upper=st.booleans(),
-)
-def test_such_a_name_is_found_in_any_folder_and_in_any_case(
-    tmp_path_factory: pytest.TempPathFactory, name: str, folders: list[str], upper: bool
+def test_a_name_that_credentials_have_is_found_in_any_folder_and_case_and_no_similar_one(
+    tmp_path: Path,
 ) -> None:
-    project = tmp_path_factory.mktemp("project")
-    given = "/".join([*folders, name.upper() if upper else name])
-    put(project, given, "_password=abc\n")
-    assert names(project) == [given]
+    files = [name for name in SUSPICIOUS if "/" not in name]
+    elsewhere = [f"{folder}/{name}" for folder in ("a/.hidden", "B/x y/ü") for name in files]
+    upper = [f"upper/{name.upper()}" for name in files]
+    expected = {*SUSPICIOUS, *elsewhere, *upper}
+    for name in expected:
+        put(tmp_path, name, "//registry/:_authToken=abc\n")
+    for name in HARMLESS:
+        put(tmp_path, name, "nothing of interest\n")
+    assert set(names(tmp_path)) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("settings.py", f'KEY = """{PRIVATE}"""\n'),
-        ("settings.py", f"KEY = {PRIVATE!r}\n"),
-        ("notes.txt", OPENSSH),
-        ("bundle.crt", PUBLIC + PRIVATE),
-        ("google.json", '{"private_key": "' + PRIVATE.replace("\n", "\\n") + '"}'),
-        ("settings.ini", f"aws_secret_access_key = {SECRET}\n"),
-        ("settings.py", f'boto3.client("s3", aws_secret_access_key="{SECRET}")\n'),
-        ("run.sh", f"export AWS_SECRET_ACCESS_KEY={SECRET}\n"),
-        ("config.json", f'{{"awsSecretAccessKey": "{SECRET}"}}'),
-        ("settings.py", f'ID = "{KEY_ID}"\n'),
-        ("ca.pem", PUBLIC + PRIVATE),
-    ],
-)
-def test_a_text_that_holds_a_key_is_found_under_any_name(
-    project: Path, name: str, content: str
+HOLD_A_KEY = [
+    ("settings.py", f'KEY = """{PRIVATE}"""\n'),
+    ("settings.py", f"KEY = {PRIVATE!r}\n"),
+    ("notes.txt", OPENSSH),
+    ("bundle.crt", PUBLIC + PRIVATE),
+    ("google.json", '{"private_key": "' + PRIVATE.replace("\n", "\\n") + '"}'),
+    ("settings.ini", f"aws_secret_access_key = {SECRET}\n"),
+    ("settings.py", f'boto3.client("s3", aws_secret_access_key="{SECRET}")\n'),
+    ("run.sh", f"export AWS_SECRET_ACCESS_KEY={SECRET}\n"),
+    ("config.json", f'{{"awsSecretAccessKey": "{SECRET}"}}'),
+    ("settings.py", f'ID = "{KEY_ID}"\n'),
+    ("ca.pem", PUBLIC + PRIVATE),
+]
+SPEAK_OF_KEYS: list[tuple[str, str | bytes]] = [
+    ("checks.py", 'HEADER = b"-----BEGIN PRIVATE KEY-----"\nif HEADER in text: ...\n'),
+    ("settings.py", 'aws_secret_access_key = os.environ["AWS_SECRET_ACCESS_KEY"]\n'),
+    ("settings.py", "aws_secret_access_key = secrets_manager.get_secret_value_of_this_model()\n"),
+    ("example.ini", "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n"),
+    ("example.ini", "aws_secret_access_key = " + "x" * 40 + "\n"),
+    ("example.py", 'ID = "AKIAIOSFODNN7EXAMPLE"\n'),
+    ("words.txt", "AKIA\nAKIAmsoverylongwordinlower\n"),
+    ("public.pem", PUBLIC),
+    ("public.key", PUBLIC),
+    (".npmrc", "fund=false\n//registry/:_authToken=${NPM_TOKEN}\n"),
+    (".env", ""),
+    ("blob.bin", b"\0\1" + KEY_ID.encode()),
+    ("table.csv", b"1,2,3\n" * 50_000 + SECRET.encode()),
+]
+
+
+def test_a_text_that_holds_a_key_is_found_under_any_name_and_none_that_only_speaks_of_keys(
+    tmp_path: Path,
 ) -> None:
-    put(project, name, content)
-    assert names(project) == [name]
+    held = [put(tmp_path, f"held-{n}/{name}", text) for n, (name, text) in enumerate(HOLD_A_KEY)]
+    for number, (name, content) in enumerate(SPEAK_OF_KEYS):
+        put(tmp_path, f"spoken-{number}/{name}", content)
+    assert {tmp_path / "code" / name for name in names(tmp_path)} == set(held)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("checks.py", 'HEADER = b"-----BEGIN PRIVATE KEY-----"\nif HEADER in text: ...\n'),
-        ("settings.py", 'aws_secret_access_key = os.environ["AWS_SECRET_ACCESS_KEY"]\n'),
-        (
-            "settings.py",
-            "aws_secret_access_key = secrets_manager.get_secret_value_of_this_model()\n",
-        ),
-        ("example.ini", "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n"),
-        ("example.ini", "aws_secret_access_key = " + "x" * 40 + "\n"),
-        ("example.py", 'ID = "AKIAIOSFODNN7EXAMPLE"\n'),
-        ("words.txt", "AKIA\nAKIAmsoverylongwordinlower\n"),
-        ("public.pem", PUBLIC),
-        ("public.key", PUBLIC),
-        (".npmrc", "fund=false\n//registry/:_authToken=${NPM_TOKEN}\n"),
-        (".env", ""),
-        ("blob.bin", b"\0\1" + KEY_ID.encode()),
-        ("table.csv", b"1,2,3\n" * 50_000 + SECRET.encode()),
-    ],
-)
-def test_a_text_that_only_speaks_of_keys_is_not(
-    project: Path, name: str, content: str | bytes
-) -> None:
-    put(project, name, content)
-    assert names(project) == []
-
-
+@pytest.mark.long
 def test_certificates_libraries_and_random_text_are_no_secret(project: Path) -> None:
     """certifi's own, 140 certificates with comments between them."""
     put(project, "cacert.pem", Path(certifi.where()).read_bytes())
@@ -211,6 +183,7 @@ def test_certificates_libraries_and_random_text_are_no_secret(project: Path) -> 
     assert names(project) == ["both.pem"]
 
 
+@pytest.mark.long
 def test_what_an_installed_package_brings_is_no_secret_and_what_lies_beside_it_is(
     project: Path,
 ) -> None:
@@ -225,11 +198,11 @@ def test_what_an_installed_package_brings_is_no_secret_and_what_lies_beside_it_i
 
 
 def test_an_acceptance_covers_its_file_alone(environment: Environment, project: Path) -> None:
-    text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
+    text = WITH_CODE + ACCEPTED
     assert [finding.rule for finding in check(environment(text))] == ["acknowledge-nothing"]
 
     put(project, ".env", "A=1\n")
-    text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
+    text = WITH_CODE + ACCEPTED
     assert [finding.severity for finding in check(environment(text))] == [Severity.ACKNOWLEDGED]
 
     text = WITH_CODE + '[acknowledge]\ncode-holds-secrets = "all of them are fine"\n'
@@ -242,7 +215,7 @@ def test_an_acceptance_covers_its_file_alone(environment: Environment, project: 
     ]
 
     put(project, "server.key", PRIVATE)
-    text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
+    text = WITH_CODE + ACCEPTED
     refused = [
         finding for finding in check(environment(text)) if finding.severity is Severity.ERROR
     ]
@@ -257,30 +230,22 @@ def test_what_the_remedy_says_can_be_pasted(environment: Environment, project: P
     assert [one.severity for one in check(environment(text))] == [Severity.ACKNOWLEDGED]
 
 
-def package(project: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(Path(sys.executable).with_name("servable")), "package", "prod"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-
-
+@pytest.mark.long
 def test_packing_by_itself_refuses_a_secret_until_it_is_accepted(
     environment: Environment, project: Path
 ) -> None:
+    def package() -> subprocess.CompletedProcess[str]:
+        command = [str(Path(sys.executable).with_name("servable")), "package", "prod"]
+        return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=100)
+
     put(project, ".env", "A=1\n")
     environment(WITH_CODE)
-    ran = package(project)
+    ran = package()
     archives = list(project.rglob("*.tar.gz"))
     assert (ran.returncode, "code/.env" in ran.stderr, archives) == (1, True, [])
 
-    environment(
-        WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
-    )
-    ran = package(project)
+    environment(WITH_CODE + ACCEPTED)
+    ran = package()
     assert ran.returncode == 0, ran.stderr
     (archive,) = project.rglob("*.tar.gz")
     with tarfile.open(archive) as opened:

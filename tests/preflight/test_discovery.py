@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.parameters.finding import Severity
 from infra.preflight.check import RULES
-from infra.preflight.rule import Rule, discover_rules
+from infra.preflight.rule import discover_rules
 
 RULE = """
 from infra.preflight.rule import Rule
@@ -30,11 +29,15 @@ def package(folder: Path, monkeypatch: pytest.MonkeyPatch, **files: str) -> str:
     return top.name
 
 
-def test_a_rule_is_found_by_writing_its_file(
+def test_a_rule_is_found_once_by_writing_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = discover_rules(package(tmp_path, monkeypatch, one=RULE.format(name="RegionTooFar")))
-    assert [rule.id for rule in found] == ["region-too-far"]
+    text = RULE.format(name="RegionTooFar")
+    again = f"from rules_of_{tmp_path.name}.subject.one import RegionTooFar  # noqa: F401"
+    found = discover_rules(package(tmp_path, monkeypatch, one=text, two=again))
+    assert [(rule.id, rule.acknowledgeable) for rule in found] == [("region-too-far", False)]
+    ids = [rule.id for rule in RULES]
+    assert ids == sorted(ids)
 
 
 def test_two_rules_of_one_id_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,28 +47,7 @@ def test_two_rules_of_one_id_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
         discover_rules(twice)
 
 
-def test_a_rule_that_another_file_imports_is_one_rule(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = f"rules_of_{tmp_path.name}.subject.one"
-    text = f"from {name} import RegionTooFar  # noqa: F401"
-    found = discover_rules(
-        package(tmp_path, monkeypatch, one=RULE.format(name="RegionTooFar"), two=text)
-    )
-    assert len(found) == 1
-
-
-def test_an_id_is_made_of_its_classs_name() -> None:
-    rule = type("RegionFar", (Rule,), {"severity": Severity.WARNING})
-    assert issubclass(rule, Rule)
-    assert (rule.id, rule.acknowledgeable) == ("region-far", True)
-
-
-def test_the_order_of_the_rules_is_that_of_their_ids() -> None:
-    ids = [rule.id for rule in RULES]
-    assert ids == sorted(ids)
-
-
+@pytest.mark.long
 def test_all_rules_are_imported_without_cdk_the_sdk_or_arrays() -> None:
     heavy = ("aws_cdk", "jsii", "boto3", "botocore", "numpy", "tensorflow")
     program = f"import sys, infra.preflight.check; print([m for m in {heavy} if m in sys.modules])"

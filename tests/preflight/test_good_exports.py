@@ -65,21 +65,6 @@ def missing(graph: Any) -> str:
     return name
 
 
-def consumer(graph: Any) -> str:
-    graph.versions.min_consumer = 99_999
-    return "min_consumer"
-
-
-def stablehlo(graph: Any) -> str:
-    name, body = _first_body(graph)
-    node = body.add(name="planted", op="XlaCallModule")
-    node.attr["version"].i = 99
-    node.attr["module"].s = b"ML\xefR\x0dStableHLO_v9.0.0\0"
-    for empty in ("Sout", "Tout", "Tin"):
-        node.attr[empty].list.SetInParent()
-    return name
-
-
 def callback(graph: Any) -> str:
     name, body = _first_body(graph)
     node = body.add(name="planted", op="EagerPyFunc")
@@ -89,21 +74,11 @@ def callback(graph: Any) -> str:
     return name
 
 
-def kernel(graph: Any) -> str:
-    name, body = _first_body(graph)
-    node = body.add(name="planted", op="CudnnRNNV3")
-    node.attr["T"].type = 1
-    return name
-
-
 PLANTS: dict[str, Callable[[Any], str]] = {
     "model-op-unknown": op,
     "model-op-attribute-ignored": attribute,
     "model-op-attribute": missing,
-    "model-graph-version": consumer,
-    "model-stablehlo-version": stablehlo,
     "model-needs-python": callback,
-    "model-op-without-kernel": kernel,
 }
 
 

@@ -148,8 +148,11 @@ JUDGED: dict[str, list[Case]] = {
         (tensor_array(26), {}, "model-op-removed"),
     ],
     "a version of XlaCallModule is run up to the image's": [
+        (called_module(BYTECODE[6], 3), {}, STABLEHLO),
+        (called_module(BYTECODE[6], 4), {}, None),
         (called_module(BYTECODE[6], 10), {}, None),
         (called_module(BYTECODE[6], 11), {}, STABLEHLO),
+        (called_module(b"", 99), {}, STABLEHLO),
         (called_module(BYTECODE[6], 10), {"version": "2.16"}, STABLEHLO),
     ],
     "a version that is no number is a bad attribute": [
@@ -240,59 +243,19 @@ def test_what_the_image_runs_is_no_fault(graph: Graph) -> None:
     assert rules(graph) == []
 
 
-def test_a_fault_names_operation_function_images_and_remedy(graph: Graph) -> None:
-    graph.served("MyOp")
-    (found,) = faults(graph)
-    assert vars(found) == {
-        "rule": "model-op-unknown",
-        "given": "MyOp",
-        "problem": "MyOp (node 'planted') in function '__inference_serve': TensorFlow Serving 2.20 has "
-        "no such operation; the model does not load, or its first request fails",
-        "allowed": "no image supports it",
-        "remedy": "export the model without this custom operation, or name your own image "
-        "that has it (models.NAME.image)",
-    }
-
-
-def test_the_images_that_take_it_are_named(graph: Graph) -> None:
-    graph.served("FFTND", Tcomplex=8)
-    (found,) = faults(graph, "2.13", cpu=False)
-    assert (found.allowed, found.remedy) == (
-        "the images of TensorFlow 2.16, 2.18, 2.19, 2.20",
-        'set tensorflow = "2.20"',
-    )
-
-
 def found_by_check(environment: Environment, text: str = VALID) -> list[str]:
     return [finding.rule for finding in check(environment(text))]
 
 
-@pytest.mark.parametrize(
-    ("plant", "rule"),
-    [
-        (lambda graph: graph.served("MyOp"), "model-op-unknown"),
-        (lambda graph: graph.served("MatMul"), "model-op-attribute"),
-        (
-            lambda graph: graph.served("MatMul", types=("T",), T=1, odd=1),
-            "model-op-attribute-ignored",
-        ),
-        (lambda graph: setattr(graph, "min_consumer", 99_999), "model-graph-version"),
-        (
-            lambda graph: graph.served("TensorArrayV2", types=("dtype",), dtype=1),
-            "model-op-removed",
-        ),
-        (lambda graph: graph.served("XlaCallModule", **module(b"", 99)), "model-stablehlo-version"),
-        (lambda graph: graph.served("PyFunc", token=b"f", Tin=[], Tout=[]), "model-needs-python"),
-        (lambda graph: graph.served("CudnnRNNV3", types=("T",), T=1), "model-op-without-kernel"),
-        (lambda graph: graph.served_file("ReadFile", b"/words.txt"), "model-reads-outside"),
-    ],
-)
-def test_check_finds_what_is_planted(
-    environment: Environment, graph: Graph, plant: Callable[[Graph], None], rule: str
-) -> None:
-    plant(graph)
-    graph.write()
-    assert found_by_check(environment) == [rule]
+def test_check_finds_what_is_planted(environment: Environment, project: Path) -> None:
+    cases = [case for behavior in JUDGED.values() for case in behavior]
+    by_rule = {rule: plant for plant, image, rule in cases if rule and not image}
+    assert len(by_rule) == 11
+    for rule, plant in by_rule.items():
+        graph = Graph(project / "model" / "1")
+        plant(graph)
+        graph.write()
+        assert found_by_check(environment) == [rule]
 
 
 def test_an_operation_is_judged_by_the_image_and_the_types_of_the_file(

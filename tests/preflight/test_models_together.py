@@ -1,10 +1,8 @@
-"""Several models in one archive or behind one endpoint; warm-up requests; one SavedModel."""
+"""Several models in one archive or behind one endpoint; warm-up requests."""
 
 import json
 import shutil
 from pathlib import Path
-
-import pytest
 
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment
@@ -25,14 +23,11 @@ def test_a_model_that_cannot_go_into_the_archive_says_why(environment: Environme
     for text in [ALSO + SCORER, MULTI + MEMBERS]:
         assert said(environment, text) == []
 
-    assert said(environment, ALSO + SCORER.replace("scorer", "scorers")) == [
-        (
-            "models.ranker.also_serves",
-            "there is no model 'scorer'",
-            "",
-            "did you mean scorers?",
-        )
-    ]
+    (unknown,) = said(environment, ALSO + SCORER.replace("scorer", "scorers"))
+    assert (unknown.problem, unknown.remedy) == (
+        "there is no model 'scorer'",
+        "did you mean scorers?",
+    )
 
     artifact = f'artifact = {{ uri = "s3://models/run/m.tar.gz", sha256 = "{"a" * 64}" }}'
     text = ALSO + SCORER.replace('saved_model = "model"', artifact)
@@ -54,66 +49,33 @@ def test_members_of_a_multi_model_endpoint_are_archives(environment: Environment
         assert finding.key == f"models.ranker.{name}"
 
 
-def test_one_savedmodel_is_accepted_with_its_version(
-    environment: Environment, project: Path
-) -> None:
-    (project / "model" / "1").rename(project / "export")
-    text = VALID.replace('saved_model = "model"', 'saved_model = "export"\nversion = 3')
-    assert said(environment, text) == []
-
-
-@pytest.fixture
-def warmed(project: Path) -> str:
-    """An environment with a golden request, which lies in golden.json."""
-    shutil.copyfile(GOLDEN / "request-rows.json", project / "golden.json")
-    return VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nwarm_up = ["golden.json"]')
+WARMED = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nwarm_up = ["golden.json"]')
 
 
 def test_a_golden_request_that_cannot_warm_up_is_named(
-    environment: Environment, warmed: str, project: Path
+    environment: Environment, project: Path
 ) -> None:
-    assert said(environment, warmed) == []
-    (project / "golden.json").write_text(json.dumps({"inputs": {"other": [1]}}))
-    assert said(environment, warmed) == [
-        (
-            "models.ranker.warm_up",
-            "golden.json: the request gives other; the signature expects feat_ids, feat_vals",
-            "",
-            "correct the request",
-        )
-    ]
-    (project / "golden.json").write_text("{")
-    assert said(environment, warmed)[0].problem.startswith("golden.json: is not JSON: ")
-    (project / "golden.json").unlink()
-    assert said(environment, warmed) == [
-        (
-            "models.ranker.warm_up",
-            "golden.json: cannot be read: No such file or directory",
-            "",
-            "check the golden request's path",
-        )
-    ]
+    golden, extra = project / "golden.json", project / "model" / "1" / "assets.extra"
+    shutil.copyfile(GOLDEN / "request-rows.json", golden)
+    assert said(environment, WARMED) == []
+    extra.mkdir()
+    for content, text, problem, remedy in [
+        (b"", WARMED, "exists already", None),
+        (b"x", VALID, "is damaged: record 0: the file ends inside the length", "write it again"),
+    ]:
+        (extra / "tf_serving_warmup_requests").write_bytes(content)
+        found = said(environment, text)[0]
+        assert found.problem.endswith(f"tf_serving_warmup_requests: {problem}")
+        assert remedy in (None, found.remedy)
+    shutil.rmtree(extra)
 
-
-def test_warm_up_beside_a_file_that_is_there_is_refused(
-    environment: Environment, warmed: str, project: Path
-) -> None:
-    (project / "model" / "1" / "assets.extra").mkdir()
-    (project / "model" / "1" / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
-    assert said(environment, warmed)[0].problem.endswith(
-        "tf_serving_warmup_requests: exists already"
-    )
-
-
-def test_a_damaged_warm_up_file_is_found(environment: Environment, project: Path) -> None:
-    (project / "model" / "1" / "assets.extra").mkdir()
-    (project / "model" / "1" / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"x")
-    assert said(environment, VALID) == [
-        (
-            "models.ranker.saved_model",
-            "model/1/assets.extra/tf_serving_warmup_requests: is damaged: record 0: the file ends"
-            " inside the length",
-            "",
-            "write it again",
-        )
-    ]
+    golden.write_text(json.dumps({"inputs": {"other": [1]}}))
+    problem = "golden.json: the request gives other; the signature expects feat_ids, feat_vals"
+    key, remedy = "models.ranker.warm_up", "correct the request"
+    assert said(environment, WARMED) == [(key, problem, "", remedy)]
+    golden.write_text("{")
+    assert said(environment, WARMED)[0].problem.startswith("golden.json: is not JSON: ")
+    golden.unlink()
+    problem = "golden.json: cannot be read: No such file or directory"
+    remedy = "check the golden request's path"
+    assert said(environment, WARMED) == [(key, problem, "", remedy)]

@@ -1,5 +1,6 @@
 """Models of one multi-model endpoint whose code/lib/ would hold two versions of a package."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,17 +12,40 @@ from tests.conftest import VALID, Environment
 from tests.findings import Message, messages
 from tests.packaging.wheelhouse import wheel
 
-pytestmark = pytest.mark.long
+MODELS = "".join(f'[models.{name}]\nsaved_model = "model"\ncode = "{name}"\n' for name in "abc")
 
-TWO = (
-    VALID.replace('saved_model = "model"', 'multi_model = ["one", "two"]')
-    + '[models.one]\nsaved_model = "model"\ncode = "one"\n'
-    + '[models.two]\nsaved_model = "model"\ncode = "two"\n'
+
+def said(environment: Environment, members: str = '"a", "b"') -> list[Message]:
+    text = VALID.replace('saved_model = "model"', f"multi_model = [{members}]") + MODELS
+    found = check(environment(text))
+    return messages(one for one in found if one.rule == "multi-model-packages")
+
+
+REFUSED = (
+    "models.ranker.multi_model",
+    "plain is 2.0 in the code of 'b', and 1.0 in that of 'a'; they share one process",
+    "",
+    "name one version in the requirements.txt of both, and run `servable package prod`",
 )
 
 
-def said(environment: Environment, text: str = TWO) -> list[Message]:
-    return messages(check(environment(text)))
+def with_lib(project: Path, model: str, *packages: str) -> None:
+    """Code whose own lib/ holds these packages."""
+    shutil.rmtree(project / model, ignore_errors=True)
+    for package in packages:
+        (project / model / "lib" / f"{package}.dist-info").mkdir(parents=True)
+    (project / model / "inference.py").write_text("def handler(data, context): ...\n")
+
+
+def test_two_versions_of_a_package_in_libs_of_ones_own_are_refused(
+    environment: Environment, project: Path
+) -> None:
+    with_lib(project, "a", "plain-1.0")
+    with_lib(project, "b", "plain-2.0", "other-1.0")
+    with_lib(project, "c", "other-1.0")
+    assert said(environment) == [REFUSED]
+    for members in ['"a", "absent"', '"a"', '"b", "c"', '"a", "c"']:
+        assert said(environment, members) == []
 
 
 def code(project: Path, model: str, version: str) -> None:
@@ -37,34 +61,14 @@ def code(project: Path, model: str, version: str) -> None:
     lock(folder, python="3.12", wheels=project / WHEELS, find_links=house)
 
 
-def test_two_versions_of_a_package_are_refused_in_one_endpoint_alone(
+@pytest.mark.long
+def test_packages_that_pip_puts_there_count_as_those_of_a_lib_of_ones_own(
     environment: Environment, project: Path
 ) -> None:
-    code(project, "one", "1.0")
-    code(project, "two", "2.0")
-    assert said(environment) == [
-        (
-            "models.ranker.multi_model",
-            "plain is 2.0 in the code of 'two', and 1.0 in that of 'one'; they share one process",
-            "",
-            "name one version in the requirements.txt of both, and run `servable package prod`",
-        )
-    ]
-
-    assert said(environment, TWO.replace('["one", "two"]', '["one"]')) == []
-
-
-def test_one_version_in_both_is_clean(environment: Environment, project: Path) -> None:
-    code(project, "one", "1.0")
-    code(project, "two", "1.0")
+    code(project, "a", "1.0")
+    code(project, "b", "2.0")
+    assert said(environment) == [REFUSED]
+    with_lib(project, "b", "plain-1.0")
     assert said(environment) == []
-
-
-@pytest.mark.parametrize(("version", "findings"), [("1.0", 0), ("2.0", 1)])
-def test_a_lib_of_ones_own_counts_too(
-    version: str, findings: int, environment: Environment, project: Path
-) -> None:
-    code(project, "one", "1.0")
-    (project / "two" / "lib" / f"plain-{version}.dist-info").mkdir(parents=True)
-    (project / "two" / "inference.py").write_text("def handler(data, context): ...\n")
-    assert len(said(environment)) == findings
+    with_lib(project, "b", "plain-2.0")
+    assert said(environment) == [REFUSED]

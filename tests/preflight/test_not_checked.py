@@ -38,6 +38,12 @@ BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
             "the results of a load test; it is unknown which models are loaded together",
         ),
         (
+            "component-memory",
+            'models.many.multi_model = ["ranker"]\nvariants.primary.model = "many"\n'
+            "variants.primary.sleep_after_minutes = 15",
+            "the results of a load test; it is unknown which models are loaded together",
+        ),
+        (
             "replay-output-unknown",
             f"{UNSIZED}\nreplay.outputs.scores.relative = 0.1",
             "a saved_model without code, whose outputs are known",
@@ -63,11 +69,7 @@ BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
             "variants.primary.scaling.max_concurrency_per_instance = 4",
             "variants.primary.scaling.max_rps_per_instance",
         ),
-        (
-            "instance-not-in-region",
-            'region = "xx-west-1"',
-            "a region of infra/catalog: xx-west-1",
-        ),
+        ("instance-not-in-region", 'region = "xx-west-1"', "a region of infra/catalog: xx-west-1"),
     ],
 )
 def test_a_rule_without_its_input_names_the_input(

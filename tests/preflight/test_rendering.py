@@ -17,10 +17,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "rules.md"
 
 
 def finding(
-    severity: Severity,
-    rule: str = "gpu-idle",
-    remedy: str = "change it",
-    problem: str = "wrong",
+    severity: Severity, rule: str = "gpu-idle", remedy: str = "change it", problem: str = "wrong"
 ) -> Finding:
     return Finding(
         rule=rule, severity=severity, file="prod.toml", key="a.b", problem=problem, remedy=remedy

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.preflight.check import check
 from servable.check.command import check as command
 from tests.preflight.overlay import overlaid
@@ -40,22 +40,16 @@ EXPECTED = {
 }
 
 
-@pytest.fixture
-def found(project: Path) -> list[Finding]:
-    return check(overlaid(project, FAULTS))
-
-
-def test_every_fault_is_found_at_once_with_key_value_and_remedy(found: list[Finding]) -> None:
+def test_the_command_and_check_show_every_fault_at_once_with_key_value_and_remedy(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = check(overlaid(project, FAULTS))
     assert {one.rule: (one.key, one.given) for one in found} == EXPECTED
     told = [one for one in found if one.file == "environments/prod.toml" and one.remedy]
     assert len(told) == len(EXPECTED)
     silent = [one.rule for one in found if str(one.given) not in str(one).replace(",", "")]
     assert silent == []
     assert sum(one.severity is Severity.ERROR for one in found) == 10
-
-
-def test_the_command_shows_all_of_them(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    overlaid(project, FAULTS)
     monkeypatch.chdir(project)
     ran = CliRunner().invoke(command, [], standalone_mode=False, color=False)
     shown = [line for line in ran.stderr.splitlines() if not line.startswith(("not checked", " "))]

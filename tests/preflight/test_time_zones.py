@@ -3,8 +3,6 @@
 import zoneinfo
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from infra.preflight.scaling.schedules import load_time_zones, suggest_time_zone
 
 NONE = "use an IANA time zone name"
@@ -20,25 +18,14 @@ def read_suggestion(name: str) -> str | None:
     return None if remedy == NONE else remedy.removeprefix("did you mean ").removesuffix("?")
 
 
-@pytest.mark.parametrize(
-    ("name", "zone"),
-    [
-        ("Berlin", "Europe/Berlin"),
-        ("Europe/Berlinn", None),
-        ("europe/berlin", "Europe/Berlin"),
-        ("America/London", None),
-        ("utc", None),
-        ("CEST", None),
-        ("aest", None),
-        ("BST", None),
-        ("GMT+2", None),
-        ("Asia/Bangalore", None),
-        ("Australia/East", None),
-        ("", None),
-    ],
-)
-def test_a_zone_is_suggested_where_one_offset_is_meant(name: str, zone: str | None) -> None:
-    assert read_suggestion(name) == zone
+def test_a_zone_is_suggested_where_one_offset_is_meant() -> None:
+    for name in ("Berlin", "europe/berlin"):
+        assert read_suggestion(name) == "Europe/Berlin"
+    for name in (
+        "Europe/Berlinn", "America/London", "utc", "CEST", "aest", "BST", "GMT+2", "Asia/Bangalore",
+        "Australia/East", "",
+    ):  # fmt: skip
+        assert read_suggestion(name) is None
 
 
 def test_no_abbreviation_gets_a_zone_with_another_offset() -> None:

@@ -32,11 +32,9 @@ VALID_FILES = {
     "threads that TensorFlow chooses": (
         "variants.primary.container = { inter_op_threads = 0, intra_op_threads = 0 }"
     ),
-    "one thread each": "variants.primary.container = { inter_op_threads = 1, intra_op_threads = 1 }",
     "a list for nested OpenMP regions in an older image": (
         'models.ranker.tensorflow = "2.20"\nvariants.primary.environment.OMP_PROC_BIND = "true"'
     ),
-    "a batch of one row": "variants.primary.container.batching = { max_batch_size = 1 }",
     "a batch without a wait": (
         "variants.primary.container.batching = { max_batch_size = 64, timeout_micros = 0 }"
     ),
@@ -47,18 +45,11 @@ VALID_FILES = {
     "a batch that waits for minutes in a queue": (
         "asynchronous = {}\nvariants.primary.container.batching = { timeout_micros = 120000000 }"
     ),
-    "two sync workers with batching": (
-        f'{CODE}variants.primary.container = {{ gunicorn_workers = 2, gunicorn_worker_class = "sync", '
-        "batching = { max_batch_size = 8 } }"
-    ),
     "one gevent worker with batching": (
         f"{CODE}variants.primary.container = {{ gunicorn_workers = 1, batching = {{}} }}"
     ),
     "one sync worker without batching": (
         f'{CODE}variants.primary.container = {{ gunicorn_workers = 1, gunicorn_worker_class = "sync" }}'
-    ),
-    "a worker that takes minutes behind a queue": (
-        f"asynchronous = {{}}\n{CODE}variants.primary.container.gunicorn_timeout_seconds = 900"
     ),
     "a handler's timeout below the container's": (
         f"{HANDLER}variants.primary.container.request_timeout_seconds = 5"
@@ -74,7 +65,6 @@ VALID_FILES = {
         f'{GPU}variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1"'
     ),
     "alarms on a GPU": f"{GPU}alarms = {{ gpu_percent = 80, gpu_memory_percent = 97 }}",
-    "equal thresholds of two percentiles": "alarms = { p50_latency_ms = 100, p99_latency_ms = 100 }",
     "only an alarm of the median": "alarms.p50_latency_ms = 5000",
     "a pager, a team and a channel by e-mail": (
         'alarms = { page = ["https://events.eu.pagerduty.com/integration/0a/enqueue"], notify = '
@@ -95,7 +85,6 @@ VALID_FILES = {
     "a redundant pair for little traffic": (
         "traffic.peak_rps = 30\nvariants.primary.min_instances = 2\n" + SCALED
     ),
-    "a scaled variant without a stated peak": SCALED.replace("100", "90000"),
     "a target of concurrency and of requests": (
         f"traffic.peak_rps = 1\n{SCALED}variants.primary.scaling.max_concurrency_per_instance = 4"
     ),
@@ -104,22 +93,7 @@ VALID_FILES = {
         "{ above_rps = 80, change = 1 }, { above_rps = 160, change = 4 }, { below_rps = 20, change = -1 }, "
         "{ below_rps = 5, change = -3 }]"
     ),
-    "steps with other cooldowns": (
-        "variants.primary.max_instances = 8\nvariants.primary.scaling = { steps = [{ above_rps = 80, "
-        "change = 2 }, { below_rps = 20, change = -1 }], scale_out_cooldown_seconds = 600, "
-        "scale_in_cooldown_seconds = 900 }"
-    ),
     "a schedule for mornings alone": _schedule('at = "cron(0 7 ? * MON-FRI *)", at_least = 4'),
-    "a night and a morning": _schedule(
-        'at = "cron(0 22 * * ? *)", at_most = 2', 'at = "cron(0 6 * * ? *)", at_most = 8'
-    ),
-    "two actions of one hour": _schedule(
-        'at = "cron(0 7 * * ? *)", at_least = 2', 'at = "cron(30 7 * * ? *)", at_least = 4'
-    ),
-    "weekdays and weekends at the same time": _schedule(
-        'at = "cron(0 7 ? * MON-FRI *)", at_least = 4',
-        'at = "cron(0 7 ? * SAT,SUN *)", at_least = 2',
-    ),
     "two bounds in two actions of one minute": _schedule(
         'at = "cron(0 7 * * ? *)", at_least = 2', 'at = "cron(0 7 * * ? *)", at_most = 8'
     ),
@@ -130,10 +104,8 @@ VALID_FILES = {
     "every minute and every hour": _schedule(
         'at = "rate(1 minute)", at_least = 1', 'at = "rate(90 minutes)", at_least = 1'
     ),
-    "the last Friday of a month": _schedule('at = "cron(0 18 ? * 6L *)", at_least = 3'),
     "suspended scaling in a test environment": f"{SCALED}variants.primary.scaling.hold = true",
     "JSON with a character set": 'traffic.content_types = ["application/json; charset=utf-8"]',
-    "JSON lines and CSV": 'traffic.content_types = ["application/jsonlines", "Text/CSV"]',
     "arrays for Servable's handler": (
         f'{HANDLER}traffic.content_types = ["application/x-npy", "application/x-protobuf"]'
     ),
@@ -149,7 +121,6 @@ VALID_FILES = {
     "a variable with a long hash": (
         "variants.primary.environment.REVISION = 'da39a3ee5e6b4b0d3255bfef95601890afd80709'"
     ),
-    "an empty variable": "variants.primary.environment.PREFIX = ''",
 }
 
 

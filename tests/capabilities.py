@@ -96,12 +96,23 @@ def environments(draw: st.DrawFn) -> dict[str, Any]:
         },
         "variants": {"a": draw(_variant(kind, many=many))},
         "alarms": draw(
-            _some({"p99_latency_ms": 100.0, "no_traffic_minutes": 9, "oldest_request_minutes": 5})
+            _some(
+                {
+                    "p50_latency_ms": 50.0,
+                    "p99_latency_ms": 100.0,
+                    "error_4xx_percent": 5,
+                    "model_error_percent": 2,
+                    "no_traffic_minutes": 9,
+                    "oldest_request_minutes": 5,
+                }
+            )
         ),
     }
     if kind == "real_time" and not many and draw(st.booleans()):
         found["variants"]["b"] = draw(_variant(kind, many=False))
         found["variants"]["b"]["shadow"] = draw(st.booleans())
+    if draw(st.booleans()):
+        found["metrics"] = {"enhanced_metrics": True, "publish_seconds": 10}
     if kind == "asynchronous":
         found["asynchronous"] = draw(
             _some({"kms_key": KEY, "max_concurrent_invocations_per_instance": 4})

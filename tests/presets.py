@@ -8,6 +8,7 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
+from infra.parameters.finding import Finding
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check, select_errors
 from stacks.environment_stage import EnvironmentStage
@@ -40,13 +41,15 @@ def templates(name: str) -> dict[str, dict[str, Any]]:
     loaded = environments()[name]
     findings = check(loaded)
     assert select_errors(findings) == [], findings
-    return synthesised(loaded)
+    return synthesised(loaded, findings)
 
 
-def synthesised(loaded: ValidFile) -> dict[str, dict[str, Any]]:
-    """{stack: its template}, of an environment without an error."""
+def synthesised(
+    loaded: ValidFile, findings: list[Finding] | None = None
+) -> dict[str, dict[str, Any]]:
+    """{stack: its template}, of an environment without an error. `findings`: of `check`, made already."""
     with tempfile.TemporaryDirectory() as out:
         app = cdk.App(context=FLAGS, outdir=out)
-        stage = EnvironmentStage(app, loaded, check(loaded))
+        stage = EnvironmentStage(app, loaded, check(loaded) if findings is None else findings)
         stacks = [child for child in stage.node.children if isinstance(child, cdk.Stack)]
         return {stack.node.id: dict(Template.from_stack(stack).to_json()) for stack in stacks}

@@ -81,20 +81,17 @@ def interrupted(assembly: Path) -> Interrupt:
     return once
 
 
-def test_everything_the_demo_starts_carries_the_mark(interrupted: Interrupt) -> None:
-    """Else the tests of interruptions would prove nothing."""
+def test_an_interruption_says_so_and_exits_130(interrupted: Interrupt) -> None:
+    # Without the mark of what the demo starts, the tests of interruptions would prove nothing.
     running = interrupted("Invoke the endpoint").running
     assert "servable_local.aws" in running
     assert "servable_local.container" in running
+    for step in ["A local AWS on this computer", "Deploy environments/local.toml"]:
+        ended = interrupted(step)
+        assert ended.code == 130
+        assert "interrupted" in ended.last_line
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_an_interruption_leaves_no_process(interrupted: Interrupt, step: str) -> None:
     assert interrupted(step).left == []
-
-
-@pytest.mark.parametrize("step", ["A local AWS on this computer", "Deploy environments/local.toml"])
-def test_an_interruption_says_so_and_exits_130(interrupted: Interrupt, step: str) -> None:
-    ended = interrupted(step)
-    assert ended.code == 130
-    assert "interrupted" in ended.last_line

@@ -124,13 +124,9 @@ def test_a_fault_brings_its_alarm_into_alarm_and_the_alarm_recovers(
     assert outcomes[fault].states == ["OK", "ALARM", "OK"]
 
 
-def test_callers_read_the_status_of_a_model_that_fails(outcomes: dict[str, Outcome]) -> None:
+def test_callers_of_a_failing_model_read_its_status_and_of_a_slowed_one_wait_without_errors(
+    outcomes: dict[str, Outcome],
+) -> None:
     assert ("ModelError", 503) in outcomes["answering 503"].errors
-
-
-def test_callers_wait_for_a_model_that_is_slowed(outcomes: dict[str, Outcome]) -> None:
     assert outcomes["slowed"].slowest_ms > SLOW_MS
-
-
-def test_callers_of_a_slowed_model_see_no_error(outcomes: dict[str, Outcome]) -> None:
     assert outcomes["slowed"].errors == set()

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from servable.new.project_files import TEMPLATE
 from tests.checkouts import ROOT
 from tests.docs.check_pages import problems
@@ -16,9 +14,13 @@ LLMS = ROOT / "docs" / "llms.txt"
 FILES = (ROOT / "AGENTS.md", TEMPLATE / "AGENTS.md", LLMS)
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(ROOT).as_posix())
-def test_a_page_for_agents_has_at_most_120_lines(file: Path) -> None:
-    assert 20 < len(file.read_text(encoding="utf-8").splitlines()) <= 120
+def test_pages_for_agents_are_short_and_their_links_name_pages() -> None:
+    for file in FILES:
+        assert 20 < len(file.read_text(encoding="utf-8").splitlines()) <= 120
+
+    links = re.findall(r"\]\(([^)]+)\)", LLMS.read_text(encoding="utf-8"))
+    missing = [link for link in links if not (ROOT / link).with_suffix(".md").is_file()]
+    assert (missing, len(links) > 10) == ([], True)
 
 
 def test_every_command_of_a_new_projects_page_exists(project: Path) -> None:
@@ -27,9 +29,3 @@ def test_every_command_of_a_new_projects_page_exists(project: Path) -> None:
     assert problems(project) == []
     (project / "README.md").write_text("    servable chek prod\n")
     assert problems(project) != []
-
-
-def test_every_link_of_llms_txt_names_a_page() -> None:
-    links = re.findall(r"\]\(([^)]+)\)", LLMS.read_text(encoding="utf-8"))
-    missing = [link for link in links if not (ROOT / link).with_suffix(".md").is_file()]
-    assert (missing, len(links) > 10) == ([], True)

@@ -34,6 +34,7 @@ except CodeError as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.version_info[:2] == (3, 12), reason="code/lib is for this Python")
 def test_code_that_needs_a_package_of_another_python_ends_as_the_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

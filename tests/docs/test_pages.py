@@ -56,6 +56,7 @@ BROKEN = {
 }  # fmt: skip
 
 
+@pytest.mark.long  # `make check` runs it too
 def test_every_link_and_command_of_the_pages_holds() -> None:
     assert check_pages.problems(ROOT) == []
 

@@ -8,7 +8,6 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -81,13 +80,13 @@ def pages() -> dict[Path, Elements]:
     }
 
 
-def test_every_page_is_on_the_site(pages: dict[Path, Elements]) -> None:
+def test_every_page_is_on_the_site_with_the_elements_of_commonmark_and_no_mark_up_as_text(
+    pages: dict[Path, Elements],
+) -> None:
     assert [str(source) for source in SOURCES if page_of(source) not in pages] == []
 
-
-def test_a_page_has_the_elements_that_commonmark_reads_in_it(pages: dict[Path, Elements]) -> None:
-    """The site's Markdown is read by another parser than GitHub's: a list that it does not see
-    would stand there as text."""
+    # The site's Markdown is read by another parser than GitHub's: a list that it does not see
+    # would stand there as text.
     commonmark = MarkdownIt("commonmark").enable("table")
     wrong = {}
     for source in SOURCES:
@@ -96,9 +95,6 @@ def test_a_page_has_the_elements_that_commonmark_reads_in_it(pages: dict[Path, E
         if pages[page_of(source)].counted != expected:
             wrong[str(source)] = (pages[page_of(source)].counted, expected)
     assert wrong == {}
-
-
-def test_no_page_shows_mark_up_as_text(pages: dict[Path, Elements]) -> None:
     raw = [
         f"{page.relative_to(SITE)}: {text.strip()[:80]}"
         for page, elements in pages.items()
@@ -108,15 +104,9 @@ def test_no_page_shows_mark_up_as_text(pages: dict[Path, Elements]) -> None:
     assert raw == []
 
 
-@pytest.mark.parametrize(
-    "markdown", ["[a](b.md)", "**bold**", "a `name`", "| a |\n|---|", "## Title", "- item"]
-)
-def test_mark_up_in_a_page_is_seen(markdown: str) -> None:
-    (text,) = Elements(f"<article><p>{markdown}</p></article>", within="article").prose
-    assert RAW.search(text)
-
-
-def test_every_link_within_the_site_leads_somewhere(pages: dict[Path, Elements]) -> None:
+def test_every_link_leads_within_the_site_and_nothing_is_loaded_from_another_host(
+    pages: dict[Path, Elements],
+) -> None:
     anchors = {
         page: {attributes.get("id") for _, attributes in elements.found}
         for page, elements in pages.items()
@@ -132,9 +122,6 @@ def test_every_link_within_the_site_leads_somewhere(pages: dict[Path, Elements])
             if not target.is_file() or (fragment and fragment not in anchors[target]):
                 dead.append(f"{page.relative_to(SITE)}: {address.geturl()}")
     assert dead == []
-
-
-def test_no_page_loads_anything_from_another_host(pages: dict[Path, Elements]) -> None:
     fetched = [
         f"{page.relative_to(SITE)}: {attributes[FETCHED[tag]]}"
         for page, elements in pages.items()
@@ -198,16 +185,7 @@ def test_the_navigation_names_the_kinds_of_pages_and_has_titles(
     assert any(title.startswith("0001: ") for title in titles)
 
 
-@dataclass(frozen=True)
-class Search:
-    """A search for a key in a browser: the pages that it lists, every address that was asked."""
-
-    results: list[str]
-    asked: list[str]
-
-
-@pytest.fixture(scope="module")
-def search(address: str) -> Search:
+def test_a_search_for_a_key_lists_its_page_and_asks_no_other_host(address: str) -> None:
     with chromium(logs="performance") as driver:
         driver.get(f"{address}docs/tutorial.html")
         driver.find_element(By.CSS_SELECTOR, "input.md-search__input").send_keys("bake_minutes")
@@ -216,15 +194,9 @@ def search(address: str) -> Search:
         )
         results = [str(link.get_attribute("href")) for link in links]
         log = driver.get_log("performance")  # type: ignore[no-untyped-call]
+    assert any("docs/reference/parameters.html" in result for result in results)
     events = [json.loads(entry["message"])["message"] for entry in log]
     sent = [event for event in events if event["method"] == "Network.requestWillBeSent"]
-    return Search(results, [event["params"]["request"]["url"] for event in sent])
-
-
-def test_a_search_for_a_key_lists_the_page_that_explains_it(search: Search) -> None:
-    assert any("docs/reference/parameters.html" in result for result in search.results)
-
-
-def test_a_search_in_a_browser_asks_no_other_host(search: Search, address: str) -> None:
+    asked = [event["params"]["request"]["url"] for event in sent]
     own = (address, "data:", "blob:", "chrome:")
-    assert [url for url in search.asked if not url.startswith(own)] == []
+    assert [url for url in asked if not url.startswith(own)] == []

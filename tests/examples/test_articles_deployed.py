@@ -113,46 +113,28 @@ def presets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Presets]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def reports(presets: Presets) -> dict[str, Report]:
-    """What `servable verify` compares of each, its golden request included."""
-    return {preset: presets.report(preset) for preset in PRESETS}
+def test_every_preset_is_as_deployed_and_its_golden_request_was_sent(presets: Presets) -> None:
+    for preset in PRESETS:
+        report = presets.report(preset)
+        assert [str(one) for one in report.differences] == []
+        assert not [note for note in report.notes if "golden" in note]
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_a_preset_is_as_deployed(reports: dict[str, Report], preset: str) -> None:
-    assert [str(one) for one in reports[preset].differences] == []
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_its_golden_request_was_sent(reports: dict[str, Report], preset: str) -> None:
-    assert not [note for note in reports[preset].notes if "golden" in note]
-
-
-def test_a_large_page_of_html_gets_an_answer_to_every_question(presets: Presets) -> None:
+def test_pages_get_an_answer_to_every_question_or_a_sentence(presets: Presets) -> None:
     answer = json.loads(presets.ask("pages", PAGE.encode(), "text/html"))
     assert answer.keys() == {"page_type", "language", "sells", "zones"}
-
-
-def test_what_is_no_page_is_refused_with_a_sentence(presets: Presets) -> None:
     runtime = presets.aws.client("sagemaker-runtime", **WHO)
     with pytest.raises(runtime.exceptions.ModelError, match="send a page of HTML"):
         presets.ask("pages", b"no page", "text/html")
 
 
-def test_five_hundred_candidates_as_protobuf_get_as_many_probabilities(presets: Presets) -> None:
+def test_candidates_embeddings_and_boxes_are_as_many_as_asked(presets: Presets) -> None:
     body = (EXAMPLES / "ranking" / "golden" / "request.pb").read_bytes()
     form = "application/x-protobuf"
     prob = decode(form, presets.ask("ranking", body, form, Accept=form))["prob"]
     assert prob.shape == (500,)
-
-
-def test_embeddings_have_the_length_one(presets: Presets) -> None:
     lengths = [np.linalg.norm(row["embedding"]) for row in presets.rows("retrieval")]
     np.testing.assert_allclose(lengths, 1.0, rtol=1e-5)
-
-
-def test_a_picture_gets_as_many_boxes_as_it_says(presets: Presets) -> None:
     (found,) = presets.rows("detector")
     assert np.count_nonzero(found["scores"]) == found["count"] > 0
 

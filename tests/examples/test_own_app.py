@@ -1,89 +1,191 @@
-"""The constructs work in somebody else's CDK app."""
+"""examples/own_app in a local AWS: it updates what its earlier version deployed, answers, and shows changes.
+
+own_app_before.template.json is what `python examples/own_app/app.py` synthesized at revision c0387041, on
+the constructs before `Endpoint` and `Model`. The names of archives are those of this tree, because a
+different handler in an archive replaces a model rightly.
+"""
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.checkouts import ROOT
+from servable_local.aws import LocalAws, running
+from tests.checkouts import PATH, ROOT, Ran, bootstrapped, run_in
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+
+GOLDEN = ROOT / "examples" / "ranker" / "golden"
+BEFORE = Path(__file__).with_name("own_app_before.template.json")
+ARCHIVE = re.compile(r"[0-9a-f]{64}\.tar\.gz")
+POLICY = re.compile(r"(?<=ScoresModelRolePolicy)[0-9a-f]{8}[0-9A-F]{8}")
+NAMES = ("search-ranking", "search-scores")
 
 
-def synthesised(app: str, stack: str, out: Path) -> dict[str, Any]:
-    """The resources of its template."""
-    synthesise(app, out)
-    template = json.loads(Path(out, f"{stack}.template.json").read_text())
-    found: dict[str, Any] = template["Resources"]
-    return found
+@dataclass(frozen=True)
+class Example:
+    """The example in a folder of its own, and the local AWS that it is deployed to."""
+
+    project: Path
+    aws: LocalAws
+    found: list[tuple[dict[str, str], list[Any]]] = field(default_factory=list)
+    """Resources and endpoints after the earlier version's deployment, and after this one's."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return self.aws.environment_over({**os.environ, "PATH": PATH, "PYTHONPATH": str(ROOT)})
+
+    def cdk(self, *arguments: str, app: str = f"{sys.executable} examples/own_app/app.py") -> Ran:
+        # The stored template has no record of CDK's version, which the CLI asks for.
+        command = ("cdk", *arguments, "search", "--app", app, "--no-version-reporting")
+        ran = run_in(self.project, *command, environment=self.environment, timeout_seconds=500)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran
+
+    def look(self) -> None:
+        stack = self.aws.client("cloudformation").describe_stack_resources(StackName="search")
+        resources = {
+            each["LogicalResourceId"]: each["PhysicalResourceId"]
+            for each in stack["StackResources"]
+        }
+        client = self.aws.client("sagemaker")
+        endpoints = [client.describe_endpoint(EndpointName=name) for name in NAMES]
+        self.found.append((resources, endpoints))
 
 
-def synthesise(app: str, out: Path) -> None:
-    subprocess.run(
-        [sys.executable, f"examples/own_app/{app}"],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "CDK_OUTDIR": str(out),
-            "CDK_VALIDATION": "false",
-        },
-        check=True,
-        capture_output=True,
-        timeout=300,
+def with_template(assembly: Path, before: str) -> None:
+    """Replace the template of a cloud assembly, under a different name in the bucket of assets."""
+    template = assembly / "search.template.json"
+    now = template.read_text()
+    (archive,), (old,) = (
+        set(ARCHIVE.findall(json.dumps(json.loads(text)["Resources"]["ScoresModelD9C9ED67"])))
+        for text in (now, before)
     )
+    (policy,) = set(POLICY.findall(now))
+    template.write_text(POLICY.sub(policy, before.replace(old, archive)))
+    files = json.loads((assembly / "search.assets.json").read_text())["files"]
+    (key,) = [key for key, each in files.items() if each["source"].get("path") == template.name]
+    for file in ("search.assets.json", "manifest.json"):
+        place = assembly / file
+        place.write_text(place.read_text().replace(key, "0" * 64))
 
 
 @pytest.fixture(scope="module")
-def resources(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    made = synthesised("watch.py", "search-watch", tmp_path_factory.mktemp("own_app"))
-    return [one["Type"] for one in made.values()]
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
+    project = tmp_path_factory.mktemp("search")
+    for folder in ("ranker/model", "ranker/code", "ranker/golden", "own_app"):
+        target = project / "examples" / folder
+        shutil.copytree(ROOT / "examples" / folder, target, ignore=shutil.ignore_patterns("__py*"))
+    with running() as aws:
+        bootstrapped(aws)
+        own = Example(project, aws)
+        own.cdk("synth", "--quiet", "--output", "before")
+        with_template(project / "before", BEFORE.read_text())
+        own.cdk("deploy", "--require-approval", "never", app="before")
+        own.look()
+        own.cdk("deploy", "--require-approval", "never")
+        own.look()
+        yield own
 
 
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return synthesised("app.py", "search", tmp_path_factory.mktemp("own_endpoint"))
+def test_the_example_on_the_new_constructs_replaces_nothing(deployed: Example) -> None:
+    (before, old), (after, new) = deployed.found
+    assert after == before
+    for key in ("EndpointConfigName", "CreationTime"):
+        assert [each[key] for each in new] == [each[key] for each in old]
 
 
-def test_it_has_alarms_a_composite_and_a_dashboard(resources: list[str]) -> None:
-    assert Counter(resources) == {
-        "AWS::CloudWatch::Alarm": 6,
-        "AWS::CloudWatch::CompositeAlarm": 1,
-        "AWS::CloudWatch::Dashboard": 1,
-        "AWS::SNS::Topic": 1,
-        "AWS::SNS::TopicPolicy": 1,
-    }
+def test_both_endpoints_and_the_function_answer_the_golden_request(deployed: Example) -> None:
+    wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
+    body = (GOLDEN / "request-rows.json").read_text()
+    for name in NAMES:
+        answer = deployed.aws.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName=name, ContentType="application/json", Body=body.encode()
+        )
+        assert json.loads(answer["Body"].read())["predictions"] == pytest.approx(wanted, rel=1e-5)
+    (function,) = deployed.aws.client("lambda").list_functions()["Functions"]
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import ask; print(ask.handler({body}, None)['predictions'])"],
+        cwd=deployed.project / "examples" / "own_app" / "function",
+        # Bytecode beside the function would be another asset to `cdk diff`.
+        env={
+            **deployed.environment,
+            **function["Environment"]["Variables"],
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(ran.stdout) == pytest.approx(wanted, rel=1e-5)
 
 
-def test_two_endpoints_of_ones_own_have_models_scaling_and_an_alarm_that_pages(
-    endpoint: dict[str, Any],
+def test_one_of_two_endpoints_scales_and_its_updates_are_taken_back_by_its_alarms(
+    deployed: Example,
 ) -> None:
-    kinds = Counter(one["Type"] for one in endpoint.values())
+    file = deployed.project / "cdk.out" / "search.template.json"
+    template = json.loads(file.read_text())["Resources"]
+    kinds = Counter(one["Type"] for one in template.values())
     wanted = {
         "AWS::SageMaker::Model": 2,
-        "AWS::SageMaker::EndpointConfig": 2,
-        "AWS::SageMaker::Endpoint": 2,
         "AWS::ApplicationAutoScaling::ScalableTarget": 1,
         "AWS::ApplicationAutoScaling::ScalingPolicy": 1,
         "AWS::CloudWatch::CompositeAlarm": 1,
         "AWS::IAM::Role": 3,
     }
     assert {kind: kinds[kind] for kind in wanted} == wanted
-
-
-def test_its_updates_are_taken_back_by_its_alarms(endpoint: dict[str, Any]) -> None:
-    (guarded,) = [
-        one["Properties"] for one in endpoint.values() if "DeploymentConfig" in one["Properties"]
+    # The scaled one begins with one instance.
+    counts = [
+        variant["InitialInstanceCount"]
+        for resource in template.values()
+        for variant in resource["Properties"].get("ProductionVariants", [])
     ]
-    rollback = guarded["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
+    assert sorted(counts) == [1, 2]
+    (guarded,) = [one for one in template.values() if "DeploymentConfig" in one["Properties"]]
+    rollback = guarded["Properties"]["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
     alarms = {
         name
-        for name, one in endpoint.items()
+        for name, one in template.items()
         if one["Type"] == "AWS::CloudWatch::Alarm" and name.startswith("RankingRollout")
     }
     assert {alarm["AlarmName"]["Ref"] for alarm in rollback} == alarms
+
+
+def test_cdk_diff_after_one_change_shows_that_change(deployed: Example) -> None:
+    app = deployed.project / "examples" / "own_app" / "app.py"
+    written = app.read_text()
+    three = written.replace('"ml.m5.large", min_instances=2)', '"ml.m5.large", min_instances=3)')
+    app.write_text(three)
+    try:
+        ran = deployed.cdk("diff", "--no-color", "--method", "template", "--output", "cdk.changed")
+    finally:
+        app.write_text(written)
+    changed = [
+        line.split("]", 1)[1].strip()
+        for line in (ran.stdout + ran.stderr).splitlines()
+        if "[-]" in line or "[+]" in line
+    ]
+    assert changed == ['"InitialInstanceCount": 2,', '"InitialInstanceCount": 3,']
+
+
+def test_watch_makes_alarms_a_composite_and_a_dashboard(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CDK_VALIDATION": "false"}
+    run = [sys.executable, "examples/own_app/watch.py"]
+    subprocess.run(run, cwd=ROOT, env={**environment, "CDK_OUTDIR": str(tmp_path)}, check=True)
+    template = json.loads((tmp_path / "search-watch.template.json").read_text())["Resources"]
+    assert Counter(one["Type"] for one in template.values()) == {
+        "AWS::CloudWatch::Alarm": 6,
+        "AWS::CloudWatch::CompositeAlarm": 1,
+        "AWS::CloudWatch::Dashboard": 1,
+        "AWS::SNS::Topic": 1,
+        "AWS::SNS::TopicPolicy": 1,
+    }

@@ -126,7 +126,9 @@ def carry_out(action: dict[str, Any], assembly: Path, aws: LocalAws) -> None:
     )
 
 
-def test_the_packed_model_lies_in_the_cloud_assembly(assembly: Path) -> None:
+def test_the_assembly_has_the_packed_model_and_the_endpoint_before_what_asks_it(
+    assembly: Path,
+) -> None:
     (manifest,) = assembly.glob("*/*endpoint*.assets.json")
     sources = [asset["source"] for asset in json.loads(manifest.read_text())["files"].values()]
     packed = [manifest.parent / source["path"] for source in sources if "path" in source]
@@ -134,14 +136,11 @@ def test_the_packed_model_lies_in_the_cloud_assembly(assembly: Path) -> None:
         True,
         False,
     ], sources
-
-
-def test_the_endpoint_is_deployed_before_what_asks_it(assembly: Path) -> None:
     prepared = [one["StackName"] for one in actions(assembly, "CloudFormation")]
     assert prepared == [name for name in ("ranker-prod-endpoint", "live-callers") for _ in range(2)]
 
 
-def test_the_endpoint_that_the_pipeline_deploys_answers_the_golden_request(
+def test_the_deployed_endpoint_answers_and_the_role_beside_it_may_ask_it(
     deployed: LocalAws,
 ) -> None:
     answer = deployed.client("sagemaker-runtime", **LIVE).invoke_endpoint(
@@ -152,8 +151,6 @@ def test_the_endpoint_that_the_pipeline_deploys_answers_the_golden_request(
     wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
     assert json.loads(answer["Body"].read())["predictions"] == pytest.approx(wanted, rel=1e-5)
 
-
-def test_the_role_beside_it_may_ask_this_endpoint(deployed: LocalAws) -> None:
     iam = deployed.client("iam", **LIVE)
     (role,) = [role["RoleName"] for role in iam.list_roles()["Roles"] if "Site" in role["RoleName"]]
     (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]

@@ -1,4 +1,4 @@
-"""TensorFlow itself as the judge of checkpoints and vocabularies."""
+"""TensorFlow itself as the judge of signatures, checkpoints, vocabularies, and what nothing fills."""
 
 import os
 from pathlib import Path
@@ -8,9 +8,12 @@ import pytest
 
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.initialization import VocabularyTable
+from model_packaging.saved_model.operations import read_operations
 from model_packaging.saved_model.reading import read
 from model_packaging.saved_model.variables import read_stored_variables
+from tests.exports.exports import MODELS, SERVED
 from tests.packaging.test_initialization import VOCABULARIES, WITH_VARIABLES
+from tests.packaging.test_saved_model import VOCABULARY
 
 pytestmark = pytest.mark.long
 
@@ -21,6 +24,38 @@ def tensorflow() -> Any:
     import tensorflow as tf
 
     return tf
+
+
+def read_tensors(
+    tensors: Any, tf: Any
+) -> dict[str, tuple[str, str, tuple[int | None, ...] | None]]:
+    """Name, type and shape of TensorFlow's own messages."""
+    return {
+        key: (
+            one.name,
+            tf.dtypes.as_dtype(one.dtype).name,
+            None
+            if one.tensor_shape.unknown_rank
+            else tuple(None if dim.size < 0 else dim.size for dim in one.tensor_shape.dim),
+        )
+        for key, one in tensors.items()
+    }
+
+
+@pytest.mark.parametrize("export", [VOCABULARY, *(MODELS / name for name in SERVED)], ids=str)
+def test_signatures_are_those_that_tensorflow_loads(tensorflow: Any, export: Path) -> None:
+    info = read(export / "1")
+    v1 = tensorflow.compat.v1
+    with tensorflow.Graph().as_default(), v1.Session() as session:
+        graph = v1.saved_model.load(session, ["serve"], str(export / "1"))
+    assert info.tensorflow_version == graph.meta_info_def.tensorflow_version
+    for name, ours in info.signatures.items():
+        theirs = graph.signature_def[name]
+        for tensors, read_here in ((theirs.inputs, ours.inputs), (theirs.outputs, ours.outputs)):
+            found = {key: (one.name, one.dtype, one.shape) for key, one in read_here.items()}
+            assert found == read_tensors(tensors, tensorflow)
+    files = list((export / "1" / "variables").glob("variables.data-*"))
+    assert info.variable_bytes == sum(file.stat().st_size for file in files)
 
 
 @pytest.mark.parametrize("export", WITH_VARIABLES, ids=lambda export: str(export.name))
@@ -35,15 +70,9 @@ def test_a_checkpoint_has_the_variables_that_tensorflow_reads(
     }
     ours = read_stored_variables(export / "1")
     assert {key: (each.dtype, each.shape) for key, each in ours.items()} == theirs
-
-
-@pytest.mark.parametrize("export", WITH_VARIABLES[:5], ids=lambda export: str(export.name))
-def test_what_is_intact_here_is_what_tensorflow_reads(tensorflow: Any, export: Path) -> None:
-    reader = tensorflow.train.load_checkpoint(str(export / "1" / "variables" / "variables"))
-    stored = read_stored_variables(export / "1")
-    for key in stored:
+    for key in ours:
         reader.get_tensor(key)  # raises DataLossError for a checksum that does not match
-    assert all(variable.is_intact for variable in stored.values())
+    assert all(variable.is_intact for variable in ours.values())
 
 
 @pytest.mark.parametrize(("table", "text", "fault"), VOCABULARIES)
@@ -80,3 +109,16 @@ def test_a_sparse_placeholder_of_tensorflow_1_makes_no_signature_to_call(
         v1.saved_model.simple_save(session, str(tmp_path / "1"), {"x": sparse}, {"y": y})
     with pytest.raises(PackagingError, match="no signature that a request could call"):
         read(tmp_path / "1")
+
+
+@pytest.mark.parametrize("works", [False, True], ids=["fails", "works"])
+def test_what_is_unfilled_is_what_fails_in_a_session_of_tensorflow(
+    tensorflow: Any, tmp_path: Path, works: bool
+) -> None:
+    """Each model is written by TensorFlow or Keras, loaded as TensorFlow Serving does, and asked once."""
+    from tests.packaging import unfilled_models
+
+    for name, make in (unfilled_models.GOOD if works else unfilled_models.FAULTY).items():
+        unfilled_models.write(make, tmp_path / name)
+        verdict = read_operations(tmp_path / name).unfilled == ()
+        assert (unfilled_models.serves(tmp_path / name), verdict) == (works, works), name

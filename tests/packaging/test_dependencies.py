@@ -113,29 +113,13 @@ def test_a_package_without_a_wheel_for_the_image_is_named_and_keeps_the_old_lock
         made(code, wheels, house)
 
 
-def test_an_empty_requirements_file_locks_nothing(code: Path, wheels: Path, house: Path) -> None:
+def test_empty_requirements_lock_nothing_and_a_changed_included_file_makes_the_lock_stale(
+    code: Path, wheels: Path, house: Path
+) -> None:
     (code / "requirements.txt").write_text("# nothing yet\n")
     made(code, wheels, house)
     assert read_lock(code) == []
 
-
-def test_a_wheel_whose_files_leave_their_folder_is_refused_and_leaves_nothing(
-    code: Path, wheels: Path, house: Path, tmp_path: Path
-) -> None:
-    wheel(house, "evil", files={"../evil.py": "1"})
-    (code / "requirements.txt").write_text("evil\n")
-    made(code, wheels, house)
-    with pytest.raises(PackagingError, match=r"contains a file outside its folder: ../evil.py"):
-        build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")
-
-    with pytest.raises(PackagingError):
-        build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")
-    assert list((tmp_path / "lib").iterdir()) == []
-
-
-def test_a_changed_file_that_requirements_include_makes_the_lock_stale(
-    code: Path, wheels: Path, house: Path
-) -> None:
     (code / "requirements.txt").write_text("-r more.txt\n")
     (code / "more.txt").write_text("fast\n")
     made(code, wheels, house)
@@ -144,13 +128,33 @@ def test_a_changed_file_that_requirements_include_makes_the_lock_stale(
         read_lock(code)
 
 
-@pytest.mark.parametrize("place", ["{house}", "../house"])
-def test_options_that_say_where_packages_come_from_are_followed(
-    code: Path, wheels: Path, house: Path, place: str
+def test_wheels_whose_files_leave_their_folder_or_clash_are_refused(
+    code: Path, wheels: Path, house: Path, tmp_path: Path
 ) -> None:
-    said = f"--no-index\n--find-links {place.format(house=house)}\nfast\n"
-    (code / "requirements.txt").write_text(said)
-    assert len(lock(code, python="3.12", wheels=wheels)) == 1
+    wheel(house, "evil", files={"../evil.py": "1"})
+    (code / "requirements.txt").write_text("evil\n")
+    made(code, wheels, house)
+    with pytest.raises(PackagingError, match=r"contains a file outside its folder: ../evil.py"):
+        build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")
+
+    assert list((tmp_path / "lib").iterdir()) == []
+
+    wheel(house, "clash", files={"fast.py/x.py": ""})
+    (code / "requirements.txt").write_text("fast\nclash\n")
+    made(code, wheels, house)
+    with pytest.raises(
+        PackagingError, match="has a file where this or a different wheel has a folder"
+    ):
+        build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")
+
+
+def test_options_that_say_where_packages_come_from_are_followed(
+    code: Path, wheels: Path, house: Path
+) -> None:
+    for place in ["{house}", "../house"]:
+        said = f"--no-index\n--find-links {place.format(house=house)}\nfast\n"
+        (code / "requirements.txt").write_text(said)
+        assert len(lock(code, python="3.12", wheels=wheels)) == 1
 
 
 def test_a_package_with_another_hash_than_the_requirement_allows_is_refused(
@@ -163,47 +167,29 @@ def test_a_package_with_another_hash_than_the_requirement_allows_is_refused(
         made(code, wheels, house)
 
 
-@pytest.mark.parametrize("line", ["<<<<<<< HEAD", "fast-1.0-py3-none-any.whl", "../x.whl sha256:0"])
-def test_a_lock_that_was_not_written_by_us_names_the_line(
-    code: Path, wheels: Path, house: Path, line: str
+def test_a_lock_that_was_not_written_by_us_or_cannot_be_is_a_sentence(
+    code: Path, wheels: Path, house: Path
 ) -> None:
     made(code, wheels, house)
-    with (code / LOCK).open("a") as file:
-        file.write(f"{line}\n")
-    with pytest.raises(
-        PackagingError, match="line 6 is not a wheel name with its hash: .*; run `servable package"
-    ):
-        fetch(code, python="3.12", wheels=wheels, find_links=house)
-
-
-def test_a_lock_that_is_no_text_is_refused(code: Path, wheels: Path, house: Path) -> None:
-    made(code, wheels, house)
+    written = (code / LOCK).read_text()
+    for line in ["<<<<<<< HEAD", "fast-1.0-py3-none-any.whl", "../x.whl sha256:0"]:
+        (code / LOCK).write_text(f"{written}{line}\n")
+        with pytest.raises(
+            PackagingError,
+            match="line 6 is not a wheel name with its hash: .*; run `servable package",
+        ):
+            fetch(code, python="3.12", wheels=wheels, find_links=house)
     (code / LOCK).write_bytes(b"\xff\xfe")
     with pytest.raises(PackagingError, match="is out of date: requirements.txt has changed"):
         read_lock(code)
-
-
-def test_a_lock_that_cannot_be_written_is_a_sentence(code: Path, wheels: Path, house: Path) -> None:
+    (code / LOCK).unlink()
     (code / LOCK).mkdir()
     with pytest.raises(
         PackagingError, match="requirements.lock: cannot be read or written: Is a direct"
     ):
         made(code, wheels, house)
-
-
-def test_wheels_that_cannot_be_kept_are_a_sentence(code: Path, wheels: Path, house: Path) -> None:
+    (code / LOCK).rmdir()
+    wheels.rename(wheels.with_name("other"))
     wheels.write_bytes(b"")
     with pytest.raises(PackagingError, match="wheels: cannot be read or written: File exists"):
         made(code, wheels, house)
-
-
-def test_wheels_of_which_one_has_a_file_where_another_has_a_folder_are_refused(
-    code: Path, wheels: Path, house: Path, tmp_path: Path
-) -> None:
-    wheel(house, "clash", files={"fast.py/x.py": ""})
-    (code / "requirements.txt").write_text("fast\nclash\n")
-    made(code, wheels, house)
-    with pytest.raises(
-        PackagingError, match="has a file where this or a different wheel has a folder"
-    ):
-        build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")

@@ -155,40 +155,37 @@ def test_json_that_it_does_not_take_is_refused_with_the_reason(
     assert refused(body, info).startswith(says)
 
 
-def test_csv_is_read_line_by_line_and_refused_with_too_few_fields() -> None:
+def test_csv_is_read_line_by_line_and_of_what_code_reads_only_json_is_checked() -> None:
     found = read("1,2,3\n4,5,6\n", sent_as=CSV)
     assert found is not None
     assert found.shapes == {"x": (2, 3)}
 
     assert refused("1,2\n", sent_as=CSV) == "x has shape [1, 2]; the signature expects [any, 3]"
+    assert read('{"text": "anything"}', reader=Reader.CODE) is None
+    assert refused("{'x': 1}", reader=Reader.CODE).startswith("is not JSON: ")
 
 
-def test_arrays_need_a_handler_and_a_whole_npy_file() -> None:
+def test_an_npy_file_is_read_by_its_header_where_a_handler_takes_it() -> None:
     assert refused(saved(np.zeros((1, 3), "float32")), sent_as=NPY) == (
         f"is sent as {NPY}; a container without code accepts application/json, "
         "application/jsonlines, application/jsons, text/csv"
     )
     for body in [b"PK", b"\x93NUMPY\x01\x00\x04\x00{}  ", b"\x93NUMPY"]:
         assert refused(body, sent_as=NPY, reader=Reader.SERVABLE) == "is not a .npy file"
-
-
-@pytest.mark.parametrize(
-    ("array", "says"),
-    [
+    cases: list[tuple[Any, str | None]] = [
         (np.zeros((2, 3), "float32"), None),
         (np.zeros((2, 3), "float64"), "is float64; x expects float32"),
         (np.zeros((2, 4), "float32"), "has shape [2, 4]; the signature expects [any, 3]"),
         (np.zeros(3, ">f4"), "has shape [3]; the signature expects [any, 3]"),
-    ],
-)
-def test_an_npy_file_is_read_by_its_header(array: Any, says: str | None) -> None:
-    body = saved(array)
-    if says is None:
-        found = read(body, sent_as=NPY, reader=Reader.SERVABLE)
-        assert found is not None
-        assert found.shapes == {"x": array.shape}
-    else:
-        assert refused(body, sent_as=NPY, reader=Reader.SERVABLE) == says
+    ]
+    for array, says in cases:
+        body = saved(array)
+        if says is None:
+            found = read(body, sent_as=NPY, reader=Reader.SERVABLE)
+            assert found is not None
+            assert found.shapes == {"x": array.shape}
+        else:
+            assert refused(body, sent_as=NPY, reader=Reader.SERVABLE) == says
 
 
 def test_a_predict_request_is_held_against_the_signature() -> None:
@@ -210,11 +207,6 @@ def test_a_predict_request_is_held_against_the_signature() -> None:
     info = model(serving_default=signature(inputs, dict(ONE.outputs), defaults=("scale",)))
     body = message(x=np.zeros((1, 3), "float32"))
     assert read(body, info, PROTOBUF, Reader.SERVABLE) is not None
-
-
-def test_of_what_code_reads_only_its_json_is_checked() -> None:
-    assert read('{"text": "anything"}', reader=Reader.CODE) is None
-    assert refused("{'x': 1}", reader=Reader.CODE).startswith("is not JSON: ")
 
 
 ROWS = read('{"instances": [[1, 2, 3], [4, 5, 6]]}')
@@ -297,35 +289,20 @@ def test_batching_needs_an_open_first_dimension(
     assert explain_unbatchable(one) == why
 
 
-def classify(*, examples: int, name: str = "") -> Any:
-    request = wire.ClassificationRequest()
-    request.model_spec.signature_name = name
-    request.input.example_list.examples.extend([b"example"] * examples)
-    return request
-
-
-CLASSIFIER = signature(
-    {"inputs": spec("string", (None,))}, {"scores": spec("float32", (None, 2))}, method="classify"
-)
-
-
-PREDICTS = signature(dict(CLASSIFIER.inputs), dict(CLASSIFIER.outputs))
-
-
 def test_examples_of_a_classifier_are_its_rows_and_others_are_refused() -> None:
-    info = model(serving_default=CLASSIFIER)
-    assert check_examples(classify(examples=3), info, "classify") == {"inputs": (3,)}
-    for info, examples, says in [
-        (PLAIN, 1, "requests classify from a signature that doesn't support it"),
-        (
-            model(serving_default=PREDICTS),
-            1,
-            "requests classify from a signature that doesn't support it",
-        ),
-        (model(serving_default=CLASSIFIER), 0, "contains no example"),
-    ]:
-        with pytest.raises(RequestValueError, match=says):
-            check_examples(classify(examples=examples), info, "classify")
+    def classify(examples: int) -> Any:
+        request = wire.ClassificationRequest()
+        request.input.example_list.examples.extend([b"example"] * examples)
+        return request
+
+    inputs, outputs = {"inputs": spec("string", (None,))}, {"y": spec("float32", (None, 2))}
+    info = model(serving_default=signature(inputs, outputs, method="classify"))
+    assert check_examples(classify(3), info, "classify") == {"inputs": (3,)}
+    for predicts in (PLAIN, model(serving_default=signature(inputs, outputs))):
+        with pytest.raises(RequestValueError, match="from a signature that doesn't support it"):
+            check_examples(classify(1), predicts, "classify")
+    with pytest.raises(RequestValueError, match="contains no example"):
+        check_examples(classify(0), info, "classify")
 
 
 def test_base64_may_lack_its_padding_but_not_a_part_of_it() -> None:

@@ -73,6 +73,7 @@ def test_a_folder_of_another_user_is_left_as_it_is(tmp_path: Path) -> None:
     assert mode(folder) == 0o777
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("umask_0")
 def test_archives_and_wheels_can_be_reached_by_their_owner_alone(
     project: Path, monkeypatch: pytest.MonkeyPatch
@@ -89,3 +90,17 @@ def test_archives_and_wheels_can_be_reached_by_their_owner_alone(
     folders = [path for path in (project / ".servable").iterdir() if path.is_dir()]
     assert {mode(one) for one in (project / ".servable", *folders)} == {0o700}
     assert {mode(path) for path in (project / ".servable" / "archives").iterdir()} == {0o600}
+
+
+def test_until_it_is_whole_a_file_has_no_name_and_what_a_killed_writer_left_is_removed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".servable-0123.part").write_bytes(b"half")
+    (tmp_path / "film.part").write_bytes(b"theirs")
+    with open_atomically(tmp_path / "first") as first:
+        first.write(b"first")
+        with open_atomically(tmp_path / "second") as second:
+            second.write(b"second")
+        assert not (tmp_path / "first").exists()
+    assert (tmp_path / "first").read_bytes() == b"first"
+    assert {path.name for path in tmp_path.iterdir()} == {"first", "second", "film.part"}

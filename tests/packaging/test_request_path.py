@@ -74,6 +74,7 @@ def test_the_image_holds_what_the_handler_imports() -> None:
     assert find_needed_modules() <= IMAGE
 
 
+@pytest.mark.long
 def test_an_archive_with_the_handler_is_verified_and_loads_as_in_the_container(
     hooked: ArchiveInputs, tmp_path: Path
 ) -> None:
@@ -81,7 +82,7 @@ def test_an_archive_with_the_handler_is_verified_and_loads_as_in_the_container(
     found = verify(packed.path, python="3.12", provided=IMAGE)
     assert [problem for problem in found.problems if problem.startswith("code/")] == []
 
-    with tarfile.open(pack(hooked, tmp_path / "a.tar.gz").path) as opened:
+    with tarfile.open(packed.path) as opened:
         opened.extractall(tmp_path / "out", filter="data")
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'out' / 'code')!r})\n"

@@ -13,6 +13,7 @@ def test_our_own_is_what_python_says() -> None:
     assert list_standard_library(ours) == sys.stdlib_module_names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("python", ["3.10", "3.12", "3.13"])
 def test_another_python_says_the_same_of_itself(python: str) -> None:
     code = "import sys; print(*sorted(n for n in sys.stdlib_module_names if n[0] != '_'))"

@@ -24,8 +24,8 @@ EXPORTS = Path(__file__).resolve().parents[1] / "exports" / "models"
 
 @pytest.fixture
 def good(project: Path, tmp_path: Path) -> Path:
-    """examples/ranker with a handler."""
-    servable = Servable(name="ranker", folder=RANKER)
+    """A small export with a handler."""
+    servable = Servable(name="ranker", folder=EXPORTS / "tf1-simple")
     inputs = ArchiveInputs(servables=(servable,), code=project / "code")
     return pack(inputs, tmp_path / "good.tar.gz").path
 
@@ -68,7 +68,7 @@ def test_what_we_packed_is_verified_with_hash_signatures_and_entries(good: Path)
     assert problems(good) == ()
     assert verified(good).sha256 == hashlib.sha256(good.read_bytes()).hexdigest()
     ((model, number, info),) = verified(good).versions
-    assert (model, number, "feat_ids" in info.signatures["serving_default"].inputs) == (
+    assert (model, number, "x" in info.signatures["serving_default"].inputs) == (
         "ranker",
         1,
         True,

@@ -1,4 +1,7 @@
-"""Models that work, and models that read what nothing fills: TensorFlow and Keras write and run them."""
+"""Models that work, and models that read what nothing fills: TensorFlow and Keras write and run them.
+
+More of Keras are in tests/exports, which asks a container.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,29 +17,9 @@ Parts = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 """Inputs and outputs of the signature, and arguments of the builder."""
 
 
-def layers() -> Any:
-    return keras.Sequential([keras.Input((2,)), keras.layers.Dense(3), keras.layers.Dense(1)])
-
-
-def save_functional(folder: str) -> None:
-    x = keras.Input((2,), name="x")
-    tf.saved_model.save(keras.Model(x, keras.layers.Dense(1)(x)), folder)
-
-
 def save_sequential(folder: str) -> None:
-    tf.saved_model.save(layers(), folder)
-
-
-def save_recurrent(folder: str) -> None:
-    tf.saved_model.save(keras.Sequential([keras.Input((4, 2)), keras.layers.LSTM(3)]), folder)
-
-
-def save_module(folder: str) -> None:
-    module = tf.Module()
-    module.layers = layers()
-    spec = [tf.TensorSpec([None, 2], tf.float32, name="x")]
-    module.serve = tf.function(lambda x: {"y": module.layers(x)}, input_signature=spec)
-    tf.saved_model.save(module, folder, signatures=module.serve)
+    layers = [keras.Input((2,)), keras.layers.Dense(3), keras.layers.Dense(1)]
+    tf.saved_model.save(keras.Sequential(layers), folder)
 
 
 def save_worker(folder: str) -> None:
@@ -57,29 +40,6 @@ def save_anonymous_table(folder: str) -> None:
     spec = [tf.TensorSpec([None], tf.string, name="x")]
     module.serve = tf.function(lambda x: {"y": module.table.lookup(x)}, input_signature=spec)
     tf.saved_model.save(module, folder, signatures=module.serve)
-
-
-def export_sequential(folder: str) -> None:
-    layers().export(folder, verbose=False)
-
-
-def export_text(folder: str) -> None:
-    text = keras.layers.TextVectorization(vocabulary=["a", "b"])
-    model = keras.Sequential([keras.Input((), dtype="string"), text, keras.layers.Embedding(5, 2)])
-    model.export(folder, verbose=False)
-
-
-def export_dropout(folder: str) -> None:
-    parts = [keras.Input((2,)), keras.layers.Dropout(0.5), keras.layers.BatchNormalization()]
-    keras.Sequential(parts).export(folder, verbose=False)
-
-
-def export_archive(folder: str) -> None:
-    model, archive = layers(), keras.export.ExportArchive()
-    archive.track(model)
-    spec = [tf.TensorSpec([None, 2], tf.float32)]
-    archive.add_endpoint("serve", model.call, input_signature=spec)
-    archive.write_out(folder, verbose=False)
 
 
 def pairs() -> Any:
@@ -184,10 +144,7 @@ def scratch_queue() -> Parts:
 
 
 FAULTY: dict[str, Callable[[str], None] | Callable[[], Parts]] = {
-    "functional": save_functional,
     "sequential": save_sequential,
-    "recurrent": save_recurrent,
-    "module": save_module,
     "worker": save_worker,
     "anonymous table": save_anonymous_table,
     "local variable": lambda: local_variable(True),
@@ -203,10 +160,6 @@ FAULTY: dict[str, Callable[[str], None] | Callable[[], Parts]] = {
     "worker beside": worker_beside,
 }
 GOOD: dict[str, Callable[[str], None] | Callable[[], Parts]] = {
-    "export": export_sequential,
-    "text": export_text,
-    "dropout": export_dropout,
-    "archive": export_archive,
     "local with initializer": local_with_initializer,
     "signature assigns first": lambda: assigned_by_a_signature(False),
     "table": lambda: table(True),

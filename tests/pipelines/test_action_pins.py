@@ -33,19 +33,15 @@ def test_an_action_is_pinned_by_commit_with_its_version_beside_it(file: str, lin
     assert re.fullmatch(f"{own}|{pinned}", line)
 
 
-@pytest.mark.parametrize(("answer", "ends"), [(0, 0), (1, 1), (3, 0), (2, 2)])
-def test_the_audit_step_fails_where_a_vulnerability_is_known(
-    tmp_path: Path, answer: int, ends: int
+@pytest.mark.parametrize(
+    ("answer", "ends", "warned"), [(0, 0, False), (1, 1, False), (3, 0, True), (2, 2, False)]
+)
+def test_the_audit_step_fails_for_a_known_vulnerability_and_warns_where_it_could_not_ask(
+    tmp_path: Path, answer: int, ends: int, warned: bool
 ) -> None:
-    assert audit_step(tmp_path, answer).returncode == ends
-
-
-@pytest.mark.parametrize(("answer", "warned"), [(0, False), (1, False), (3, True)])
-def test_the_audit_step_warns_where_it_could_not_ask(
-    tmp_path: Path, answer: int, warned: bool
-) -> None:
-    lines = audit_step(tmp_path, answer).stdout.splitlines()
-    assert any(line.startswith("::warning ") for line in lines) is warned
+    ran = audit_step(tmp_path, answer)
+    assert ran.returncode == ends
+    assert any(line.startswith("::warning ") for line in ran.stdout.splitlines()) is warned
 
 
 def audit_step(project: Path, answer: int) -> subprocess.CompletedProcess[str]:

@@ -44,14 +44,12 @@ def delivery(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return Path(app.outdir), dict(Template.from_stack(stack).to_json())
 
 
-def test_no_manifest_runs_a_command(delivery: tuple[Path, dict[str, Any]]) -> None:
+def test_the_archive_is_published_from_the_manifest_of_its_stage_and_no_command_runs(
+    delivery: tuple[Path, dict[str, Any]],
+) -> None:
     manifests = [json.loads(file.read_text()) for file in delivery[0].rglob("*.assets.json")]
     assert [one for one in manifests if "executable" in json.dumps(one)] == []
 
-
-def test_the_archive_is_published_from_the_manifest_of_its_stage(
-    delivery: tuple[Path, dict[str, Any]],
-) -> None:
     (manifest,) = (delivery[0] / "assembly-prod").glob("*.assets.json")
     files = json.loads(manifest.read_text())["files"]
     (archive,) = [name for name in files if name.endswith(".tar.gz")]

@@ -28,6 +28,7 @@ def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
 
 
+@pytest.mark.long
 def test_the_action_is_of_githubs_schema_and_zizmor_finds_nothing() -> None:
     """The schema of https://www.schemastore.org, which check-jsonschema carries."""
     command: list[str | Path] = [

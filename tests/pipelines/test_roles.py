@@ -16,12 +16,12 @@ from tests.conftest import VALID
 from tests.pipelines.workflows import FOLDER, read
 
 
-def made(folder: Path, text: str) -> list[dict[str, Any]]:
+def made(folder: Path, text: str, secret: str | None = None) -> list[dict[str, Any]]:
     """The templates of the pipelines' stacks of one environment, `prod`."""
     (folder / "prod.toml").write_text(text)
     # The built-in validator takes seconds; `make check` runs its native twin.
     app = cdk.App(outdir=str(folder / "cdk.out"), builtin_cloud_formation_validation=False)
-    add_pipelines(app, load(folder, folder), "me@11/mine@22", None)
+    add_pipelines(app, load(folder, folder), "me@11/mine@22", None, secret)
     stacks = [one for one in app.node.children if isinstance(one, cdk.Stack)]
     return [dict(Template.from_stack(one).to_json()) for one in stacks]
 
@@ -52,7 +52,9 @@ def statements(template: dict[str, Any], which: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_role_trusts_both_forms_of_one_subject_alone(template: dict[str, Any]) -> None:
+def test_a_role_trusts_one_subject_in_both_forms_and_its_credentials_last_as_long_as_the_job(
+    template: dict[str, Any],
+) -> None:
     for claim in ["environment:prod", "pull_request"]:
         key = "token.actions.githubusercontent.com:sub"
         trusted = [sorted(one[key]) for one in conditions(template)]
@@ -60,6 +62,19 @@ def test_a_role_trusts_both_forms_of_one_subject_alone(template: dict[str, Any])
         assert len(trusted) == 2
     key = "token.actions.githubusercontent.com:aud"
     assert {one[key] for one in conditions(template)} == {"sts.amazonaws.com"}
+
+    job = read(FOLDER / "deploy-environment.yml")["jobs"]["deploy"]
+    (asked,) = (
+        step["with"]["role-duration-seconds"]
+        for step in job["steps"]
+        if "role-to-assume" in step.get("with", {})
+    )
+    allowed = {
+        one["Properties"]["MaxSessionDuration"]
+        for one in template["Resources"].values()
+        if one["Type"] == "AWS::IAM::Role"
+    }
+    assert job["timeout-minutes"] * 60 <= asked <= min(allowed)
 
 
 @pytest.mark.parametrize("given", ["me/mine", "me@11/mine", "me@11/mi:ne@22", "me@*/mine@*", "me"])
@@ -99,7 +114,9 @@ def flat(resource: Any) -> str:
     return "".join(one if isinstance(one, str) else f"${{{one['Ref']}}}" for one in parts)
 
 
-def test_no_role_may_a_whole_service_and_on_all_only_read(template: dict[str, Any]) -> None:
+def test_no_role_may_a_whole_service_on_all_only_read_and_ask_for_the_role_of_scaling(
+    template: dict[str, Any],
+) -> None:
     for statement in statements(template, ""):
         actions = statement["Action"]
         for action in [actions] if isinstance(actions, str) else actions:
@@ -109,6 +126,10 @@ def test_no_role_may_a_whole_service_and_on_all_only_read(template: dict[str, An
             verbs = {action.partition(":")[2] for action in statement["Action"]}
             assert all(verb.startswith(("Describe", "Get", "List")) for verb in verbs)
 
+    role = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+    path = f":role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/{role}"
+    assert path in may(template, "iam:GetRole")
+
 
 def may(template: dict[str, Any], action: str) -> str:
     """What the deploying role may do it to, as JSON."""
@@ -116,61 +137,28 @@ def may(template: dict[str, Any], action: str) -> str:
     return json.dumps(found)
 
 
-@pytest.fixture(scope="module")
-def pinned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The template of the roles of an environment that serves an archive in S3."""
+def test_an_archive_of_another_packer_and_captured_requests_may_be_read(
+    tmp_path: Path,
+) -> None:
     artifact = f'{{ uri = "s3://runs/17/model.tar.gz", sha256 = "{"0" * 64}" }}'
     text = VALID.replace('saved_model = "model"', f"artifact = {artifact}")
-    (found,) = made(tmp_path_factory.mktemp("pinned"), text)
-    return found
+    (found,) = made(tmp_path, f'{text}[replay]\ncaptured = "s3://captures/ranker/"\n')
+    for action, resources in [
+        ("s3:GetObject", [":s3:::runs/17/model.tar.gz", ":s3:::captures/ranker/*"]),
+        ("s3:ListBucket", [':s3:::runs"', ':s3:::captures"']),
+        ("kms:Decrypt", [":key/*"]),
+    ]:
+        for resource in resources:
+            assert resource in may(found, action)
 
 
-def test_an_archive_of_another_packer_may_be_read_and_missed(pinned: dict[str, Any]) -> None:
-    assert ":s3:::runs/17/model.tar.gz" in may(pinned, "s3:GetObject")
-    assert ':s3:::runs"' in may(pinned, "s3:ListBucket")
-
-
-def test_archives_are_decrypted_for_verify_through_s3_alone(tmp_path: Path) -> None:
-    key = "arn:aws:kms:eu-west-1:111111111111:key/archives"
-    named = f'name = "ranker"\narchive_kms_keys = ["{key}"]'
-    (found,) = made(tmp_path, VALID.replace('name = "ranker"', named, 1))
-    (statement,) = [one for one in statements(found, "Deploys") if one["Action"] == "kms:Decrypt"]
-    through = {"StringEquals": {"kms:ViaService": "s3.eu-west-1.amazonaws.com"}}
-    assert (statement["Resource"], statement["Condition"]) == (key, through)
-
-
-@pytest.mark.parametrize(
-    ("action", "resource"),
-    [
-        ("s3:GetObject", ":s3:::captures/ranker/*"),
-        ("s3:ListBucket", ':s3:::captures"'),
-        ("kms:Decrypt", ":key/*"),
-    ],
-)
-def test_captured_requests_that_the_file_names_may_be_read(
-    capturing: dict[str, Any], action: str, resource: str
+def test_the_roles_keep_to_boundary_and_path_decrypt_archives_through_s3_alone(
+    tmp_path: Path,
 ) -> None:
-    assert resource in may(capturing, action)
-
-
-@pytest.fixture(scope="module")
-def capturing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The template of the roles of an environment that replays captured requests."""
-    text = f'{VALID}[replay]\ncaptured = "s3://captures/ranker/"\n'
-    (found,) = made(tmp_path_factory.mktemp("capturing"), text)
-    return found
-
-
-def test_whether_scaling_has_its_role_may_be_asked(template: dict[str, Any]) -> None:
-    role = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
-    path = f":role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/{role}"
-    assert path in may(template, "iam:GetRole")
-
-
-def test_the_roles_keep_to_the_boundary_and_the_path_of_the_file(tmp_path: Path) -> None:
-    policy = "arn:aws:iam::111111111111:policy/boundary"
+    key, policy = "arn:aws:kms:eu-west-1:111111111111:key/a", "arn:aws:iam::111111111111:policy/b"
+    text = VALID.replace('name = "ranker"', f'name = "ranker"\narchive_kms_keys = ["{key}"]', 1)
     rules = f'[security]\npermissions_boundary = "{policy}"\niam_path = "/ci/"\n'
-    (template,) = made(tmp_path, VALID + rules)
+    (template,) = made(tmp_path, text + rules)
     kept = [
         (one["Properties"].get("PermissionsBoundary"), one["Properties"].get("Path"))
         for one in template["Resources"].values()
@@ -178,6 +166,9 @@ def test_the_roles_keep_to_the_boundary_and_the_path_of_the_file(tmp_path: Path)
     ]
     assert kept == [(policy, "/ci/")] * 2
     assert ":role/ci/prod-*" in may(template, "iam:GetRolePolicy")
+    (decrypts,) = [one for one in statements(template, "Deploys") if one["Action"] == "kms:Decrypt"]
+    through = {"StringEquals": {"kms:ViaService": "s3.eu-west-1.amazonaws.com"}}
+    assert (decrypts["Resource"], decrypts["Condition"]) == (key, through)
 
 
 def test_the_stack_has_the_prefix_of_its_service(tmp_path: Path) -> None:
@@ -188,58 +179,35 @@ def test_the_stack_has_the_prefix_of_its_service(tmp_path: Path) -> None:
     assert (stack.node.id, stack.stack_name) == ("pipeline-prod", "ranking-pipeline-prod")
 
 
-def test_credentials_last_as_long_as_the_job_that_deploys(template: dict[str, Any]) -> None:
-    job = read(FOLDER / "deploy-environment.yml")["jobs"]["deploy"]
-    (asked,) = (
-        step["with"]["role-duration-seconds"]
-        for step in job["steps"]
-        if "role-to-assume" in step.get("with", {})
-    )
-    allowed = {
-        one["Properties"]["MaxSessionDuration"]
-        for one in template["Resources"].values()
-        if one["Type"] == "AWS::IAM::Role"
-    }
-    assert job["timeout-minutes"] * 60 <= asked <= min(allowed)
-
-
-def test_two_environments_of_one_account_share_the_provider(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_two_environments_share_a_provider_and_only_a_queue_takes_a_golden_request(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "other.toml").write_text(VALID.replace('"ranker"', '"other"', 1))
-    providers = [
-        one
-        for template in made(tmp_path, VALID)
-        for one in template["Resources"].values()
-        if one["Type"] == "AWS::IAM::OIDCProvider"
+    templates = made(tmp_path, f"{VALID}[asynchronous]\n")
+    kinds = [one["Type"] for template in templates for one in template["Resources"].values()]
+    assert kinds.count("AWS::IAM::OIDCProvider") == 1
+    (written,) = [
+        json.dumps(one["Resource"])
+        for template in templates
+        for one in statements(template, "Deploys")
+        if one["Action"] == "s3:PutObject"
     ]
-    assert len(providers) == 1
-
-
-def test_a_golden_request_may_be_put_into_a_queue_and_nothing_else(tmp_path: Path) -> None:
-    (template,) = made(tmp_path, VALID + "[asynchronous]\n")
-    written = [one for one in statements(template, "Deploys") if one["Action"] == "s3:PutObject"]
-    assert len(written) == 1
-    assert json.dumps(written[0]["Resource"]).endswith(':s3:::prod-data-*/requests/*"]]}')
-
-
-@pytest.fixture(scope="module")
-def registered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The template of an environment whose model is a version of this account's registry."""
-    return of_package(tmp_path_factory.mktemp("registered"), "ranker/7", "github/token")
+    assert written.endswith(':s3:::prod-data-*/requests/*"]]}')
 
 
 def of_package(folder: Path, package: str, secret: str | None) -> dict[str, Any]:
     uri = "s3://registry/ranker-7/model.tar.gz"
     artifact = f'{{ model_package = "{package}", uri = "{uri}", sha256 = "{"0" * 64}" }}'
-    (folder / "prod.toml").write_text(
-        VALID.replace('saved_model = "model"', f"artifact = {artifact}")
-    )
-    app = cdk.App(outdir=str(folder / "cdk.out"), builtin_cloud_formation_validation=False)
-    add_pipelines(app, load(folder, folder), "me@11/mine@22", None, secret)
-    (stack,) = (one for one in app.node.children if isinstance(one, cdk.Stack))
-    return dict(Template.from_stack(stack).to_json())
+    text = VALID.replace('saved_model = "model"', f"artifact = {artifact}")
+    (found,) = made(folder, text, secret)
+    return found
 
 
-def test_the_role_that_pins_trusts_main_and_may_only_read(registered: dict[str, Any]) -> None:
+def test_the_role_that_pins_trusts_main_and_only_reads_and_eventbridge_calls_one_destination(
+    tmp_path: Path,
+) -> None:
+    registered = of_package(tmp_path, "ranker/7", "github/token")
     allowed = {one["Action"]: flat(one["Resource"]) for one in statements(registered, "Pins")}
     assert allowed == {
         "sagemaker:ListModelPackages": "*",
@@ -253,8 +221,6 @@ def test_the_role_that_pins_trusts_main_and_may_only_read(registered: dict[str, 
     subject = "ref:refs/heads/main"
     assert [f"repo:me/mine:{subject}", f"repo:me@11/mine@22:{subject}"] in trusted
 
-
-def test_eventbridge_may_call_the_one_destination(registered: dict[str, Any]) -> None:
     roles = [one for one in registered["Resources"].values() if "Policies" in one["Properties"]]
     (policy,) = roles[0]["Properties"]["Policies"]
     (statement,) = policy["PolicyDocument"]["Statement"]

@@ -80,15 +80,13 @@ def test_a_release_is_published_by_its_job_once_it_is_built_installed_and_approv
     assert len({(one["runner"], one["python"]) for one in builds}) == len(builds) == 2
 
 
-def test_production_waits_for_staging_and_every_environment_is_there() -> None:
+def test_staging_is_deployed_replayed_verified_and_held_to_its_load_before_production() -> None:
     jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"]
     assert jobs["production"]["needs"] == "staging"
     jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"].values()
     for job in jobs:
         assert (ROOT / "environments" / f"{job['with']['environment']}.toml").is_file()
 
-
-def test_a_deployment_is_replayed_before_verified_after_and_then_held_to_its_load() -> None:
     scripts = [step.script for step in STEPS if step.file.stem == "deploy-environment"]
     replayed = next(at for at, script in enumerate(scripts) if "servable replay" in script)
     deployed = next(at for at, script in enumerate(scripts) if "cdk deploy" in script)
@@ -104,8 +102,6 @@ def test_a_deployment_is_replayed_before_verified_after_and_then_held_to_its_loa
     jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"]
     assert jobs["staging"]["with"]["load-gate"] is True
 
-
-def test_what_staging_is_held_to_stands_in_its_file() -> None:
     (staging,) = (one for one in load(ROOT, ROOT / "environments") if one.name == "staging")
     assert isinstance(staging, ValidFile)
     expected = staging.environment.traffic.peak_rps, staging.environment.alarms.p99_latency_ms

@@ -1,8 +1,4 @@
-"""SageMaker's runtime API and a little of S3 on 127.0.0.1, and whatever can go wrong with them.
-
-A request is executed where `execute` says so, and only then counted: what the model of a
-deployed endpoint would have seen.
-"""
+"""SageMaker's runtime API and a little of S3 on 127.0.0.1, and whatever can go wrong with them."""
 
 import json
 import socket
@@ -35,8 +31,6 @@ class Reply:
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     before_seconds: float = 0.0
-    hang_up: bool = False
-    """Close the connection after the answer, without having said so."""
     announced_bytes: int | None = None
     """Content-Length, where it is a lie."""
 
@@ -122,7 +116,7 @@ class RuntimeServer:
                 lines += [f"{name}: {value}" for name, value in (reply.headers | headers).items()]
                 head = "\r\n".join([*lines, "", ""]).encode()
                 self.connection.sendall(head + reply.body)
-                if length is not None or reply.hang_up:
+                if length is not None:
                     self.close_connection = True
 
             def handle(self) -> None:

@@ -36,15 +36,13 @@ def asleep_for(server: RuntimeServer, requests: int, then: Reply | None = None) 
     server.answer = answer
 
 
-def test_every_request_names_the_component(server: RuntimeServer, connect: Connect) -> None:
+def test_without_wake_seconds_a_request_names_its_component_and_is_told_of_the_sleep(
+    server: RuntimeServer, connect: Connect
+) -> None:
     connect(component="ranker-primary").predict(x=X)
     sent = server.received[0].headers["x-amzn-sagemaker-inference-component"]
     assert sent == "ranker-primary"
 
-
-def test_without_wake_seconds_it_is_said_that_it_sleeps(
-    server: RuntimeServer, connect: Connect
-) -> None:
     asleep_for(server, 99)
     with pytest.raises(AsleepError, match="wake_seconds") as raised:
         connect(attempts=1).predict(x=X)

@@ -46,20 +46,6 @@ def test_errors_are_the_same_and_an_endpoint_that_is_given_has_its_options() -> 
         AsyncEndpoint(FakeEndpoint(double), connections=3)
 
 
-def test_calls_run_side_by_side() -> None:
-    together = threading.Barrier(3, timeout=20)
-
-    def meet(x: Any) -> Any:
-        together.wait()
-        return {"y": x}
-
-    async def main() -> Any:
-        async with AsyncEndpoint(FakeEndpoint(meet)) as endpoint:
-            return await asyncio.gather(*(endpoint.predict(x=X + n) for n in range(3)))
-
-    assert [one["y"][0] for one in asyncio.run(main())] == [0, 1, 2]
-
-
 @pytest.mark.parametrize("local", [False, True], ids=["given", "local"])
 def test_as_many_calls_at_a_time_as_the_endpoint_has_connections(
     local: bool, server: RuntimeServer

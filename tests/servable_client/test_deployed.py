@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 
 from servable_client import (
-    AsyncEndpoint,
     Endpoint,
     EndpointNotFoundError,
     JobFailedError,
     RefusedError,
 )
 from servable_local.aws import LocalAws, running
-from tests.servable_client.deployed_ranker import NAME, deploy
-from tests.servable_handler.endpoints import RANKER, golden
+from tests.servable_handler.endpoints import RANKER, golden, packed
+from tests.servable_local.aws.deployed_templates import serving
 
 pytestmark = pytest.mark.long
 
+NAME = "ranker"
 ARRAYS, ANSWER = golden()
 REQUEST = (RANKER / "golden" / "request-columnar.json").read_bytes()
 CLOSE = 1e-5  # the last bits of a float32 differ between kinds of CPU
@@ -33,8 +33,19 @@ CLOSE = 1e-5  # the last bits of a float32 differ between kinds of CPU
 
 @pytest.fixture(scope="module")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
+    """With the endpoint `ranker`: examples/ranker with the handler, deployed by CloudFormation."""
+    folder = tmp_path_factory.mktemp("deployed")
+    archive = packed(folder / "model.tar.gz", {"ranker": RANKER / "model"})
+    variables = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker"}
+    template = serving("s3://archives/model.tar.gz", variables=variables)
     with running() as embedded:
-        deploy(embedded, tmp_path_factory.mktemp("deployed"))
+        embedded.client("s3").create_bucket(Bucket="archives")
+        embedded.client("s3").upload_file(str(archive), "archives", "model.tar.gz")
+        cloudformation = embedded.client("cloudformation")
+        cloudformation.create_stack(StackName="stack", TemplateBody=json.dumps(template))
+        cloudformation.get_waiter("stack_create_complete").wait(
+            StackName="stack", WaiterConfig={"Delay": 1, "MaxAttempts": 100}
+        )
         yield embedded
 
 
@@ -66,17 +77,6 @@ def test_our_client_gets_tensorflows_own_answer(ranker: Endpoint) -> None:
     found = ranker.predict(ARRAYS)
     assert {name: array.dtype for name, array in found.items()} == {"prob": np.dtype("f4")}
     assert ranker.predict(ARRAYS, variant="primary", version=1).variant == "primary"
-
-
-def test_the_same_in_asyncio(environment: None) -> None:
-    import asyncio
-
-    async def main() -> Any:
-        async with AsyncEndpoint(NAME) as endpoint:
-            return await asyncio.gather(*(endpoint.predict(ARRAYS) for _ in range(4)))
-
-    for found in asyncio.run(main()):
-        close(found["prob"])
 
 
 def test_what_is_not_there_or_has_a_wrong_shape_has_its_error(ranker: Endpoint) -> None:
@@ -166,19 +166,10 @@ def queued(queue: str, environment: None) -> Iterator[Endpoint]:
         yield endpoint
 
 
-def test_a_job_ends_with_tensorflows_own_answer(queued: Endpoint) -> None:
+def test_a_job_ends_with_tensorflows_own_answer_or_fails_in_the_handlers_words(
+    queued: Endpoint,
+) -> None:
     close(queued.submit(ARRAYS).result(timeout_seconds=100)["prob"])
-
-    import asyncio
-
-    async def main() -> Any:
-        async with AsyncEndpoint(queued) as endpoint:
-            return await endpoint.result(await endpoint.submit(ARRAYS), 100)
-
-    close(asyncio.run(main())["prob"])
-
-
-def test_a_job_of_a_wrong_shape_fails_in_the_handlers_words(queued: Endpoint) -> None:
     job = queued.submit(
         feat_ids=np.zeros((1, 3), np.int64), feat_vals=np.zeros((1, 39), np.float32)
     )

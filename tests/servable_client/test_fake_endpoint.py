@@ -22,6 +22,8 @@ def test_the_function_answers_whatever_the_form_name_and_variant() -> None:
         ]
     assert FakeEndpoint(lambda only: {"y": only}).predict(np.arange(3)).only.tolist() == [0, 1, 2]
     assert FakeEndpoint(double).predict(x=[1.0], variant="green").variant == "green"
+    job = FakeEndpoint(double).submit(x=[1.0])
+    assert job.result(timeout_seconds=0)["y"].tolist() == [2]
 
 
 def test_calls_are_remembered_and_failures_come_first_once_each() -> None:
@@ -39,11 +41,8 @@ def test_calls_are_remembered_and_failures_come_first_once_each() -> None:
     assert fake.predict(x=[1.0])["y"].tolist() == [2]
 
 
-def test_limits_are_kept() -> None:
+def test_limits_are_kept_and_what_the_function_raises_is_the_tests_own_error() -> None:
     with pytest.raises(BodyTooLargeError):
         FakeEndpoint(double).predict(x=np.zeros(7_000_000, np.uint8))
-
-
-def test_what_the_function_raises_is_the_tests_own_error() -> None:
     with pytest.raises(ZeroDivisionError):
         FakeEndpoint(lambda x: {"y": 1 // 0}).predict(x=[1.0])

@@ -1,15 +1,12 @@
 """Cut off at any point of a request: what may have run is not sent again, and is said."""
 
-import socket
-import ssl
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from servable_client import Endpoint, PredictionError
+from servable_client import Endpoint, PredictionError, UnreachableError
 from tests.servable_client.faults import WAYS, Way, endpoint_of, ran, trusting
 from tests.servable_client.faulty_server import (
     AFTER,
@@ -58,24 +55,17 @@ def serve(made: Certificates) -> Iterator[Serve]:
             server.close()
 
 
-def test_the_tests_certificates_hold_for_pythons_strict_verification(made: Certificates) -> None:
-    """Python 3.13 verifies strictly by default; on 3.11 and 3.12 it is asked for here."""
-    strict = ssl.create_default_context(cafile=str(made.authority))
-    strict.verify_flags |= ssl.VERIFY_X509_STRICT
-    server = FaultyServer(lambda of: "answered" if of == "request" else "", made.chain)
-    host, port = server.url.removeprefix("https://").split(":")
-    with closing(server), socket.create_connection((host, int(port))) as connection:
-        strict.wrap_socket(connection, server_hostname=host).close()
-
-
 def failed(endpoint: Endpoint, **told: object) -> PredictionError:
     with pytest.raises(PredictionError) as caught:
         endpoint.predict(x=np.array([7]), **told)  # type: ignore[arg-type]
     return caught.value
 
 
-def requests(way: Way) -> list[str]:
-    return [*BEFORE, *AFTER, *(TLS_AFTER if way.endswith("TLS") else ())]
+def requests(way: Way) -> tuple[str, ...]:
+    """Faults of requests; TLS hides from the client at which byte of an answer it was cut off."""
+    if way.endswith("TLS"):
+        return (*BEFORE, "after the last byte", "half the headers", "half the body", *TLS_AFTER)
+    return (*BEFORE, *AFTER)
 
 
 @pytest.mark.parametrize(
@@ -83,14 +73,14 @@ def requests(way: Way) -> list[str]:
 )
 def test_what_may_have_run_is_sent_once_and_says_so(serve: Serve, way: Way, fault: str) -> None:
     server, endpoint = serve(way, request=fault)
-    failure = failed(endpoint, timeout_seconds=1 if fault == "never answered" else None)
+    failure = failed(endpoint, timeout_seconds=0.5 if fault == "never answered" else None)
     server.close()
     assert failure.executed in (("maybe", "yes") if fault in SAY_SO else ("maybe",))
     assert (failure.attempts, server.connections) == (1, 1)
     assert server.executed[7] == (1 if fault in AFTER + TLS_AFTER else 0)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["container", "SageMaker"])
 @pytest.mark.parametrize("fault", TURNED_AWAY)
 def test_what_was_turned_away_has_not_run(serve: Serve, way: Way, fault: str) -> None:
     server, endpoint = serve(way, request=fault)
@@ -125,6 +115,7 @@ def test_where_nobody_listens_nothing_has_run_and_it_is_tried_again(serve: Serve
     server, endpoint = serve(way)
     server.close()
     failure = failed(endpoint)
+    assert isinstance(failure, UnreachableError)
     assert (failure.executed, failure.attempts) == ("no", ATTEMPTS)
 
 
@@ -159,15 +150,4 @@ def test_what_calls_say_under_random_faults_is_what_was_executed(
 ) -> None:
     with trusting(made):
         found = ran(way, 30, seed=3, made=made)
-    assert found.wrong == []
-
-
-@pytest.mark.long
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("way", WAYS)
-def test_what_thousands_of_calls_say_under_random_faults_is_what_was_executed(
-    made: Certificates, way: Way
-) -> None:
-    with trusting(made):
-        found = ran(way, 1000, seed=4, made=made)
     assert found.wrong == []

@@ -28,24 +28,33 @@ def same(a: Any, b: Any) -> None:
 
 @quick
 @given(st.dictionaries(NAMES, numbers() | strings(), min_size=1, max_size=3))
-def test_named_arrays_come_back_from_protobuf_as_they_were(arrays: Any) -> None:
-    found = identity.predict(arrays, format="protobuf")
-    assert found.keys() == arrays.keys()
+def test_named_arrays_reach_the_handler_as_protobuf_and_come_back_as_they_were(
+    arrays: Any,
+) -> None:
+    body = encode("protobuf", arrays, HERE)
+    check_predict_request(body)
+    received, found = inputs_of(body), identity.predict(arrays, format="protobuf")
+    assert found.keys() == received.keys() == arrays.keys()
     for name, array in arrays.items():
+        same(received[name], array)
         same(found[name], array)
 
 
+@pytest.mark.long
 @quick
 @given(st.dictionaries(NAMES, numbers() | strings(ending=b"."), min_size=1, max_size=3))
-def test_named_arrays_come_back_from_npz_as_they_were(arrays: Any) -> None:
+def test_named_arrays_reach_the_handler_as_npz_and_come_back_as_they_were(arrays: Any) -> None:
+    received = from_npz(encode("npz", arrays, HERE))
     found = identity.predict(arrays, format="npz")
     for name, array in arrays.items():
+        same(received[name], array)
         same(found[name], array)
 
 
 @quick
 @given(numbers() | strings(ending=b"."))
-def test_an_array_comes_back_from_npy_as_it_was(array: Any) -> None:
+def test_an_array_reaches_the_handler_as_npy_and_comes_back_as_it_was(array: Any) -> None:
+    same(from_npy(encode("npy", {"x": array}, HERE)), array)
     same(identity_of_one.predict(array, format="npy")["x"], array)
 
 
@@ -67,35 +76,6 @@ def test_narrow_numbers_come_back_from_json_exactly(array: Any) -> None:
         same(found.astype(array.dtype), array)
 
 
-@quick
-@given(numbers() | strings(ending=b"."))
-def test_the_handler_reads_our_npy(array: Any) -> None:
-    same(from_npy(encode("npy", {"x": array}, HERE)), array)
-
-
-@quick
-@given(st.dictionaries(NAMES, numbers() | strings(ending=b"."), min_size=1, max_size=3))
-def test_the_handler_reads_our_npz(arrays: Any) -> None:
-    found = from_npz(encode("npz", arrays, HERE))
-    for name, array in arrays.items():
-        same(found[name], array)
-
-
-@quick
-@given(st.dictionaries(NAMES, numbers() | strings(), min_size=1, max_size=3))
-def test_the_handlers_walk_lets_our_protobuf_pass(arrays: Any) -> None:
-    body = encode("protobuf", arrays, HERE)
-    check_predict_request(body)
-    for name, array in inputs_of(body).items():
-        same(array, arrays[name])
-
-
-def response_of(written: Any) -> bytes:
-    response = wire.PredictResponse()
-    response.outputs["y"].CopyFrom(written)
-    return bytes(response.SerializeToString())
-
-
 LARGE = {
     "f4": ("float_val", 1),
     "f8": ("double_val", 2),
@@ -106,28 +86,32 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("dtype", LARGE)
-def test_a_large_answer_is_read_in_both_encodings(dtype: str) -> None:
-    for encoding in ["values", "content"]:
-        array = (np.arange(90_000) % 100).astype(dtype).reshape(300, 300)
-        written = tensors.to_proto(array)
-        if encoding == "values":
-            field, number = LARGE[dtype]
-            assert written.dtype == number
-            written.ClearField("tensor_content")
-            getattr(written, field).extend(array.ravel().tolist())
-        same(decode("application/x-protobuf", response_of(written))["y"], array)
+def test_a_large_answer_is_read_in_every_encoding() -> None:
+    def read(written: Any) -> Any:
+        response = wire.PredictResponse()
+        response.outputs["y"].CopyFrom(written)
+        return decode("application/x-protobuf", bytes(response.SerializeToString()))["y"]
 
+    for dtype in LARGE:
+        for encoding in ["values", "content"]:
+            array = (np.arange(90_000) % 100).astype(dtype).reshape(300, 300)
+            written = tensors.to_proto(array)
+            if encoding == "values":
+                field, number = LARGE[dtype]
+                assert written.dtype == number
+                written.ClearField("tensor_content")
+                getattr(written, field).extend(array.ravel().tolist())
+            same(read(written), array)
 
-def test_a_large_answer_of_strings_or_bfloat16_is_read() -> None:
     array = np.array([b"a word" * 9] * 2000, object)
-    same(decode("application/x-protobuf", response_of(tensors.to_proto(array)))["y"], array)
+    same(read(tensors.to_proto(array)), array)
 
     array = np.arange(90_000, dtype="f4") % 256
     written = tensors.to_proto(array, tensors.BFLOAT16)
-    same(decode("application/x-protobuf", response_of(written))["y"], array)
+    same(read(written), array)
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_damaged_answer_is_a_bad_answer_and_nothing_else(data: Any) -> None:
@@ -156,13 +140,12 @@ def test_a_damaged_answer_is_a_bad_answer_and_nothing_else(data: Any) -> None:
 
 
 def test_an_answer_that_cannot_be_read_is_a_bad_answer() -> None:
-    for fault in ["rows of different outputs", "ragged", "null", "mixed"]:
-        body = {
-            "rows of different outputs": b'{"predictions": [{"a": 1}, {"b": 2}]}',
-            "ragged": b'{"outputs": [[1], [2, 3]]}',
-            "null": b'{"outputs": [1, null]}',
-            "mixed": b'{"outputs": ["a", 1]}',
-        }[fault]
+    for body in [
+        b'{"predictions": [{"a": 1}, {"b": 2}]}',
+        b'{"outputs": [[1], [2, 3]]}',
+        b'{"outputs": [1, null]}',
+        b'{"outputs": ["a", 1]}',
+    ]:
         with pytest.raises(BadAnswerError, match="cannot be read"):
             decode("application/json", body)
     for order in "<>":
@@ -173,13 +156,17 @@ def test_an_answer_that_cannot_be_read_is_a_bad_answer() -> None:
         decode("text/html", b"<html>")
 
 
-def test_rows_of_json_become_columns() -> None:
+def test_model_version_and_signature_are_in_the_message_and_rows_become_columns() -> None:
     body = b'{"predictions": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]}'
     found = decode("application/json", body)
     assert {name: array.tolist() for name, array in found.items()} == {
         "a": [1, 2],
         "b": [b"x", b"y"],
     }
+
+    body = encode("protobuf", {"x": np.zeros(1)}, Selection(model="m", version=7, signature="s"))
+    spec = wire.PredictRequest.FromString(body).model_spec
+    assert (spec.name, spec.version.value, spec.signature_name) == ("m", 7, "s")
 
 
 @pytest.mark.parametrize(
@@ -202,14 +189,10 @@ def test_the_form_is_chosen_by_size_and_types(arrays: Any, form: str) -> None:
 @pytest.mark.parametrize(
     ("value", "form"),
     [
-        (np.zeros(2, "M8[s]"), "protobuf"),
-        (np.zeros(2, "M8[s]"), "npy"),
-        (np.zeros(2, [("a", "f4")]), "npy"),
         (np.array([b"a\0"], object), "npz"),
         (np.zeros(2, "c8"), "json"),
         (np.zeros(2), "pickle"),
         ([[1], [1, 2]], None),
-        ([object()], None),
     ],
 )
 def test_what_a_form_cannot_hold_is_refused_unsent(value: Any, form: Any) -> None:
@@ -217,31 +200,20 @@ def test_what_a_form_cannot_hold_is_refused_unsent(value: Any, form: Any) -> Non
         identity.predict(x=value, format=form)
 
 
-def test_model_version_and_signature_are_in_the_message() -> None:
-    body = encode("protobuf", {"x": np.zeros(1)}, Selection(model="m", version=7, signature="s"))
-    spec = wire.PredictRequest.FromString(body).model_spec
-    assert (spec.name, spec.version.value, spec.signature_name) == ("m", 7, "s")
+def test_a_few_numbers_in_lists_take_the_types_of_the_signature(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    endpoint, sent = FakeEndpoint(lambda x: {"y": x}), []
+    carry = endpoint._transport.send
 
+    def send(request: Any, *, seconds: float) -> Any:
+        sent.append(request.content_type.rpartition("/")[2])
+        return carry(request, seconds=seconds)
 
-@pytest.mark.parametrize(
-    ("value", "form"), [([1.5, 2], "json"), ([1.5] * 1000, "protobuf"), (np.float32(1), "protobuf")]
-)
-def test_a_few_numbers_in_lists_take_the_types_of_the_signature(value: Any, form: str) -> None:
-    sent: list[str] = []
-
-    class Listening(FakeEndpoint):
-        def __init__(self) -> None:
-            super().__init__(lambda x: {"y": x})
-            carry = self._transport.send
-
-            def send(request: Any, *, seconds: float) -> Any:
-                sent.append(request.content_type)
-                return carry(request, seconds=seconds)
-
-            self._transport.send = send  # type: ignore[method-assign]
-
-    Listening().predict(x=value)
-    assert [form in one for one in sent] == [True]
+    monkeypatch.setattr(endpoint._transport, "send", send)
+    for value in ([1.5, 2], [1.5] * 1000, np.float32(1)):
+        endpoint.predict(x=value)
+    assert sent == ["json", "x-protobuf", "x-protobuf"]
 
 
 def test_bfloat16_is_sent_as_it_is() -> None:

@@ -51,33 +51,23 @@ def test_a_body_goes_as_it_is_and_its_answer_is_shown(server: RuntimeServer, run
 GOLDEN = '[models.ranker]\ngolden.request = "golden/mine.{}"\n'
 
 
-@pytest.mark.parametrize(
-    ("ending", "content_type"), [("json", "application/json"), ("csv", "text/csv")]
-)
 def test_without_a_body_the_golden_request_is_sent(
-    server: RuntimeServer, run: Run, project: Path, ending: str, content_type: str
-) -> None:
-    (project / "environments" / "prod.toml").write_text(
-        VALID.replace("[models.ranker]\n", GOLDEN.format(ending))
-    )
-    (project / "golden" / f"mine.{ending}").write_text("[7]")
-    server.answer = relayed
-    ran = run("--url", f"{server.url}/invocations")
-    (got,) = server.received
-    assert (ran.stdout, got.body) == ('{"outputs": [7.5]}\n', b"[7]")
-    assert (got.path, got.headers["content-type"]) == ("/invocations", content_type)
-
-
-def test_without_a_body_arrays_of_the_golden_request_are_predicted(
     server: RuntimeServer, run: Run, project: Path
 ) -> None:
-    (project / "environments" / "prod.toml").write_text(
-        VALID.replace("[models.ranker]\n", GOLDEN.format("npz"))
-    )
-    (project / "golden" / "mine.npz").write_bytes((project / "x.npz").read_bytes())
-    assert json.loads(run("--url", server.url).stdout) == {
-        "outputs": {"y": [[0, 2], [4, 6], [8, 10]]}
-    }
+    def ask(ending: str, content: bytes) -> str:
+        text = VALID.replace("[models.ranker]\n", GOLDEN.format(ending))
+        (project / "environments" / "prod.toml").write_text(text)
+        (project / "golden" / f"mine.{ending}").write_bytes(content)
+        return run("--url", f"{server.url}/invocations").stdout
+
+    arrays = json.loads(ask("npz", (project / "x.npz").read_bytes()))
+    assert arrays == {"outputs": {"y": [[0, 2], [4, 6], [8, 10]]}}
+    server.answer = relayed
+    for ending, content_type in [("json", "application/json"), ("csv", "text/csv")]:
+        assert ask(ending, b"[7]") == '{"outputs": [7.5]}\n'
+        got = server.received[-1]
+        assert (got.path, got.body) == ("/invocations", b"[7]")
+        assert got.headers["content-type"] == content_type
 
 
 def test_without_a_body_and_a_golden_request_it_says_what_to_give(
@@ -116,7 +106,7 @@ def test_a_body_that_the_file_acknowledges_is_sent(
     assert len(server.received) == accepted
 
 
-def test_without_a_target_the_deployed_endpoint_is_asked(
+def test_without_a_target_the_deployed_endpoint_in_its_region_is_asked(
     server: RuntimeServer, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
@@ -124,22 +114,9 @@ def test_without_a_target_the_deployed_endpoint_is_asked(
     (got,) = server.received
     asked = (got.path, got.headers["x-amzn-sagemaker-target-variant"])
     assert asked == ("/endpoints/ranker/invocations", "green")
-
-
-def test_a_key_may_be_another_for_one_run(
-    server: RuntimeServer, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    assert "/eu-west-1/sagemaker/" in got.headers["authorization"]
     run("--body", "x.npz", "--set", "prod.endpoint.name=ranker-blue")
-    assert server.received[0].path == "/endpoints/ranker-blue/invocations"
-
-
-def test_the_environments_region_is_asked(
-    server: RuntimeServer, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-    run("--body", "x.npz")
-    assert "/eu-west-1/sagemaker/" in server.received[0].headers["authorization"]
+    assert server.received[-1].path == "/endpoints/ranker-blue/invocations"
 
 
 def test_a_failure_is_a_sentence_on_stderr_and_exits_1(

@@ -11,7 +11,6 @@ from servable_client import (
     BadInputError,
     ConnectionLostError,
     DeadlineExceededError,
-    FakeEndpoint,
     Job,
     JobFailedError,
     NotAllowedError,
@@ -25,7 +24,6 @@ from tests.servable_client.runtime_server import (
     Received,
     Reply,
     RuntimeServer,
-    service_error,
 )
 
 X = np.arange(3.0)
@@ -48,7 +46,7 @@ def submit(server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPa
         return Reply(202, said, headers)
 
     server.answer = accepted
-    return connect(upload_to="s3://requests/ranker/").submit
+    return connect(upload_to="s3://requests/ranker/", sleep=lambda seconds: None).submit
 
 
 def answer(server: RuntimeServer) -> None:
@@ -57,20 +55,16 @@ def answer(server: RuntimeServer) -> None:
 
 
 def test_a_job_is_done_when_its_answer_lies_in_s3(submit: Submit, server: RuntimeServer) -> None:
-    assert not submit(x=X).done()
-
     job = submit(x=X)
+    assert not job.done()
     with pytest.raises(DeadlineExceededError, match="call result"):
         job.result(timeout_seconds=0.01)
     answer(server)
     assert job.done()
-
-    job = submit(x=X)
-    answer(server)
     assert job.result(timeout_seconds=20)["y"].tolist() == [0, 2, 4]
 
 
-def test_the_request_is_put_where_the_endpoint_is_told(
+def test_a_request_is_put_where_the_endpoint_is_told_and_a_failure_says_why(
     server: RuntimeServer, submit: Submit
 ) -> None:
     submit(x=X)
@@ -78,23 +72,16 @@ def test_the_request_is_put_where_the_endpoint_is_told(
     assert invoked.headers["x-amzn-sagemaker-inputlocation"] == f"s3:/{put.path}"
     assert put.path.startswith("/requests/ranker/")
 
-
-def test_a_job_that_failed_says_why(server: RuntimeServer, submit: Submit) -> None:
     job = submit(x=X)
     server.objects[FAILURE] = ("text/plain", b"the model says no")
     with pytest.raises(JobFailedError, match="the model says no"):
         job.result(timeout_seconds=20)
 
 
-@pytest.mark.parametrize("place", [None, "requests/ranker"])
-def test_where_to_put_the_request_must_be_known(connect: Connect, place: str | None) -> None:
-    with pytest.raises(BadInputError, match="s3://bucket/prefix/"):
-        connect().submit(x=X, upload_to=place)
-
-
-def test_a_fake_endpoint_has_jobs_too() -> None:
-    job = FakeEndpoint(lambda x: {"y": x}).submit(x=X)
-    assert job.result(timeout_seconds=0)["y"].tolist() == [0, 1, 2]
+def test_where_to_put_the_request_must_be_known(connect: Connect) -> None:
+    for place in [None, "requests/ranker"]:
+        with pytest.raises(BadInputError, match="s3://bucket/prefix/"):
+            connect().submit(x=X, upload_to=place)
 
 
 class Uploads:
@@ -155,12 +142,6 @@ def test_how_often_uploads_and_jobs_were_sent_is_known(submit: Submit, uploads: 
     assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("maybe", 1, 1)
 
 
-def test_a_job_that_was_throttled_is_submitted_again(submit: Submit, uploads: Uploads) -> None:
-    uploads.posts = [service_error(400, "ThrottlingException")] * 2
-    submit(x=X)
-    assert uploads.jobs == 1
-
-
 @pytest.mark.parametrize("reply", [Reply(RESET), Reply(503), Reply(200, b"x", announced_bytes=9)])
 def test_a_look_that_failed_is_another_look(
     server: RuntimeServer, submit: Submit, reply: Reply
@@ -184,36 +165,24 @@ def test_s3_that_does_not_answer_ends_a_call_at_its_deadline(
     assert time.monotonic() - began < 20  # the server waits longer, and boto3 would by itself
 
 
-class Waits:
-    """A clock that stands still except while a job waits."""
+def test_pauses_between_two_looks_into_s3_grow_up_to_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a clock that stands still except while the job is waited for, in vain, for a minute."""
+    now, pauses = [1000.0], []
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        self.pauses: list[float] = []
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(time, "sleep", self._sleep)
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        now[0] += seconds
 
-    def _sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += seconds
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
-    """The pauses of a job that is waited for in vain, for a minute."""
-    waits = Waits(monkeypatch)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", sleep)
     job = Job(
         inference_id="1", output_location="s3://a/b", failure_location=None, look=lambda: None
     )
     with pytest.raises(DeadlineExceededError):
         job.result(timeout_seconds=60)
-    return waits
-
-
-def test_pauses_between_two_looks_into_s3_grow_up_to_the_deadline(waits: Waits) -> None:
-    assert waits.pauses[0] == 0.1
-
-    *before_the_last, _ = waits.pauses
+    *before_the_last, _ = pauses
     expected = [min(5.0, 0.1 * 1.5**number) for number in range(len(before_the_last))]
     assert before_the_last == pytest.approx(expected)
-    assert waits.now == pytest.approx(1060.0)
+    assert now[0] == pytest.approx(1060.0)

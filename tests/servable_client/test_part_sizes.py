@@ -41,11 +41,13 @@ def on_cores(cores: int, overhead: float) -> Seconds:
     return seconds
 
 
-@pytest.mark.parametrize(
-    ("cores", "overhead", "best"), [(1, 0.01, 1), (4, 0.01, 4), (8, 0.001, 8), (16, 0.001, 10)]
-)
-def test_the_fastest_number_of_parts_is_found(cores: int, overhead: float, best: int) -> None:
-    assert after(LEARNING, on_cores(cores, overhead)).choose_part_count(ROWS) == best
+def test_the_fastest_number_of_parts_is_found_and_small_batches_are_not_split() -> None:
+    for cores, overhead, best in [(1, 0.01, 1), (4, 0.01, 4), (8, 0.001, 8), (16, 0.001, 10)]:
+        assert after(LEARNING, on_cores(cores, overhead)).choose_part_count(ROWS) == best
+
+    assert PartSizes(CONNECTIONS).choose_part_count(ROWS) == 1
+    assert after(LEARNING, lambda parts: 1.0 if parts == 1 else 0.985).choose_part_count(ROWS) == 1
+    assert after(LEARNING, on_cores(8, 0.001)).choose_part_count(4) == 1
 
 
 @example(
@@ -83,6 +85,7 @@ def test_after_learning_the_choice_is_as_fast_as_whole_and_as_a_part_for_each_co
     assert true(kept) <= 1.05 * min(true(1), true(CONNECTIONS))
 
 
+@pytest.mark.long
 @given(
     cores=st.integers(1, 40),
     overhead=st.floats(0, 2),
@@ -97,6 +100,7 @@ def test_measuring_neighbours_again_costs_at_most_five_percent_of_the_time(
     assert sum(map(seconds, counts)) <= 1.05 * best * batches
 
 
+@pytest.mark.long
 @given(rows=st.integers(1, 60), connections=st.integers(1, 40))
 def test_learning_ends_for_any_number_of_rows_and_connections(rows: int, connections: int) -> None:
     sizes = PartSizes(connections)
@@ -113,19 +117,11 @@ def test_there_are_never_more_parts_than_rows_or_than_two_for_each_connection(
     assert all(1 <= count <= max(1, min(rows, 2 * connections)) for count in counts)
 
 
-def test_small_first_and_unprofitable_batches_are_not_split() -> None:
-    assert PartSizes(CONNECTIONS).choose_part_count(ROWS) == 1
-    assert after(LEARNING, lambda parts: 1.0 if parts == 1 else 0.985).choose_part_count(ROWS) == 1
-    assert after(LEARNING, on_cores(8, 0.001)).choose_part_count(4) == 1
-
-
-def test_numbers_of_parts_are_measured_in_turn_until_one_is_much_slower() -> None:
+def test_numbers_of_parts_are_measured_in_turn_and_follow_the_endpoint() -> None:
     counts = asked(PartSizes(4), 8, lambda parts: 1 / parts)
     assert counts == [1, 2, 4, 8, 1, 2, 4, 8]
     assert set(asked(PartSizes(CONNECTIONS), LEARNING, lambda parts: parts)) == {1, 2}
 
-
-def test_the_number_of_parts_follows_the_endpoint() -> None:
     sizes = after(LEARNING, on_cores(8, 0.001))
     asked(sizes, 400, on_cores(1, 0.05))
     assert sizes.choose_part_count(ROWS) < 8

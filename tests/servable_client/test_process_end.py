@@ -14,6 +14,7 @@ from tests.checkouts import PYTHONS
 from tests.servable_client.predict_bodies import answering
 from tests.servable_client.runtime_server import RuntimeServer
 
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
 OWNERS = """\

@@ -5,6 +5,8 @@ import re
 import subprocess
 import tomllib
 
+import pytest
+
 from tests.checkouts import ROOT
 
 GIVEN = ["aws-cdk-lib", "constructs", "sagemaker", "boto3", "pytest", "cdk-nag"]
@@ -14,17 +16,16 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_make_alone_lists_the_targets_with_an_explanation() -> None:
+def test_make_lists_its_targets_and_installs_once() -> None:
     listed = re.findall(r"^  make ([a-z-]+)", run("make").stdout, re.MULTILINE)
     assert {"demo", "test", "test-long", "check"} <= set(listed)
     lines = run("make").stdout.splitlines()
     assert [line for line in lines if len(line.split(maxsplit=2)) < 3] == []
-
-
-def test_what_is_installed_is_not_installed_again() -> None:
     assert "Nothing to be done" in run("make", "install").stdout
+    assert "install: .venv/.tuning" in (ROOT / "Makefile").read_text()
 
 
+@pytest.mark.long
 def test_a_step_says_in_one_line_that_it_works_what_it_is_at_or_why_it_failed() -> None:
     ran = run("sh", "scripts/quietly.sh", "build the moon", "echo", "cheese")
     assert re.fullmatch(r"build the moon \.\.\. done, \d+ s\n", ran.stdout)
@@ -37,10 +38,6 @@ def test_a_step_says_in_one_line_that_it_works_what_it_is_at_or_why_it_failed() 
     assert ran.returncode == 1
     assert "no cheese" in ran.stderr
     assert 'The step "build the moon" failed (exit code 3)' in ran.stderr
-
-
-def test_install_brings_every_command_and_no_linter() -> None:
-    assert "install: .venv/.tuning" in (ROOT / "Makefile").read_text()
 
 
 def test_the_wheels_claim_the_systems_on_which_they_were_tried() -> None:

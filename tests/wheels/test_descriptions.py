@@ -19,22 +19,16 @@ REPOSITORY = built.REPOSITORY
 TREE = f"{REPOSITORY}/{{}}/v1.2.3"
 
 
-@pytest.mark.parametrize(
-    ("written", "address"),
-    [
+def test_a_relative_link_becomes_an_address_of_the_release() -> None:
+    for written, address in [
         ("[a](docs/a.md#b)", f"[a]({REPOSITORY}/blob/v1.2.3/docs/a.md#b)"),
         ("[`a`](LICENSE)", f"[`a`]({REPOSITORY}/blob/v1.2.3/LICENSE)"),
         ("![a](docs/a.svg)", f"![a]({REPOSITORY}/raw/v1.2.3/docs/a.svg)"),
         ("[a](#b)", "[a](#b)"),
         ("[a](https://b.c)", "[a](https://b.c)"),
         ("[a](mailto:b@c.d)", "[a](mailto:b@c.d)"),
-    ],
-)
-def test_a_relative_link_becomes_an_address_of_the_release(written: str, address: str) -> None:
-    assert expand_links(written, ".", TREE) == address
-
-
-def test_a_link_begins_in_the_folder_of_its_page() -> None:
+    ]:
+        assert expand_links(written, ".", TREE) == address
     page = expand_links("[a](../../docs/a.md)", "packages/servable-client", TREE)
     assert page == f"[a]({REPOSITORY}/blob/v1.2.3/docs/a.md)"
 

@@ -81,12 +81,6 @@ def synth(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Path:
     return make(tmp_path_factory.mktemp("synth"), wheels, ["servable-endpoints[synth]"])
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Path:
-    """The programs of an environment with the client alone."""
-    return make(tmp_path_factory.mktemp("client"), wheels, ["servable-client"])
-
-
 @pytest.mark.parametrize("extra", sorted({extra for extra, _ in COMMANDS.values()} - {"local"}))
 def test_an_extra_brings_all_that_its_commands_import(
     wheels: Path, tmp_path: Path, extra: str, request: pytest.FixtureRequest
@@ -130,16 +124,14 @@ def test_a_project_is_synthesised_beside_packages_of_our_names(synth: Path, tmp_
     assert kinds(template)["AWS::SageMaker::Endpoint"] == 1
 
 
-def test_the_client_alone_predicts_and_nothing_else_of_ours_is_there(
-    client: Path, tmp_path: Path
+def test_the_client_alone_predicts_and_brings_only_what_it_requires(
+    wheels: Path, tmp_path: Path
 ) -> None:
+    client = make(tmp_path / "client", wheels, ["servable-client"])
     archive = packed(tmp_path / "model.tar.gz", {"ranker": RANKER})
     with launch(archive, {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker"}) as container:
         said = run(tmp_path, client / "python", "-c", PREDICTS, container.url)
     assert json.loads(said) == [[3], []]
-
-
-def test_the_client_brings_boto3_and_numpy_and_what_they_require(client: Path) -> None:
     installed = client.parent.glob("lib/python3*/site-packages/*.dist-info")
     assert sorted(one.name.split("-")[0] for one in installed) == [
         "boto3",

@@ -78,67 +78,53 @@ def home(house: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def test_the_first_minute_goes_from_a_project_to_a_rehearsed_day(home: Path) -> None:
+def test_the_first_minute_goes_from_a_project_to_a_rehearsed_day_and_is_one(home: Path) -> None:
     words = [line.split()[1] for line in COMMANDS.splitlines() if line.startswith("servable")]
     assert words == ["new", "init", "check", "package", "cost", "rehearse"]
     assert "requests/s" in (home / "printed").read_text()
-
-
-def test_the_first_minute_is_one(home: Path) -> None:
     assert float((home / "seconds").read_text()) <= MOST_SECONDS
 
 
-def test_the_base_takes_at_most_70_megabytes_with_bytecode(home: Path) -> None:
+def test_the_base_is_small_and_brings_no_tensorflow_numpy_or_boto3(home: Path) -> None:
     files = {file.lstat().st_ino: file for file in (home / ".cache").rglob("*")}
     files |= {file.lstat().st_ino: file for file in (home / ".local").rglob("*")}
     assert any(file.suffix == ".pyc" for file in files.values())
     size = sum(file.lstat().st_blocks * 512 for file in files.values()) / 1e6
     assert size <= MOST_WITH_BYTECODE
-
-
-def test_the_base_is_small(home: Path) -> None:
     assert megabytes(home / ".local" / "share" / "uv" / "tools") <= MOST_MEGABYTES
-
-
-def test_the_base_brings_no_tensorflow_numpy_or_boto3(home: Path) -> None:
     (site,) = home.glob(".local/share/uv/tools/*/lib/python3*/site-packages")
     assert {"numpy", "tensorflow", "boto3"} & {path.name for path in site.iterdir()} == set()
 
 
-def test_a_command_of_uvs_says_how_uv_installs_an_extra(home: Path) -> None:
+def test_a_command_of_uvs_names_its_extras_and_pins_the_wheel_that_wrote_a_project(
+    home: Path, wheels: Path
+) -> None:
     command = [str(home / ".local" / "bin" / "servable"), "invoke"]
     ran = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
     assert ran.stderr.strip().endswith(f": uv tool install '{DISTRIBUTION}[aws]'")
 
-
-def test_a_new_project_pins_the_wheel_that_wrote_it_by_its_hash(home: Path, wheels: Path) -> None:
     text = (home / "my-service" / "requirements.txt").read_text()
     digest = re.search(rf"^{DISTRIBUTION}\S+ \\\n +--hash=sha256:(\w+)$", text, re.MULTILINE)
     assert digest is not None
     assert digest[1] == compute_sha256(file_of(DISTRIBUTION, wheels))
 
 
-@pytest.fixture(scope="module")
-def by_pip(home: Path, wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Our wheels as pip installs them by the hashes of the new project, which uv's command wrote."""
+def test_pip_takes_our_wheels_by_the_hashes_of_a_new_project_and_pins_the_same(
+    home: Path, wheels: Path, tmp_path: Path
+) -> None:
+    """uv's command wrote the new project."""
     whole = (home / "my-service" / "requirements.txt").read_text()
     ours = re.findall(r"^servable-\S+ \\\n.*\n", whole, re.MULTILINE)
     assert len(ours) == 4
-    folder = tmp_path_factory.mktemp("pip")
-    (folder / "ours.txt").write_text("".join(ours).replace("[aws,synth]", ""))
+    (tmp_path / "ours.txt").write_text("".join(ours).replace("[aws,synth]", ""))
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
     command += ["--no-compile", "--find-links", str(wheels), "--target", "site", "-r", "ours.txt"]
-    subprocess.run(command, cwd=folder, check=True)
-    return folder / "site"
-
-
-def test_pip_takes_our_wheels_by_the_hashes_of_a_new_project(by_pip: Path) -> None:
+    subprocess.run(command, cwd=tmp_path, check=True)
+    by_pip = tmp_path / "site"
     names = {path.name.split("-")[0] for path in by_pip.glob("*.dist-info")}
     assert names == {name.replace("-", "_") for name in (DISTRIBUTION, *OF_A_PROJECT)}
 
-
-def test_a_command_of_pips_pins_the_same_hash_as_one_of_uvs(by_pip: Path, wheels: Path) -> None:
-    """Each installer adds files of its own to what it installs."""
+    # Each installer adds files of its own to what it installs.
     code = (
         "from servable.new.project_files import compute_installed_sha256; "
         "print(compute_installed_sha256())"

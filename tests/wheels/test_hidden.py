@@ -38,41 +38,24 @@ def sentence(theirs: Path) -> str:
     )
 
 
-def test_an_app_with_an_infra_of_its_own_is_told_so(theirs: Path) -> None:
+def test_an_app_and_every_command_are_told_of_an_infra_of_their_own_until_it_is_renamed(
+    theirs: Path,
+) -> None:
     said = run(theirs, "-c", "import servable.constructs").stderr
-    assert (
-        said.splitlines()[-1] == f"servable.console.hidden.HiddenPackageError: {sentence(theirs)}"
-    )
-
-
-def test_the_command_says_so_too(theirs: Path) -> None:
-    ran = run(theirs, "-m", "servable", "check")
-    assert (ran.returncode, ran.stderr) == (2, f"{sentence(theirs)}\n")
-
-
-def test_so_does_the_app_of_a_project(theirs: Path) -> None:
-    ran = run(theirs, "-m", "servable.app")
-    assert (ran.returncode, ran.stderr) == (2, f"{sentence(theirs)}\n")
-
-
-def test_a_module_in_the_place_of_a_package_is_named(tmp_path: Path) -> None:
-    (tmp_path / "stacks.py").write_text("")
-    assert run(tmp_path, "-m", "servable.app").stderr.startswith(
-        f"{tmp_path / 'stacks.py'}: this package hides"
-    )
-
-
-def test_a_folder_that_is_no_package_hides_nothing(tmp_path: Path) -> None:
-    (tmp_path / "infra").mkdir()
-    assert run(tmp_path, "-m", "servable", "--help").returncode == 0
-
-
-def test_the_remedy_mends_it(theirs: Path) -> None:
+    error = "servable.console.hidden.HiddenPackageError"
+    assert said.splitlines()[-1] == f"{error}: {sentence(theirs)}"
+    for words in (("servable", "check"), ("servable.app",)):
+        ran = run(theirs, "-m", *words)
+        assert (ran.returncode, ran.stderr) == (2, f"{sentence(theirs)}\n")
     (theirs / "infra").rename(theirs / "my_infra")
     assert run(theirs, "-m", "servable", "--help").returncode == 0
+    (theirs / "stacks.py").write_text("")
+    said = run(theirs, "-m", "servable.app").stderr
+    assert said.startswith(f"{theirs / 'stacks.py'}: this package hides")
 
 
-def test_packages_of_other_names_are_nobodys_business(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_package_and_other_names_hide_nothing(tmp_path: Path) -> None:
+    (tmp_path / "infra").mkdir()
     for name in ("local", "serving", "constructs_of_mine"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("")

@@ -140,39 +140,21 @@ def test_npm_installs_the_cdk_cli_that_the_lock_names(way: Newcomer) -> None:
     assert wanted in way.type("version", "cdk", "--version")
 
 
-def test_nothing_of_a_checkout_is_imported(way: Newcomer) -> None:
+def test_a_newcomer_checks_deploys_verifies_updates_and_restores_from_the_wheels_alone(
+    way: Newcomer,
+) -> None:
     code = "import infra, stacks, servable, servable_local as a; print(infra, stacks, servable, a)"
     assert str(ROOT) not in way.type("imports", "python", "-c", code)
-
-
-def test_the_first_environment_has_no_finding(way: Newcomer) -> None:
     assert way.said["check"].startswith("my-model  ok,")
     assert "environments/" not in way.said["check"]
-
-
-def test_doctor_finds_no_problem_and_the_cli_nothing_to_bootstrap(way: Newcomer) -> None:
     assert "\nproblem" not in f"\n{way.said['doctor']}"
     assert "bootstrapped (no changes)" in way.said["bootstrap"]
-
-
-def test_the_endpoint_answers_on_this_computer_as_deployed(way: Newcomer) -> None:
     assert way.said["serve"] == way.said["first"]
     assert "1.0, 1.0, 1.0" in way.said["first"]
-
-
-def test_what_is_live_is_what_was_deployed(way: Newcomer) -> None:
     assert way.said["verify"].startswith("my-model  as deployed\n")
-
-
-def test_a_second_version_answers_after_its_deployment(way: Newcomer) -> None:
     assert "2.0, 2.0, 2.0" in way.said["second"]
-
-
-def test_the_first_version_comes_back(way: Newcomer) -> None:
     assert way.said["back"] == way.said["first"]
 
-
-def test_what_is_written_lies_in_the_project(way: Newcomer) -> None:
     beside = {path.name for path in way.folder.parent.iterdir()}
     assert beside == {"venv", "my-service"}
     assert (way.folder / ".servable" / "aws.json").is_file()

@@ -47,7 +47,9 @@ def aws(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[Loca
         subprocess.run([program, "down"], cwd=project, check=True, capture_output=True)
 
 
-def test_its_endpoint_predicts(aws: LocalAws) -> None:
+def test_its_endpoint_predicts_and_scales_its_alarm_tells_and_its_bucket_keeps_versions(
+    aws: LocalAws,
+) -> None:
     answer = aws.client("sagemaker-runtime").invoke_endpoint(
         EndpointName="others",
         ContentType="application/json",
@@ -56,21 +58,15 @@ def test_its_endpoint_predicts(aws: LocalAws) -> None:
     wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
     assert json.loads(answer["Body"].read())["predictions"] == pytest.approx(wanted, rel=1e-5)
 
-
-def test_its_endpoint_scales_between_its_bounds(aws: LocalAws) -> None:
     client = aws.client("application-autoscaling")
     (target,) = client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
     assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 3)
 
-
-def test_its_alarm_tells_its_topic(aws: LocalAws) -> None:
     (topic,) = aws.client("sns").list_topics()["Topics"]
     alarms: list[dict[str, Any]] = aws.client("cloudwatch").describe_alarms()["MetricAlarms"]
     (failing,) = [one for one in alarms if one["MetricName"] == "Invocation5XXErrors"]
     assert failing["AlarmActions"] == [topic["TopicArn"]]
 
-
-def test_its_bucket_keeps_versions(aws: LocalAws) -> None:
     s3 = aws.client("s3")
     (bucket,) = [
         one["Name"] for one in s3.list_buckets()["Buckets"] if one["Name"].startswith("other")

@@ -106,26 +106,20 @@ def tracked(*folders: str) -> list[str]:
     return [name for name in ran.stdout.splitlines() if (ROOT / name).exists()]
 
 
-def test_every_file_of_the_packages_is_in_a_wheel(held: dict[str, set[str]]) -> None:
+def test_every_package_and_every_file_is_in_one_wheel(held: dict[str, set[str]]) -> None:
     sources = {
         (ROOT / name).relative_to(folder.parent).as_posix()
         for folder in FOLDERS.values()
         for name in tracked(str(folder))
     }
     assert set().union(*held.values()) == sources
-
-
-def test_no_file_is_in_two_wheels(held: dict[str, set[str]]) -> None:
     counted = Counter(file for files in held.values() for file in files)
     assert [file for file, count in counted.items() if count > 1] == []
-
-
-def test_every_package_is_in_one_wheel(held: dict[str, set[str]]) -> None:
     tops = [top for files in held.values() for top in {file.split("/")[0] for file in files}]
     assert sorted(tops) == sorted(PACKAGES)
 
 
-def test_the_version_stands_once_in_each_wheel() -> None:
+def test_the_wheels_have_one_version_that_they_pin_and_the_changelog_explains(wheels: Path) -> None:
     """What is generated, as cdk.json, is held to it by `make check`; the action of the local AWS, by its
     own test, since nothing reads it before it is run."""
     kinds = (".toml", ".py", ".cfg", ".in", ".yml")
@@ -139,25 +133,15 @@ def test_the_version_stands_once_in_each_wheel() -> None:
         "packages/servable-scaling/pyproject.toml",
         "servable/__init__.py",
     ]
-
-
-def test_the_wheels_have_one_version(wheels: Path) -> None:
     assert {file.name.split("-")[1] for file in wheels.iterdir()} == {__version__}
-
-
-def test_a_project_is_stamped_with_the_version_of_the_wheels() -> None:
-    """`servable doctor` compares; the template's cdk.json is this one's."""
+    # `servable doctor` compares; the template's cdk.json is this one's.
     context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     assert context[STAMP] == __version__
 
-
-def test_the_changelog_says_how_to_upgrade_to_the_version() -> None:
     first = re.search(r"^### To (\S+?)[,\n]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert first is not None
     assert first[1] == __version__
 
-
-def test_the_wheels_pin_each_other_to_their_version(wheels: Path) -> None:
     every = [Requirement(line) for lines in requirements_of(wheels).values() for line in lines]
     pins = {one.name: str(one.specifier) for one in every if one.name in WHEELS}
     assert pins == dict.fromkeys(WHEELS, f"=={__version__}")
@@ -177,21 +161,16 @@ def project_lock(wheels: Path) -> dict[str, list[str]]:
     return lock
 
 
-def test_a_project_pins_all_that_it_installs(project_lock: dict[str, list[str]]) -> None:
+def test_a_project_pins_all_that_it_installs_by_the_hashes_of_here(
+    project_lock: dict[str, list[str]], wheels: Path
+) -> None:
     wants = {named(one) for extra in ("", "aws", "synth") for one in own(extra)}
     assert wants - set(project_lock) == set()
-
-
-def test_a_project_has_the_hashes_of_our_wheels(
-    wheels: Path, project_lock: dict[str, list[str]]
-) -> None:
     ours = {name: hashes for name, hashes in project_lock.items() if name in WHEELS}
     assert ours == {DISTRIBUTION: ["@sha256@"]} | {
         name: [compute_sha256(file_of(name, wheels))] for name in OF_A_PROJECT
     }
 
-
-def test_a_project_has_the_hashes_that_are_locked_here(project_lock: dict[str, list[str]]) -> None:
     lock = (ROOT / "requirements.txt").read_text(encoding="utf-8")
     theirs = [one for name, hashes in project_lock.items() if name not in WHEELS for one in hashes]
     assert theirs == re.findall(r"--hash=sha256:(\S+)", lock)
@@ -214,18 +193,11 @@ def test_the_same_sources_build_the_same_bytes_in_another_checkout(
 
 
 @pytest.mark.parametrize("name", INSTALLED_BY)
-def test_requirements_ask_for_nothing_that_no_extra_brings(name: str) -> None:
+def test_requirements_ask_for_what_the_extras_bring_and_allow(name: str) -> None:
     assert written(name) - OF_THE_CHECKOUT - brought(name) == set()
-
-
-@pytest.mark.parametrize("name", INSTALLED_BY)
-def test_requirements_ask_for_all_that_the_extras_bring(name: str) -> None:
     asked = written(name) | written("base")
     assert brought(name) - THERE_ALREADY - asked == set()
 
-
-@pytest.mark.parametrize("name", INSTALLED_BY)
-def test_what_is_locked_is_what_the_extras_allow(name: str) -> None:
     pins = [Requirement(one) for one in locked(name)]
     allowed = [one for extra in INSTALLED_BY[name] for one in own(extra)]
     refused = [
@@ -239,23 +211,14 @@ def test_what_is_locked_is_what_the_extras_allow(name: str) -> None:
 
 def test_every_extra_that_a_command_names_is_there() -> None:
     assert {extra for extra, _ in COMMANDS.values()} | {*MODULES.values()} == set(EXTRAS)
-
-
-def test_only_commands_that_are_there_need_extras() -> None:
     assert set(COMMANDS) <= set(EVERY_COMMAND)
 
 
-def test_doctor_asks_for_the_python_that_the_wheels_require() -> None:
+def test_doctor_linter_and_tests_mean_the_python_of_the_wheels() -> None:
     asked = {metadata(name)["requires-python"] for name in WHEELS}
     assert asked == {">=" + ".".join(map(str, LEAST_PYTHON))}
-
-
-def test_the_linter_and_the_wheels_mean_the_same_python() -> None:
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     assert f">={tools['mypy']['python_version']}" == PYPROJECT["requires-python"]
-
-
-def test_the_tests_run_with_every_python_that_the_wheels_name() -> None:
     named = [
         classifier.rpartition(" ")[2]
         for classifier in PYPROJECT["classifiers"]

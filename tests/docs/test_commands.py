@@ -94,9 +94,20 @@ class Reader:
             case ["servable", "invoke", *_]:
                 self.deployed()
                 return outputs.run(typed, self.folder)
+            case ["servable", "verify", *_]:
+                return self._verify(typed)
             case ["servable", command, *_] if command != "serve":
                 return outputs.run(typed, self.folder)
         raise AssertionError("add to tests/docs/page_commands.py which test types it, or why none")
+
+    def _verify(self, typed: list[str]) -> tuple[int, str]:
+        """The exit code and output, once no update or scaling runs: then verify asks to wait."""
+        for _ in range(30):
+            code, said = outputs.run(typed, self.folder)
+            if "wait, then verify again" not in said:
+                break
+            time.sleep(1)
+        return code, said
 
     def _walk_own_nodes(self, word: str) -> str:
         """The word with what is here instead of the page's example."""

@@ -53,13 +53,10 @@ class CapacityNoRange(EachVariantRule):
     reads = ("variants.{name}.max_instances",)
 
     def find_problems(self, name: str, variant: Variant) -> Findings:
-        moves = variant.components or variant.has_copies or variant.serverless is not None
-        if (
-            variant.scaling
-            and not variant.scaling.hold
-            and variant.max_instances is None
-            and not moves
-        ):
+        least, most = variant.planned_capacity
+        of_instances = not (variant.components or variant.has_copies or variant.serverless)
+        is_fixed = of_instances and variant.max_instances is None and least == most
+        if is_fixed and variant.scaling is not None and not variant.scaling.hold:
             yield self.build_finding()
 
 

@@ -1,6 +1,6 @@
-"""The ranking article's code and settings, as it prints them: packaged, checked, served, and invoked.
+"""The articles' code and settings, as they print them: packaged, checked, served, and invoked.
 
-Its requirements bring TensorFlow, 2 GB from the package index.
+The ranking article's requirements bring TensorFlow, 2 GB from the package index.
 """
 
 import json
@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from tests.checkouts import ROOT
-from tests.constructs.test_articles_environment import RANKING
+from tests.constructs.test_articles_environment import RANKING, TUNED
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 EXAMPLES = ROOT / "examples"
@@ -50,24 +50,23 @@ SETTINGS = {
 }
 
 
-def write_project(folder: Path) -> Path:
-    """Write an environment `mine` with the small model of the preset and the article's settings."""
+def write_project(folder: Path, preset: str, instance_type: str, settings: dict[str, str]) -> Path:
+    """Write an environment `mine` with the small model of a preset and an article's environment dict."""
     (folder / "environments").mkdir()
-    shutil.copytree(EXAMPLES / "ranking" / "model", folder / "exported")
-    pasted = "\n".join(f'{name} = "{value}"' for name, value in SETTINGS.items())
+    shutil.copytree(EXAMPLES / preset / "model", folder / "exported")
+    pasted = "\n".join(f'{name} = "{value}"' for name, value in settings.items())
+    code = 'code = "code"' if (folder / "code").exists() else ""
     (folder / "environments" / "mine.toml").write_text(f"""
 account = "111111111111"
 region = "us-east-1"
 endpoint.name = "mine"
-
 [models.mine]
 saved_model = "exported"
 tensorflow = "2.20"
-code = "code"
-
+{code}
 [variants.primary]
 model = "mine"
-instance_type = "ml.c5.4xlarge"
+instance_type = "{instance_type}"
 min_instances = 1
 [variants.primary.environment]
 {pasted}
@@ -110,7 +109,7 @@ def test_the_ranking_articles_code_answers(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "inference.py").write_text(INFERENCE)
     (tmp_path / "code" / "requirements.txt").write_text("tensorflow-serving-api\nnumpy\n")
-    project = write_project(tmp_path)
+    project = write_project(tmp_path, "ranking", "ml.c5.4xlarge", SETTINGS)
     before = run(project, "check", "mine")
     packaged = run(project, "package", "mine")
     checked = run(project, "check", "mine")
@@ -126,3 +125,24 @@ def test_the_ranking_articles_code_answers(tmp_path: Path) -> None:
     assert response.status_code == 200, response.text
     expected = np.array(json.loads((golden / "answer.json").read_text())["outputs"], np.float32)
     assert np.allclose(np.frombuffer(response.content, np.float32), expected, rtol=1e-5)
+
+
+def test_the_tuning_articles_settings_answer(tmp_path: Path) -> None:
+    project = write_project(tmp_path, "retrieval", "ml.c5.9xlarge", TUNED)
+    golden = EXAMPLES / "retrieval" / "golden"
+    with serve(project) as url:
+        response = requests.post(
+            url,
+            (golden / "request.json").read_bytes(),
+            headers={"Content-Type": "application/json"},
+            timeout=60,
+        )
+    log = (project / "serve.log").read_text()
+    assert response.status_code == 200, response.text
+    expected = json.loads((golden / "answer.json").read_text())["predictions"]
+    for found, row in zip(response.json()["predictions"], expected, strict=True):
+        assert {
+            name: np.allclose(found[name], row[name], rtol=1e-5) for name in row
+        } == dict.fromkeys(row, True)
+    assert "SAGEMAKER_TFS_INSTANCE_COUNT=8" in log
+    assert "SAGEMAKER_GUNICORN_WORKERS=36" in log

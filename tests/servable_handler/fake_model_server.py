@@ -6,10 +6,12 @@ image: pixels float32 [any, 2, 2, 1], size float32 [any].
 """
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any, Self
@@ -51,10 +53,7 @@ class FakeModelServer:
         self._grpc.add_generic_rpc_handlers([_Methods(self)])
         self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
         self._grpc.start()
-        self._http = ThreadingHTTPServer(
-            ("127.0.0.1", 0), type("Handler", (_Rest,), {"fake": self})
-        )
-        self._http.daemon_threads = True
+        self._http = _HttpServer(("127.0.0.1", 0), type("Handler", (_Rest,), {"fake": self}))
         self.rest_port = int(self._http.server_address[1])
         threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
         return self
@@ -63,6 +62,7 @@ class FakeModelServer:
         self._grpc.stop(None)
         self._http.shutdown()
         self._http.server_close()
+        self._http.close_connections()
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -169,6 +169,25 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(
             lambda body, context: self._fake.grpc_answer(method, body, context)
         )
+
+
+class _HttpServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, *arguments: Any) -> None:
+        self._connections: list[socket.socket] = []
+        super().__init__(*arguments)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        self._connections.append(connection)
+        return connection, address
+
+    def close_connections(self) -> None:
+        """End kept-alive connections too, as a process that ends does."""
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Rest(BaseHTTPRequestHandler):

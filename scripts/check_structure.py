@@ -207,7 +207,7 @@ MOST_LINES_OF_TESTS = 83_100
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
     ("servable",): 27_790,
     ("servable_local",): 19_390,
-    ("infra", "stacks", "app"): 21_440,
+    ("infra", "stacks", "app"): 21_550,
     ("model_packaging",): 6_360,
     ("benchmarks", "scripts"): 3_940,
     ("servable_scaling", "servable_tensors", "servable_handler", "servable_client"): 11_560,

@@ -17,7 +17,8 @@ from servable.console.hidden import reject_hidden_packages
 
 reject_hidden_packages(("infra", "model_packaging"))
 
-# ruff: noqa: E402 - refuse_hidden has checked which `infra` this is
+# ruff: noqa: E402 - reject_hidden_packages has checked which `infra` this is
+from infra.arguments import explain_calls
 from infra.constructs.access.endpoint_callers import EndpointCallers
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.batch.batch_transform import BatchTransform, LogSettings
@@ -68,6 +69,7 @@ __all__ = [
     "Serverless", "Traffic", "VariantSettings", "WatchedVariant",
 ]
 # fmt: on
+explain_calls(each for each in list(globals().values()) if isinstance(each, type))
 
 
 def __getattr__(name: str) -> Any:

@@ -357,6 +357,90 @@ def test_a_text_in_place_of_a_construct_and_a_wrong_table_are_one_sentence() -> 
         assert "\n" not in str(raised.value)
 
 
+def test_an_unknown_argument_is_named_with_the_one_to_use() -> None:
+    own = Own()
+    stack, variant, endpoint = own.stack, cast(Any, own.variant), cast(Any, own.endpoint)
+    model, call_class = cast(Any, Model), cast(Any, Endpoint)
+    # In the words of CDK's alpha module; inherited and static methods; a spelling; nothing alike.
+    calls: dict[str, Callable[[], object]] = {
+        "Endpoint.add_variant: initial_instance_count: unknown argument; use min_instances": (
+            lambda: endpoint.add_variant("b", own.model, initial_instance_count=2)
+        ),
+        "Endpoint: encryption_key: unknown argument; use volume_key": (
+            lambda: call_class(stack, "Other", endpoint_name="other", encryption_key="k")
+        ),
+        "auto_scale: max_requests_per_second: .*; use max_rps_per_instance": (
+            lambda: variant.auto_scale(max_requests_per_second=100)
+        ),
+        "Model.from_saved_model: vpc: unknown argument; use network": (
+            lambda: model.from_saved_model(stack, "Other", FOLDER, vpc=None)
+        ),
+        "add_alarms: p99_latncy_ms: .*; use p99_latency_ms": (
+            lambda: endpoint.add_alarms(p99_latncy_ms=80)
+        ),
+        "ModelNetwork: zzz: unknown argument; use one of vpc, ": (
+            lambda: cast(Any, ModelNetwork)(zzz=1)
+        ),
+    }
+    for said, call in calls.items():
+        with pytest.raises(TypeError, match=said) as raised:
+            call()
+        assert "\n" not in str(raised.value)
+    with pytest.raises(TypeError, match="^Endpoint: endpoint_name: missing; pass a value$"):
+        call_class(stack, "Other")
+    with pytest.raises(TypeError, match="after model; pass them by name: instance_type=…, min_"):
+        endpoint.add_variant("b", own.model, "ml.c5.xlarge")
+
+
+def test_what_does_not_fit_is_named_with_what_to_pass() -> None:
+    own = Own()
+    add_variant, endpoint = cast(Any, own.endpoint).add_variant, cast(Any, own.endpoint)
+    minutes, kind = cdk.Duration.minutes(5), ec2.InstanceType("c5.xlarge")
+    calls: dict[str, Callable[[], object]] = {
+        "roll_out: bake_minutes: a Duration isn't a number; pass 5$": (
+            lambda: endpoint.roll_out(canary_percent=50, bake_minutes=minutes)
+        ),
+        "add_alarms: p99_latency_ms: a Duration isn't a number; pass 300000$": (
+            lambda: endpoint.add_alarms(notify=sns.Topic(own.stack, "T"), p99_latency_ms=minutes)
+        ),
+        'instance_type: an InstanceType isn\'t a string; pass "ml.c5.xlarge"': (
+            lambda: add_variant("b", own.model, instance_type=kind)
+        ),
+        "grant_invoke: grantee: 'arn:.*' isn't a grantee; pass a role, such as iam.Role.from_role": (
+            lambda: endpoint.grant_invoke("arn:aws:iam::111111111111:role/caller")
+        ),
+        "search/E: logs: Topic isn't a log group made by EndpointLogs; pass an EndpointLogs": (
+            lambda: cast(Any, Endpoint)(
+                own.stack, "E", endpoint_name="e", logs=sns.Topic(own.stack, "L")
+            )
+        ),
+        "search/M: role: 'Caller' isn't a role; pass an iam.Role, for example": (
+            lambda: cast(Any, Model).from_saved_model(own.stack, "M", FOLDER, role="Caller")
+        ),
+        "scope: it isn't in a Stack; pass a Stack": (
+            lambda: cast(Any, Model).from_saved_model(cdk.App(), "M", FOLDER)
+        ),
+    }
+    for said, call in calls.items():
+        with pytest.raises(ValueError, match=said) as raised:
+            call()
+        assert "\n" not in str(raised.value)
+
+
+def test_a_taken_construct_id_is_named_with_its_path() -> None:
+    own = Own()
+    again: dict[str, Callable[[], object]] = {
+        "Endpoint": lambda: Endpoint(own.stack, "Endpoint", endpoint_name="other"),
+        "Model": lambda: Model.from_saved_model(own.stack, "Model", FOLDER),
+    }
+    for taken, call in again.items():
+        said = (
+            f"^search/{taken}: construct_id: '{taken}' is the ID of another construct in the same"
+        )
+        with pytest.raises(ValueError, match=said):
+            call()
+
+
 def test_a_variant_has_a_known_count_and_a_name_of_its_own() -> None:
     own = Own()
     count: Any = cdk.CfnParameter(own.stack, "Count", type="Number").value_as_number

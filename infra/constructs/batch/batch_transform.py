@@ -119,6 +119,7 @@ class BatchTransform(Construct):
         self.name, stack = name, cdk.Stack.of(self)
         check_kind(self.node.path, "model", model=model)
         check_kind(self.node.path, "topic", inform=inform)
+        check_kind(self.node.path, "key", topic_key=topic_key, volume_key=volume_key)
         self.job = self._resolve_job(model, settings, volume_key)
         needs = ModelDependencies(
             log_group_arn=build_group_arn(self, TRANSFORM_LOG_GROUP),

@@ -247,6 +247,7 @@ class EndpointBase(cdk.Resource):
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow `grantee` to invoke this endpoint, and no other."""
+        check_kind(f"{self.node.path}: grant_invoke", "grantee", grantee=grantee)
         grants = (
             iam.Grant.add_to_principal(
                 grantee=grantee,

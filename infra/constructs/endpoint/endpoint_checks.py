@@ -13,7 +13,7 @@ import aws_cdk as cdk
 import jsii
 from constructs import IConstruct, IValidation
 
-from infra.arguments import convert_key, read_arguments, replace_keys
+from infra.arguments import check_kind, convert_key, read_arguments, replace_keys
 from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.model.hosting import SOME_ACCOUNT, SOME_REGION, check_instance_type
@@ -45,6 +45,7 @@ class _Named(Table):
 
 def check_endpoint_name(where: str, name: str, logs: EndpointLogs | None) -> None:
     """Raise ValueError if SageMaker rejects the name or the log group has a different one."""
+    check_kind(where, "log group made by EndpointLogs", logs=logs)
     if cdk.Token.is_unresolved(name):
         return
     read_arguments(where, EndpointTable, {"name": name})

@@ -92,6 +92,8 @@ class Model(Construct):
         roles_by_type: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
+        is_arn = isinstance(role, str) and role.startswith(("arn:", "${Token["))
+        check_kind(self.node.path, "role", role=None if is_arn else role)
         self.name, self.environment, self.container = name, dict(environment or {}), container
         settings = {"model": name, "environment": self.environment or None, "container": container}
         read_arguments(self.node.path, Variant, settings)

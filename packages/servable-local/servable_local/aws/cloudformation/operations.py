@@ -362,7 +362,10 @@ class CloudFormation:
             for other in self.list_stacks()
             if other is not stack
             and other.status != "DELETE_COMPLETE"
-            and any(f'"{name}"' in other.template_text for name in exported)
+            and any(
+                re.search(rf'ImportValue[":\s]+{re.escape(name)}(?![\w:-])', other.template_text)
+                for name in exported
+            )
         )
         if importers:
             raise ValidationError(

@@ -51,7 +51,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 JSON, CSV, NPY = "application/json", "text/csv", "application/x-npy"
 PROTOBUF, NPZ = "application/x-protobuf", "application/x-npz"
-_TEXTS = (JSON, "application/jsonlines", "application/jsons", CSV)
+TYPES_OF_JSON_LINES = text_bodies.TYPES_OF_JSON_LINES
 _NUMBERS = frozenset(ELEMENT_CODES) - {"bool"} | {"bfloat16"}
 _NPY_TYPES = {"b1": "bool"} | {
     f"{kind}{size}": f"{word}{8 * size}"
@@ -69,7 +69,10 @@ class Reader(enum.Enum):
     """The user's own handler, or the hook preprocess: the formats that it accepts are unknown."""
 
 
-TYPES_READ = {Reader.NGINX: _TEXTS, Reader.SERVABLE: (*_TEXTS, NPY, NPZ, PROTOBUF)}
+TYPES_READ = {
+    Reader.NGINX: (JSON, "application/jsonlines", "application/jsons", CSV),
+    Reader.SERVABLE: (JSON, *TYPES_OF_JSON_LINES, CSV, NPY, NPZ, PROTOBUF),
+}
 
 
 class KnownRequest(NamedTuple):

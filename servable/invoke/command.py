@@ -42,10 +42,11 @@ from servable_client import (
     Progress,
 )
 from servable_client.formats import load_codecs
+from servable_tensors.text_bodies import TYPES_OF_JSON_LINES
 
 FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 STDIN = Path("-")
-TEXTS = ("application/json", "application/jsonlines", "text/")
+TEXTS = ("application/json", *TYPES_OF_JSON_LINES, "text/")
 
 
 @dataclass(frozen=True, kw_only=True)

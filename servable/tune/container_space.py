@@ -34,11 +34,12 @@ from servable.tune.search.space import (
     Value,
     generate_points,
 )
+from servable_tensors.codecs import CODECS
 
 TRANSPORT, FROM_BYTES = "transport", "grpc_from_bytes"
 BATCH_THREADS, QUEUE = "batching.batch_threads", "batching.max_enqueued_batches"
 # The handler can relay these to the model server's REST port unchanged.
-RELAYED = ("application/json", "application/jsonlines", "text/csv")
+RELAYED = tuple(name for name, codec in CODECS.items() if codec.is_text)
 # If the largest request is so many times the smallest, two transports may be better than one.
 SIZES_APART = 2.0
 # Fewer requests at once don't fill a batch.

@@ -8,19 +8,15 @@ import pytest
 from hypothesis import given
 
 from infra.policy.container import (
-    DEFAULT_MODEL_NAME,
-    MULTI_MODEL_SWITCH,
     Batching,
     ContainerSettings,
     LogLevel,
     NginxLogLevel,
     build_variables,
-    find_setting,
 )
 from infra.policy.sizing import find_default_wait, find_real_wait
 from servable_local.container.image_code import find_image_code
 from servable_local.container.settings import (
-    VARIABLES,
     SettingsError,
     list_unused_variables,
     read_settings,
@@ -138,11 +134,6 @@ def test_what_has_no_effect_is_listed() -> None:
     variables = {"SAGEMAKER_GUNICORN_THREADS": "4", "SAGEMAKER_GUNICORN_WORKERS": "4"}
     assert list_unused_variables(variables, gunicorn=True) == ["SAGEMAKER_GUNICORN_THREADS"]
 
-    of_sagemaker = {"SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE"}
-    of_the_model = {DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH}
-    unknown = {name for name in VARIABLES if find_setting(name) is None}
-    assert unknown == of_sagemaker | of_the_model
-
 
 COUNTS = st.integers(1, 10_000)
 DEPLOYED = st.builds(
@@ -190,7 +181,6 @@ def test_the_container_reads_the_settings_that_a_deployment_rendered(
     deployed: ContainerSettings,
 ) -> None:
     variables = build_variables(deployed, default_model="m")
-    assert variables.keys() <= VARIABLES
     read = read_settings(variables)
     assert deployed.batching is not None
     assert read.batching is not None

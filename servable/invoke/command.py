@@ -156,7 +156,7 @@ def invoke(project: Project, environment: str, **values: Any) -> int:
             f'set models.{plain}.handler = "servable"'
         )
     try:
-        named = None
+        named = b""
         if options.inputs:
             signature = read_signature(loaded, _select_model(loaded, options), options.signature)
             named = build_body(options.inputs, signature, options.signature)
@@ -172,7 +172,12 @@ def invoke(project: Project, environment: str, **values: Any) -> int:
             retry_unsafe=options.retry_unsafe,
         ) as endpoint:
             began = time.monotonic()
-            answer = _send_request(endpoint, named, body, options, arrays=arrays)
+            if body is None:
+                answer: Answer | Outputs = endpoint.invoke(
+                    named, content_type="application/json", accept=options.accept
+                )
+            else:
+                answer = (_predict_arrays if arrays else _send_body)(endpoint, body, options)
             seconds = time.monotonic() - began
         _print_response(answer, options, seconds)
     except (PredictionError, PackagingError) as error:
@@ -181,20 +186,6 @@ def invoke(project: Project, environment: str, **values: Any) -> int:
             click.echo(f"`{format_stage_command('deploy', environment)}` deploys it", err=True)
         return 1
     return 0
-
-
-def _send_request(
-    endpoint: Endpoint,
-    named: bytes | None,
-    body: Path | None,
-    options: InvokeOptions,
-    *,
-    arrays: bool,
-) -> Answer | Outputs:
-    if named is not None:
-        return endpoint.invoke(named, content_type="application/json", accept=options.accept)
-    assert body is not None
-    return (_predict_arrays if arrays else _send_body)(endpoint, body, options)
 
 
 def _select_model(environment: Environment, options: InvokeOptions) -> str:

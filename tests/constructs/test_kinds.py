@@ -1,10 +1,15 @@
 """Variants of every kind in the template, their metrics and scaling, and what nobody asks for absent."""
 
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
+import botocore.session
 import pytest
 
+from infra.constructs.endpoint.variant import EndpointVariant
+from tests.checkouts import ROOT
 from tests.conftest import VALID
 from tests.constructs.conftest import Synthesised
 
@@ -26,6 +31,19 @@ def variant(found: Synthesised) -> dict[str, Any]:
     (one,) = found.one(CONFIG)["ProductionVariants"]
     variant: dict[str, Any] = one
     return variant
+
+
+def test_adoption_knows_every_property_that_a_variant_has() -> None:
+    written = re.findall(r"^ +(\w+)=", inspect.getsource(EndpointVariant), re.MULTILINE)
+    names = {name.replace("_", "") for name in written}
+    folder = ROOT / "servable/init/adoption"
+    known = "".join(file.read_text() for file in folder.glob("expressed*.py"))
+    sagemaker = botocore.session.get_session().get_service_model("sagemaker")
+    fields = sagemaker.shape_for("ProductionVariant").members
+    # Of components, which aren't adopted, and what only an app of its own has.
+    assert [name for name in fields if name.lower() in names and name not in known] == [
+        *("ManagedInstanceScaling", "CapacityReservationConfig"),
+    ]
 
 
 def names(found: Synthesised) -> list[str]:

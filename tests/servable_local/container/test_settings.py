@@ -147,10 +147,9 @@ SAME = {
 def test_the_container_reads_the_settings_that_a_deployment_rendered(
     values: dict[str, Any],
 ) -> None:
-    stated = ContainerSettings.model_validate(values).model_dump(exclude_none=True)
-    read = read_settings(
-        build_variables(ContainerSettings.model_validate(values), default_model="m")
-    )
+    deployed = ContainerSettings.model_validate(values)
+    stated = deployed.model_dump(exclude_none=True)
+    read = read_settings(build_variables(deployed, default_model="m"))
     assert read.default_model == "m"
     found = {theirs: getattr(read, ours) for ours, theirs in SAME.items() if theirs in stated}
     assert found.items() <= stated.items()

@@ -42,11 +42,9 @@ from servable_client import (
     Progress,
 )
 from servable_client.formats import load_codecs
-from servable_tensors.text_bodies import TYPES_OF_JSON_LINES
 
 FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 STDIN = Path("-")
-TEXTS = ("application/json", *TYPES_OF_JSON_LINES, "text/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +154,7 @@ def invoke(project: Project, environment: str, **values: Any) -> int:
             f'set models.{plain}.handler = "servable"'
         )
     try:
-        named = b""
+        named = None
         if options.inputs:
             signature = read_signature(loaded, _select_model(loaded, options), options.signature)
             named = build_body(options.inputs, signature, options.signature)
@@ -172,12 +170,7 @@ def invoke(project: Project, environment: str, **values: Any) -> int:
             retry_unsafe=options.retry_unsafe,
         ) as endpoint:
             began = time.monotonic()
-            if body is None:
-                answer: Answer | Outputs = endpoint.invoke(
-                    named, content_type="application/json", accept=options.accept
-                )
-            else:
-                answer = (_predict_arrays if arrays else _send_body)(endpoint, body, options)
+            answer = _send_request(endpoint, named, body, options, arrays=arrays)
             seconds = time.monotonic() - began
         _print_response(answer, options, seconds)
     except (PredictionError, PackagingError) as error:
@@ -186,6 +179,20 @@ def invoke(project: Project, environment: str, **values: Any) -> int:
             click.echo(f"`{format_stage_command('deploy', environment)}` deploys it", err=True)
         return 1
     return 0
+
+
+def _send_request(
+    endpoint: Endpoint,
+    named: bytes | None,
+    body: Path | None,
+    options: InvokeOptions,
+    *,
+    arrays: bool,
+) -> Answer | Outputs:
+    if named is not None:
+        return endpoint.invoke(named, content_type="application/json", accept=options.accept)
+    assert body is not None
+    return (_predict_arrays if arrays else _send_body)(endpoint, body, options)
 
 
 def _select_model(environment: Environment, options: InvokeOptions) -> str:
@@ -277,7 +284,7 @@ def _print_response(answer: Answer | Outputs, options: InvokeOptions, seconds: f
     about: dict[str, Any] = {"variant": answer.variant, "seconds": round(seconds, 4)}
     if isinstance(answer, Answer):
         about["content_type"] = answer.content_type
-        text = answer.content_type.startswith(TEXTS)
+        text = answer.content_type.startswith("text/") or "json" in answer.content_type
         shown = answer.body.decode(errors="replace") if text else None
     else:
         shown = format_outputs(answer)

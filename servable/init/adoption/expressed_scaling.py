@@ -200,8 +200,13 @@ def convert_capacity(
     fields: LiveFields, running: Described, scaling: ExpressedScaling
 ) -> dict[str, Any]:
     """Return a variant's keys of its instances, or of its serverless containers."""
-    if (serverless := fields.take("ServerlessConfig")) is not None:
-        return {"serverless": _convert_serverless(serverless, scaling)}
+    if (live := fields.take("ServerlessConfig")) is not None:
+        table = {"memory_mib": live["MemorySizeInMB"], "max_concurrency": live["MaxConcurrency"]}
+        if (provisioned := live.get("ProvisionedConcurrency")) is not None:
+            table["provisioned_concurrency"] = provisioned
+        if scaling.bounds is not None:
+            table["provisioned_concurrency"], table["max_provisioned_concurrency"] = scaling.bounds
+        return {"serverless": table}
     initial = int(fields.take("InitialInstanceCount") or 1)
     if scaling.table is not None and scaling.bounds is not None:
         least, most = scaling.bounds
@@ -213,12 +218,3 @@ def convert_capacity(
         reason = "a different number of instances is running; the file has the running number"
         fields.note("InitialInstanceCount", initial, reason)
     return {"min_instances": count}
-
-
-def _convert_serverless(live: Described, scaling: ExpressedScaling) -> dict[str, Any]:
-    table = {"memory_mib": live["MemorySizeInMB"], "max_concurrency": live["MaxConcurrency"]}
-    if (provisioned := live.get("ProvisionedConcurrency")) is not None:
-        table["provisioned_concurrency"] = provisioned
-    if scaling.bounds is not None:
-        table["provisioned_concurrency"], table["max_provisioned_concurrency"] = scaling.bounds
-    return table

@@ -29,7 +29,14 @@ def convert_storage(
         listed.append(NotCarried("DataCaptureConfig", uri, reason, "none"))
     if (queue := config.take("AsyncInferenceConfig")) is not None:
         fields = LiveFields("asynchronous inference", queue, listed)
-        tables["asynchronous"] = _convert_asynchronous(fields)
+        most = fields.take("ClientConfig", "MaxConcurrentInvocationsPerInstance")
+        table = {} if most is None else {"max_concurrent_invocations_per_instance": most}
+        _take_kms_key(table, fields, "OutputConfig")
+        reason = (
+            f"{_OWN_BUCKET}; the stack's topics notify: asynchronous.notify_success, notify_error"
+        )
+        fields.note_rest(OutputConfig=reason)
+        tables["asynchronous"] = table
     return tables
 
 
@@ -58,25 +65,12 @@ def _convert_capture(fields: LiveFields, live: Described) -> dict[str, Any]:
         fields.note("InitialSamplingPercentage", 0, reason)
     _take_kms_key(table, fields)
     if live.get("CaptureContentTypeHeader") is None:
-        reason = (
-            "not set, so SageMaker stores bodies in base64; the file stores CSV and JSON as text"
-        )
+        reason = "not set, so bodies are stored in base64; the file stores CSV and JSON as text"
         fields.note("CaptureContentTypeHeader", None, reason)
     fields.note_rest(
         DestinationS3Uri=_OWN_BUCKET,
         CaptureContentTypeHeader="text/csv and JSON are stored as text",
     )
-    return table
-
-
-def _convert_asynchronous(fields: LiveFields) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    most = fields.take("ClientConfig", "MaxConcurrentInvocationsPerInstance")
-    if most is not None:
-        table["max_concurrent_invocations_per_instance"] = most
-    _take_kms_key(table, fields, "OutputConfig")
-    reason = f"{_OWN_BUCKET}; the stack's topics notify: asynchronous.notify_success, notify_error"
-    fields.note_rest(OutputConfig=reason)
     return table
 
 

@@ -7,6 +7,7 @@ Source: https://www.tensorflow.org/tfx/serving/api_rest#predict_api
 """
 
 import base64
+import json
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,6 +32,16 @@ _FLOATS = frozenset({"float32", "float64", "float16", "bfloat16"})
 
 class RequestValueError(ValueError):
     """A value that isn't a tensor of that type and shape; `str()` gives the reason."""
+
+
+def parse_json(text: bytes) -> Any:
+    """Parse a JSON text. Raises `RequestValueError`."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise RequestValueError(f"is not JSON: {error}") from None
+    except RecursionError:
+        raise RequestValueError("is nested too deeply to be read") from None
 
 
 def build_predict_request(

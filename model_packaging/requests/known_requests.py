@@ -12,7 +12,6 @@ https://www.tensorflow.org/tfx/serving/saved_model_warmup
 import ast
 import enum
 import hashlib
-import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -35,6 +34,7 @@ from model_packaging.requests.json_requests import (
     format_names,
     format_shape,
     name_only_input,
+    parse_json,
 )
 from model_packaging.saved_model.reading import (
     DEFAULT_SIGNATURE,
@@ -51,7 +51,6 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 JSON, CSV, NPY = "application/json", "text/csv", "application/x-npy"
 PROTOBUF, NPZ = "application/x-protobuf", "application/x-npz"
-_TEXTS = (JSON, "application/jsonlines", "application/jsons", CSV)
 _NUMBERS = frozenset(ELEMENT_CODES) - {"bool"} | {"bfloat16"}
 _NPY_TYPES = {"b1": "bool"} | {
     f"{kind}{size}": f"{word}{8 * size}"
@@ -69,7 +68,10 @@ class Reader(enum.Enum):
     """The user's own handler, or the hook preprocess: the formats that it accepts are unknown."""
 
 
-TYPES_READ = {Reader.NGINX: _TEXTS, Reader.SERVABLE: (*_TEXTS, NPY, NPZ, PROTOBUF)}
+TYPES_READ = {
+    Reader.NGINX: (JSON, "application/jsonlines", "application/jsons", CSV),
+    Reader.SERVABLE: (JSON, *text_bodies.TYPES_OF_JSON_LINES, CSV, NPY, NPZ, PROTOBUF),
+}
 
 
 class KnownRequest(NamedTuple):
@@ -127,16 +129,6 @@ def _parse_body(body: bytes, kind: str) -> Any:
         if kind == JSON:
             parse_json(body)  # its error has the line and column of the file
         raise
-
-
-def parse_json(text: bytes) -> Any:
-    """Parse a JSON text. Raises `RequestValueError`."""
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise RequestValueError(f"is not JSON: {error}") from None
-    except RecursionError:
-        raise RequestValueError("is nested too deeply to be read") from None
 
 
 def _find_signature(info: SavedModelInfo, request: Any) -> SignatureInfo:

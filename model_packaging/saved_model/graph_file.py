@@ -29,9 +29,28 @@ _SIGNATURE, _NAME = 1, 1
 VALUE = b"\n\x05value\x12"
 _MODULE = b"\n\x06module\x12"
 
+# A longer node is read without its constants.
+LARGE_BYTES = 1 << 16
+# Replaces a constant's value.
+_TENSOR = wire.AttrEntry(key="value", value=wire.AttrValue(tensor=b"")).SerializeToString()
+
 Attribute = tuple[str, Any]
 """The field of AttrValue ("s", "i", "list(type)"; "list()" if a list is empty), and the JSON value:
 the beginning of a string, None for shapes, tensors and functions."""
+
+
+def encode_field(number: int, body: bytes) -> bytes:
+    return bytes((number << 3 | BYTES,)) + encode_varint(len(body)) + body
+
+
+def remove_constants(data: Buffer, start: int, end: int) -> bytes:
+    """Return a node's message without its large constants."""
+    kept = []
+    for number, kind, first, last in iterate_fields(data, start, end):
+        if kind == BYTES:
+            body = _TENSOR if last - first > LARGE_BYTES else data[first:last]
+            kept.append(encode_field(number, body))
+    return b"".join(kept)
 
 
 def reduce_attribute(entry: bytes) -> bytes:

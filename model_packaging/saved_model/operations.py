@@ -19,16 +19,19 @@ from model_packaging.beside import write_atomically
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import (
     FILE_INPUTS,
+    LARGE_BYTES,
     VALUE,
     VARIABLE_OPS,
     GraphOperations,
     MetaGraph,
     Operation,
+    encode_field,
     find_function_names,
     parse_attribute,
     read_function_name,
     read_meta_graphs,
     reduce_attribute,
+    remove_constants,
 )
 from model_packaging.saved_model.initialization import (
     FILLS,
@@ -39,22 +42,13 @@ from model_packaging.saved_model.initialization import (
 from model_packaging.saved_model.reading import METHODS, select_served_graph
 from model_packaging.saved_model.unfilled import Unfilled, UnfilledReads
 from servable_tensors import wire
-from servable_tensors.wire import (
-    BYTES,
-    Buffer,
-    WireError,
-    encode_varint,
-    iterate_fields,
-    read_varint,
-)
+from servable_tensors.wire import BYTES, Buffer, WireError, iterate_fields, read_varint
 
 # Field numbers of tensorflow/core/framework/{graph,function,op_def}.proto.
 _NODE, _LIBRARY, _VERSIONS, _FUNCTION = 1, 2, 4, 1
 _FUNCTION_NODE, _FUNCTION_ATTR = 3, 5
 # The tags of what a NodeDef begins with.
 _NODE_NAME, _NODE_OP, _NODE_INPUT = 1 << 3 | 2, 2 << 3 | 2, 3 << 3 | 2
-# A longer node is read without its constants.
-_LARGE_BYTES = 1 << 16
 # Nodes that are all kept as messages take ten times these bytes.
 _MOST_FOLLOWED_BYTES = 1 << 24
 # A larger node is a constant of numbers: names of variables and files take less.
@@ -80,8 +74,6 @@ Place = tuple[int, int, int]
 """Number of a field, and from where to where in the file it is."""
 
 _FILE_OPS = frozenset(name.encode() for name in FILE_INPUTS)
-# Replaces a constant's value.
-_TENSOR = wire.AttrEntry(key="value", value=wire.AttrValue(tensor=b"")).SerializeToString()
 
 
 def read_operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
@@ -174,7 +166,7 @@ class _Reading:
                 if (number, kind) != (_NODE, BYTES):
                     continue
                 is_large = last - first > _NUMBERS_BYTES
-                whole = _remove_constants(self._data, first, last) if is_large else None
+                whole = remove_constants(self._data, first, last) if is_large else None
                 nodes.append(wire.NodeDef.FromString(whole or self._data[first:last]))
                 size += len(whole or b"") or last - first
                 if size > _MOST_FOLLOWED_BYTES:
@@ -193,7 +185,7 @@ class _Reading:
             for signature in message.signature_def.values()
         ]
         shared = set.intersection(*fed) if fed else set()
-        fed_by_all = [_encode_field(_NODE, name.encode()) for name in shared]
+        fed_by_all = [encode_field(_NODE, name.encode()) for name in shared]
         for (start, end), _ in self._main:
             if self._data.find(b"/job:", start, end) >= 0:
                 return True
@@ -229,9 +221,9 @@ class _Reading:
         parts = []
         for number, kind, start, end in iterate_fields(self._data, first, last):
             if kind == BYTES:
-                large = number == _FUNCTION_NODE and end - start > _LARGE_BYTES
-                whole = _remove_constants(self._data, start, end) if large else None
-                parts.append(_encode_field(number, whole or self._data[start:end]))
+                large = number == _FUNCTION_NODE and end - start > LARGE_BYTES
+                whole = remove_constants(self._data, start, end) if large else None
+                parts.append(encode_field(number, whole or self._data[start:end]))
         return wire.FunctionDef.FromString(b"".join(parts))
 
     def read(self, assets: frozenset[bytes] | None) -> tuple[Operation, ...]:
@@ -325,7 +317,7 @@ class _Reading:
         name = inputs[number].partition(b":")[0] if number < len(inputs) else b""
         if assets is None or name in assets:
             return None
-        named = _encode_field(_NODE, name) + _encode_field(2, b"Const")  # how such a node begins
+        named = encode_field(_NODE, name) + encode_field(2, b"Const")  # how such a node begins
         begin = self._data.find(named, *place) if name else -1
         for number, kind, first, last in iterate_fields(self._data, *place) if begin >= 0 else ():
             if (number, kind, first) != (field, BYTES, begin):
@@ -336,10 +328,6 @@ class _Reading:
                     values = wire.TensorProto.FromString(tensor).string_val
                     return values[0].decode(errors="replace") if values else None
         return None
-
-
-def _encode_field(number: int, body: bytes) -> bytes:
-    return bytes((number << 3 | BYTES,)) + encode_varint(len(body)) + body
 
 
 def _find_new_nodes(
@@ -384,21 +372,12 @@ def _find_new_nodes(
         if at == 0:  # another field, a long node, or the last ones
             number, kind, first, last = next(iterate_fields(data, start, end))
             if (number, kind) == (field, BYTES):
-                large = last - first > _LARGE_BYTES
-                whole = _remove_constants(data, first, last) if large else data[first:last]
+                large = last - first > LARGE_BYTES
+                whole = remove_constants(data, first, last) if large else data[first:last]
                 yield wire.NodeDef.FromString(whole)
             elif kind == BYTES:
                 others.append((number, first, last))
             start = last or read_varint(data, read_varint(data, start, end)[1], end)[1]
-
-
-def _remove_constants(data: Buffer, start: int, end: int) -> bytes:
-    kept = []
-    for number, kind, first, last in iterate_fields(data, start, end):
-        if kind == BYTES:
-            body = _TENSOR if last - first > _LARGE_BYTES else data[first:last]
-            kept.append(_encode_field(number, body))
-    return b"".join(kept)
 
 
 def _read_cache(file: Path) -> GraphOperations | None:

@@ -13,10 +13,11 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from servable_tensors import UNNAMED_OUTPUT, TensorError, untyped_json, wire
-from servable_tensors.codecs import CODECS, CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
+from servable_tensors.codecs import CODECS, CSV, JSON, NPY, NPZ, PROTOBUF
 from servable_tensors.predict_messages import find_places
 from servable_tensors.records import parse_media_type
 from servable_tensors.tensors import BFLOAT16, Array
+from servable_tensors.text_bodies import TYPES_OF_JSON_LINES
 
 # The name of the output of an unreadable body: all of its bytes, as one string.
 WHOLE_BODY = "body"
@@ -185,8 +186,7 @@ def _build_text_array(values: list[bytes]) -> Array:
 
 _READERS: Mapping[str, Callable[[bytes], AnswerOutputs | None]] = {
     JSON: _read_json,
-    JSON_LINES: _read_json_lines,
-    "application/jsons": _read_json_lines,
+    **dict.fromkeys(TYPES_OF_JSON_LINES, _read_json_lines),
     CSV: _read_csv,
     NPY: partial(_read_numpy, NPY),
     NPZ: partial(_read_numpy, NPZ),

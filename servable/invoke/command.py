@@ -45,7 +45,6 @@ from servable_client.formats import load_codecs
 
 FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 STDIN = Path("-")
-TEXTS = ("application/json", "application/jsonlines", "text/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,7 +284,7 @@ def _print_response(answer: Answer | Outputs, options: InvokeOptions, seconds: f
     about: dict[str, Any] = {"variant": answer.variant, "seconds": round(seconds, 4)}
     if isinstance(answer, Answer):
         about["content_type"] = answer.content_type
-        text = answer.content_type.startswith(TEXTS)
+        text = answer.content_type.startswith("text/") or "json" in answer.content_type
         shown = answer.body.decode(errors="replace") if text else None
     else:
         shown = format_outputs(answer)

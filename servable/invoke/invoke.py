@@ -150,7 +150,12 @@ def build_body(pairs: Sequence[str], signature: SignatureInfo | None, name: str 
     `name`: the name of the signature, if it isn't the default one. Raises click.UsageError for
     inputs that the signature doesn't take, `PackagingError` for unreadable files.
     """
-    given = dict(_split_pair(pair) for pair in pairs)
+    given = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (key and equals):
+            raise click.UsageError(f"-i {pair}: write NAME=VALUE, or NAME=@FILE")
+        given[key] = value
     if signature is not None:
         for unknown in given.keys() - signature.inputs.keys():
             raise click.UsageError(
@@ -165,13 +170,6 @@ def build_body(pairs: Sequence[str], signature: SignatureInfo | None, name: str 
     inputs = {key: _parse_value(key, text, specs.get(key)) for key, text in given.items()}
     body: Mapping[str, Any] = {"inputs": inputs}
     return json.dumps(body if name is None else {"signature_name": name, **body}).encode()
-
-
-def _split_pair(pair: str) -> tuple[str, str]:
-    name, equals, value = pair.partition("=")
-    if not (name and equals):
-        raise click.UsageError(f"-i {pair}: write NAME=VALUE, or NAME=@FILE")
-    return name, value
 
 
 def _parse_value(name: str, text: str, spec: TensorInfo | None) -> Any:

@@ -27,18 +27,23 @@ from servable.tune.search.space import (
     BATCH_SIZE,
     INSTANCE_TYPE,
     OF_BATCHING,
+    QUEUE,
     WORKER_CLASS,
     WORKER_THREADS,
     Point,
     Space,
     Value,
     generate_points,
+    is_distinct,
+    join_spaces,
+    sort_values,
 )
+from servable_tensors.codecs import CODECS
 
 TRANSPORT, FROM_BYTES = "transport", "grpc_from_bytes"
-BATCH_THREADS, QUEUE = "batching.batch_threads", "batching.max_enqueued_batches"
+BATCH_THREADS = "batching.batch_threads"
 # The handler can relay these to the model server's REST port unchanged.
-RELAYED = ("application/json", "application/jsonlines", "text/csv")
+RELAYED = tuple(name for name, codec in CODECS.items() if codec.is_text)
 # If the largest request is so many times the smallest, two transports may be better than one.
 SIZES_APART = 2.0
 # Fewer requests at once don't fill a batch.
@@ -95,7 +100,7 @@ def build_grid(
     for name, values in found.items():
         if not isinstance(values, str):
             # Today's value is always among them.
-            found[name] = _sort_values(*values, today.get(name, values[0]))
+            found[name] = sort_values(*values, today.get(name, values[0]))
     found |= _list_transport_values(loaded, placement, bodies)
     others = (name for name in ContainerSettings.model_fields if name not in (*found, "batching"))
     found |= dict.fromkeys(others, "it affects a time limit, a log, or memory, but not throughput")
@@ -258,28 +263,6 @@ def _apply_point(settings: ContainerSettings, point: Point) -> ContainerSettings
     return ContainerSettings.model_validate(values)
 
 
-def _sort_values(*values: Value) -> tuple[Value, ...]:
-    """Sort numbers, with None (off) first; strings keep their order."""
-    if any(isinstance(value, str) for value in values):
-        return tuple(dict.fromkeys(values))
-    return tuple(sorted(set(values), key=lambda value: (value is not None, value or 0)))
-
-
-def is_distinct(point: Point, today: Point) -> bool:
-    """Return whether no other point has the same effect. `today`: the settings that the point leaves out."""
-    whole = {**today, **point}
-    kind, threads = whole[WORKER_CLASS], int(whole[WORKER_THREADS] or 1)
-    if kind == "gthread" and threads == 1:  # as sync
-        return kind == today[WORKER_CLASS] and threads == today[WORKER_THREADS]
-    if kind != "gthread" and threads > 1:  # Gunicorn reads them with gthread alone
-        return False
-    if kind == "gevent" or whole.get(QUEUE) == today[QUEUE]:
-        return True
-    # No more requests than the workers take at once are in the queues of the model servers.
-    room = int(whole["tfs_processes"] or 1) * int(today[QUEUE] or 1)
-    return int(whole["gunicorn_workers"] or 1) * threads > room
-
-
 def _build_filter(loaded: ValidFile, placement: Placement) -> Callable[[Point], bool]:
     """Return a predicate: whether a point fits into memory and `check` accepts all its parts."""
     now = _find_rejecting_rules(loaded, placement, {})
@@ -387,7 +370,8 @@ def build_machines(
             left_out[name] = "--setting excludes it"
         elif len({key[spaces[today].names.index(name)] for key in spaces[today].keys}) < 2:
             left_out[name] = "no other value fits into memory, has an effect, and passes `check`"
-    together = _join_spaces(spaces, kinds) if instance_types else spaces[today]
+    by_size = sorted(kinds, key=lambda kind: kinds[kind].placement.instance.vcpus)
+    together = join_spaces(spaces, by_size) if instance_types else spaces[today]
     return Machines(today=today, kinds=kinds, space=together, left_out=known.left_out | left_out)
 
 
@@ -407,24 +391,6 @@ def _build_machine(
             f"({today.device}), whose image is copied; deploy the model on {kind} first, then tune it there"
         )
     return Machine(loaded=other, placement=placed[0])
-
-
-def _join_spaces(spaces: Mapping[str, Space], kinds: Mapping[str, Machine]) -> Space:
-    """Join the points of all instance types, in the settings that are tried on all of them."""
-    first, *others = spaces.values()
-    by_size = sorted(kinds, key=lambda kind: kinds[kind].placement.instance.vcpus)
-    grid: dict[str, tuple[Value, ...]] = {INSTANCE_TYPE: tuple(by_size)}
-    for name in first.names:
-        if all(name in part.grid for part in others):
-            grid[name] = _sort_values(
-                *(value for part in spaces.values() for value in part.grid[name])
-            )
-    points = (
-        {INSTANCE_TYPE: kind, **part.build_point(number)}
-        for kind, part in spaces.items()
-        for number in range(len(part))
-    )
-    return Space(grid, points)
 
 
 def _change_variant(loaded: ValidFile, name: str, **what: object) -> ValidFile:

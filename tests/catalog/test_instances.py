@@ -13,7 +13,6 @@ EC2 = json.loads(
         resources.files("moto.ec2").joinpath("resources/instance_types.json.gz").read_bytes()
     )
 )
-FAMILIES = ("c5", "c5d", "c6i", "c7i", "m5", "m6i", "m7i", "r5", "t2", "g4dn", "g5", "g6", "g6e")
 
 
 def test_every_type_and_successor_exists_and_every_gpu_family_has_an_ami() -> None:
@@ -35,8 +34,8 @@ def test_every_type_and_successor_exists_and_every_gpu_family_has_an_ami() -> No
 
 
 def test_a_machine_has_what_ec2_says_of_it() -> None:
-    by_table = [name for name in load_instances() if name.split(".")[1] in FAMILIES]
-    assert {name.split(".")[1] for name in by_table} == set(FAMILIES)
+    by_table = [name for name in load_instances() if name.removeprefix("ml.") in EC2]
+    assert len(by_table) > 100
     for name in by_table:
         ec2, ours = EC2[name.removeprefix("ml.")], load_instances()[name]
         gpu = list(ec2.get("GpuInfo", {}).get("Gpus", []))

@@ -1,10 +1,15 @@
 """Variants of every kind in the template, their metrics and scaling, and what nobody asks for absent."""
 
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from infra.constructs.endpoint.variant import EndpointVariant
+from servable_local.aws.loopback import load_service_model
+from tests.checkouts import ROOT
 from tests.conftest import VALID
 from tests.constructs.conftest import Synthesised
 
@@ -26,6 +31,18 @@ def variant(found: Synthesised) -> dict[str, Any]:
     (one,) = found.one(CONFIG)["ProductionVariants"]
     variant: dict[str, Any] = one
     return variant
+
+
+def test_adoption_knows_every_property_that_a_variant_has() -> None:
+    source = inspect.getsource(EndpointVariant).replace("_", "")
+    names = set(re.findall(r"^ +(\w+)=", source, re.MULTILINE))
+    files = (ROOT / "servable/init/adoption").glob("expressed*.py")
+    known = "".join(file.read_text() for file in files)
+    fields = load_service_model("sagemaker").shape_for("ProductionVariant").members
+    # Of components, which aren't adopted, and what only an app of its own has.
+    assert [name for name in fields if name.lower() in names and name not in known] == [
+        *("ManagedInstanceScaling", "CapacityReservationConfig"),
+    ]
 
 
 def names(found: Synthesised) -> list[str]:
@@ -52,10 +69,8 @@ def test_what_nobody_asks_for_is_absent(synthesise: Synthesise) -> None:
     )
     assert plain["RoutingConfig"] == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
     asked = variant(synthesise(VALID + 'ssm_access = true\nrouting = "random"\n'))
-    assert (asked["EnableSSMAccess"], asked["RoutingConfig"]) == (
-        True,
-        {"RoutingStrategy": "RANDOM"},
-    )
+    assert asked["EnableSSMAccess"] is True
+    assert asked["RoutingConfig"] == {"RoutingStrategy": "RANDOM"}
 
 
 @pytest.mark.long
@@ -102,11 +117,8 @@ def test_a_serverless_variant_has_memory_concurrency_and_nothing_of_instances(
     provisioned = "concurrency = 9, provisioned_concurrency = 2, max_provisioned_concurrency = 8"
     text = SERVERLESS.replace("concurrency = 9", provisioned)
     target = synthesise(f"{text}{SCALING}provisioned_use_percent = 70\n").one(TARGET)
-    assert (target["ScalableDimension"], target["MinCapacity"], target["MaxCapacity"]) == (
-        "sagemaker:variant:DesiredProvisionedConcurrency",
-        2,
-        8,
-    )
+    assert target["ScalableDimension"] == "sagemaker:variant:DesiredProvisionedConcurrency"
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (2, 8)
 
 
 def test_a_queue_answers_into_the_data_stack_and_tells_two_topics(synthesise: Synthesise) -> None:
@@ -115,24 +127,19 @@ def test_a_queue_answers_into_the_data_stack_and_tells_two_topics(synthesise: Sy
     assert "RoutingConfig" not in variant(found)
     output = found.one(CONFIG)["AsyncInferenceConfig"]["OutputConfig"]
     bucket = ["s3://", {"Fn::ImportValue": "prod-data-queue"}]
-    assert (output["S3OutputPath"], output["S3FailurePath"]) == (
-        {"Fn::Join": ["", [*bucket, "/answers"]]},
-        {"Fn::Join": ["", [*bucket, "/failures"]]},
-    )
+    assert output["S3OutputPath"] == {"Fn::Join": ["", [*bucket, "/answers"]]}
+    assert output["S3FailurePath"] == {"Fn::Join": ["", [*bucket, "/failures"]]}
     assert sorted(output["NotificationConfig"]) == ["ErrorTopic", "SuccessTopic"]
     # Its callers may queue and not invoke.
-    policy = found.one("AWS::IAM::ManagedPolicy")
-    assert [one["Action"] for one in policy["PolicyDocument"]["Statement"]] == [
+    statements = found.one("AWS::IAM::ManagedPolicy")["PolicyDocument"]["Statement"]
+    assert [one["Action"] for one in statements] == [
         "sagemaker:InvokeEndpointAsync",
         "s3:PutObject",
         "s3:GetObject",
         ["kms:Decrypt", "kms:GenerateDataKey"],
     ]
     # And use the key through S3 alone.
-    (statement,) = [
-        one for one in policy["PolicyDocument"]["Statement"] if "kms:Decrypt" in one["Action"]
-    ]
-    assert statement["Condition"] == {
+    assert statements[-1]["Condition"] == {
         "StringEquals": {"kms:ViaService": "s3.eu-west-1.amazonaws.com"}
     }
 

@@ -41,6 +41,9 @@ def test_every_alarm_has_its_section_and_first_step(alarms: list[dict[str, Any]]
     assert named == SECTIONS
     assert [one for one in alarms if "First: " not in one["AlarmDescription"]] == []
     assert set(FIRST_STEPS) == SECTIONS
+    of_endpoint = {one for one in SECTIONS if not re.match("batch-|golden|objective|rollback", one)}
+    page = (ROOT / "docs/observing.md").read_text()
+    assert of_endpoint <= set(re.findall(r"`([\w-]+)`", page))
 
     # With the longest names of an endpoint and a variant, and the longest address.
     spare = 63 - len("everything") + 3 * 63 + 200

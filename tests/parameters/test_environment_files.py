@@ -1,5 +1,7 @@
 """A file becomes a frozen environment; a base is changed key by key."""
 
+import re
+from collections import Counter
 from pathlib import Path
 
 import pydantic
@@ -9,6 +11,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.keys import read_meaning
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.sources import list_environment_names
+from tests.checkouts import ROOT
 from tests.conftest import VALID, valid
 
 
@@ -57,6 +60,23 @@ def test_every_default_has_a_meaning() -> None:
     assert missing == []
 
 
+def test_every_key_is_read_by_what_deploys() -> None:
+    folders = ("infra/constructs", "infra/parameters", "infra/policy", "stacks")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    code = "".join(re.sub(r'"{3}.*?"{3}', "", file.read_text(), flags=re.DOTALL) for file in files)
+    words = Counter(re.findall(r"\w+", code))
+    written = Counter(
+        name
+        for table in set(tables(Environment))
+        if table.__module__ != "infra.parameters.replay"
+        for name in table.model_fields
+    )
+    # Each once, where it is defined, and those that only `servable check` reads.
+    assert {name for name, times in written.items() if words[name] <= times} == {
+        *("caller_timeout_ms", "content_types", "require", "tolerance"),
+    }
+
+
 def tables(table: type[pydantic.BaseModel]) -> list[type[pydantic.BaseModel]]:
     from infra.parameters.reference import _find_tables
 
@@ -64,8 +84,7 @@ def tables(table: type[pydantic.BaseModel]) -> list[type[pydantic.BaseModel]]:
 
 
 def test_the_files_of_this_repository_have_no_finding() -> None:
-    root = Path(__file__).resolve().parents[2]
-    assert [loaded.findings for loaded in load(root, root / "environments")] == [(), (), (), ()]
+    assert [loaded.findings for loaded in load(ROOT, ROOT / "environments")] == [(), (), (), ()]
 
 
 @pytest.mark.parametrize(("more", "is_valid"), [("", True), ("[unknown]\n", False)])

@@ -28,7 +28,7 @@ from infra.constructs.model.model import Model
 from infra.constructs.model.network import connect_security_groups
 from infra.constructs.monitoring.watched_endpoint import Tables, WatchedEndpoint, WatchedVariant
 from infra.constructs.rollout.endpoint_rollout import EndpointRollout
-from infra.constructs.scaling.endpoint_scaling import EndpointScaling
+from infra.constructs.scaling.endpoint_scaling import EndpointScaling, keep_scaled_capacity
 from infra.constructs.storage.locations import AsyncInference, DataCapture
 from infra.parameters.endpoint import Traffic
 from infra.parameters.environment import Environment
@@ -333,16 +333,8 @@ class Endpoint(EndpointBase):
             variant.create_models(described, needs, logs)
         self.config.fill(variants)
         if self.kind.has_instances:
-            # An update keeps the number of instances that scaling has reached. Weights are replaced:
-            # otherwise the deployment of a new split would succeed and change nothing.
-            replaced = ["DesiredWeight"]
-            if not any(variant.is_scaled for variant in variants):
-                replaced.append("DesiredInstanceCount")
-            self.resource.retain_all_variant_properties = True
-            self.resource.exclude_retained_variant_properties = [
-                sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=name)
-                for name in replaced
-            ]
+            scaled = any(variant.is_scaled for variant in variants)
+            keep_scaled_capacity(self.resource, scaled=scaled)
         for variant in variants:
             variant.create_components(self.resource)
         self.resource.node.add_dependency(*dict.fromkeys(logs.values()))

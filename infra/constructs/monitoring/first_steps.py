@@ -3,6 +3,8 @@
 docs/runbook.md has the other steps, in a section for each of these names.
 """
 
+from infra.parameters.monitoring import PERCENTILES
+
 # CloudWatch takes no longer description, of an alarm or of a composite one.
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html (2026-11-24)
 LONGEST_DESCRIPTION = 1024
@@ -14,9 +16,7 @@ _FULL = "if at-max is in ALARM too, raise max_instances; otherwise scaling adds 
 FIRST_STEPS = {
     "objective": "see whether a deployment just began, which [rollout] rolls back by itself; without it "
     "deploy the last good commit again. The dashboard's top row shows which alarm it is.",
-    "p50-latency": _LATENCY,
-    "p90-latency": _LATENCY,
-    "p99-latency": _LATENCY,
+    **dict.fromkeys(PERCENTILES, _LATENCY),
     "overhead-latency": "check the alarm cpu; see whether bodies grew or instances were just added.",
     "4xx": "find the status in the log's access lines; find out what a caller or deployment changed.",
     "5xx": "read the log's last errors. After a deployment: `servable history --restore`, then deploy.",

@@ -15,7 +15,7 @@ from infra.constructs.monitoring.watched_endpoint import (
     build_expression,
     create_period,
 )
-from infra.parameters.monitoring import MILLISECONDS, PERCENT, Unit
+from infra.parameters.monitoring import MILLISECONDS, PERCENT, WATCHED, Unit
 
 # label -> metric of an asynchronous endpoint
 ASYNC_FAILURES = {
@@ -112,8 +112,9 @@ class VariantGraphs:
 
     def latency(self) -> cloudwatch.IWidget:
         shown = {
-            percentile: self._build_metric("ModelLatency", percentile)
-            for percentile in ("p50", "p90", "p99")
+            statistic: self._build_metric(metric, statistic)
+            for _, metric, statistic, _ in WATCHED["latency"].values()
+            if metric == "ModelLatency"
         }
         if self.endpoint.kind.has_metric("OverheadLatency"):
             shown["added by SageMaker, mean"] = self._build_metric("OverheadLatency", "Average")

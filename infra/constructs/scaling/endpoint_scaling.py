@@ -5,6 +5,7 @@ from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
@@ -54,6 +55,19 @@ MISSING = {
 }
 # https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
 MINUTES_WAITING = 2
+
+
+def keep_scaled_capacity(resource: sagemaker.CfnEndpoint, *, scaled: bool) -> None:
+    """Make updates of an endpoint keep the number of instances that scaling has reached.
+
+    Weights are replaced: otherwise the deployment of a new split would succeed and change nothing.
+    """
+    replaced = ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
+    resource.retain_all_variant_properties = True
+    resource.exclude_retained_variant_properties = [
+        sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=name)
+        for name in replaced
+    ]
 
 
 class EndpointScaling(Construct):

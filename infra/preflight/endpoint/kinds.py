@@ -90,17 +90,11 @@ class AsynchronousCapture(AsynchronousRule):
             yield self.build_finding()
 
 
-OF_INSTANCES = (
-    "min_instances",
-    "max_instances",
-    "provision_timeout_seconds",
-    "volume_gb",
-    "inference_ami",
-    "download_timeout_seconds",
-    "startup_timeout_seconds",
-    "routing",
-    "ssm_access",
-    "core_dumps",
+# Keys of a variant that a serverless one may have, or that other rules report there.
+NOT_OF_INSTANCES = (
+    *("model", "serverless", "shadow", "weight", "environment", "container", "scaling"),
+    *("components", "instance_type", "instance_pools"),
+    *("sleep_after_minutes", "copy_memory_mib", "initial_instances", "start_seconds"),
 )
 
 
@@ -123,8 +117,8 @@ class ServerlessInstanceKeys(ServerlessRule):
     reads = ("variants.{name}.serverless",)
 
     def find_problems(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
-        for field in OF_INSTANCES:
-            if field in variant.model_fields_set:
+        for field in Variant.model_fields:
+            if field in variant.model_fields_set and field not in NOT_OF_INSTANCES:
                 yield self.build_finding(field=field, value=getattr(variant, field))
 
 

@@ -35,7 +35,7 @@ from servable_tensors.tensors import (
 from servable_tensors.text_answers import as_columns, as_csv, as_lines, as_rows
 
 JSON = "application/json"
-JSON_LINES = "application/jsonlines"
+JSON_LINES, *_ALSO_JSON_LINES = text_bodies.TYPES_OF_JSON_LINES
 CSV = "text/csv"
 NPY = "application/x-npy"
 NPZ = "application/x-npz"
@@ -167,7 +167,7 @@ class JsonCodec(_Text):
 class JsonLinesCodec(_Text):
     """The codec for JSON lines: one JSON text for each row."""
 
-    content_type, also = JSON_LINES, ("application/jsons",)
+    content_type, also = JSON_LINES, tuple(_ALSO_JSON_LINES)
 
     def encode_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         return as_lines(outputs)

@@ -9,6 +9,8 @@ https://github.com/aws/deep-learning-containers (scripts/docker/tensorflow/infer
 import json
 import re
 
+TYPES_OF_JSON_LINES = ("application/jsonlines", "application/jsons")
+"""Content types of JSON lines. The commands and the handler treat them alike."""
 _OWN_FORM = re.compile(rb'"(?:instances|inputs|examples)"\s*:')
 _SIGNATURE_NAME = re.compile(rb'"signature_name"\s*:')
 # Two values with nothing but space between them.

@@ -8,26 +8,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from infra.parameters.endpoint import RetentionDays
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement, list_variant_placements
-from infra.parameters.table import KmsKeyArn
 from infra.policy.container import IMAGE_DEFAULTS
 from infra.policy.derived_settings import Choice
 from infra.policy.sizing import find_default_wait
 from model_packaging.refusal import PackagingError
 from servable.init.adoption.expressed_alarms import convert_alarms, convert_rollout
 from servable.init.adoption.expressed_model import ExpressedModel, convert_model
-from servable.init.adoption.expressed_scaling import ExpressedScaling
+from servable.init.adoption.expressed_scaling import ExpressedScaling, convert_capacity
+from servable.init.adoption.expressed_storage import convert_core_dumps, convert_storage, is_key_arn
 from servable.init.adoption.live_fields import Effect, LiveFields, NotCarried
 from servable.init.adoption.live_snapshot import (
     STACK_TAG,
     Described,
     LiveSnapshot,
     infer_detailed_default,
-    is_capturing,
     iterate_variants,
 )
 
@@ -41,7 +40,6 @@ _REPEATED = dict.fromkeys(
     ("ProductionVariants", "ShadowProductionVariants", "DataCaptureConfig", "AsyncInferenceConfig",
      "LastDeploymentConfig", "MetricsConfig", "ExplainerConfig")
 )  # fmt: skip
-_OWN_BUCKET = "new objects go to a bucket of the retained stack ENV/data; existing objects stay"
 # Key of a variant -> its field.
 _SAME = {
     "volume_gb": "VolumeSizeInGB",
@@ -124,7 +122,7 @@ class _Conversion:
         self._share_role(tables)
         self._convert_network(tables)
         self._convert_endpoint(tables["endpoint"], config)
-        self._convert_storage(tables, config)
+        tables |= convert_storage(snapshot.config, config, self._listed)
         self._convert_metrics(tables, config.take("MetricsConfig"))
         types = {name: variant.get("instance_type") for name, variant in variants.items()}
         if alarms := convert_alarms(snapshot, types, self._listed, scaling=self._step_alarms):
@@ -170,8 +168,7 @@ class _Conversion:
 
     def _convert_variant(self, variant: Described, *, shadow: bool) -> dict[str, Any]:
         name = variant["VariantName"]
-        known = {"VariantName": None}
-        fields = LiveFields(f"variant {name}", variant, self._listed, known=known)
+        fields = LiveFields(f"variant {name}", variant, self._listed, known={"VariantName": None})
         pools = sorted(fields.take("InstancePools") or [], key=lambda each: int(each["Priority"]))
         instance_type = fields.take("InstanceType")
         preferred = instance_type or (pools[0]["InstanceType"] if pools else None)
@@ -189,10 +186,7 @@ class _Conversion:
         scaling = ExpressedScaling(self._snapshot, self._name, name)
         self._listed += scaling.not_carried
         self._step_alarms |= scaling.step_alarms
-        if (serverless := fields.take("ServerlessConfig")) is not None:
-            table["serverless"] = _convert_serverless(serverless, scaling)
-        else:
-            _convert_instances(table, fields, running, scaling)
+        table |= convert_capacity(fields, running, scaling)
         if pools:
             table["instance_pools"] = [self._convert_pool(table, pool) for pool in pools]
         for key, live in _SAME.items():
@@ -201,7 +195,7 @@ class _Conversion:
         if routing := fields.take("RoutingConfig", "RoutingStrategy"):
             table["routing"] = routing.lower()
         if dumps := fields.take("CoreDumpConfig"):
-            table["core_dumps"] = _convert_core_dumps(dumps, fields)
+            table["core_dumps"] = convert_core_dumps(dumps, fields)
         if scaling.table is not None:
             table["scaling"] = scaling.table
         fields.note_rest()
@@ -249,7 +243,7 @@ class _Conversion:
         group = self._snapshot.log_group
         if key := config.take("KmsKeyId"):
             endpoint["volume_kms_key"] = key
-        if _is_key_arn(key := group.get("kmsKeyId")):
+        if is_key_arn(key := group.get("kmsKeyId")):
             endpoint["log_kms_key"] = key
         days = group.get("retentionInDays")
         if days in get_args(RetentionDays):
@@ -274,21 +268,6 @@ class _Conversion:
                 self._note(where, "not set", reason)
         if table:
             tables["metrics"] = table
-
-    def _convert_storage(self, tables: dict[str, Any], config: LiveFields) -> None:
-        capture = config.take("DataCaptureConfig")
-        if is_capturing(self._snapshot.config):
-            known = {"EnableCapture": True, "CaptureContentTypeHeader": {
-                "CsvContentTypes": ["text/csv"],
-                "JsonContentTypes": ["application/json", "application/jsonlines"]}}  # fmt: skip
-            fields = LiveFields("data capture", capture, self._listed, known=known)
-            tables["capture"] = _convert_capture(fields, capture)
-        elif capture is not None:
-            reason = "EnableCapture is false, so nothing is captured, as without [capture]"
-            self._note("DataCaptureConfig", capture.get("DestinationS3Uri"), reason, "none")
-        if (queue := config.take("AsyncInferenceConfig")) is not None:
-            fields = LiveFields("asynchronous inference", queue, self._listed)
-            tables["asynchronous"] = _convert_asynchronous(fields)
 
     def _convert_tags(self, tables: dict[str, Any]) -> None:
         own = {}
@@ -367,94 +346,6 @@ def _describe_served(
     if "artifact" in table:
         served["artifact"] = {"default_model": name, **table["artifact"]}
     return served
-
-
-def _convert_instances(
-    table: dict[str, Any], fields: LiveFields, running: Described, scaling: ExpressedScaling
-) -> None:
-    initial = int(fields.take("InitialInstanceCount") or 1)
-    if scaling.table is not None and scaling.bounds is not None:
-        table["min_instances"], table["max_instances"] = scaling.bounds
-        if initial != 1:
-            table["initial_instances"] = initial
-        return
-    count = running.get("DesiredInstanceCount") or running.get("CurrentInstanceCount") or initial
-    table["min_instances"] = int(count)
-    if table["min_instances"] != initial:
-        reason = "a different number of instances is running; the file has the running number"
-        fields.note("InitialInstanceCount", initial, reason)
-
-
-def _convert_serverless(live: Described, scaling: ExpressedScaling) -> dict[str, Any]:
-    table = {"memory_mib": live["MemorySizeInMB"], "max_concurrency": live["MaxConcurrency"]}
-    if (provisioned := live.get("ProvisionedConcurrency")) is not None:
-        table["provisioned_concurrency"] = provisioned
-    if scaling.bounds is not None:
-        table["provisioned_concurrency"], table["max_provisioned_concurrency"] = scaling.bounds
-    return table
-
-
-def _convert_core_dumps(dumps: Described, fields: LiveFields) -> dict[str, Any]:
-    uri = str(dumps["DestinationS3Uri"])
-    table = {"uri": f"{uri.removesuffix('/')}/"}
-    if not uri.endswith("/"):
-        reason = "the file needs a prefix that ends with a slash"
-        fields.note("CoreDumpConfig.DestinationS3Uri", uri, reason)
-    if key := dumps.get("KmsKeyId"):
-        table["kms_key"] = key
-    return table
-
-
-def _convert_capture(fields: LiveFields, live: Described) -> dict[str, Any]:
-    modes = [option["CaptureMode"] for option in fields.take("CaptureOptions") or []]
-    both = "InputAndOutput" in modes
-    table: dict[str, Any] = {
-        "sample_percent": fields.take("InitialSamplingPercentage"),
-        "requests": both or "Input" in modes,
-        "answers": both or "Output" in modes,
-    }
-    if not table["sample_percent"]:
-        table["sample_percent"] = 1
-        reason = "capture.sample_percent must be at least 1; to capture nothing, remove [capture]"
-        fields.note("InitialSamplingPercentage", 0, reason)
-    _take_kms_key(table, fields)
-    if live.get("CaptureContentTypeHeader") is None:
-        reason = (
-            "not set, so SageMaker stores bodies in base64; the file stores CSV and JSON as text"
-        )
-        fields.note("CaptureContentTypeHeader", None, reason)
-    fields.note_rest(
-        DestinationS3Uri=_OWN_BUCKET,
-        CaptureContentTypeHeader="text/csv and JSON are stored as text",
-    )
-    return table
-
-
-def _convert_asynchronous(fields: LiveFields) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    most = fields.take("ClientConfig", "MaxConcurrentInvocationsPerInstance")
-    if most is not None:
-        table["max_concurrent_invocations_per_instance"] = most
-    _take_kms_key(table, fields, "OutputConfig")
-    reason = f"{_OWN_BUCKET}; the stack's topics notify: asynchronous.notify_success, notify_error"
-    fields.note_rest(OutputConfig=reason)
-    return table
-
-
-def _take_kms_key(table: dict[str, Any], fields: LiveFields, *outer: str) -> None:
-    key = fields.take(*outer, "KmsKeyId")
-    if _is_key_arn(key):
-        table["kms_key"] = key
-    else:
-        reason = "kms_key needs a key ARN; without one, the stack ENV/data creates a key"
-        fields.note("KmsKeyId", key or "not set", reason)
-
-
-def _is_key_arn(key: str | None) -> bool:
-    try:
-        return bool(TypeAdapter(KmsKeyArn).validate_python(key))
-    except ValidationError:
-        return False
 
 
 def _write_container_defaults(table: dict[str, Any], placed: Placement) -> None:

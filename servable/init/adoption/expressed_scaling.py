@@ -194,3 +194,27 @@ def _convert_unit(value: float, unit: float) -> float:
         if candidate / unit == value or (unit == 1 / 60 and candidate * 60 == value):
             return candidate
     return number
+
+
+def convert_capacity(
+    fields: LiveFields, running: Described, scaling: ExpressedScaling
+) -> dict[str, Any]:
+    """Return a variant's keys of its instances, or of its serverless containers."""
+    if (live := fields.take("ServerlessConfig")) is not None:
+        table = {"memory_mib": live["MemorySizeInMB"], "max_concurrency": live["MaxConcurrency"]}
+        if (provisioned := live.get("ProvisionedConcurrency")) is not None:
+            table["provisioned_concurrency"] = provisioned
+        if scaling.bounds is not None:
+            table["provisioned_concurrency"], table["max_provisioned_concurrency"] = scaling.bounds
+        return {"serverless": table}
+    initial = int(fields.take("InitialInstanceCount") or 1)
+    if scaling.table is not None and scaling.bounds is not None:
+        least, most = scaling.bounds
+        keys = {"min_instances": least, "max_instances": most}
+        return keys if initial == 1 else {**keys, "initial_instances": initial}
+    now = running.get("DesiredInstanceCount") or running.get("CurrentInstanceCount")
+    count = int(now or initial)
+    if count != initial:
+        reason = "a different number of instances is running; the file has the running number"
+        fields.note("InitialInstanceCount", initial, reason)
+    return {"min_instances": count}

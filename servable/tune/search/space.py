@@ -15,11 +15,11 @@ Point = Mapping[str, Value]
 Key = tuple[Value, ...]
 Ranks = NDArray[np.integer[Any]]
 
-BATCH_SIZE = "batching.max_batch_size"
+BATCH_SIZE, QUEUE = "batching.max_batch_size", "batching.max_enqueued_batches"
 INSTANCE_TYPE = "instance_type"
 WORKER_CLASS, WORKER_THREADS = "gunicorn_worker_class", "gunicorn_threads"
 # Settings that have no effect without batching.
-OF_BATCHING = ("batching.timeout_micros", "batching.batch_threads", "batching.max_enqueued_batches")
+OF_BATCHING = ("batching.timeout_micros", "batching.batch_threads", QUEUE)
 # Their product is the number of threads that may compute at once, on the same cores.
 OF_THREADS = ("tfs_processes", "inter_op_threads", "intra_op_threads")
 PRODUCTS = (
@@ -137,6 +137,44 @@ def generate_points(grid: Mapping[str, tuple[Value, ...]]) -> Iterator[Point]:
     """Yield every combination of the values."""
     for values in itertools.product(*grid.values()):
         yield dict(zip(grid, values, strict=True))
+
+
+def sort_values(*values: Value) -> tuple[Value, ...]:
+    """Sort numbers, with None (off) first; strings keep their order."""
+    if any(isinstance(value, str) for value in values):
+        return tuple(dict.fromkeys(values))
+    return tuple(sorted(set(values), key=lambda value: (value is not None, value or 0)))
+
+
+def is_distinct(point: Point, today: Point) -> bool:
+    """Return whether no other point has the same effect. `today`: the settings that the point leaves out."""
+    whole = {**today, **point}
+    kind, threads = whole[WORKER_CLASS], int(whole[WORKER_THREADS] or 1)
+    if kind == "gthread" and threads == 1:  # as sync
+        return kind == today[WORKER_CLASS] and threads == today[WORKER_THREADS]
+    if kind != "gthread" and threads > 1:  # Gunicorn reads them with gthread alone
+        return False
+    if kind == "gevent" or whole.get(QUEUE) == today[QUEUE]:
+        return True
+    # No more requests than the workers take at once are in the queues of the model servers.
+    room = int(whole["tfs_processes"] or 1) * int(today[QUEUE] or 1)
+    return int(whole["gunicorn_workers"] or 1) * threads > room
+
+
+def join_spaces(spaces: Mapping[str, Space], by_size: Sequence[str]) -> Space:
+    """Join the points of all instance types, in the settings that are tried on all of them."""
+    first, *others = spaces.values()
+    grid: dict[str, tuple[Value, ...]] = {INSTANCE_TYPE: tuple(by_size)}
+    for name in first.names:
+        if all(name in part.grid for part in others):
+            values = (value for part in spaces.values() for value in part.grid[name])
+            grid[name] = sort_values(*values)
+    points = (
+        {INSTANCE_TYPE: kind, **part.build_point(number)}
+        for kind, part in spaces.items()
+        for number in range(len(part))
+    )
+    return Space(grid, points)
 
 
 def _scale_counts(values: tuple[Value, ...]) -> Sequence[float]:

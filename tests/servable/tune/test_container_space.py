@@ -15,18 +15,24 @@ from infra.preflight.check import check, check_all, select_errors
 from servable.load.load_target import Body
 from servable.tune.container_space import (
     NEVER_PROPOSED,
-    QUEUE,
     Machine,
     SettingsGrid,
-    _join_spaces,
     build_current_point,
     build_grid,
     build_machines,
     build_space,
     derive_point_settings,
-    is_distinct,
 )
-from servable.tune.search.space import BATCH_SIZE, WORKER_CLASS, WORKER_THREADS, Point, Space
+from servable.tune.search.space import (
+    BATCH_SIZE,
+    QUEUE,
+    WORKER_CLASS,
+    WORKER_THREADS,
+    Point,
+    Space,
+    is_distinct,
+    join_spaces,
+)
 from tests.preflight.overlay import overlaid
 from tests.servable.tune.surfaces import FAMILIES, prod_machines
 
@@ -48,11 +54,10 @@ def prod() -> Prod:
 
 @pytest.mark.long
 def test_every_point_of_prod_can_run(prod: Prod) -> None:
-    _, placement, tried = prod
+    loaded, placement, tried = prod
     assert tried.find_number(build_current_point(placement)) is not None
-    assert len(prod[2]) >= 500
+    assert len(tried) >= 500
 
-    _, placement, tried = prod
     needed = [
         compute_memory(
             placement.instance,
@@ -64,11 +69,9 @@ def test_every_point_of_prod_can_run(prod: Prod) -> None:
         for settings in [derive_point_settings(tried.build_point(number), placement)]
     ]
     assert all(one is None or one.total_gib <= placement.instance.memory_gib for one in needed)
-    sizes = prod[2].grid["batching.max_batch_size"]
+    sizes = tried.grid["batching.max_batch_size"]
     assert min(int(size) for size in sizes if size is not None) >= 500
 
-    loaded, placement, tried = prod
-    assert isinstance(loaded, ValidFile)
     settings = derive_point_settings(tried.build_point(len(tried) - 1), placement)
     variant = placement.variant.model_copy(update={"container": settings})
     changed = loaded.environment.model_copy(update={"variants": {"primary": variant}})
@@ -231,7 +234,7 @@ def test_each_instance_type_has_its_own_values_and_several_those_that_all_try() 
         small: Space({"onednn": (False, True), QUEUE: (4, 64)}),
         large: Space({"onednn": (True,)}),
     }
-    joined = _join_spaces(spaces, both.kinds)
+    joined = join_spaces(spaces, list(both.kinds))
     assert joined.names == ("instance_type", "onednn")
     assert joined.keys == ((small, False), (small, True), (large, True))
 
@@ -249,12 +252,7 @@ SMALL, LARGE, TENSOR = (
 FROM_BYTES, KNOWN = "grpc_from_bytes", "grpc_from_bytes includes its values"
 MIXED, NONE = "some requests are JSON or CSV", "the content type of the requests is not known"
 TRANSPORTS: dict[str, tuple[list[Body], dict[str, object], object, object]] = {
-    "JSON of one size": (
-        [SMALL],
-        {},
-        ("auto", "grpc"),
-        "all requests have about the same size",
-    ),
+    "JSON of one size": ([SMALL], {}, ("auto", "grpc"), "all requests have about the same size"),
     "tensors": ([TENSOR], {}, ("auto", "rest"), "it applies only to JSON and CSV"),
     "JSON of two sizes": ([SMALL, LARGE], {}, KNOWN, (None, 1000, 0)),
     "a number in the file": ([SMALL, LARGE], {FROM_BYTES: 500}, KNOWN, (500, 1000, 0)),

@@ -18,7 +18,6 @@ MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
 PORT_RANGE = "SAGEMAKER_SAFE_PORT_RANGE"
 DEFAULT_MODEL_NAME = "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
 OPENMP_THREADS = "OMP_NUM_THREADS"
-ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
 WORKER_CLASS = "SAGEMAKER_GUNICORN_WORKER_CLASS"
 WORKERS = "SAGEMAKER_GUNICORN_WORKERS"
 THREADS = "SAGEMAKER_GUNICORN_THREADS"
@@ -160,7 +159,7 @@ def list_unused_variables(variables: Mapping[str, str], *, gunicorn: bool) -> li
 
 def is_container_variable(name: str) -> bool:
     """Return whether `name` configures the container or our handler in it."""
-    return name.startswith(("SAGEMAKER_", "SERVABLE_")) or name in (OPENMP_THREADS, ONEDNN)
+    return name.startswith(("SAGEMAKER_", "SERVABLE_")) or name in KEYS
 
 
 def _read_port_range(variables: Mapping[str, str], count: int) -> tuple[int, int] | None:
@@ -280,13 +279,10 @@ KEYS: Mapping[str, str] = {
     THREADS: "gunicorn_threads",
     WORKER_CLASS: "gunicorn_worker_class",
     OPENMP_THREADS: "omp_threads",
-    ONEDNN: "onednn",
+    "TF_ENABLE_ONEDNN_OPTS": "onednn",
     "SERVABLE_TRANSPORT": "transport",
     "SERVABLE_GRPC_FROM_BYTES": "grpc_from_bytes",
     "SERVABLE_REQUEST_TIMEOUT_SECONDS": "request_timeout_seconds",
     "SERVABLE_TIMING_HEADER": "timing_header",
 }
 """Variable to the key of an environment file that writes it, for the log."""
-VARIABLES = frozenset(_VARIABLES | _OF_GUNICORN | _BATCHING)
-VARIABLES |= {PORT, PORT_RANGE, DEFAULT_MODEL_NAME, OPENMP_THREADS, ONEDNN}
-"""Every variable of the image that is read, checked or passed on here."""

@@ -17,6 +17,7 @@ from servable_local.aws.cloudformation.changes import (
     NO_CHANGES,
     ChangeSet,
     check_import,
+    list_identifiers,
     plan_changes,
 )
 from servable_local.aws.cloudformation.operations import CloudFormation
@@ -35,7 +36,6 @@ from servable_local.aws.errors import (
     ValidationError,
 )
 from servable_local.aws.loopback import Regions
-from servable_local.aws.resources import TYPES
 from servable_local.aws.resources.resource_type import format_violation, format_violations
 
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html (2026-11-28)
@@ -180,7 +180,7 @@ class CloudFormationApi(BaseResponse):
                     {
                         "ResourceType": kind,
                         "LogicalResourceIds": logical_ids,
-                        "ResourceIdentifiers": _list_identifiers(kind),
+                        "ResourceIdentifiers": list_identifiers(kind),
                     }
                     for kind, logical_ids in sorted(by_type.items())
                 ],
@@ -393,9 +393,3 @@ class CloudFormationApi(BaseResponse):
         known = self._find_stack("Stack [{}] does not exist").change_sets.items()
         shown = [change_set.summarize() for name, change_set in known if name == change_set.name]
         return ActionResult({"Summaries": shown})
-
-
-def _list_identifiers(kind: str) -> list[str] | None:
-    """Return the property by which an import finds a resource; None for topics, found by ARN."""
-    name = TYPES[kind].name_property if kind in TYPES else None
-    return [name] if name and kind != "AWS::SNS::Topic" else None

@@ -280,6 +280,12 @@ def check_import(stack: Stack, template: Template, imports: Mapping[str, Any]) -
         )
 
 
+def list_identifiers(kind: str) -> list[str] | None:
+    """Return the property by which an import finds a resource; None for topics, found by ARN."""
+    name = TYPES[kind].name_property if kind in TYPES else None
+    return [name] if name and kind != "AWS::SNS::Topic" else None
+
+
 @dataclass
 class ChangeSet:
     name: str

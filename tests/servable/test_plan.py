@@ -53,6 +53,15 @@ def alone(text: str) -> str:
     return f"{build_batch_example()}\n{text[: text.index('[variants.')]}"
 
 
+def test_a_revision_may_have_links_that_lead_out_of_the_project(
+    revision: Path, commit: Commit
+) -> None:
+    for name, target in (("absolute", revision / "model"), ("relative", Path("../elsewhere"))):
+        (revision / name).symlink_to(target)
+    commit(SECOND)
+    assert run(revision, SECOND).return_value == 0
+
+
 def test_an_endpoint_that_the_file_renames_or_no_longer_has_is_deleted_unless_protected(
     revision: Path, commit: Commit
 ) -> None:

@@ -80,7 +80,8 @@ def check_out_revision(project: Project, revision: str) -> Iterator[dict[str, Lo
         _run_git(root, revision, "archive", "--format=tar", f"--output={packed}", revision, ".")
         unpacked = Path(copy, "project")
         with tarfile.open(packed) as tar:
-            tar.extractall(unpacked, filter="data")
+            # Unlike "data", "tar" accepts links that lead out of the project, as a checkout does.
+            tar.extractall(unpacked, filter="tar")
         wheels = unpacked / WHEELS
         if (root / WHEELS).is_dir():
             wheels.parent.mkdir(parents=True, exist_ok=True)

@@ -24,6 +24,7 @@ PROTECTED = SECOND.replace('name = "ranker"', 'name = "ranker"\nprotect = true')
 @pytest.fixture
 def revision(prod: Path, commit: Commit) -> Path:
     """The project's first commit, with two scaled variants, is what is compared with."""
+    (prod / "elsewhere").symlink_to(prod / "model")  # out of the copy that is compared with
     commit(SECOND)
     return prod
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from infra.parameters.replay import Replay
 from servable.answers.differences import MISSING
+from servable.answers.outputs import WHOLE_BODY
 from servable.measured.precision import format_number
 from servable.replay.compare.comparison import Comparison, OutputStatistics
 from servable.replay.places import ReadLines
@@ -213,6 +214,8 @@ def describe_difference(output: OutputStatistics, most: float | None = None) -> 
     parts = [f"{output.differing:,} of {output.rows:,} rows differ ({share})"]
     if output.added and not output.rows:
         parts = [f"it was added to {format_responses(output.added)}"]
+        if output.name == WHOLE_BODY:
+            parts.append("a response that can't be read as its content type has only this output")
     for problem, count in output.problems.most_common(_MOST_ERRORS):
         word = "it is missing" if problem == MISSING else problem
         parts.append(f"{word} in {format_responses(count)}")

@@ -255,10 +255,12 @@ def test_added_outputs_and_the_worst_requests_are_said_up_to_five_in_finite_numb
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
 
     before, after = {"predictions": [{"a": 1.0, "b": 5.0}]}, {"predictions": [{"a": 1.0, "c": 7.0}]}
-    found = comparison_of(iter([in_json(0, before, after)]))
+    cut = pair_of(1, recorded(b'{"predictions": [{"b": 5}]}'), recorded(b'{"predictions": [{'))
+    found = comparison_of(iter([in_json(0, before, after), cut]))
     said = {name: describe_difference(one) for name, one in found.outputs.items()}
-    assert "it is missing in 1 response" in said["b"]
+    assert "it is missing in 2 responses" in said["b"]
     assert said["c"] == "it was added to 1 response"
+    assert said["body"].startswith(f"{said['c']}; a response that can't be read")
 
     found = comparison_of(pairs_of(*(1.0 + number for number in range(1, 9))))
     shown = [one for one in format_lines(found) if "differs most" in one]

@@ -256,6 +256,7 @@ class _Simulation:
         elif more > 0:
             self.starting.append((minute + self.scenario.start_minutes, more))
         elif more < 0:
+            # Chosen: removed instances stop answering at once, and their removal succeeds a minute later
             waiting = sum(count for _, count in self.starting)
             ending = max(0, self.fleet.count + waiting - capacity)
             self.fleet.remove(ending)

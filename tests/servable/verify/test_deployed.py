@@ -4,10 +4,13 @@ import copy
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from infra.parameters.loading import ValidFile, load
+from model_packaging.refusal import PackagingError
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify import command
 from servable.verify.deployed import DeployedStack, read_stack
@@ -160,6 +163,29 @@ def loaded(project: Path) -> ValidFile:
     (project / "environments" / "prod.toml").write_text(VALID)
     (found,) = load(project, project / "environments")
     return valid(found)
+
+
+def test_the_file_is_compared_with_the_overrides_in_force(
+    loaded: ValidFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare = Mock()
+    monkeypatch.setattr(command, "synthesise_stacks", Mock(return_value=[]))
+    monkeypatch.setattr(command, "compare_stacks", compare)
+
+    def verify(key: str, **answers: Any) -> Any:
+        template = {**TEMPLATE, "Metadata": {"Overrides": {key: "ml"}}}
+        answers = {"GetTemplate": {"TemplateBody": json.dumps(template)}} | answers
+        live = account(GetCallerIdentity={"Account": NUMBER}, **answers)
+        command.compare_environment(loaded, loaded.root / "environments", live)
+        return compare.call_args
+
+    call = verify("tags.team")
+    assert (call.args[0].environment.tags, call.kwargs["meant"]) == ({"team": "ml"}, {})
+    assert verify("tags.team", DescribeStacks=None).args[0].environment.tags == {}
+    with pytest.raises(PackagingError, match="errors with the deployed overrides: .*endpoint.size"):
+        verify("endpoint.size")
+    with pytest.raises(PackagingError, match="cannot read the deployed resources: .*no route"):
+        verify("tags.team", ListExports=Mock(side_effect=EndpointConnectionError(endpoint_url="no route")))
 
 
 def synthesised(kind: str = "endpoint", **changes: Any) -> SynthesisedStack:

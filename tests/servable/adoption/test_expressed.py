@@ -240,6 +240,9 @@ def test_a_field_or_variable_is_a_key() -> None:
     ):
         result = convert_live_endpoint(snapshot(container={"Environment": {name: value}}))
         assert variant(result)["container"][key] == written
+    many = {"Mode": "MultiModel", "ModelDataUrl": "s3://team/many/"}
+    live = snapshot(container=many, prefixes={"s3://team/many/": ["a.tar.gz"]})
+    assert "tfs_processes" not in variant(convert_live_endpoint(live))["container"]
 
 
 @pytest.mark.parametrize(

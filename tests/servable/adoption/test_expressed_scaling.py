@@ -122,8 +122,8 @@ def test_a_tracked_metric_or_backlog_is_a_key_in_the_file_s_unit() -> None:
         ),
         (
             "SageMakerVariantProvisionedConcurrencyUtilization",
-            0.7,
-            {"provisioned_use_percent": 70.0},
+            0.57,  # times 100 isn't 57.0
+            {"provisioned_use_percent": 57.0},
             [],
         ),
     ]

@@ -98,7 +98,9 @@ def test_a_job_reads_and_writes_what_the_call_says_with_the_deployed_model(
         ("out/", "1", ["in"]),
     ):
         trial = ["--limit", limit] if limit else []
-        code, output, errors = batch("--input", f"{bucket}/other/", "--output", f"{bucket}/{path}", *trial)
+        code, output, errors = batch(
+            "--input", f"{bucket}/other/", "--output", f"{bucket}/{path}", *trial
+        )
         _, job, _ = watch.call_args.args
         request = watch.call_args.kwargs["request"]
         source = request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"]
@@ -109,7 +111,10 @@ def test_a_job_reads_and_writes_what_the_call_says_with_the_deployed_model(
         assert request["TransformOutput"]["S3OutputPath"] == target
         lines = [f"note: the role of nightly can access only {bucket}/{own}/" for own in notes]
         lines += [f"a copy of the first 1 rows is in {source}"] * bool(limit)
-        assert errors.splitlines() == [*lines, f"{job} writes to {target}; Ctrl-C leaves it running"]
+        assert errors.splitlines() == [
+            *lines,
+            f"{job} writes to {target}; Ctrl-C leaves it running",
+        ]
         assert (code, output.splitlines()[0]) == (0, "job: Completed")
     (copy,) = deployed.keys("out/servable-trial/")
     assert deployed.read(copy) == b"1,2\n"

@@ -11,7 +11,7 @@ import tomlkit
 from hypothesis import HealthCheck, example, given, settings
 
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import Loaded, ValidFile, load
 from infra.parameters.variant import Variant
 from infra.policy.container import (
     BATCHING_SWITCH,
@@ -302,6 +302,10 @@ def test_the_old_name_is_read_with_a_warning(project: Path) -> None:
     assert primary(option).environment == {"TABLE": "users"}
     merged_files = read(project, {"variables": {"A": "1", "B": "1"}}, {"environment": {"B": "2"}})
     assert primary(merged_files).environment == {"A": "1", "B": "2"}
+    # Next to an error, it comes second, and the file is as invalid as without it.
+    wrong = read(project, {"variables": {"TABLE": "users"}, "max_instances": "four"})
+    assert [one.severity for one in wrong.findings] == [Severity.ERROR, Severity.WARNING]
+    assert not isinstance(wrong, ValidFile)
 
 
 def test_both_names_in_one_file_are_an_error(project: Path) -> None:

@@ -1,7 +1,9 @@
 """A file becomes a frozen environment; a base is changed key by key."""
 
+import json
 import re
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pydantic
@@ -10,7 +12,9 @@ import pytest
 from infra.parameters.environment import Environment
 from infra.parameters.keys import read_meaning
 from infra.parameters.loading import ValidFile, load
+from infra.parameters.reference import _find_tables, build_json_schema, render_markdown
 from infra.parameters.sources import list_environment_names
+from infra.policy.container import KEYLESS, SETTINGS
 from tests.checkouts import ROOT
 from tests.conftest import VALID, valid
 
@@ -58,6 +62,12 @@ def test_every_default_has_a_meaning() -> None:
         if not read_meaning(table, name)
     ]
     assert missing == []
+    schema = json.loads(build_json_schema())["$defs"]["Variant"]["properties"]
+    assert {*schema["environment"]["properties"]} == {*SETTINGS, *KEYLESS}
+    assert "properties" not in schema["min_instances"]
+    lines = render_markdown().splitlines()
+    for head, below in pairwise(lines):
+        assert not below.startswith("|---") or head.count("|") == below.count("|")
 
 
 def test_every_key_is_read_by_what_deploys() -> None:
@@ -78,8 +88,6 @@ def test_every_key_is_read_by_what_deploys() -> None:
 
 
 def tables(table: type[pydantic.BaseModel]) -> list[type[pydantic.BaseModel]]:
-    from infra.parameters.reference import _find_tables
-
     return [table, *(inner for _, inner in _find_tables(table, ""))]
 
 

@@ -55,20 +55,12 @@ def chosen(found: Any) -> tuple[Any, str, str]:
 
 
 def test_routing_is_by_kind_unless_the_file_says(project: Path) -> None:
+    free = "no request waits behind a slow one while another instance is free"
+    queue = "SageMaker's default: instances read requests from the queue"
     cases: list[tuple[str, tuple[str | None, str, str]]] = [
-        (
-            "",
-            (
-                "least_outstanding_requests",
-                "derived",
-                "no request waits behind a slow one while another instance is free",
-            ),
-        ),
+        ("", ("least_outstanding_requests", "derived", free)),
         ('variants.primary.routing = "random"', ("random", "file", "from the file")),
-        (
-            "asynchronous = {}",
-            (None, "image", "SageMaker's default: instances read requests from the queue"),
-        ),
+        ("asynchronous = {}", (None, "image", queue)),
     ]
     for lines, routing in cases:
         assert chosen(placed(project, lines).routing) == routing
@@ -83,22 +75,19 @@ def test_routing_is_by_kind_unless_the_file_says(project: Path) -> None:
     assert (found.gpus, found.workers > 0) == (0, True)
     gpu = placed(project, f"{lines}\n{GPU}")
     assert (gpu.gpus, gpu.instance.gpus) == (0, 1)
+    # Each request names its model.
+    default = "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
+    assert default not in found.build_hosting("eu-west-1").variables
+    assert placed(project, "").build_hosting("eu-west-1").variables[default] == "ranker"
 
 
 def test_workers_run_with_code_alone(project: Path) -> None:
+    code, container = 'models.ranker.handler = "servable"\n', "variants.primary.container"
+    two = f"{container}.gunicorn_workers = 1\n{container}.tfs_processes = 2"
     for lines, workers, processes in [
         ("", 0, 1),
-        (
-            'models.ranker.handler = "servable"\nvariants.primary.container.gunicorn_workers = 3',
-            3,
-            1,
-        ),
-        (
-            'models.ranker.handler = "servable"\nvariants.primary.container.gunicorn_workers = 1\n'
-            "variants.primary.container.tfs_processes = 2",
-            1,
-            2,
-        ),
+        (f"{code}{container}.gunicorn_workers = 3", 3, 1),
+        (f"{code}{two}", 1, 2),
     ]:
         found = placed(project, lines)
         assert (found.workers, found.processes) == (workers, processes)

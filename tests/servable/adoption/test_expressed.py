@@ -25,8 +25,7 @@ NAMES = some.integers(0, 9999).map("Zz{:04}".format)
 FIELDS = some.recursive(
     some.one_of(some.integers(), some.booleans(), some.text(min_size=1)),
     lambda inner: some.one_of(
-        some.lists(inner, max_size=3),
-        some.dictionaries(NAMES, inner, max_size=3),
+        some.lists(inner, max_size=3), some.dictionaries(NAMES, inner, max_size=3)
     ),
     max_leaves=8,
 )
@@ -210,23 +209,16 @@ def test_an_archive_names_its_table_and_what_it_leaves_open_is_listed() -> None:
 
 
 def test_a_field_or_variable_is_a_key() -> None:
+    least, dumps = "least_outstanding_requests", {"uri": "s3://team/dumps/"}
     cases: list[tuple[dict[str, Any], str, object]] = [
         ({"VolumeSizeInGB": 50}, "volume_gb", 50),
         ({"ModelDataDownloadTimeoutInSeconds": 900}, "download_timeout_seconds", 900),
         ({"ContainerStartupHealthCheckTimeoutInSeconds": 90}, "startup_timeout_seconds", 90),
         ({"EnableSSMAccess": True}, "ssm_access", True),
-        (
-            {"RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}},
-            "routing",
-            "least_outstanding_requests",
-        ),
+        ({"RoutingConfig": {"RoutingStrategy": least.upper()}}, "routing", least),
         ({}, "routing", "random"),
         ({"InitialVariantWeight": 0.25}, "weight", 0.25),
-        (
-            {"CoreDumpConfig": {"DestinationS3Uri": "s3://team/dumps/"}},
-            "core_dumps",
-            {"uri": "s3://team/dumps/"},
-        ),
+        ({"CoreDumpConfig": {"DestinationS3Uri": dumps["uri"]}}, "core_dumps", dumps),
     ]
     for fields, key, value in cases:
         assert variant(convert_live_endpoint(snapshot(variant=fields)))[key] == value
@@ -240,6 +232,9 @@ def test_a_field_or_variable_is_a_key() -> None:
     ):
         result = convert_live_endpoint(snapshot(container={"Environment": {name: value}}))
         assert variant(result)["container"][key] == written
+    many = {"Mode": "MultiModel", "ModelDataUrl": "s3://team/many/"}
+    live = snapshot(container=many, prefixes={"s3://team/many/": ["a.tar.gz"]})
+    assert "tfs_processes" not in variant(convert_live_endpoint(live))["container"]
 
 
 @pytest.mark.parametrize(

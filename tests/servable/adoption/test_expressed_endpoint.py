@@ -344,40 +344,30 @@ def test_an_update_s_policy_is_the_rollout_or_listed_as_a_whole() -> None:
         (COMPUTED.format("AutoRollbackConfiguration"), "slow", "changed"),
         (COMPUTED.format("MaximumExecutionTimeoutInSeconds"), "not set", "changed"),
     ]
-    cases: list[dict[str, Any]] = [
-        {"RollingUpdatePolicy": ROLLING["RollingUpdatePolicy"] | {"WaitIntervalInSeconds": 90}},
-        {"RollingUpdatePolicy": ROLLING["RollingUpdatePolicy"] | {"WaitIntervalInSeconds": None}},
-        {
-            "RollingUpdatePolicy": ROLLING["RollingUpdatePolicy"]
-            | {"RollbackMaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}
-        },
-        {
-            "BlueGreenUpdatePolicy": {
-                "TrafficRoutingConfiguration": {
-                    "Type": "CANARY",
-                    "WaitIntervalInSeconds": 61,
-                    "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10},
-                }
-            }
-        },
-        {
-            "BlueGreenUpdatePolicy": {
-                "TrafficRoutingConfiguration": {
-                    "Type": "CANARY",
-                    "WaitIntervalInSeconds": 600,
-                    "CanarySize": {"Type": "INSTANCE_COUNT", "Value": 1},
-                }
-            }
-        },
-        {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": {"Type": "CANARY"}}},
-    ]
-    for policy in cases:
-        tables, listed = express(endpoint={"LastDeploymentConfig": policy})
-        (inner,) = policy.values()
-        assert ("rollout" in tables, listed) == (
-            False,
-            [("deployment configuration", inner, "lost")],
+    one, tenth = ({"Type": kind, "Value": value} for kind, value in
+                  (("INSTANCE_COUNT", 1), ("CAPACITY_PERCENT", 10)))  # fmt: skip
+    rolling = [
+        ROLLING["RollingUpdatePolicy"] | change
+        for change in (
+            {"WaitIntervalInSeconds": 90},
+            {"WaitIntervalInSeconds": None},
+            {"RollbackMaximumBatchSize": one},
         )
+    ]
+    blue_green = [
+        {"TrafficRoutingConfiguration": {"Type": "CANARY"} | routing}
+        for routing in (
+            {"WaitIntervalInSeconds": 61, "CanarySize": tenth},
+            {"WaitIntervalInSeconds": 600, "CanarySize": one},
+            {},
+        )
+    ]
+    for kind, policies in (("Rolling", rolling), ("BlueGreen", blue_green)):
+        for policy in policies:
+            live = {"LastDeploymentConfig": {f"{kind}UpdatePolicy": policy}}
+            tables, listed = express(endpoint=live)
+            assert "rollout" not in tables
+            assert listed == [("deployment configuration", policy, "lost")]
 
 
 # --- what the file says itself

@@ -7,7 +7,7 @@ import pytest
 
 from infra.catalog import images
 from model_packaging.refusal import PackagingError
-from servable.init.adoption.expressed_model import ExpressedModel, convert_model
+from servable.init.adoption.expressed_model import ExpressedModel, _choose_free_name, convert_model
 from servable.init.adoption.live_snapshot import LiveSnapshot
 from tests.servable.adoption.snapshots import ARCHIVE, ARN, IMAGE, URI, snapshot
 
@@ -98,6 +98,10 @@ def test_an_archive_is_its_address_and_its_default_model_names_the_table() -> No
     assert (model.name, model.table["artifact"]["default_model"]) == ("ranker-1", "b")
     model = express(archive=many, container=chosen, taken=("b", "ranker-1", "ranker-1-2"))
     assert model.name == "ranker-1-3"
+    names: list[str] = []
+    for _ in range(10):
+        names.append(_choose_free_name("m" * 80, names))
+    assert (names[0], names[9]) == ("m" * 63, f"{'m' * 60}-10")
 
 
 def test_what_no_key_says_is_listed_and_a_package_lies_beneath_the_model() -> None:

@@ -84,19 +84,12 @@ def test_a_target_bounds_the_instances_and_what_else_it_says_is_listed() -> None
         table = convert_live_endpoint(shown).tables["variants"]["AllTraffic"]
         assert (table["min_instances"], table["max_instances"]) == (2, 6)
         assert table.get("initial_instances") == stated
+    held = ("DynamicScalingInSuspended", "ScheduledScalingSuspended")
+    suspended = {"DynamicScalingOutSuspended": False} | dict.fromkeys(held, True)
     cases: list[tuple[dict[str, Any], list[tuple[str, object, str]]]] = [
         ({"RoleARN": f"arn:aws:iam::1:role/aws-service-role/x/{ROLE}"}, []),
         ({"RoleARN": "arn:aws:iam::1:role/own"}, [("RoleARN", "arn:aws:iam::1:role/own", "none")]),
-        (
-            {
-                "SuspendedState": {
-                    "DynamicScalingInSuspended": True,
-                    "ScheduledScalingSuspended": True,
-                    "DynamicScalingOutSuspended": False,
-                }
-            },
-            [("SuspendedState", "DynamicScalingInSuspended, ScheduledScalingSuspended", "changed")],
-        ),
+        ({"SuspendedState": suspended}, [("SuspendedState", ", ".join(held), "changed")]),
         ({"SuspendedState": {"DynamicScalingInSuspended": False}}, []),
         ({"NewField": 7}, [("NewField", 7, "lost")]),
     ]
@@ -107,28 +100,15 @@ def test_a_target_bounds_the_instances_and_what_else_it_says_is_listed() -> None
 
 
 def test_a_tracked_metric_or_backlog_is_a_key_in_the_file_s_unit() -> None:
-    cases: list[tuple[str, float, dict[str, float], list[tuple[str, object, str]]]] = [
-        (
-            "SageMakerVariantInvocationsPerInstance",
-            1000.0,
-            BY_REQUESTS,
-            [("by-hand: TargetValue", 1000.0, "none")],
-        ),
-        (
-            "SageMakerVariantConcurrentRequestsPerModelHighResolution",
-            4.0,
-            {"max_concurrency_per_instance": 4.0, "safety_factor": 1.0},
-            [("by-hand: TargetValue", 4.0, "none")],
-        ),
-        (
-            "SageMakerVariantProvisionedConcurrencyUtilization",
-            0.7,
-            {"provisioned_use_percent": 70.0},
-            [],
-        ),
-    ]
-    for metric, value, table, listed in cases:
-        result = scaling(policies=[tracking(metric, value)])
+    by_concurrency = {"max_concurrency_per_instance": 4.0, "safety_factor": 1.0}
+    for metric, value, table in (
+        ("InvocationsPerInstance", 1000.0, BY_REQUESTS),
+        ("ConcurrentRequestsPerModelHighResolution", 4.0, by_concurrency),
+        # 0.57 times 100 isn't 57.0
+        ("ProvisionedConcurrencyUtilization", 0.57, {"provisioned_use_percent": 57.0}),
+    ):
+        result = scaling(policies=[tracking(f"SageMakerVariant{metric}", value)])
+        listed = [("by-hand: TargetValue", value, "none")] * ("safety_factor" in table)
         assert (result.table, rows(result)) == (table | COOLDOWNS, listed)
 
     result = scaling(policies=[backlog()])
@@ -208,33 +188,19 @@ def test_steps_add_instances_above_their_bound_and_remove_them_below() -> None:
 
 
 def test_steps_that_no_key_makes_are_listed_and_scaling_alarms_are_no_others() -> None:
+    above, metric = requests_above(), "InvocationsPerInstance"
+    no_change = {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 0}
     cases: list[tuple[dict[str, Any], dict[str, Any], str | None]] = [
-        (steps(*DOWN), requests_above(), "InvocationsPerInstance"),
-        (
-            steps(*UP),
-            requests_above(ComparisonOperator="LessThanThreshold"),
-            "InvocationsPerInstance",
-        ),
-        (
-            steps({"MetricIntervalLowerBound": 0, "ScalingAdjustment": 0}),
-            requests_above(),
-            "InvocationsPerInstance",
-        ),
-        (
-            steps(*UP, AdjustmentType="PercentChangeInCapacity"),
-            requests_above(),
-            "InvocationsPerInstance",
-        ),
+        (steps(*DOWN), above, metric),
+        (steps(*UP), requests_above(ComparisonOperator="LessThanThreshold"), metric),
+        (steps(no_change), above, metric),
+        (steps(*UP, AdjustmentType="PercentChangeInCapacity"), above, metric),
         (steps(*UP), requests_above(MetricName="CPUUtilization"), "CPUUtilization"),
-        (steps(*UP), requests_above(Statistic="Average"), "InvocationsPerInstance"),
-        (steps(*UP), requests_above(Period=30), "InvocationsPerInstance"),
-        (
-            steps(*UP),
-            requests_above(ComparisonOperator="GreaterThanUpperThreshold"),
-            "InvocationsPerInstance",
-        ),
+        (steps(*UP), requests_above(Statistic="Average"), metric),
+        (steps(*UP), requests_above(Period=30), metric),
+        (steps(*UP), requests_above(ComparisonOperator="GreaterThanUpperThreshold"), metric),
         (steps(*UP), alarm("Other", "Sum", 1.0), None),
-        (steps(*UP) | {"Alarms": []}, requests_above(), None),
+        (steps(*UP) | {"Alarms": []}, above, None),
     ]
     for policy, trigger, seen in cases:
         result = scaling(policies=[policy], alarms=[trigger])

@@ -24,6 +24,7 @@ REQUEST: dict[str, Any] = {
     "TransformInput": {"ContentType": "text/csv", "SplitType": "Line"},
     "TransformOutput": {"Accept": "text/csv", "AssembleWith": "Line"},
 }
+WHOLE = REQUEST | {"TransformInput": {"ContentType": "text/csv"}, "BatchStrategy": "SingleRecord"}
 BAD = "bad"
 
 
@@ -114,9 +115,13 @@ def test_where_all_rows_are_bad_not_all_are_looked_for(run: Run) -> None:
 
 
 def test_the_progress_says_rows_rate_and_time_left(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(console, "SILENT_SECONDS", 0.0)
+    run({"a.csv": "1\n2", "b.csv": "3"}, request=WHOLE)
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(" rows, ")[0] for line in said] == ["1 of 2", "2 of 2"]
+    (tmp_path / "in" / "b.csv").unlink()
     run({"a.csv": lines(2500)})
     said = capsys.readouterr().err.splitlines()
     rows = [line.partition(" rows, ")[0] for line in said]
@@ -149,9 +154,7 @@ def test_a_file_that_is_no_gzip_is_named_and_the_run_ends(run: Run, tmp_path: Pa
 
 
 def test_an_object_that_is_one_request_is_refused_as_a_whole(run: Run, tmp_path: Path) -> None:
-    takes = {"ContentType": "text/csv"}
-    whole = REQUEST | {"TransformInput": takes, "BatchStrategy": "SingleRecord"}
-    result = run({"a.csv": f"1\n{BAD}\n3", "b.csv": "1\n2"}, request=whole)
+    result = run({"a.csv": f"1\n{BAD}\n3", "b.csv": "1\n2"}, request=WHOLE)
     assert (result.rows_in, result.objects_in, result.objects_out) == (2, 2, 1)
     (failed,) = result.failed
     assert (failed.place, failed.kind) == (f"{tmp_path}/in/a.csv", "ClientError: 400")

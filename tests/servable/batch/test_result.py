@@ -6,19 +6,9 @@ from typing import Any
 from servable.batch.result import BatchResult, FailedRequest, parse_failures
 
 HOLDS = BatchResult(
-    job="job",
-    status="Completed",
-    where="aws",
-    instance_type="ml.c5.xlarge",
-    objects_in=2,
-    objects_out=2,
-    bytes_in=10,
-    rows_in=4,
-    rows_out=4,
-    seconds=90.0,
-    usd=0.01,
-    output="s3://bucket/out/",
-)
+    job="job", status="Completed", where="aws", instance_type="ml.c5.xlarge", objects_in=2, objects_out=2,
+    bytes_in=10, rows_in=4, rows_out=4, seconds=90.0, usd=0.01, output="s3://bucket/out/",
+)  # fmt: skip
 AT = "2026-11-28T03:00:00.000:[sagemaker logs]: tables/in/"
 
 
@@ -48,14 +38,11 @@ def test_the_log_s_lines_of_an_object_are_one_failure_with_the_container_s_words
         f'{AT}a.csv: {{"error": "x: holds \\"five\\", no number"}}',
         f"{AT}b.csv: Unable to get response from algorithm",
     ]
-    assert parse_failures(messages) == (
-        FailedRequest(
-            place="tables/in/a.csv", kind="ClientError: 400", message='x: holds "five", no number'
-        ),
-        FailedRequest(
-            place="tables/in/b.csv", kind="Unable to get response from algorithm", message=""
-        ),
-    )
+    a, b = parse_failures(messages)
+    assert (a.place, a.kind, a.message) == (
+        "tables/in/a.csv", "ClientError: 400", 'x: holds "five", no number')  # fmt: skip
+    said = "Unable to get response from algorithm"
+    assert b == FailedRequest(place="tables/in/b.csv", kind=said, message="")
     for texts, message in [
         (["ClientError: 400", "", "Message:", '{"error": "no', 'number"}'], "no number"),
         (["ClientError: 400", "Message:", "[1]", "", "2"], "[1] 2"),

@@ -174,9 +174,7 @@ def test_a_component_is_asked_by_its_name_while_a_copy_runs(files: Path) -> None
     for copies in [0, 1]:
         served = 'instance_type = "ml.g5.xlarge"\n[variants.primary.components.first]\nmodel = "ranker"\n'
         text = VALID.replace('model = "ranker"\ninstance_type = "ml.c5.xlarge"\n', served) + GOLDEN
-        described = {
-            "RuntimeConfig": {"DesiredCopyCount": 1, "CurrentCopyCount": copies},
-        }
+        described = {"RuntimeConfig": {"DesiredCopyCount": 1, "CurrentCopyCount": copies}}
         report, account = ask(
             loaded(files, text).environment,
             DescribeInferenceComponent=described,

@@ -74,9 +74,7 @@ LIVE: dict[str, Any] = {
     "GetBucketEncryption": {"ServerSideEncryptionConfiguration": SERVER_SIDE},
     "GetBucketPolicy": {"Policy": json.dumps(POLICY)},
     "GetSchedule": {**SCHEDULE, "State": "ENABLED"},
-    "DescribeStateMachine": {
-        "definition": json.dumps(MACHINE).replace("Ranker-1", "ranker-1"),
-    },
+    "DescribeStateMachine": {"definition": json.dumps(MACHINE).replace("Ranker-1", "ranker-1")},
 }
 
 

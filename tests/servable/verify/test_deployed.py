@@ -4,10 +4,13 @@ import copy
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from infra.parameters.loading import ValidFile, load
+from model_packaging.refusal import PackagingError
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify import command
 from servable.verify.deployed import DeployedStack, read_stack
@@ -69,11 +72,8 @@ def test_a_deployed_stack_has_its_resources_with_resolved_properties_also_in_chi
     assert (topic.logical, topic.type, topic.physical) == ("Topic", "AWS::SNS::Topic", "arn:topic")
     assert topic.properties == {"TopicName": "prod-endpoint"}
     assert (role.physical, role.properties) == ("", {})
-    assert policy.properties == {
-        "Topics": ["arn:topic"],
-        "Of": f"{REGION} {NUMBER} amazonaws.com",
-        "From": "captures",
-    }
+    of = f"{REGION} {NUMBER} amazonaws.com"
+    assert policy.properties == {"Topics": ["arn:topic"], "Of": of, "From": "captures"}
     assert [each.logical for each in found.find_resources("AWS::IAM::Role")] == ["Role"]
     assert found.overrides == {}
     assert read_stack(account(DescribeStacks=None), "prod-endpoint") is None
@@ -98,10 +98,8 @@ def test_a_stack_that_is_not_at_rest_is_a_difference_with_its_reason() -> None:
         {"ResourceStatus": "UPDATE_FAILED", "ResourceStatusReason": "older"},
     ]
     told = [{"LogicalResourceId": "Endpoint", **event} for event in events]
-    assert (
-        read(DescribeStackEvents={"StackEvents": told}).find_rollback_reason()
-        == "Endpoint: no capacity"
-    )
+    failed = read(DescribeStackEvents={"StackEvents": told})
+    assert failed.find_rollback_reason() == "Endpoint: no capacity"
     assert read().find_rollback_reason() == "no event gives the reason"
     for status, remedy in [
         ("CREATE_COMPLETE", None),
@@ -120,11 +118,8 @@ def test_a_stack_that_is_not_at_rest_is_a_difference_with_its_reason() -> None:
 
 def test_overrides_and_a_template_are_compared_in_both_directions() -> None:
     template = {**TEMPLATE, "Metadata": {"Overrides": {"a": "1", "b": "2"}}}
-    found = list(
-        command.compare_overrides(
-            read(GetTemplate={"TemplateBody": json.dumps(template)}), {"b": "2", "c": "3"}
-        )
-    )
+    live = read(GetTemplate={"TemplateBody": json.dumps(template)})
+    found = list(command.compare_overrides(live, {"b": "2", "c": "3"}))
     assert [(each.key, each.wanted, each.found) for each in found] == [
         ("a", "without it", "1"),
         ("c", "3", "without it"),
@@ -140,19 +135,10 @@ def test_overrides_and_a_template_are_compared_in_both_directions() -> None:
     assert (changed.key, changed.wanted, changed.found) == ("Properties.Path", "/a/", None)
     topic = {"Type": "AWS::SNS::Topic", "Properties": {}}
     (gone,) = command.compare_template(synthesised(Topic=topic), read())
-    assert (gone.key, gone.wanted, gone.found) == (
-        "Properties.TopicName.Ref",
-        None,
-        "AWS::StackName",
-    )
-    assert (
-        list(
-            command.compare_template(
-                synthesised(Role={"Type": "AWS::IAM::Role", "Metadata": 1}), read()
-            )
-        )
-        == []
-    )
+    name = ("Properties.TopicName.Ref", None, "AWS::StackName")
+    assert (gone.key, gone.wanted, gone.found) == name
+    noted = synthesised(Role={"Type": "AWS::IAM::Role", "Metadata": 1})
+    assert list(command.compare_template(noted, read())) == []
 
 
 @pytest.fixture
@@ -160,6 +146,32 @@ def loaded(project: Path) -> ValidFile:
     (project / "environments" / "prod.toml").write_text(VALID)
     (found,) = load(project, project / "environments")
     return valid(found)
+
+
+def test_the_file_is_compared_with_the_overrides_in_force(
+    loaded: ValidFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare = Mock()
+    monkeypatch.setattr(command, "synthesise_stacks", Mock(return_value=[]))
+    monkeypatch.setattr(command, "compare_stacks", compare)
+
+    def verify(key: str, **answers: Any) -> Any:
+        template = {**TEMPLATE, "Metadata": {"Overrides": {key: "ml"}}}
+        answers = {"GetTemplate": {"TemplateBody": json.dumps(template)}} | answers
+        live = account(GetCallerIdentity={"Account": NUMBER}, **answers)
+        command.compare_environment(loaded, loaded.root / "environments", live)
+        return compare.call_args
+
+    call = verify("tags.team")
+    assert (call.args[0].environment.tags, call.kwargs["meant"]) == ({"team": "ml"}, {})
+    assert verify("tags.team", DescribeStacks=None).args[0].environment.tags == {}
+    with pytest.raises(PackagingError, match="errors with the deployed overrides: .*endpoint.size"):
+        verify("endpoint.size")
+    with pytest.raises(PackagingError, match="cannot read the deployed resources: .*no route"):
+        verify(
+            "tags.team",
+            ListExports=Mock(side_effect=EndpointConnectionError(endpoint_url="no route")),
+        )
 
 
 def synthesised(kind: str = "endpoint", **changes: Any) -> SynthesisedStack:

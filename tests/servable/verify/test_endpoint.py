@@ -253,22 +253,23 @@ def test_of_serverless_the_provisioned_concurrency_counts(
 def test_an_inference_component_is_compared_with_what_its_copies_run() -> None:
     live = Live()
     wanted = {
-        "ModelName": "model-1",
+        "ModelName": "by-hand",
         "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024},
     }
-    live.resources.append(
-        resource(
-            "SageMaker::InferenceComponent",
-            "c",
-            InferenceComponentName="ranker-a",
-            Specification=wanted,
-        )
-    )
+    name = {"InferenceComponentName": "ranker-a"}
+    live.resources += [
+        resource("SageMaker::InferenceComponent", "c", **name, Specification=wanted),
+        resource("SageMaker::Model", "by-hand", PrimaryContainer=CONTAINER),
+    ]
     assert live.named() == [("inference component missing", "ranker-a", "")]
     live.component = {
         "InferenceComponentStatus": "InService", "Specification": copy.deepcopy(wanted),
     }  # fmt: skip
     assert live.named() == []
+    live.models["by-hand"]["PrimaryContainer"]["Image"] = "i:2.19"
+    assert live.named() == [("model", "by-hand", "PrimaryContainer.Image")]
+    assert list(compare_batch_models(live.stack())) == []
+    live.models["by-hand"]["PrimaryContainer"]["Image"] = "i:2.20"
     live.component["InferenceComponentStatus"] = "Failed"
     (failed,) = live.find()
     assert (failed.found, failed.remedy) == ("Failed", "the reason: none is stated")

@@ -1,6 +1,7 @@
 """`servable batch` against the local AWS, with a stand-in for the job's container."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,6 +12,7 @@ from servable.project import account as aws_account
 from servable_local.aws.local_aws import LocalAws
 from tests.servable.batch.deployed_batch import DeployedBatch, Servable, of_this_folder
 from tests.servable.batch.test_batch_command import run_of
+from tests.servable.batch.test_result import HOLDS
 from tests.servable_local.aws.container_stand_in import MISTAKE, Launcher
 from tests.servable_local.aws.local_account import Account
 
@@ -75,20 +77,48 @@ def test_a_trial_reads_a_copy_of_the_first_rows(deployed: DeployedBatch, batch: 
     assert deployed.read(deployed.keys("out/")[1]) == b"5,6\n"
 
 
-@pytest.mark.long
-def test_a_place_outside_the_role_s_is_noted(deployed: DeployedBatch, batch: Servable) -> None:
-    deployed.put("other/a.csv", b"1,2\n")
-    elsewhere = f"s3://{deployed.bucket}/elsewhere/"
-    code, _, errors = batch("--input", f"s3://{deployed.bucket}/other/", "--output", elsewhere)
-    notes = [line for line in errors.splitlines() if line.startswith("note: ")]
-    assert notes == [
-        f"note: the role of nightly can access only s3://{deployed.bucket}/{own}/"
-        for own in ("in", "out")
-    ]
-    assert (code, deployed.keys("elsewhere/")) == (0, ["elsewhere/a.csv.out"])
-    below = f"s3://{deployed.bucket}/out/day/"
-    code, _, errors = batch("--input", f"s3://{deployed.bucket}/other/", "--output", below)
-    assert (code, errors.count("note: ")) == (0, 1)
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """The watch of a job that isn't run, and is complete at once."""
+    watch = Mock()
+    watch.return_value.fetch_result.return_value = HOLDS
+    monkeypatch.setattr(command, "TransformWatch", watch)
+    return watch
+
+
+def test_a_job_reads_and_writes_what_the_call_says_with_the_deployed_model(
+    deployed: DeployedBatch, batch: Servable, watch: Mock
+) -> None:
+    (model,) = deployed.client("sagemaker").list_models()["Models"]
+    deployed.put("other/a.csv", b"1,2\n3,4\n")
+    bucket = f"s3://{deployed.bucket}"
+    for path, limit, notes in (
+        ("elsewhere/", None, ["in", "out"]),
+        ("out/day/", None, ["in"]),
+        ("out/", "1", ["in"]),
+    ):
+        trial = ["--limit", limit] if limit else []
+        code, output, errors = batch(
+            "--input", f"{bucket}/other/", "--output", f"{bucket}/{path}", *trial
+        )
+        _, job, _ = watch.call_args.args
+        request = watch.call_args.kwargs["request"]
+        source = request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"]
+        to = f"{bucket}/{path}servable-trial/{job}/" if limit else f"{bucket}/"
+        assert source == f"{to}{'in' if limit else 'other'}/"
+        target = f"{to}out/" if limit else f"{to}{path}"
+        assert (request["TransformJobName"], request["ModelName"]) == (job, model["ModelName"])
+        assert request["TransformOutput"]["S3OutputPath"] == target
+        lines = [f"note: the role of nightly can access only {bucket}/{own}/" for own in notes]
+        lines += [f"a copy of the first 1 rows is in {source}"] * bool(limit)
+        assert errors.splitlines() == [
+            *lines,
+            f"{job} writes to {target}; Ctrl-C leaves it running",
+        ]
+        assert (code, output.splitlines()[0]) == (0, "job: Completed")
+    (copy,) = deployed.keys("out/servable-trial/")
+    assert deployed.read(copy) == b"1,2\n"
+    assert watch.return_value.remove_trial.call_count == 3
 
 
 def test_an_estimate_in_aws_is_of_its_rate_and_price(
@@ -123,7 +153,6 @@ def test_an_estimate_in_aws_is_of_its_rate_and_price(
     assert [line.partition(": ")[0] for line in lines[1:]] == ["cannot be told"] * 2
 
 
-@pytest.mark.long
 def test_what_cannot_be_done_in_the_account_is_told(
     deployed: DeployedBatch, batch: Servable, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,22 +183,19 @@ def test_what_cannot_be_done_in_the_account_is_told(
     other.unlink()
 
 
-@pytest.mark.long
 def test_an_interruption_says_whether_the_job_goes_on(
-    batch: Servable, deployed: DeployedBatch, monkeypatch: pytest.MonkeyPatch
+    batch: Servable, deployed: DeployedBatch, watch: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
     deployed.put("in/a.csv", b"1,2\n")
-    monkeypatch.setattr(watched.TransformWatch, "follow", interrupt)
+    watch.return_value.follow.side_effect = KeyboardInterrupt
     code, _, errors = batch()
     job = errors.split()[0]
     goes_on = f"{job} continues; `servable batch rows nightly --attach {job}` resumes following it"
     assert (code, goes_on in errors) == (130, True), errors
     assert f"`aws sagemaker stop-transform-job --transform-job-name {job}` stops it" in errors
-    monkeypatch.setattr(command.BatchCommand, "_find_model", interrupt)
+    code, _, errors = batch("--attach", "older")
+    assert (code, errors.startswith("older continues; ")) == (130, True), errors
+    assert watch.call_args.kwargs == {"request": None}
+    monkeypatch.setattr(command.BatchCommand, "_find_model", Mock(side_effect=KeyboardInterrupt))
     code, _, errors = batch()
     assert (code, errors.startswith("interrupted before rows-nightly-")) == (130, True)
-    waiter = deployed.client("sagemaker").get_waiter("transform_job_completed_or_stopped")
-    waiter.wait(TransformJobName=job, WaiterConfig={"Delay": 0.02, "MaxAttempts": 500})

@@ -10,6 +10,7 @@ import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
 from botocore.stub import Stubber
 
+from infra.parameters.batch.job import TRIALS
 from infra.parameters.environment import Environment
 from servable.batch import watch as watched
 from servable.batch.objects import BatchError, TransformObjects
@@ -335,4 +336,10 @@ def test_a_trial_copies_the_first_rows_with_the_batch_s_key(table: Table) -> Non
         assert listed == ["trial/in/a.csv", "trial/in/b.csv"]
         copied = table.s3.get_object(Bucket=table.bucket, Key=listed[1])
         assert (copied["Body"].read(), copied.get("SSEKMSKeyId")) == (b"3\n4\n", key)
-    assert objects.copy_first_records(9, f"s3://{table.bucket}/trial/in/", None) == 5
+    copies = f"s3://{table.bucket}/{TRIALS}/in/"
+    assert objects.copy_first_records(9, copies, None) == 5
+    for uri, left in ((f"s3://{table.bucket}/in/", 3), (copies, 0)):
+        source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": uri}}
+        table.watch(table.request(takes={"DataSource": source})).remove_trial()
+        folder = uri.removeprefix(f"s3://{table.bucket}/")
+        assert table.s3.list_objects_v2(Bucket=table.bucket, Prefix=folder)["KeyCount"] == left

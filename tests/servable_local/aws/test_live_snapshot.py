@@ -65,7 +65,6 @@ def lose(account: Account, service: str, operation: str) -> None:
     events.register_first(f"provide-client-params.{service}.{operation}", end)
 
 
-@pytest.mark.long
 def test_an_endpoint_is_read_with_all_that_belongs_to_it(account: LocalAccount) -> None:
     live = LiveEndpoint(account)
     for case in ("tags", "a composite alarm", "tags of the model and the configuration"):
@@ -130,7 +129,6 @@ def test_a_configuration_or_a_model_alone_is_read(account: LocalAccount) -> None
             snapshot(account, kind, f"{near}x")
 
 
-@pytest.mark.long
 def test_files_below_a_prefix_are_listed_by_their_names(account: LocalAccount) -> None:
     made(account, "multi-model")
     found = snapshot(account)
@@ -153,7 +151,6 @@ def test_a_package_its_archive_and_the_stack_of_a_role_are_read(account: LocalAc
     assert found.stacks_of_roles == {live.role: "old"}
 
 
-@pytest.mark.long
 def test_what_cannot_be_read_is_noted_or_ends_the_adoption(account: LocalAccount) -> None:
     made(account)
     owner, unread = reads(account), set[str]()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from model_packaging.refusal import PackagingError
+from model_packaging.saved_model import graph_file
 from model_packaging.saved_model import operations as reading
 from model_packaging.saved_model.graph_file import GraphOperations
 from model_packaging.saved_model.operations import FOLDER, read_operations
@@ -63,7 +64,8 @@ def test_a_large_graph_comes_without_its_constants(
     graph.main("Const", value=wire.AttrValue(tensor=bytes(100_000)))
     graph.main("NoOp")
     whole = read(graph)
-    monkeypatch.setattr(reading, "_LARGE_BYTES", 64)
+    for module in (graph_file, reading):
+        monkeypatch.setattr(module, "LARGE_BYTES", 64)
     monkeypatch.setattr(reading, "_BLOCK_BYTES", 64)
     assert read_operations(graph.folder).operations == whole.operations
 

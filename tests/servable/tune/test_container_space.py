@@ -245,7 +245,7 @@ def body(content_type: str, size: int) -> Body:
 
 SMALL, LARGE, TENSOR = (
     body("application/json", 100),
-    body("application/json", 10_000),
+    body("application/jsons", 10_000),
     body("application/x-npy", 100),
 )
 # The requests, and what the file says -> values, or the beginning of why there are none.

@@ -57,15 +57,6 @@ def load_service_model(service: str) -> Any:
     return load_botocore_session().get_service_model(service)
 
 
-@functools.cache
-def find_region_name(region: str) -> str:
-    """Return a Region's name in messages: US East (N. Virginia) for us-east-1."""
-    for partition in load_botocore_session().get_data("endpoints")["partitions"]:
-        if region in partition["regions"]:
-            return str(partition["regions"][region]["description"])
-    return region
-
-
 @dataclass(frozen=True)
 class Access:
     """The URL of a local AWS, and the secret access key that it accepts."""

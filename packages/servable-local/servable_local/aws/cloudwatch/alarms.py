@@ -1,5 +1,6 @@
 """The alarms of one account and Region: state, history, and time of evaluation."""
 
+import functools
 import json
 import re
 import threading
@@ -8,9 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+import botocore.loaders
+
 from servable_local.aws.clock import Clock
 from servable_local.aws.cloudwatch.metric_store import KEPT, MetricStore
-from servable_local.aws.loopback import Loopback, find_region_name
+from servable_local.aws.loopback import Loopback
 from servable_scaling.alarms.alarm_state import (
     AlarmRule,
     Evaluation,
@@ -165,7 +168,7 @@ def announce_change(
 def _publish_to_topic(
     aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetime
 ) -> str | None:
-    where = find_region_name(aws.region)
+    where = _find_region_name(aws.region)
     subject = f'{alarm.state}: "{alarm.name}" in {where}'
     trigger = {name: alarm.request[name] for name in _TRIGGER if name in alarm.request}
     if alarm.kind == "MetricAlarm":
@@ -222,6 +225,15 @@ def _list_triggering_alarms(composite: Alarm) -> list[dict[str, Any]]:
         {"Arn": one["arn"], "State": {name.title(): value for name, value in one["state"].items()}}
         for one in triggering
     ]
+
+
+@functools.cache
+def _find_region_name(region: str) -> str:
+    """Return a Region's name in messages: US East (N. Virginia) for us-east-1."""
+    for partition in botocore.loaders.Loader().load_data("endpoints")["partitions"]:
+        if region in partition["regions"]:
+            return str(partition["regions"][region]["description"])
+    return region
 
 
 class AlarmRegister:

@@ -4,7 +4,6 @@ import errno
 import os
 import re
 import resource
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,18 +95,6 @@ def test_a_file_that_this_user_may_not_read_is_named_and_leaves_nothing(
     said = f"{closed}: cannot be read: Permission denied; let this user read it"
     assert str(caught.value) == said
     assert list(out.iterdir()) == []
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 1 MiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
-    if os.geteuid() or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("only root mounts a disk")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_full_disk_is_said_left_empty_and_keeps_the_archive_that_was_there(

@@ -1,9 +1,7 @@
 import io
 import os
 import resource
-import subprocess
 import tarfile
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -100,18 +98,6 @@ def large(tmp_path: Path) -> Path:
     with tarfile.open(archive, "w:gz") as tar:
         tar.addfile(member, io.BytesIO(os.urandom(member.size)))
     return archive
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 1 MiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
-    if os.geteuid() or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("only root mounts a disk")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_full_disk_is_blamed_on_the_folder_and_not_on_the_archive(

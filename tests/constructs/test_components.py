@@ -67,6 +67,10 @@ DEPLOYED = {
         file("min_instances = 0\nmax_instances = 2", copies=SLEEPS, other=SLEEPS),
         Made(SHARED, (0, 2, 1), {"copies": (0, 1), "other": (0, 1)}),
     ),
+    "a variant that sleeps has one component": (
+        f"{VALID}{SLEEPS}\nmax_instances = 3\n",
+        Made({"primary": (2.25, 1024, None, 1)}, (0, 3, 1), {"primary": (0, 3)}),
+    ),
     "an instance stays where all sleep and it is asked for": (
         file("min_instances = 1", copies=SLEEPS),
         Made(ALONE, (1, 1, 1), {"copies": (0, 1)}),
@@ -153,13 +157,8 @@ def test_these_are_deployed_by_calls_that_aws_takes(
 @pytest.mark.long
 def test_sleep_after_minutes_is_short_for_one_component(synthesise: Synthesise) -> None:
     short = synthesise(f"{VALID}{SLEEPS}\nmax_instances = 3\n{SCALES}\n")
-    long = synthesise(
-        file(
-            "min_instances = 0\nmax_instances = 3",
-            kind="ml.c5.xlarge",
-            copies=f"max_copies = 3; {SLEEPS}; {SCALES}",
-        )
-    )
+    bounds, copies = "min_instances = 0\nmax_instances = 3", f"max_copies = 3; {SLEEPS}; {SCALES}"
+    long = synthesise(file(bounds, kind="ml.c5.xlarge", copies=copies))
 
     def compared(found: Synthesised) -> list[Any]:
         (component,) = found.all(COMPONENT)

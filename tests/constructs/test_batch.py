@@ -73,6 +73,15 @@ def test_a_run_that_fails_completes_or_is_late_ends_or_is_told_so(synthesise: Sy
 
     assert late[late["TellLate"]["Catch"][0]["Next"]]["Type"] == "Succeed"
 
+    alarms = {one["AlarmName"]: one for one in found.all("AWS::CloudWatch::Alarm")}
+    of_batch = {
+        name[15:]: one for name, one in alarms.items() if name.startswith("ranker-nightly-")
+    }
+    assert sorted(of_batch) == ["batch-failed", "batch-late", "batch-unstarted"]
+    metrics = [one.get("MetricStat", {}) for one in of_batch["batch-unstarted"]["Metrics"]]
+    starts = [one["Metric"]["MetricName"] for one in metrics if one]
+    assert starts == ["TargetErrorCount", "InvocationDroppedCount"]
+
 
 @pytest.mark.long
 def test_a_batch_has_its_own_model_and_numbered_jobs(synthesise: Synthesise) -> None:
@@ -110,12 +119,9 @@ def test_batches_alone_have_no_endpoint_and_nothing_of_one(synthesise: Synthesis
 def own_app(**keys: Any) -> Synthesised:
     stack = cdk.Stack(cdk.App(), "Own")
     given = {
-        "model": "ranker",
-        "instance_type": "ml.c5.xlarge",
-        "input": "s3://tables/rows/",
-        "output": "s3://tables/scores/",
-        "content_type": "application/jsonlines",
-    }
+        "model": "ranker", "instance_type": "ml.c5.xlarge", "input": "s3://tables/rows/",
+        "output": "s3://tables/scores/", "content_type": "application/jsonlines",
+    }  # fmt: skip
     model = Model.from_saved_model(stack, "Model", RANKER, model_name="ranker", handler="servable")
     topic = sns.Topic(stack, "News")
     settings = BatchSettings(**given | keys)
@@ -132,11 +138,9 @@ def test_an_app_of_one_s_own_makes_one_from_a_model_for_a_batch() -> None:
     (model,) = found.ids("AWS::SageMaker::Model")
     # The ID of a resource below the model, as earlier versions deployed it.
     assert re.fullmatch("Model[0-9A-F]{8}", model)
-    with pytest.raises(
-        ValueError, match=r"settings: model is 'other', but the model's name is 'ranker'"
+    for wrong, problem in (
+        ({"model": "other"}, "model is 'other', but the model's name is 'ranker'"),
+        ({"instance_type": "ml.c5.xlrge"}, "instance_type: 'ml.c5.xlrge' isn't an instance type"),
     ):
-        own_app(model="other")
-    with pytest.raises(
-        ValueError, match="settings: instance_type: 'ml.c5.xlrge' isn't an instance type"
-    ):
-        own_app(instance_type="ml.c5.xlrge")
+        with pytest.raises(ValueError, match=f"settings: {problem}"):
+            own_app(**wrong)

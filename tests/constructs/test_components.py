@@ -31,24 +31,26 @@ def file(
     return MODELS + SECOND + "\n".join([*lines, top, ""])
 
 
+Copies = dict[str, tuple[float, int, int | None, int]]
+
+
 @dataclass(frozen=True)
 class Made:
     """What the template has: CPUs, MiB, GPUs and copies of components; instances; targets' bounds."""
 
-    components: dict[str, tuple[float, int, int | None, int]]
+    components: Copies
     instances: tuple[int, int, int]
     targets: dict[str, tuple[int, int]]
 
 
+ALONE: Copies = {"copies": (4.25, 1024, None, 1)}
+SHARED: Copies = {"copies": (3.5, 1024, None, 1), "other": (3.5, 1024, None, 1)}
 DEPLOYED = {
     "one component has an instance to itself": (
         file(copies="min_copies = 1"),
-        Made({"copies": (4.25, 1024, None, 1)}, (1, 1, 1), {}),
+        Made(ALONE, (1, 1, 1), {}),
     ),
-    "two share it in equal parts": (
-        file(copies="", other=""),
-        Made({"copies": (3.5, 1024, None, 1), "other": (3.5, 1024, None, 1)}, (1, 1, 1), {}),
-    ),
+    "two share it in equal parts": (file(copies="", other=""), Made(SHARED, (1, 1, 1), {})),
     "copies that stay are as many as the minimum": (
         file("min_instances = 2", copies="min_copies = 2", other=""),
         Made({"copies": (3.5, 1024, None, 2), "other": (3.5, 1024, None, 1)}, (2, 2, 2), {}),
@@ -59,23 +61,19 @@ DEPLOYED = {
     ),
     "one sleeps and one does not": (
         file(copies=SLEEPS, other=""),
-        Made(
-            {"copies": (3.5, 1024, None, 1), "other": (3.5, 1024, None, 1)},
-            (1, 1, 1),
-            {"copies": (0, 1)},
-        ),
+        Made(SHARED, (1, 1, 1), {"copies": (0, 1)}),
     ),
     "no instance runs where all sleep": (
         file("min_instances = 0\nmax_instances = 2", copies=SLEEPS, other=SLEEPS),
-        Made(
-            {"copies": (3.5, 1024, None, 1), "other": (3.5, 1024, None, 1)},
-            (0, 2, 1),
-            {"copies": (0, 1), "other": (0, 1)},
-        ),
+        Made(SHARED, (0, 2, 1), {"copies": (0, 1), "other": (0, 1)}),
+    ),
+    "a variant that sleeps has one component": (
+        f"{VALID}{SLEEPS}\nmax_instances = 3\n",
+        Made({"primary": (2.25, 1024, None, 1)}, (0, 3, 1), {"primary": (0, 3)}),
     ),
     "an instance stays where all sleep and it is asked for": (
         file("min_instances = 1", copies=SLEEPS),
-        Made({"copies": (4.25, 1024, None, 1)}, (1, 1, 1), {"copies": (0, 1)}),
+        Made(ALONE, (1, 1, 1), {"copies": (0, 1)}),
     ),
     "copies are scaled between their bounds": (
         file(
@@ -89,7 +87,7 @@ DEPLOYED = {
             "max_instances = 2",
             copies="max_copies = 2; scaling = { max_rps_per_instance = 9, hold = true }",
         ),
-        Made({"copies": (4.25, 1024, None, 1)}, (1, 2, 1), {}),
+        Made(ALONE, (1, 2, 1), {}),
     ),
     "GPUs are divided": (
         file(kind="ml.g5.12xlarge", copies="", other=""),
@@ -101,7 +99,7 @@ DEPLOYED = {
     ),
     "the first instances are those of the file": (
         file("initial_instances = 2\nmax_instances = 3", copies=""),
-        Made({"copies": (4.25, 1024, None, 1)}, (1, 3, 2), {}),
+        Made(ALONE, (1, 3, 2), {}),
     ),
 }
 # tests/preflight/rows/components.toml has the others.
@@ -159,13 +157,8 @@ def test_these_are_deployed_by_calls_that_aws_takes(
 @pytest.mark.long
 def test_sleep_after_minutes_is_short_for_one_component(synthesise: Synthesise) -> None:
     short = synthesise(f"{VALID}{SLEEPS}\nmax_instances = 3\n{SCALES}\n")
-    long = synthesise(
-        file(
-            "min_instances = 0\nmax_instances = 3",
-            kind="ml.c5.xlarge",
-            copies=f"max_copies = 3; {SLEEPS}; {SCALES}",
-        )
-    )
+    bounds, copies = "min_instances = 0\nmax_instances = 3", f"max_copies = 3; {SLEEPS}; {SCALES}"
+    long = synthesise(file(bounds, kind="ml.c5.xlarge", copies=copies))
 
     def compared(found: Synthesised) -> list[Any]:
         (component,) = found.all(COMPONENT)

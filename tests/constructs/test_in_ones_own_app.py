@@ -13,6 +13,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Annotations, Match, Template
 
 from infra.catalog.metrics import UnpublishedMetricError
+from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint, WatchedVariant
 from model_packaging.refusal import PackagingError
 from servable.constructs import (
     Alarms,
@@ -240,6 +241,12 @@ def test_a_metric_that_no_endpoint_publishes_is_refused() -> None:
         UnpublishedMetricError, match="no endpoint has a metric Latency; .*ModelLat"
     ):
         endpoint.metric("Latency")
+    component = WatchedVariant(name="ranker", component="search-ranker")
+    watched = WatchedEndpoint(name="search", region="eu-west-1", variants=(component,))
+    of_component = {"InferenceComponentName": "search-ranker"}
+    assert watched.build_metric("Invocations", "ranker", "Sum").dimensions == of_component
+    with pytest.raises(UnpublishedMetricError):
+        watched.build_metric("ModelLatency", "ranker", "p99.99x")
 
 
 def test_what_check_knows_is_an_error_at_the_construct_in_the_words_of_the_app() -> None:

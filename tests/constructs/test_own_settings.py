@@ -69,14 +69,10 @@ def test_routing_shells_core_dumps_and_reservations_are_settings_of_a_variant() 
 
 
 def test_a_variant_is_serverless_or_has_instance_pools() -> None:
+    serverless = own.Serverless(memory_mib=2048, max_concurrency=5)
+    settings = own.VariantSettings(serverless=serverless)
     made = variant_of(
-        lambda endpoint, model: endpoint.add_variant(
-            "primary",
-            model,
-            settings=own.VariantSettings(
-                serverless=own.Serverless(memory_mib=2048, max_concurrency=5)
-            ),
-        )
+        lambda endpoint, model: endpoint.add_variant("primary", model, settings=settings)
     )
     assert made["ServerlessConfig"] == {"MaxConcurrency": 5, "MemorySizeInMB": 2048}
 
@@ -133,7 +129,7 @@ def served(place: cdk.Stack, model: own.Model) -> tuple[dict[str, Any], str]:
 
 
 @pytest.mark.long
-def test_a_model_is_an_archive_a_registered_version_or_several_folders() -> None:
+def test_a_model_is_an_archive_or_a_registered_version() -> None:
     place = stack()
     archive = own.Model.from_archive(
         place, "Model", bucket="models", key="run-17/model.tar.gz", sha256=SHA256
@@ -156,8 +152,11 @@ def test_a_model_is_an_archive_a_registered_version_or_several_folders() -> None
     assert container["ModelPackageName"] == arn
     assert "s3:GetObject" not in policies
 
+
+def test_several_folders_are_a_model_in_multi_model_mode() -> None:
     place = stack()
     several = own.Model.from_saved_model(place, "Model", {"b": RANKER / "1", "a": RANKER / "1"})
+    assert several.tables["model"].multi_model == ["b", "a"]
     assert served(place, several)[0]["Mode"] == "MultiModel"
     with pytest.raises(ValueError, match="model_name is also a folder's name; pass"):
         own.Model.from_saved_model(stack(), "Model", {"model": RANKER / "1"})
@@ -205,12 +204,13 @@ def test_cdk_takes_an_endpoint_and_a_model_for_its_own_interfaces() -> None:
     bucket, group = s3.Bucket(place, "Bucket"), ec2.SecurityGroup(place, "Db", vpc=model_vpc(place))
     bucket.grant_read(model)
     group.connections.allow_from(model, ec2.Port.tcp(5432))
+    endpoint.connections.allow_to(group, ec2.Port.tcp(5433))
     role = iam.Role(place, "Caller", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     endpoint.grant_invoke(role)
     assert isinstance(endpoint, cdk.Resource)
     assert ":endpoint/search" in str(place.resolve(endpoint.endpoint_ref.endpoint_arn))
-    (rule,) = found(place, "AWS::EC2::SecurityGroupIngress")
-    assert rule["FromPort"] == 5432
+    rules = found(place, "AWS::EC2::SecurityGroupIngress")
+    assert sorted(rule["FromPort"] for rule in rules) == [5432, 5433]
     other = own.Endpoint.from_endpoint_name(place, "Other", "other")
     assert other.grant_invoke(role).success
 

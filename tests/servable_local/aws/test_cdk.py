@@ -40,16 +40,8 @@ for threshold in ("5", "7", "9"):
         cdk.CfnResource(stack, "Table", type="AWS::DynamoDB::Table")
     app.synth()
 """
-_DECLARED = Counter(
-    f"AWS::{kind}"
-    for kind in (
-        "SNS::Topic",
-        "SNS::TopicPolicy",
-        "S3::Bucket",
-        "S3::BucketPolicy",
-        "CloudWatch::Alarm",
-    )
-)
+_KINDS = ["SNS::Topic", "SNS::TopicPolicy", "S3::Bucket", "S3::BucketPolicy", "CloudWatch::Alarm"]
+_DECLARED = Counter(f"AWS::{kind}" for kind in _KINDS)
 
 
 @dataclass

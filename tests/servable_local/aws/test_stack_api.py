@@ -89,14 +89,9 @@ def test_the_cdk_cli_is_answered_when_the_stack_has_settled_and_others_at_once(
         create(*given)
 
     monkeypatch.setattr(ResourceCalls, "create", create_later)
-    cli = boto3.client(
-        "cloudformation",
-        endpoint_url=account.aws.url,
-        region_name=REGION,
-        aws_access_key_id=account.number,
-        aws_secret_access_key=account.aws.secret_access_key,
-        config=Config(user_agent="aws-cdk/2.1148.1 aws-sdk-js/3.1075.0"),
-    )
+    session = boto3.Session(account.number, account.aws.secret_access_key, region_name=REGION)
+    agent = Config(user_agent="aws-cdk/2.1148.1 aws-sdk-js/3.1075.0")
+    cli = session.client("cloudformation", endpoint_url=account.aws.url, config=agent)
     account.deploy(topics("A"), wait=False)
     with ThreadPoolExecutor() as pool:
         described = pool.submit(stack, cli)

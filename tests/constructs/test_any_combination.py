@@ -29,7 +29,7 @@ def loaded(project: Path, values: dict[str, Any]) -> Loaded:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@settings(max_examples=60, deadline=None, suppress_health_check=UNHURRIED)
+@settings(max_examples=20, deadline=None, suppress_health_check=UNHURRIED)
 @given(environments())
 def test_what_the_rules_accept_is_synthesised(project: Path, values: dict[str, Any]) -> None:
     found = loaded(project, values)

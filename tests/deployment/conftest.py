@@ -14,7 +14,6 @@ from tests.checkouts import PATH, Ran, bootstrapped, checkout, run_in
 from tests.servable_local.aws.inventory import inventory
 
 Inventory = list[tuple[str, str]]
-OVERRIDE = "local.variants.primary.max_instances=4"
 
 
 class Deployment:
@@ -24,7 +23,6 @@ class Deployment:
         self.project = project
         self.aws = aws
         self.before: Inventory = []
-        self._live: tuple[str, ...] = ("nothing",)
         self.first: Ran
         """The deployment that all tests begin with."""
 
@@ -40,16 +38,12 @@ class Deployment:
         return run_in(self.project, "cdk", *arguments, environment=self.environment)
 
     def deploy(self, *arguments: str) -> Ran:
-        self._live = ("unknown",)
         ran = self.cdk("deploy", "local/*", "--require-approval", "never", *arguments)
         assert ran.returncode == 0, ran.stdout + ran.stderr
-        self._live = arguments
         return ran
 
     def fail(self) -> Ran:
         """Deploys code with which the container does not start. A broken model is seen before."""
-        self.be_plain()
-        self._live = ("unknown",)
         file = self.project / "examples" / "ranker" / "code" / "inference.py"
         good = file.read_bytes()
         file.write_bytes(good + b'\nraise RuntimeError("broken by a test")\n')
@@ -57,11 +51,6 @@ class Deployment:
             return self.cdk("deploy", "local/*", "--require-approval", "never")
         finally:
             file.write_bytes(good)
-
-    def be_plain(self) -> None:
-        """Deployed last without an override, as it is when no test has deployed yet."""
-        if self._live:
-            self.deploy()
 
     def template(self) -> dict[str, Any]:
         (file,) = (self.project / "cdk.out" / "assembly-local").glob("*.template.json")
@@ -81,13 +70,6 @@ class Deployment:
         bucket, _, name = url.removeprefix("s3://").partition("/")
         body: bytes = self.aws.client("s3").get_object(Bucket=bucket, Key=name)["Body"].read()
         return body
-
-
-def maximum(deployment: Deployment) -> int:
-    """The live variant's `max_instances`."""
-    scaling = deployment.aws.client("application-autoscaling")
-    targets = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
-    return int(targets[0]["MaxCapacity"])
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import requests
 
 from servable_local.aws.local_aws import ACCOUNT, REGION
 from tests.checkouts import ROOT, run_in
-from tests.deployment.conftest import OVERRIDE, Deployment, maximum
+from tests.deployment.conftest import Deployment
 
 # A deployment and a container start in one test's fixtures.
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
@@ -58,20 +58,6 @@ def invoke(deployment: Deployment, body: dict[str, Any]) -> dict[str, Any]:
     )
     found: dict[str, Any] = json.loads(answer["Body"].read())
     return found
-
-
-def test_the_prediction_equals_tensorflows_own_to_float32_precision(deployment: Deployment) -> None:
-    import tensorflow as tf
-
-    random = np.random.default_rng(7)
-    ids = random.integers(0, 1_000_000, size=(5, 39))
-    values = random.random((5, 39), dtype=np.float32)
-    loaded = tf.saved_model.load(str(ROOT / "examples" / "ranker" / "model" / "1"))
-    signature = loaded.signatures["serving_default"]
-    wanted = signature(feat_ids=tf.constant(ids), feat_vals=tf.constant(values))["prob"].numpy()
-    columns = {"feat_ids": ids.tolist(), "feat_vals": values.tolist()}
-    got = np.array(invoke(deployment, {"inputs": columns})["outputs"], dtype=np.float32)
-    np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
 
 
 def test_golden_requests_get_golden_answers_and_a_refusal_arrives_as_sagemaker_sends_it(
@@ -119,20 +105,6 @@ def test_the_endpoint_is_in_service_and_alarm_and_scaling_read_back_in_their_uni
 def status(deployment: Deployment) -> str:
     sagemaker = deployment.aws.client("sagemaker")
     return str(sagemaker.describe_endpoint(EndpointName="ranker-local")["EndpointStatus"])
-
-
-def test_an_override_is_shown_deployed_and_taken_back_and_then_nothing_changes(
-    deployment: Deployment,
-) -> None:
-    deployment.be_plain()
-    ran = deployment.cdk("diff", "local/*", "-c", OVERRIDE)
-    assert "MaxCapacity" in ran.stdout + ran.stderr
-    deployment.deploy("-c", OVERRIDE)
-    assert maximum(deployment) == 4
-    deployment.deploy()
-    assert maximum(deployment) == 2
-    ran = deployment.deploy()
-    assert "(no changes)" in ran.stdout + ran.stderr
 
 
 def test_a_failed_update_is_rolled_back_while_the_old_endpoint_answers_every_request(

@@ -79,12 +79,22 @@ def with_template(assembly: Path, before: str) -> None:
         place.write_text(place.read_text().replace(key, "0" * 64))
 
 
-@pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
-    project = tmp_path_factory.mktemp("search")
+def copy_example(project: Path) -> Path:
     for folder in ("ranker/model", "ranker/code", "ranker/golden", "own_app"):
         target = project / "examples" / folder
         shutil.copytree(ROOT / "examples" / folder, target, ignore=shutil.ignore_patterns("__py*"))
+    return project
+
+
+def run_app(name: str, folder: Path, out: Path) -> None:
+    quick = {"PYTHONPATH": str(ROOT), "CDK_VALIDATION": "false", "CDK_OUTDIR": str(out)}
+    run = [sys.executable, f"examples/own_app/{name}"]
+    subprocess.run(run, cwd=folder, env=os.environ | quick, check=True)
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
+    project = copy_example(tmp_path_factory.mktemp("search"))
     with running() as aws:
         bootstrapped(aws)
         own = Example(project, aws)
@@ -130,10 +140,10 @@ def test_both_endpoints_and_the_function_answer_the_golden_request(deployed: Exa
 
 
 def test_one_of_two_endpoints_scales_and_its_updates_are_taken_back_by_its_alarms(
-    deployed: Example,
+    tmp_path: Path,
 ) -> None:
-    file = deployed.project / "cdk.out" / "search.template.json"
-    template = json.loads(file.read_text())["Resources"]
+    run_app("app.py", copy_example(tmp_path), tmp_path / "cdk.out")
+    template = json.loads((tmp_path / "cdk.out/search.template.json").read_text())["Resources"]
     kinds = Counter(one["Type"] for one in template.values())
     wanted = {
         "AWS::SageMaker::Model": 2,
@@ -178,9 +188,7 @@ def test_cdk_diff_after_one_change_shows_that_change(deployed: Example) -> None:
 
 
 def test_watch_makes_alarms_a_composite_and_a_dashboard(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CDK_VALIDATION": "false"}
-    run = [sys.executable, "examples/own_app/watch.py"]
-    subprocess.run(run, cwd=ROOT, env={**environment, "CDK_OUTDIR": str(tmp_path)}, check=True)
+    run_app("watch.py", ROOT, tmp_path)
     template = json.loads((tmp_path / "search-watch.template.json").read_text())["Resources"]
     assert Counter(one["Type"] for one in template.values()) == {
         "AWS::CloudWatch::Alarm": 6,

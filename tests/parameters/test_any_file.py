@@ -63,7 +63,7 @@ VALUES = st.recursive(
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None
 )
 @given(changes=st.lists(st.tuples(st.sampled_from(paths(WHOLE)), VALUES), min_size=1, max_size=3))
 def test_no_value_at_any_key_is_an_exception(
@@ -85,7 +85,7 @@ def test_no_value_at_any_key_is_an_exception(
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=70, deadline=None
 )
 @given(key=st.sampled_from([".".join(path) for path in paths(WHOLE)]), text=st.text(max_size=60))
 def test_no_override_is_an_exception(project: Path, key: str, text: str) -> None:

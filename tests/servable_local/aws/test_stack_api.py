@@ -1,12 +1,18 @@
 """CloudFormation's API: stacks, templates, parameters, tags, exports, change sets, and refusals."""
 
 import json
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import boto3
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from servable_local.aws.cloudformation.resource_calls import ResourceCalls
+from servable_local.aws.local_aws import REGION
 from tests.servable_local.aws.local_account import Account
 
 
@@ -71,6 +77,27 @@ def test_a_deleted_stack_is_found_by_its_id_and_status_alone(account: Account, c
     assert (names(), names("CREATE_COMPLETE"), names("DELETE_COMPLETE")) == (
         ["kept", "stack"], ["kept"], ["stack"],
     )  # fmt: skip
+
+
+def test_the_cdk_cli_is_answered_when_the_stack_has_settled_and_others_at_once(
+    account: Account, cfn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, create = threading.Event(), ResourceCalls.create
+
+    def create_later(*given: Any) -> None:
+        assert may_go_on.wait(60)
+        create(*given)
+
+    monkeypatch.setattr(ResourceCalls, "create", create_later)
+    session = boto3.Session(account.number, account.aws.secret_access_key, region_name=REGION)
+    agent = Config(user_agent="aws-cdk/2.1148.1 aws-sdk-js/3.1075.0")
+    cli = session.client("cloudformation", endpoint_url=account.aws.url, config=agent)
+    account.deploy(topics("A"), wait=False)
+    with ThreadPoolExecutor() as pool:
+        described = pool.submit(stack, cli)
+        assert stack(cfn)["StackStatus"] == "CREATE_IN_PROGRESS"
+        may_go_on.set()
+        assert described.result()["StackStatus"] == "CREATE_COMPLETE"
 
 
 def test_an_update_keeps_parameters_and_tags(account: Account, cfn: Any) -> None:

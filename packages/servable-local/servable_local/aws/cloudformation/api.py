@@ -4,6 +4,7 @@ moto parses the request and serializes the response by botocore's model. For an 
 a method, the response is NotImplemented.
 """
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -112,6 +113,10 @@ class CloudFormationApi(BaseResponse):
         name = self._get_param("StackName")
         live = [s for s in self.service.list_stacks() if s.status != "DELETE_COMPLETE"]
         stacks = [self.service.require_stack(name)] if name else live
+        # The CDK CLI would ask again after 5 s: it gets its answer when the stack has settled.
+        end = time.monotonic() + 20 * ("aws-cdk/" in str(self.headers.get("User-Agent")))
+        while name and stacks[0].is_in_progress and time.monotonic() < end:
+            time.sleep(0.05)
         return ActionResult({"Stacks": [stack.describe() for stack in stacks]})
 
     def list_stacks(self) -> ActionResult:

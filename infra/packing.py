@@ -8,8 +8,8 @@ from pathlib import Path
 from infra.parameters.environment import Environment
 from infra.parameters.model import ModelTable
 from infra.parameters.variant import Variant
-from model_packaging import dependencies
 from model_packaging.beside import MADE, UNPACKED, WARM_UPS, WHEELS
+from model_packaging.dependencies.wheels import build_lib_folder
 from model_packaging.inputs import ArchiveInputs, Servable, compute_key
 from model_packaging.requests.known_requests import add_warm_up
 
@@ -47,7 +47,7 @@ def build_archive_inputs(
     code = model.code.path if model.code else None
     lib = None
     if code is not None and model.install == "vendored":
-        lib = dependencies.build_lib_folder(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
+        lib = build_lib_folder(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
     handler = model.handler == "servable"
     return ArchiveInputs(servables=tuple(servables), code=code, lib=lib, handler=handler)
 

@@ -18,7 +18,8 @@ from model_packaging.code_faults.names import (
     find_undefined_names,
 )
 from model_packaging.code_faults.values import find_value_faults
-from model_packaging.dependencies import read_lock, requirements_file
+from model_packaging.dependencies import requirements_file
+from model_packaging.dependencies.wheels import read_lock
 from model_packaging.handler_functions import CodeFinding, find_function_faults
 from model_packaging.inputs import HOOKS, PACKAGES, needs_our_handler
 from model_packaging.python_source import (
@@ -126,6 +127,11 @@ def check_code(
 
 def _describe_unreadable_file(file: Path, bad: Exception, python: str | None) -> CodeFinding:
     if isinstance(bad, PythonSyntaxError):
+        if bad.is_newer:
+            here = ".".join(map(str, sys.version_info[:2]))
+            problem = f"can't be read by Python {here}, which runs servable: {bad}"
+            remedy = f"install servable with Python {python or PYTHON}"
+            return CodeFinding(file, bad.line, problem, remedy, "not checked")
         problem = f"is not Python{f' {python}' if python else ''}: {bad}"
         return CodeFinding(file, bad.line, problem, "correct it")
     if isinstance(bad, OSError):

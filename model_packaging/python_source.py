@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-# Type aliases and type parameters, for which Python 3.11 only reports "invalid syntax".
+# Type aliases and type parameters, which Python 3.11 calls invalid.
 _NEWER = re.compile(rb"\s*(type\s+\w|class\s+\w+\s*\[|(async\s+)?def\s+\w+\s*\[)")
-PYTHON = "3.14"  # instead of an unknown version: the newest that LibCST knows
+PYTHON = "3.14"  # instead of an unknown version
 _OLDEST = (3, 7)  # that every feature_version of `ast` may be
 _ENCODING = re.compile(rb"(?:.*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)")
 # Source: https://docs.python.org/3/whatsnew/3.N.html, "Removed" and "New Modules".
@@ -38,36 +38,38 @@ _ADDED = {
 }
 # Code that catches one of these around an import doesn't need the module.
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
-_TYPE_PARAMETERS = re.compile(rb"(?:def|class|type)\s+\w+\s*\[([^\]]*)\]")
 
 
 class PythonSyntaxError(ValueError):
-    """An error for code that isn't valid in that Python version; `line` counts from 1."""
+    """An error for code that isn't valid in that Python version; `line` counts from 1.
 
-    def __init__(self, problem: str, line: int) -> None:
+    `is_newer`: the image's Python may read what this computer's Python rejects.
+    """
+
+    def __init__(self, problem: str, line: int, *, is_newer: bool = False) -> None:
         super().__init__(problem)
         self.line = line
+        self.is_newer = is_newer
 
 
 @functools.lru_cache(maxsize=256)
 def parse(source: bytes, *, python: str | None) -> ast.Module:
-    """Parse the code; `python` is the image's version, such as "3.12".
+    """Parse the code; `python` is the image's version, such as "3.12", or None if it isn't known.
 
-    Raises `PythonSyntaxError`. The parser of our own Python reads the code first. LibCST, which
-    knows Python up to 3.14, reads what that parser rejects and the image's newer Python might not
-    (3.12 nests quotes in f-strings). Code for an unknown Python (None) is rejected only if
-    neither parser accepts it.
+    Raises `PythonSyntaxError`.
     """
     version = _parse_version(python or PYTHON)
     try:
         return ast.parse(source, feature_version=max(version, _OLDEST))
     except (SyntaxError, ValueError) as error:
-        ours = _convert_error(error)
-        if version <= sys.version_info[:2]:
-            raise ours from None
+        problem, line = getattr(error, "msg", str(error)), getattr(error, "lineno", None) or 1
+        # f-strings nest quotes since Python 3.12.
+        text = source.split(b"\n")[line - 1 : line]
+        is_newer = problem.startswith("f-string") or bool(text and _NEWER.match(text[0]))
+        is_newer = is_newer and version > sys.version_info[:2]
+        raise PythonSyntaxError(problem, line, is_newer=is_newer) from None
     except (RecursionError, MemoryError):
         raise PythonSyntaxError("is nested too deeply to be parsed", 1) from None
-    return _parse_newer(source, ours)
 
 
 def find_invalid_bytes(source: bytes) -> str | None:
@@ -83,41 +85,6 @@ def find_invalid_bytes(source: bytes) -> str | None:
         line = source[: bad.start].count(b"\n") + 1
         return f"line {line} contains byte 0x{source[bad.start]:02x}, which is not UTF-8"
     return None
-
-
-def _parse_newer(source: bytes, ours: PythonSyntaxError) -> ast.Module:
-    # Imported late: 0.2 s, and most code never comes here.
-    import libcst
-
-    from model_packaging.newer_syntax import remove_newer_syntax
-
-    try:
-        module = libcst.parse_module(source)
-    except libcst.ParserSyntaxError as error:
-        raise _choose_error(error.message, ours, source) from None
-    except (SyntaxError, UnicodeError, LookupError) as error:
-        # Its bytes aren't text in the encoding that it declares.
-        raise PythonSyntaxError(str(error), 1) from None
-    try:
-        return ast.parse(remove_newer_syntax(module))
-    except (SyntaxError, ValueError) as error:
-        raise _convert_error(error) from None
-    except (RecursionError, MemoryError):
-        raise PythonSyntaxError("is nested too deeply to be parsed", 1) from None
-
-
-def _convert_error(error: Exception) -> PythonSyntaxError:
-    return PythonSyntaxError(getattr(error, "msg", str(error)), getattr(error, "lineno", None) or 1)
-
-
-def _choose_error(message: str, ours: PythonSyntaxError, source: bytes) -> PythonSyntaxError:
-    """Return our parser's error, unless it stopped at syntax that a newer Python allows."""
-    line = source.split(b"\n")[ours.line - 1 : ours.line]
-    if not str(ours).startswith("f-string") and not (line and _NEWER.match(line[0])):
-        return ours
-    if match := re.search(r"error at (\d+):", message):
-        return PythonSyntaxError("invalid syntax", int(match[1]))
-    return PythonSyntaxError(message, ours.line)
 
 
 def _parse_version(python: str) -> tuple[int, int]:
@@ -154,12 +121,6 @@ def find_main_only_names(tree: ast.Module) -> set[str]:
     """Return the names defined only in code that the container never runs: `if __name__ == …`."""
     bodies = [node for node in tree.body if isinstance(node, ast.If) and is_never_true(node.test)]
     return {name for node in bodies for name in _find_names(node.body)} - find_top_level_names(tree)
-
-
-def find_type_parameters(source: bytes) -> set[str]:
-    """Return the type parameters (PEP 695), which `parse` removes for an older Python."""
-    inside = b" ".join(_TYPE_PARAMETERS.findall(source)).decode(errors="replace")
-    return set(re.findall(r"\w+", inside))
 
 
 def _find_imports(nodes: list[ast.stmt], *, optional: bool) -> Iterator[Import]:

@@ -11,11 +11,16 @@ from model_packaging.existing_archive import MOST_ASSET_BYTES, Member, unpack_ch
 from model_packaging.python_code import check_code
 from model_packaging.refusal import PackagingError
 from model_packaging.requests.known_requests import check_warm_up
-from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.saved_model.graph_file import GraphOperations
 from model_packaging.saved_model.initialization import find_vocabulary_fault
 from model_packaging.saved_model.operations import read_operations
-from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP, suggest_version
+from model_packaging.saved_model.reading import (
+    DEFAULT_SIGNATURE,
+    WARM_UP,
+    SavedModelInfo,
+    read,
+    suggest_version,
+)
 from model_packaging.saved_model.unfilled import describe_unfilled
 from model_packaging.saved_model.variables import (
     MOST_CHECKED_BYTES,

@@ -16,13 +16,13 @@ from infra.catalog.images import (
     list_operation_tables,
     load_op_tables,
 )
-from model_packaging.saved_model import find_dtype_name
 from model_packaging.saved_model.graph_file import (
     FILE_INPUTS,
     Attribute,
     GraphOperations,
     Operation,
 )
+from servable_tensors.wire import find_dtype_name
 
 # Operations that call Python functions of the process that exported the model.
 # Source: https://www.tensorflow.org/api_docs/python/tf/py_function, "the body of the function … will

@@ -26,9 +26,9 @@ from infra.parameters.placement import Placement, list_placements
 from infra.preflight.graph_faults import GraphFault, find_graph_faults
 from model_packaging.inputs import needs_our_handler
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.saved_model.graph_file import GraphOperations
 from model_packaging.saved_model.operations import read_operations
+from model_packaging.saved_model.reading import SavedModelInfo, read
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from model_packaging.python_source import (
     extract_last_name,
     find_imports,
     find_top_level_names,
-    find_type_parameters,
     is_environment_check,
     is_never_true,
     parse,
@@ -318,9 +317,10 @@ def find_undefined_names(file: Path, source: bytes, python: str | None) -> list[
         messages.PercentFormatExpectedMapping,
         messages.StringDotFormatMissingArgument,
     )
-    builtins = _OF_A_MODULE | find_type_parameters(source)
     try:
-        problems = checker.Checker(tree, str(file), builtins=builtins, withDoctest=False).messages
+        problems = checker.Checker(
+            tree, str(file), builtins=_OF_A_MODULE, withDoctest=False
+        ).messages
     except RecursionError:
         return []
     unread = set(_find_unevaluated(tree))

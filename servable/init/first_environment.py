@@ -23,8 +23,7 @@ from infra.policy.hosting import find_newest_version
 from infra.policy.sizing import BYTES_PER_GIB, MIB_PER_GIB, ModelSizes, compute_memory
 from infra.preflight.check import check
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model import SavedModelInfo, read
-from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SavedModelInfo, read
 from servable.console.terminal import escape_name
 from servable.init.model_folder import (
     REQUIREMENTS,

@@ -17,8 +17,12 @@ from typing import Any
 
 from infra.preflight.model.sources import CODE_FILES
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model import list_versions
-from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SignatureInfo, TensorInfo
+from model_packaging.saved_model.reading import (
+    DEFAULT_SIGNATURE,
+    SignatureInfo,
+    TensorInfo,
+    list_versions,
+)
 from servable_tensors import MOST_DIMENSIONS
 
 REQUIREMENTS = (

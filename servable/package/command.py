@@ -18,7 +18,7 @@ from infra.preflight.check import check, select_errors
 from infra.preflight.model.code import find_response_limit
 from model_packaging.existing_archive import list_members
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model import SavedModelInfo
+from model_packaging.saved_model.reading import SavedModelInfo
 from model_packaging.tree import Progress as Callback
 from model_packaging.verification import LOOKED_AT, Verified, verify
 from servable.console.findings import print_lines

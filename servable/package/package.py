@@ -17,13 +17,13 @@ from infra.policy.hosting import find_newest_version
 from infra.policy.sizing import find_machine
 from infra.preflight.check import RULES
 from infra.preflight.graph_faults import find_graph_faults
-from model_packaging import dependencies
 from model_packaging.archive import Packed, pack_tree
 from model_packaging.beside import ARCHIVES, MADE, WHEELS
-from model_packaging.dependencies import Wheel, read_lock
+from model_packaging.dependencies.requirements_file import has_requirements
+from model_packaging.dependencies.wheels import Wheel, fetch, lock, read_lock
 from model_packaging.inputs import compute_key_tree_and_hashes
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model import SavedModelInfo, read
+from model_packaging.saved_model.reading import SavedModelInfo, read
 from model_packaging.tree import Progress, Tree, compute_sha256
 from model_packaging.verification import Verified
 
@@ -109,7 +109,7 @@ def _fetch_wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | N
 
     Raises `PackagingError` if the Python of the model's image is unknown.
     """
-    if not dependencies.has_requirements(code):
+    if not has_requirements(code):
         return []
     environment = loaded.environment
     running = find_running_variants(environment, name)
@@ -125,8 +125,8 @@ def _fetch_wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | N
     try:
         read_lock(code, python=python)
     except PackagingError:
-        return dependencies.lock(code, python=python, wheels=wheels, find_links=find_links)
-    return dependencies.fetch(code, python=python, wheels=wheels, find_links=find_links)
+        return lock(code, python=python, wheels=wheels, find_links=find_links)
+    return fetch(code, python=python, wheels=wheels, find_links=find_links)
 
 
 def _list_containers(loaded: ValidFile) -> list[Variant]:

@@ -17,8 +17,7 @@ from infra.parameters.replay import Replay
 from infra.parameters.sources import list_environment_names
 from model_packaging.beside import create_private_folder
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model import read
-from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, read
 from servable.console.lines import show_progress_line
 from servable.console.signals import enable_ctrl_c
 from servable.load.load_generator import LoadError

@@ -28,9 +28,10 @@ from infra.parameters.model import Artifact
 from infra.parameters.placement import find_placement
 from infra.policy.container import MULTI_MODEL_SWITCH
 from infra.policy.hosting import Hosting
-from model_packaging import dependencies
 from model_packaging.archive import pack_tree
 from model_packaging.beside import ARCHIVES, UNPACKED, WHEELS
+from model_packaging.dependencies.requirements_file import list_source_options
+from model_packaging.dependencies.wheels import build_lib_folder
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import WARM_UP
 from servable.console.lines import build_byte_progress, show_progress_line
@@ -267,8 +268,8 @@ def _fetch_packages(loaded: ValidFile, name: str) -> None:
     if model.code is None or model.install != "vendored":
         return
     root, code = loaded.root, model.code.path
-    lib = dependencies.build_lib_folder(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
-    if lib is not None and (index := dependencies.list_source_options(code)):
+    lib = build_lib_folder(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
+    if lib is not None and (index := list_source_options(code)):
         # The container reports packages that couldn't be fetched when it starts.
         list(fetch_packages(lib, index=index))
 

@@ -14,7 +14,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import load
 from infra.preflight.check import check
 from model_packaging.requests.known_requests import JSON, Reader, check_response, read_request
-from model_packaging.saved_model import read
+from model_packaging.saved_model.reading import read
 from servable.init import first_request
 from servable.init.command import init
 from tests.checkouts import ROOT

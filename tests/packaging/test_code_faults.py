@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra.catalog.images import find_modules
-from model_packaging.dependencies import has_requirements
-from model_packaging.dependencies.requirements_file import find_start_faults
+from model_packaging.dependencies.requirements_file import find_start_faults, has_requirements
 from model_packaging.python_code import check_code
 
 IMAGE = find_modules("2.20")

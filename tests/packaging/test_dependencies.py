@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.dependencies import LOCK, build_lib_folder, fetch, lock, read_lock
+from model_packaging.dependencies.wheels import LOCK, build_lib_folder, fetch, lock, read_lock
 from model_packaging.refusal import PackagingError
 from tests.packaging.wheelhouse import wheel
 

@@ -18,8 +18,7 @@ from model_packaging.requests.known_requests import (
     explain_unbatchable,
     read_request,
 )
-from model_packaging.saved_model import SavedModelInfo
-from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
+from model_packaging.saved_model.reading import SavedModelInfo, SignatureInfo, TensorInfo
 from servable_tensors import wire
 
 Shape = tuple[int | None, ...] | None

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model import TensorInfo, list_versions, read
+from model_packaging.saved_model.reading import TensorInfo, list_versions, read
 from servable_tensors import wire
 from servable_tensors.wire import encode_varint
 from tests.exports.exports import MODELS
@@ -59,7 +59,7 @@ def test_assets_warm_up_requests_tags_and_types_are_read(breakable: Breakable) -
 
 def test_reading_imports_neither_tensorflow_nor_numpy() -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom model_packaging.saved_model import read\n"
+        "import sys\nfrom pathlib import Path\nfrom model_packaging.saved_model.reading import read\n"
         f"read(Path({str(RANKER)!r}))\n"
         "print([name for name in ('tensorflow', 'numpy') if name in sys.modules])"
     )
@@ -88,7 +88,7 @@ def test_a_constant_of_a_gigabyte_is_stepped_over(tmp_path: Path) -> None:
         opened.write(rest)
     code = (
         "import resource, sys\nfrom pathlib import Path\n"
-        "from model_packaging.saved_model import read\n"
+        "from model_packaging.saved_model.reading import read\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         f"assert read(Path({str(file.parent)!r})).signatures\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"

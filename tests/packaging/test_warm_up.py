@@ -9,7 +9,7 @@ import pytest
 from model_packaging.refusal import PackagingError
 from model_packaging.requests.known_requests import build_warm_up, check_warm_up
 from model_packaging.requests.known_requests import read_golden_request as read_golden
-from model_packaging.saved_model import SavedModelInfo, read
+from model_packaging.saved_model.reading import SavedModelInfo, read
 from servable_tensors import tfrecord, wire
 
 RANKER = Path(__file__).parents[2] / "examples" / "ranker"

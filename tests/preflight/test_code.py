@@ -8,7 +8,7 @@ from infra.catalog import images
 from infra.parameters.finding import Severity
 from infra.preflight.check import check, check_all, select_errors
 from model_packaging.beside import WHEELS
-from model_packaging.dependencies import lock
+from model_packaging.dependencies.wheels import lock
 from tests.conftest import VALID, Environment
 from tests.findings import Message, messages
 from tests.packaging.wheelhouse import wheel

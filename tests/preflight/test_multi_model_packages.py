@@ -7,7 +7,7 @@ import pytest
 
 from infra.preflight.check import check
 from model_packaging.beside import WHEELS
-from model_packaging.dependencies import lock
+from model_packaging.dependencies.wheels import lock
 from tests.conftest import VALID, Environment
 from tests.findings import Message, messages
 from tests.packaging.wheelhouse import wheel

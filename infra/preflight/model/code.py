@@ -19,9 +19,9 @@ from infra.parameters.variant import find_variant_machine
 from infra.policy.container import build_variables
 from infra.policy.hosting import find_newest_version
 from infra.preflight.rule import Findings, ModelRule, Parts, Rule
-from model_packaging import dependencies
 from model_packaging.beside import WHEELS
-from model_packaging.dependencies import list_vendored_versions, requirements_file
+from model_packaging.dependencies import requirements_file
+from model_packaging.dependencies.wheels import list_vendored_versions, require_wheels
 from model_packaging.inputs import find_needed_modules, needs_our_handler
 from model_packaging.python_code import CodeFolder, check_code
 from model_packaging.python_source import PythonSyntaxError, find_imports, parse
@@ -149,7 +149,7 @@ class CodeNotVendored(CodeFolderRule):
         pythons = {images.find_python(version) for version in versions} or {None}
         try:
             for python in sorted(pythons, key=str):
-                dependencies.require_wheels(folder, wheels=self.loaded.root / WHEELS, python=python)
+                require_wheels(folder, wheels=self.loaded.root / WHEELS, python=python)
         except PackagingError as refusal:
             yield self.build_finding(
                 f"models.{name}.code",
@@ -175,7 +175,7 @@ class CodeInstalledAtStart(CodeFolderRule):
 
     def find_problems(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
-        if model.install == "at start" and dependencies.has_requirements(folder):
+        if model.install == "at start" and requirements_file.has_requirements(folder):
             finding = self.build_finding()
             running = find_running_variants(self.environment, name)
             if any(variant.serverless is not None for variant in running):

@@ -18,8 +18,7 @@ from model_packaging.saved_model.reading import (
     SignatureInfo,
     TensorInfo,
 )
-from model_packaging.saved_model.variables import is_shape_allowed
-from servable_tensors import wire
+from servable_tensors import format_shape, is_shape_allowed, wire
 
 # struct's code of one element in tensor_content, which is little-endian.
 ELEMENT_CODES = {
@@ -149,11 +148,6 @@ def flatten_lists(value: Any) -> tuple[list[int], list[Any]]:
     flat: list[Any] = []
     _flatten(value, shape, flat)
     return shape, flat
-
-
-def format_shape(sizes: Sequence[int | None]) -> str:
-    """Format a shape for a message, such as [any, 39]."""
-    return f"[{', '.join('any' if size is None else str(size) for size in sizes)}]"
 
 
 def _flatten(value: Any, shape: list[int], into: list[Any]) -> None:

@@ -32,7 +32,6 @@ from model_packaging.requests.json_requests import (
     find_signature,
     flatten_lists,
     format_names,
-    format_shape,
     name_only_input,
     parse_json,
 )
@@ -44,8 +43,7 @@ from model_packaging.saved_model.reading import (
     TensorInfo,
     read,
 )
-from model_packaging.saved_model.variables import is_shape_allowed
-from servable_tensors import text_bodies, tfrecord, wire
+from servable_tensors import format_shape, is_shape_allowed, text_bodies, tfrecord, wire
 
 Shapes = Mapping[str, tuple[int, ...]]
 

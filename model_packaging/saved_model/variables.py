@@ -8,7 +8,7 @@ tensorflow/core/lib/io/{format,block}.cc
 
 import functools
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import reject_pointer
 from model_packaging.saved_model.initialization import RestoredVariable
-from servable_tensors import wire
+from servable_tensors import is_shape_allowed, wire
 from servable_tensors.tfrecord import compute_crc32c, mask_crc
 from servable_tensors.wire import WireError, read_varint
 
@@ -202,11 +202,3 @@ def find_differences(
             assert variable.shape is not None  # None allows any shape
             shape = [size or "?" for size in variable.shape]
             yield f"{variable.key!r} has the shape {list(there.shape)}, but the graph's is {shape}"
-
-
-def is_shape_allowed(shape: Sequence[int], expected: tuple[int | None, ...] | None) -> bool:
-    """Return whether a shape matches a declared one, in which None stands for any size, or any shape."""
-    if expected is None:
-        return True
-    sizes = zip(shape, expected, strict=False)
-    return len(shape) == len(expected) and all(size in (None, given) for given, size in sizes)

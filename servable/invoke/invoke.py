@@ -16,13 +16,12 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import suggest_name
 from model_packaging.beside import write_atomically
 from model_packaging.refusal import PackagingError
-from model_packaging.requests.json_requests import format_shape
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SignatureInfo, TensorInfo, read
-from model_packaging.saved_model.variables import is_shape_allowed
 from servable.project.account import open_account
 from servable_client import Answer, Endpoint, Outputs
 from servable_client.formats import encode
 from servable_client.options import Selection
+from servable_tensors import format_shape, is_shape_allowed
 from servable_tensors.tensors import InexactCastError, cast_exactly
 
 ARRAY_FILES = (".npy", ".npz")

@@ -290,19 +290,18 @@ class Scripted:
 
     def __init__(self, answers: Answers, most_bytes: int) -> None:
         self._answers, self._most_bytes = list(answers), most_bytes
-        self._there = b""
+        self._there, self._waits = b"", True
 
-    def send(self, data: bytes, deadline: float) -> None:
+    def settimeout(self, seconds: float) -> None:
+        self._waits = seconds > 0
+
+    def sendall(self, data: bytes) -> None:
         if data[3:4] == b"\1" or data.startswith(b"PRI"):  # a call, and no acknowledgement
             self._there += self._answers.pop(0)
 
-    def receive(self, most_bytes: int, deadline: float) -> bytes:
-        piece = self.receive_available(most_bytes)
-        if not piece:
-            raise BrokenOffError("closed")
-        return piece
-
-    def receive_available(self, most_bytes: int) -> bytes:
+    def recv(self, most_bytes: int) -> bytes:
+        if not (self._there or self._waits):
+            raise BlockingIOError
         size = min(most_bytes, self._most_bytes)
         piece, self._there = self._there[:size], self._there[size:]
         return piece
@@ -313,12 +312,12 @@ class Scripted:
 
 def by_ours(answers: Answers, most_bytes: int = 1 << 20) -> list[bytes | str]:
     module = vars(frames)
-    open_socket = module["open_socket"]
-    module["open_socket"] = lambda port, deadline: Scripted(answers, most_bytes)
+    open_connection = module["open_connection"]
+    module["open_connection"] = lambda port, deadline: Scripted(answers, most_bytes)
     try:
         connection = GrpcConnection(1, MANY_SECONDS)
     finally:
-        module["open_socket"] = open_socket
+        module["open_connection"] = open_connection
     deadline = time.monotonic() + 60
     found: list[bytes | str] = []
     for number in range(len(answers)):

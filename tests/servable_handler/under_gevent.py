@@ -6,7 +6,7 @@ import time
 
 import gevent
 
-from servable_handler.transport.http2.frames import open_socket
+from servable_handler.transport.http2.frames import Frames, build_frame
 from servable_handler.transport.rest import BrokenOffError, DeadlineError
 from tests.servable_handler.raw_server import RawServer
 
@@ -22,16 +22,16 @@ def count(connection: socket.socket) -> None:
     got = 0
     while got < 8_000_000:
         got += len(connection.recv(1 << 16))
-    connection.sendall(b"all")
+    connection.sendall(build_frame(0, 0, 1, b"all"))
 
 
-def heard(port: int, seconds: float, data: bytes = b"x") -> str:
+def heard(port: int, seconds: float, data: bytes = b"") -> str:
     began = time.monotonic()
-    line = open_socket(port, began + seconds)
+    line = Frames(port, began + seconds)
     try:
-        line.send(data, began + seconds)
-        return line.receive(1 << 16, began + seconds).decode()
-    except DeadlineError:
+        line.send(data or build_frame(0, 0, 1, b"x"))
+        return line.read_next()[3].decode()
+    except (DeadlineError, TimeoutError):
         late = time.monotonic() - began - seconds
         return "too late" if 0 <= late < 0.25 else f"after {late:+.3f} s"
     except (BrokenOffError, OSError):
@@ -45,11 +45,11 @@ def main() -> None:
     slow, first, second, quick = (
         gevent.spawn(heard, echoing, seconds) for seconds in (20, 0.2, 0.1, 20)
     )
-    line = open_socket(echoing, time.monotonic() + 20)
+    line = Frames(echoing, time.monotonic() + 20)
     twice = []
     for data in (b"1", b"2"):
-        line.send(data, time.monotonic() + 20)
-        twice.append(line.receive(9, time.monotonic() + 20).decode())
+        line.send(build_frame(0, 0, 1, data))
+        twice.append(line.read_next()[3].decode())
     found = {
         "answers": [slow.get(), quick.get()],
         "later deadline first": [first.get(), second.get()],

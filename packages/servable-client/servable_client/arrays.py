@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servable_client.errors import BadInputError
-from servable_tensors import UNNAMED
+from servable_tensors import UNNAMED, is_exact_as_float
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -122,7 +122,7 @@ def _keep_values(name: str, value: Any, leaves: list[Any], array: Array) -> Arra
         whole = [each for each in leaves if kinds[type(each)] in "iu"]
         if len(whole) == len(leaves):
             return _build_integer_array(name, whole).reshape(array.shape)
-        if array.dtype.kind == "O" or not all(map(_is_exact_as_float, whole)):
+        if array.dtype.kind == "O" or not all(map(is_exact_as_float, whole)):
             raise BadInputError(
                 f"{name}: mixes an integer above 2**53 with fractions, which float64 rounds; "
                 "pass only integers or only floats"
@@ -149,13 +149,6 @@ def _build_integer_array(name: str, leaves: list[Any]) -> Array:
         f"{name}: holds integers from {min(leaves)} to {max(leaves)}, which fit neither int64 nor "
         "uint64; pass floats or strings"
     )
-
-
-def _is_exact_as_float(value: Any) -> bool:
-    try:
-        return int(float(value)) == int(value)
-    except OverflowError:
-        return False
 
 
 def _convert_to_bytes(name: str, value: Any) -> bytes:

@@ -1,13 +1,13 @@
 """Inputs and outputs of a signature, and the check that arrays fit them."""
 
 import functools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from servable_tensors import TensorError, wire
+from servable_tensors import TensorError, format_shape, is_shape_allowed, wire
 from servable_tensors.tensors import BFLOAT16, Array, UnknownTypeError, find_type_number
 
 # What a plain array of this type may be sent as, besides its own type.
@@ -113,20 +113,6 @@ def _explain_misfit(dtype: np.dtype[Any], shape: tuple[int, ...], spec: TensorSp
     if fits and is_shape_allowed(shape, spec.shape):
         return None
     return f"got {wire.find_dtype_name(number)} {format_shape(shape)}; the signature wants {spec}"
-
-
-def is_shape_allowed(shape: tuple[int, ...], sizes: tuple[int | None, ...] | None) -> bool:
-    if sizes is None:
-        return True
-    return len(shape) == len(sizes) and all(
-        allowed in (None, size) for size, allowed in zip(shape, sizes, strict=True)
-    )
-
-
-def format_shape(shape: Iterable[int | None] | None) -> str:
-    if shape is None:
-        return "of any shape"
-    return f"[{', '.join('any' if size is None else str(size) for size in shape)}]"
 
 
 def read_signatures(response: Any) -> dict[str, Signature]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from servable_tensors import UNNAMED, UNNAMED_OUTPUT, TensorError
+from servable_tensors import UNNAMED, UNNAMED_OUTPUT, TensorError, is_exact_as_float
 from servable_tensors.json_tensors import decode_string, flatten
 from servable_tensors.predict_messages import MOST_DIMENSIONS, MOST_OUTPUTS
 from servable_tensors.tensors import Array, Arrays, build_object_array
@@ -166,13 +166,6 @@ def _build_number_array(kinds: set[type], leaves: list[Any]) -> Array:
             if bounds.min <= min(leaves) and max(leaves) <= bounds.max:
                 return np.array(leaves, dtype)
         raise ValueError("contains integers beyond the range of int64 and uint64")
-    if not all(_is_exact_as_float(leaf) for leaf in leaves if type(leaf) is int):
+    if not all(is_exact_as_float(leaf) for leaf in leaves if type(leaf) is int):
         raise ValueError("contains fractions and an integer that float64 would round")
     return np.array(leaves, np.float64)
-
-
-def _is_exact_as_float(value: int) -> bool:
-    try:
-        return int(float(value)) == value
-    except OverflowError:
-        return False

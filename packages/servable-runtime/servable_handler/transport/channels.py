@@ -2,7 +2,7 @@
 
 Messages stay bytes: requests are serialized and replies parsed elsewhere, or not at all. A call
 through grpcio costs the worker 0.3 to 0.45 CPU-ms, most of it for gRPC's own threads. A small
-call over a plain socket, which is kept open and has one call at a time, costs 0.05
+call over a plain socket, which is kept open and has one call at a time, costs 0.1
 (docs/decisions/0035). Larger messages and unexpected servers are left to grpcio. A server is
 tested with a call of our own before it gets a caller's request.
 """

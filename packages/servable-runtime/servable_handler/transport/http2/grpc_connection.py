@@ -8,7 +8,6 @@ Source: RFC 9113 (HTTP/2), https://github.com/grpc/grpc/blob/master/doc/PROTOCOL
 import re
 import struct
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from servable_handler.transport.http2 import frames
 from servable_handler.transport.http2.frames import Frames, build_frame
@@ -49,8 +48,6 @@ _ALTSVC = 10
 _SETTINGS = ((1, 0), (2, 0), (4, frames.LARGEST), (5, (1 << 24) - 1))
 # Allowed ranges of a server's settings: pushes, window, size of a frame, CONNECT.
 _ALLOWED = {2: (0, 0), 4: (0, frames.LARGEST), 5: (1 << 14, (1 << 24) - 1), 8: (0, 1)}
-Shape = tuple[int, int, int]
-"""A frame's type, its flags, and the bytes of its payload."""
 _OPENING = (
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     + build_frame(frames.SETTINGS, 0, 0, b"".join(struct.pack(">HI", *pair) for pair in _SETTINGS))
@@ -71,57 +68,6 @@ class CallFailedError(Exception):
         self.message = message
 
 
-class AnswerLayout(NamedTuple):
-    """The cached layout of a response: the bytes around a call's message, which repeat.
-
-    They are the bytes before, between and after the two or three positions of the stream's
-    number. A server sends headers, one message and a status. If a response is as long as the last
-    one that was read frame by frame, and only its message and its stream's number differ, reading
-    it frame by frame would give the same result. This is correct because no table of headers is
-    used (hpack.py): equal bytes have equal meaning.
-    """
-
-    length: int
-    headers: bytes
-    data: bytes
-    message: bytes
-    trailers: bytes
-    end: bytes
-
-    def find_message(self, answer: bytes, stream: bytes) -> bytes | None:
-        """Return the message, or None for a response with another layout."""
-        if len(answer) != self.length:
-            return None
-        before = self.headers + stream + self.data + stream + self.message
-        behind = self.trailers + stream + self.end
-        if answer.startswith(before) and answer.endswith(behind):
-            return answer[len(before) : len(answer) - len(behind)]
-        return None
-
-
-def _build_layout(answer: bytes, shapes: list[Shape]) -> AnswerLayout | None:
-    """Return the layout of a response that was read as these frames; None if it isn't plain."""
-    plain = [
-        (frames.HEADERS, frames.END_HEADERS),
-        (frames.DATA, 0),
-        (frames.HEADERS, frames.END_HEADERS | frames.END_STREAM),
-    ]
-    if [shape[:2] for shape in shapes] != plain:
-        return None
-    data = 9 + shapes[0][2]
-    trailers = data + 9 + shapes[1][2]
-    if trailers + 9 + shapes[2][2] != len(answer):
-        return None
-    return AnswerLayout(
-        len(answer),
-        answer[:5],
-        answer[9 : data + 5],
-        answer[data + 9 : data + 9 + _PREFIX_BYTES],
-        answer[trailers : trailers + 5],
-        answer[trailers + 9 :],
-    )
-
-
 class GrpcConnection:
     """A connection to one port. `usable` turns False when the next call needs another connection."""
 
@@ -136,7 +82,6 @@ class GrpcConnection:
         self._greeted = self._acknowledged = False
         self._waits = self._began = False
         """Whether a response is expected, and whether the server has begun with it."""
-        self._last_layout: AnswerLayout | None = None
         self.usable = True
 
     def close(self) -> None:
@@ -185,13 +130,6 @@ class GrpcConnection:
         return answer
 
     def _read_response(self) -> tuple[int, bytes, bytes]:
-        ahead = self._frames.read_ahead()
-        if self._last_layout is not None:
-            reply = self._last_layout.find_message(ahead, self._stream.to_bytes(4, "big"))
-            if reply is not None:
-                self._frames.consume_all()
-                return 0, b"", reply
-        shapes: list[Shape] = []
         pieces: list[bytes] = []
         size, whole, others = 0, 0, 0
         while True:
@@ -203,12 +141,10 @@ class GrpcConnection:
                         f"more than {_MOST_OTHER_FRAMES:,} frames outside the response"
                     )
             if kind not in (frames.DATA, frames.HEADERS):
-                shapes.append((kind, flags, len(payload)))
                 self._apply_frame(kind, flags, stream, payload)
                 continue
             if stream != self._stream or not self._greeted:
                 raise UnexpectedAnswerError("the response is of another call, or before settings")
-            shapes.append((kind, flags, len(payload)))
             if kind == frames.DATA:
                 if flags or not self._began:
                     raise UnexpectedAnswerError("data comes before headers, or has flags")
@@ -236,7 +172,6 @@ class GrpcConnection:
             return int(code), headers.get(b"grpc-message", b""), b""
         if not whole or size != whole:
             raise UnexpectedAnswerError("the response doesn't contain exactly one message")
-        self._last_layout = _build_layout(ahead, shapes)
         return 0, b"", b"".join(pieces)[_PREFIX_BYTES:]
 
     def _parse_headers(self, flags: int, payload: bytes) -> Mapping[bytes, bytes]:

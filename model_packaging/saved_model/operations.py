@@ -42,21 +42,19 @@ from model_packaging.saved_model.initialization import (
 from model_packaging.saved_model.reading import METHODS, select_served_graph
 from model_packaging.saved_model.unfilled import Unfilled, UnfilledReads
 from servable_tensors import wire
-from servable_tensors.wire import BYTES, Buffer, WireError, iterate_fields, read_varint
+from servable_tensors.wire import BYTES, Buffer, WireError, iterate_fields
 
 # Field numbers of tensorflow/core/framework/{graph,function,op_def}.proto.
 _NODE, _LIBRARY, _VERSIONS, _FUNCTION = 1, 2, 4, 1
 _FUNCTION_NODE, _FUNCTION_ATTR = 3, 5
-# The tags of what a NodeDef begins with.
-_NODE_NAME, _NODE_OP, _NODE_INPUT = 1 << 3 | 2, 2 << 3 | 2, 3 << 3 | 2
 # Nodes that are all kept as messages take ten times these bytes.
 _MOST_FOLLOWED_BYTES = 1 << 24
 # A larger node is a constant of numbers: names of variables and files take less.
 _NUMBERS_BYTES = 1 << 20
 # Names of what may have to be filled inside a function; or a device of a different computer.
 _INSIDE = (*PLACEHOLDERS, b"/job:")
-# Limits of the serialized operations with attributes that are remembered, so that they are skipped.
-_MOST_WRITTEN, _WRITTEN_BYTES = 1 << 14, 1 << 12
+# More than the name of a node that is searched for.
+_NAME_BYTES = 1 << 12
 _MUST_COMPILE = "_XlaMustCompile"
 # Beginning of an entry of NodeDef.attr with this key.
 _COMPILE = b"\n\x0f_XlaMustCompile\x12"
@@ -66,12 +64,6 @@ CACHED_FROM_BYTES, _CACHED_TO_BYTES = 1 << 20, 1 << 27
 FOLDER = "graph-operations"
 # Increase it when different content is read or the cache's format changes.
 _FORMAT = 3
-
-# Nodes are read in blocks, each of which ends with more than the tag and the length of one.
-_BLOCK_BYTES, _HEAD = 1 << 20, 16
-
-Place = tuple[int, int, int]
-"""Number of a field, and from where to where in the file it is."""
 
 _FILE_OPS = frozenset(name.encode() for name in FILE_INPUTS)
 
@@ -131,17 +123,18 @@ def read_operations(version: Path, *, cache: Path | None = None) -> GraphOperati
 
 
 class _Reading:
-    """A reader of one GraphDef: functions as they are called, and nodes that are new."""
+    """A reader of one GraphDef, and of its functions as they are called."""
 
     def __init__(self, data: Buffer, places: Iterable[tuple[int, int]]) -> None:
         self._data = data
-        # By whether XLA compiles it: operations with attributes, as they are written, and by meaning.
-        self._written: list[set[bytes]] = [set(), set()]
+        # Operations with attributes, by whether XLA compiles them.
         self._seen: list[set[tuple[bytes, ...]]] = [set(), set()]
-        others: list[Place] = []
-        self._main = [
-            (place, list(_find_new_nodes(data, *place, _NODE, self._written[False], others)))
-            for place in places
+        self._main = list(places)
+        others = [
+            (number, first, last)
+            for place in self._main
+            for number, kind, first, last in iterate_fields(data, *place)
+            if kind == BYTES and number != _NODE
         ]
         parts = [data[first:last] for number, first, last in others if number == _VERSIONS]
         versions = list(map(wire.VersionDef.FromString, parts))
@@ -161,8 +154,8 @@ class _Reading:
     def list_nodes(self) -> list[Any] | None:
         """Return the graph's own nodes; None if they are too large without their constants."""
         nodes, size = [], 0
-        for (start, end), _ in self._main:
-            for number, kind, first, last in iterate_fields(self._data, start, end):
+        for place in self._main:
+            for number, kind, first, last in iterate_fields(self._data, *place):
                 if (number, kind) != (_NODE, BYTES):
                     continue
                 is_large = last - first > _NUMBERS_BYTES
@@ -186,12 +179,12 @@ class _Reading:
         ]
         shared = set.intersection(*fed) if fed else set()
         fed_by_all = [encode_field(_NODE, name.encode()) for name in shared]
-        for (start, end), _ in self._main:
+        for start, end in self._main:
             if self._data.find(b"/job:", start, end) >= 0:
                 return True
             at = start
             while (at := self._data.find(b"Placeholder", at, end)) >= 0:
-                before = self._data[max(start, at - _WRITTEN_BYTES) : at - 2]
+                before = self._data[max(start, at - _NAME_BYTES) : at - 2]
                 if not any(before.endswith(name) for name in fed_by_all):
                     return True
                 at += 1
@@ -233,8 +226,8 @@ class _Reading:
         """
         calls = [
             call
-            for place, nodes in self._main
-            for call in self._add_operations("", nodes, place, _NODE, False, assets)
+            for place in self._main
+            for call in self._add_operations("", place, _NODE, False, assets)
         ]
         read: set[str] = set()
         # What runs without XLA first: the rest is only ever compiled.
@@ -244,8 +237,7 @@ class _Reading:
                 name = waiting.pop()
                 if name in read or name not in self.functions:
                     continue
-                place, written = self.functions[name], self._written[compiled]
-                nodes = _find_new_nodes(self._data, *place, _FUNCTION_NODE, written, [])
+                place = self.functions[name]
                 # The search spares a walk through nearly all functions.
                 is_compiled = self._data.find(_COMPILE, *place) >= 0 and any(
                     number == _FUNCTION_ATTR
@@ -258,9 +250,7 @@ class _Reading:
                     continue
                 read.add(name)
                 self._is_named_inside |= any(self._data.find(op, *place) >= 0 for op in _INSIDE)
-                more = self._add_operations(
-                    name, nodes, place, _FUNCTION_NODE, compiled, frozenset()
-                )
+                more = self._add_operations(name, place, _FUNCTION_NODE, compiled, frozenset())
                 calls += more
                 waiting += [callee for callee, call_compiled in more if call_compiled <= compiled]
         return tuple(self._found.values())
@@ -268,7 +258,6 @@ class _Reading:
     def _add_operations(
         self,
         function: str,
-        nodes: Iterable[Any],
         place: tuple[int, int],
         field: int,
         compiled: bool,
@@ -277,7 +266,7 @@ class _Reading:
         """Add the new operations; return their callees, and for each whether XLA compiles it."""
         calls: list[tuple[str, bool]] = []
         seen = self._seen[compiled]
-        for node in nodes:
+        for node in _iterate_nodes(self._data, *place, field):
             op = node.op
             kept = [entry for entry in node.attr if entry[2:3] != b"_" or _COMPILE in entry]
             entries = tuple(map(reduce_attribute, kept))
@@ -330,54 +319,13 @@ class _Reading:
         return None
 
 
-def _find_new_nodes(
-    data: Buffer, start: int, end: int, field: int, written: set[bytes], others: list[Place]
-) -> Iterator[Any]:
-    """Yield the nodes in a message's field, as NodeDef, that aren't in `written` yet.
-
-    Operation and attributes are compared byte for byte, and long nodes aren't compared: nearly all of the
-    million nodes of a graph of 100 MB are skipped without a message of their own. `others` gets number,
-    start, and end of the other fields. Raises `WireError`, `DecodeError`.
-    """
-    tag = field << 3 | BYTES
-    while start < end:
-        block = data[start : min(end, start + _BLOCK_BYTES)]  # an index into bytes is faster
-        at, behind = 0, len(block) - _HEAD
-        while at < behind and block[at] == tag:
-            length, node = block[at + 1], at + 2
-            if length >= 0x80:
-                length, node = read_varint(block, at + 1, len(block))
-            if node + length > behind:
-                break
-            at = node + length
-            # name, op and inputs, as protobuf writes them: op and what follows the inputs is the key.
-            more = block[node + 1]
-            op = node + 2 + more if more < 0x80 else sum(read_varint(block, node + 1, at))
-            plain = op < at and block[node] == _NODE_NAME and block[op] == _NODE_OP
-            rest = inputs = op + 2 + block[op + 1]
-            while inputs < at and block[inputs] == _NODE_INPUT:
-                more = block[inputs + 1]
-                inputs = (
-                    inputs + 2 + more if more < 0x80 else sum(read_varint(block, inputs + 1, at))
-                )
-            key = block[op:rest] + block[inputs:at]
-            if plain and key in written:
-                continue
-            message = wire.NodeDef.FromString(block[node:at])
-            is_short = len(key) < _WRITTEN_BYTES and len(written) < _MOST_WRITTEN
-            if plain and is_short and message.op not in _FILE_OPS:
-                written.add(key)
-            yield message
-        start += at
-        if at == 0:  # another field, a long node, or the last ones
-            number, kind, first, last = next(iterate_fields(data, start, end))
-            if (number, kind) == (field, BYTES):
-                large = last - first > LARGE_BYTES
-                whole = remove_constants(data, first, last) if large else data[first:last]
-                yield wire.NodeDef.FromString(whole)
-            elif kind == BYTES:
-                others.append((number, first, last))
-            start = last or read_varint(data, read_varint(data, start, end)[1], end)[1]
+def _iterate_nodes(data: Buffer, start: int, end: int, field: int) -> Iterator[Any]:
+    """Yield the nodes in a message's field, as NodeDef, without large constants."""
+    for number, kind, first, last in iterate_fields(data, start, end):
+        if (number, kind) == (field, BYTES):
+            is_large = last - first > LARGE_BYTES
+            body = remove_constants(data, first, last) if is_large else data[first:last]
+            yield wire.NodeDef.FromString(body)
 
 
 def _read_cache(file: Path) -> GraphOperations | None:

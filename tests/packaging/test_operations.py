@@ -1,11 +1,8 @@
 """A graph's operations, as they are read without TensorFlow."""
 
 from pathlib import Path
-from typing import Any
 
-import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import graph_file
@@ -66,46 +63,7 @@ def test_a_large_graph_comes_without_its_constants(
     whole = read(graph)
     for module in (graph_file, reading):
         monkeypatch.setattr(module, "LARGE_BYTES", 64)
-    monkeypatch.setattr(reading, "_BLOCK_BYTES", 64)
     assert read_operations(graph.folder).operations == whole.operations
-
-
-NODES = st.lists(
-    st.builds(
-        wire.NodeDef,
-        name=st.integers(1, 400).map(lambda size: b"n" * size),
-        op=st.sampled_from([b"AddV2", b"MatMul", b"O" * 150]),
-        input=st.lists(st.sampled_from([b"x", b"^control", b"y" * 200]), max_size=3),
-        attr=st.lists(
-            st.builds(
-                lambda key, number: wire.AttrEntry(
-                    key=key, value=wire.AttrValue(i=number)
-                ).SerializeToString(),
-                st.sampled_from(["a", "b", "_c"]),
-                st.integers(0, 2),
-            ),
-            max_size=2,
-        ),
-    ),
-    max_size=20,
-)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(nodes=NODES, block_bytes=st.integers(40, 2000))
-def test_the_nodes_are_those_that_protobuf_reads(
-    nodes: list[Any], block_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    body = wire.GraphDef(node=nodes, versions={"producer": 7}).SerializeToString()
-    monkeypatch.setattr(reading, "_BLOCK_BYTES", block_bytes)
-    written: set[bytes] = set()
-    others: list[tuple[int, int, int]] = []
-    unlike = list(reading._find_new_nodes(body, 0, len(body), 1, written, others))
-    parsed = wire.GraphDef.FromString(body)
-    assert len(others) == 1
-    assert {(node.op, tuple(node.attr)) for node in unlike} == {
-        (node.op, tuple(node.attr)) for node in parsed.node
-    }
 
 
 def test_a_graph_that_is_cut_short_is_refused(graph: Graph) -> None:

@@ -58,8 +58,10 @@ class Evaluator:
         """Return the value of one function: Ref, Condition or one of Fn::. Raises `TemplateError`."""
         if name not in _FUNCTIONS:
             raise TemplateError(f"The function {name} is not emulated.")
-        least, most, words = _FORMS.get(name, (0, 0, ""))
-        if words and not (isinstance(argument, list) and least <= len(argument) <= most):
+        least, most = _ARGUMENTS.get(name, (0, 0))
+        if most and not (isinstance(argument, list) and least <= len(argument) <= most):
+            count = least if least == most else f"{least} to {most}"
+            words = _OBSERVED.get(name, f"{name} requires a list of {count} arguments.")
             raise TemplateError(f"Template error: {words}")
         return _FUNCTIONS[name](self, argument)
 
@@ -127,13 +129,13 @@ class Evaluator:
         if isinstance(choices, str) and LATER in choices:
             return choices
         if not (isinstance(choices, list) and str(index).isdigit() and int(index) < len(choices)):
-            raise TemplateError(f"Template error: {_FORMS['Fn::Select'][2]}")
+            raise TemplateError(f"Template error: {_OBSERVED['Fn::Select']}")
         return choices[int(index)]
 
     def _split(self, argument: Any) -> Any:
         separator, text = self.evaluate(argument)
         if not isinstance(text, str):
-            raise TemplateError(f"Template error: {_FORMS['Fn::Split'][2]}")
+            raise TemplateError("Template error: Fn::Split requires a delimiter and a string.")
         return LATER if LATER in text else text.split(separator)
 
     def _find_in_map(self, argument: Any) -> Any:
@@ -171,33 +173,17 @@ class Evaluator:
         return self._evaluate(yes if self.conditions[name] else no)
 
 
-_BOOLEANS = "object requires a list of at least 2 and at most 10 boolean parameters."
-# The least and the most arguments, and what AWS says of others: recorded of Equals and Select, of the
-# others as public repositories quote them (read 2026-11-28).
-_FORMS = {
-    "Fn::Join": (
-        2, 2,
-        "every Fn::Join object requires two parameters, (1) a string delimiter and (2) a list of strings to "
-        "be joined or a function that returns a list of strings (such as Fn::GetAZs) to be joined.",
-    ),
-    "Fn::Split": (
-        2, 2,
-        "every Fn::Split object requires two parameters, (1) a string delimiter and (2) a string to be split "
-        "or a function that returns a string to be split.",
-    ),
-    "Fn::Select": (
-        2, 2, "Fn::Select requires a list argument with two elements: an integer index and a list",
-    ),
-    "Fn::FindInMap": (
-        3, 3,
-        "every Fn::FindInMap object requires three parameters, the map name, map key and the attribute for "
-        "return value",
-    ),
-    "Fn::If": (3, 3, "Fn::If requires a list argument with three elements"),
-    "Fn::Equals": (2, 2, "every Fn::Equals object requires a list of 2 string parameters."),
-    "Fn::And": (2, 10, f"every Fn::And {_BOOLEANS}"),
-    "Fn::Or": (2, 10, f"every Fn::Or {_BOOLEANS}"),
-}  # fmt: skip
+# The least and the most arguments of functions.
+_ARGUMENTS = {
+    **dict.fromkeys(("Fn::Join", "Fn::Split", "Fn::Select", "Fn::Equals"), (2, 2)),
+    **dict.fromkeys(("Fn::FindInMap", "Fn::If"), (3, 3)),
+    **dict.fromkeys(("Fn::And", "Fn::Or"), (2, 10)),
+}
+# What AWS answers to another number, where it was recorded.
+_OBSERVED = {
+    "Fn::Select": "Fn::Select requires a list argument with two elements: an integer index and a list",
+    "Fn::Equals": "every Fn::Equals object requires a list of 2 string parameters.",
+}
 _FUNCTIONS: dict[str, Callable[[Evaluator, Any], Any]] = {
     "Ref": Evaluator._evaluate_ref,
     "Condition": Evaluator.find_condition,

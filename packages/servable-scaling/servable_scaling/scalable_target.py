@@ -238,7 +238,7 @@ def _convert_to_utc(value: Any) -> datetime | None:
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
-StatusCode = Literal["Pending", "InProgress", "Successful", "Overridden", "Unfulfilled", "Failed"]
+StatusCode = Literal["Pending", "InProgress", "Successful", "Overridden", "Failed"]
 ReasonCode = Literal[
     "AutoScalingAnticipatedFlapping",
     "TargetServicePutResourceAsUnscalable",
@@ -292,8 +292,8 @@ class ScalingActivity:
         """Mark the activity as overridden by a newer one."""
         self.status, self.ended = "Overridden", at
 
-    def fail(self, at: datetime, reason: str, status: StatusCode = "Failed") -> None:
-        self.status, self.ended = status, at
+    def fail(self, at: datetime, reason: str) -> None:
+        self.status, self.ended = "Failed", at
         self.message = f"Failed to set {self.target.noun} to {self.desired}. Reason: {reason}"
 
 

@@ -228,13 +228,7 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
                     _copy_content(entry, packed, counter)
             packed.write(bytes(_END_BYTES + -(packed.size + _END_BYTES) % tarfile.RECORDSIZE))
     except OSError as error:
-        remedy = "choose a folder that this user can write"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = (
-                "free disk space for the archive (at most about the model's size), and try again"
-            )
-        elif error.errno == errno.EFBIG:
-            remedy = f"{suggest_write_fix(error, target.parent)}, and try again"
+        remedy = f"{suggest_write_fix(error, target.parent)}, and try again"
         raise PackagingError(target, f"cannot be written: {error.strerror}", remedy) from None
     return Packed(
         path=target,

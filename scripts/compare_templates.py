@@ -1,10 +1,10 @@
 """Compares every template of this tree with that of an earlier revision.
 
-python -m scripts.compare_templates REVISION [--exact]
+python -m scripts.compare_templates REVISION
 
 Synthesises each folder of environments and every preset in examples/, with the sources and the
 files of both trees. Exits with code 1 and a diff if a template differs in more than what a change
-of our own sources changes on purpose (`MASKS`); --exact masks nothing.
+of our own sources changes on purpose (`MASKS`).
 """
 
 import argparse
@@ -14,7 +14,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from scripts.check_templates import REPOSITORY, list_presets
@@ -37,17 +36,15 @@ MASKS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("revision", help="git revision to compare with")
-    parser.add_argument("--exact", action="store_true", help="mask nothing")
     arguments = parser.parse_args()
-    masks = {} if arguments.exact else MASKS
     with tempfile.TemporaryDirectory() as temporary:
         tree = Path(temporary, "tree")
         worktree = ["git", "-C", str(ROOT), "worktree"]
         add = [*worktree, "add", "--quiet", "--detach", str(tree), arguments.revision]
         subprocess.run(add, check=True)
         try:
-            write_templates(tree, Path(temporary, "before"), masks)
-            write_templates(ROOT, Path(temporary, "after"), masks)
+            write_templates(tree, Path(temporary, "before"))
+            write_templates(ROOT, Path(temporary, "after"))
         finally:
             subprocess.run([*worktree, "remove", "--force", str(tree)], check=True)
         diff = ["git", "diff", "--no-index", "--stat", "--patch", "before", "after"]
@@ -56,7 +53,7 @@ def main() -> int:
     return differs
 
 
-def write_templates(tree: Path, out: Path, masks: Mapping[str, re.Pattern[str]]) -> None:
+def write_templates(tree: Path, out: Path) -> None:
     """Write every template that `tree` synthesises, masked, with one key per line."""
     for folder in [tree / "environments", *list_presets(tree)]:
         name = str(folder.relative_to(tree))
@@ -80,12 +77,12 @@ def write_templates(tree: Path, out: Path, masks: Mapping[str, re.Pattern[str]])
                     target.parent.mkdir(parents=True, exist_ok=True)
                     # CloudFormation ignores the order of keys.
                     text = json.dumps(template, indent=1, sort_keys=True)
-                    target.write_text(mask_text(text, masks) + "\n")
+                    target.write_text(mask_text(text) + "\n")
 
 
-def mask_text(text: str, masks: Mapping[str, re.Pattern[str]]) -> str:
+def mask_text(text: str) -> str:
     """Return the text with each match of a mask replaced by the mask's name."""
-    for name, pattern in masks.items():
+    for name, pattern in MASKS.items():
         text = pattern.sub(rf"\1<{name}>", text)
     return text
 

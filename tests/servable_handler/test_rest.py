@@ -12,7 +12,6 @@ from servable_handler.transport.rest import MOST_KEPT, BrokenOffError, RestConne
 from tests.servable_handler.raw_server import RawServer, answering
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;x=y\r\n}\r\n0\r\n\r\n"
 CLOSING = ANSWER.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
@@ -45,7 +44,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 def test_one_connection_serves_requests_until_the_model_server_closes_it(client: Client) -> None:
-    with answering(ANSWER, CHUNKED) as server:
+    with answering(ANSWER, ANSWER) as server:
         assert [client.ask(server) for _ in range(3)] == [(200, b"{}")] * 3
         assert client.closed == [False]
         server.hang_up()
@@ -54,7 +53,7 @@ def test_one_connection_serves_requests_until_the_model_server_closes_it(client:
         assert client.closed == [True, False]
 
 
-@pytest.mark.parametrize("answer", [CLOSING, ANSWER + ANSWER[:-2] + b"no", CHUNKED + b"more"])
+@pytest.mark.parametrize("answer", [CLOSING, ANSWER + ANSWER[:-2] + b"no"])
 def test_a_connection_that_is_not_to_be_used_again_is_closed(client: Client, answer: bytes) -> None:
     with answering(answer) as server:
         assert [client.ask(server) for _ in range(2)] == [(200, b"{}")] * 2
@@ -75,13 +74,13 @@ def test_no_more_connections_are_kept_than_the_limit(
 ) -> None:
     # As many requests at once as are kept, and one more: none is idle before the last has opened its own.
     together = threading.Barrier(MOST_KEPT + 1, timeout=20)
-    send = rest._send
+    receive = rest._receive_piece
 
-    def at_once(connection: socket.socket, data: bytes) -> None:
+    def at_once(connection: socket.socket) -> bytes:
         together.wait()
-        send(connection, data)
+        return receive(connection)
 
-    monkeypatch.setattr(rest, "_send", at_once)
+    monkeypatch.setattr(rest, "_receive_piece", at_once)
     with answering(ANSWER) as server:
         callers = [
             threading.Thread(target=client.ask, args=(server,), daemon=True)

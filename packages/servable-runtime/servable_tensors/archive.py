@@ -122,8 +122,8 @@ def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, P
             continue
         if int(version.name) == 0 and not takes_zero:
             raise LayoutError(
-                f"{saved_model.relative_to(root).as_posix()}: the container's configuration before 2.20 "
-                "version 0 before 2.20; number versions from 1"
+                f"{saved_model.relative_to(root).as_posix()}: images before 2.20 don't accept version 0; "
+                "number versions from 1"
             )
         holder = version.parent
         name = NAME_OF_A_MODEL_AT_THE_ROOT if holder == root else holder.name

@@ -12,7 +12,6 @@ from collections import defaultdict
 HOST = "127.0.0.1"
 MOST_KEPT = 32  # idle connections for each port
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)[ \t]*\r\n", re.IGNORECASE)
-_CHUNKED = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked[ \t]*\r\n", re.IGNORECASE)
 _CLOSE = re.compile(rb"\r\nconnection:[ \t]*close[ \t]*\r\n", re.IGNORECASE)
 _MOST_HEAD_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 18
@@ -113,7 +112,7 @@ def _exchange(
     try:
         connection.settimeout(compute_seconds_left(deadline))
         if len(body) < _PIECE_BYTES:
-            _send(connection, head + body)
+            connection.sendall(head + body)
         else:
             connection.sendall(head)
             connection.sendall(body)
@@ -125,13 +124,12 @@ def _exchange(
                 raise BrokenOffError("the response's headers have no end")
         top, rest = got[: end + 2], got[end + 4 :]
         status = int(top[9:12])
-        if length := _LENGTH.search(top):
-            answer = _read_whole(connection, rest, int(length[1]), deadline)
-            extra = rest[int(length[1]) :]
-        elif _CHUNKED.search(top):
-            answer, extra = _read_chunks(connection, rest, deadline)
-        else:
+        # TensorFlow Serving sends whole responses with their length: PartialReply isn't implemented in
+        # tensorflow_serving/util/net_http/server/internal/evhttp_request.cc (2026-11-29).
+        if not (length := _LENGTH.search(top)):
             raise BrokenOffError("the response has no length")
+        answer = _read_whole(connection, rest, int(length[1]), deadline)
+        extra = rest[int(length[1]) :]
     except TimeoutError:
         raise DeadlineError from None
     except (OSError, ValueError) as error:
@@ -150,31 +148,6 @@ def _read_whole(connection: socket.socket, start: bytes, length: int, deadline: 
         pieces.append(piece)
         missing -= len(piece)
     return b"".join(pieces)
-
-
-def _read_chunks(connection: socket.socket, got: bytes, deadline: float) -> tuple[bytes, bytes]:
-    """Return the response's body, and the bytes after it."""
-    answer = b""
-    while True:
-        while b"\r\n" not in got:
-            connection.settimeout(compute_seconds_left(deadline))
-            got += _receive_piece(connection)
-        line, _, got = got.partition(b"\r\n")
-        size = int(line.split(b";")[0], 16)
-        needed = size + 2
-        while len(got) < needed:
-            connection.settimeout(compute_seconds_left(deadline))
-            got += _receive_piece(connection)
-        if size == 0:
-            return answer, got[needed:]
-        answer, got = answer + got[:size], got[needed:]
-
-
-def _send(connection: socket.socket, data: bytes) -> None:
-    # Under gevent sendall() first queries the size of the socket's buffer.
-    sent = connection.send(data)
-    if sent < len(data):
-        connection.sendall(data[sent:])
 
 
 def _receive_piece(connection: socket.socket) -> bytes:

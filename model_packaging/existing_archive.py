@@ -6,8 +6,6 @@ become holes of their size, so that 40 GB of weights take no room.
 
 import errno
 import gzip
-import hashlib
-import io
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -15,16 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tarfile import ReadError, TarFile
-from typing import IO, TYPE_CHECKING, BinaryIO, Self
+from typing import IO, Self
 
 from isal import igzip, igzip_lib, isal_zlib
 
 from model_packaging.beside import suggest_write_fix
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.variables import MOST_CHECKED_BYTES
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 # The stubs declare an instance instead of the class.
 _IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]
@@ -77,42 +72,21 @@ class _Header(tarfile.TarInfo):
             raise ReadError(f"damaged header: {error}") from None
 
 
-class Hashing(io.RawIOBase):
-    """A file that hashes what is read from it."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._digest = hashlib.sha256()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, space: "WriteableBuffer") -> int:
-        view = memoryview(space).cast("B")
-        data = self._file.read(len(view))
-        view[: len(data)] = data
-        self._digest.update(data)
-        return len(data)
-
-    def compute_sha256(self) -> str:
-        return self._digest.hexdigest()
-
-
 def list_members(archive: Path) -> list[Member]:
     """Return every entry of the archive, in the archive's order. Raises `PackagingError`."""
-    with _open_archive(archive) as (tar, _):
+    with _open_archive(archive) as tar:
         return [Member(entry.name, entry.size, _classify_entry(entry)) for entry in tar]
 
 
-def unpack_checked_files(archive: Path, folder: Path) -> tuple[list[Member], str]:
-    """Unpack into `folder` the files that are checked, and return the entries and SHA-256.
+def unpack_checked_files(archive: Path, folder: Path) -> list[Member]:
+    """Unpack into `folder` the files that are checked, and return the entries.
 
     Entries that could reach outside the folder, and entries other than files and folders, are only
     listed. Raises `PackagingError` if the archive can't be read to its end.
     """
     members: list[Member] = []
     seen: set[str] = set()
-    with _open_archive(archive) as (tar, hashing):
+    with _open_archive(archive) as tar:
         for entry in tar:
             name = "/".join(PurePosixPath(entry.name).parts)
             kind = _classify_entry(entry)
@@ -124,21 +98,17 @@ def unpack_checked_files(archive: Path, folder: Path) -> tuple[list[Member], str
             if content is not None and name.count("/") < _MOST_FOLDERS:
                 with _explain_unpack_errors(archive, members[-1], folder):
                     _write_member(folder / name, entry.size, content)
-    return members, hashing.compute_sha256()
+    return members
 
 
 @contextmanager
-def _open_archive(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
+def _open_archive(archive: Path) -> Iterator[tarfile.TarFile]:
     """Open the archive, and read it to its very end when the block ends: the CRC is there."""
     try:
-        with archive.open("rb") as file:
-            hashing = Hashing(file)
-            with igzip.open(hashing, "rb") as unzipped:
-                with tarfile.open(fileobj=unzipped, mode="r|", tarinfo=_Header) as tar:
-                    yield tar, hashing
-                while unzipped.read(_CHUNK_BYTES):
-                    pass
-            while hashing.read(_CHUNK_BYTES):
+        with igzip.open(archive, "rb") as unzipped:
+            with tarfile.open(fileobj=unzipped, mode="r|", tarinfo=_Header) as tar:
+                yield tar
+            while unzipped.read(_CHUNK_BYTES):
                 pass
     except _DAMAGE as error:
         raise PackagingError(archive, f"is not a complete .tar.gz ({error})", _AGAIN) from None

@@ -28,7 +28,7 @@ from model_packaging.saved_model.variables import (
     read_stored_variables,
 )
 from model_packaging.secret_files import find_secret_files
-from model_packaging.tree import list_tree
+from model_packaging.tree import compute_sha256, list_tree
 
 _SWITCHES = ("code/lib", "code/requirements.txt")
 # Files that the image, or Servable when it packs, reads in code/ and in no other folder.
@@ -80,7 +80,7 @@ def verify(
     found = _Findings()
     with tempfile.TemporaryDirectory(prefix="servable-verify-") as name:
         folder = Path(name)
-        members, sha256 = unpack_checked_files(archive, folder)
+        members = unpack_checked_files(archive, folder)
         found.problems += [
             f"{each.display_name}: is a {each.kind}; pack only files and folders, inside the archive"
             for each in members
@@ -110,7 +110,7 @@ def verify(
         found.problems += _find_misplaced_code(folder)
         _check_code(folder, python, provided, seconds, found)
     return Verified(
-        sha256=sha256,
+        sha256=compute_sha256(archive),
         members=tuple(members),
         versions=tuple(versions),
         graphs=tuple(graphs),

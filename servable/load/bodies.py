@@ -10,7 +10,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
 from servable.captured.lines import AnswerAloneError, CaptureLineError, read_line
-from servable.load.load_target import Body
+from servable.load.measurement import Body, LoadError
 from servable_tensors.trace_context import split_trace
 
 # Golden requests have no named arrays: their responses are compared as JSON, .npy, or protobuf.
@@ -21,10 +21,6 @@ STDIN = Path("-")
 _CAPTURED = b'"captureData"'
 
 
-class BodyError(Exception):
-    """A file contains no usable request body. `str()` is a complete sentence."""
-
-
 def load_bodies(
     files: Sequence[str],
     *,
@@ -32,7 +28,7 @@ def load_bodies(
     loaded: ValidFile | None,
     variant: str | None = None,
 ) -> tuple[list[Body], tuple[str, ...]]:
-    """Return (bodies, descriptions of where they come from). Raises BodyError, PackagingError.
+    """Return (bodies, descriptions of where they come from). Raises LoadError, PackagingError.
 
     `files`: each is FILE or FILE=WEIGHT; by default, the warm_up requests of the model of
     `variant`, or of the first variant, and without them its golden request.
@@ -54,7 +50,7 @@ def _parse_weight(option: str) -> tuple[Path, float]:
         with suppress(ValueError):
             if 0 < float(weight) < float("inf"):
                 return Path(name), float(weight)
-        raise BodyError(
+        raise LoadError(
             f"--body {option}: {weight!r} isn't a weight; write a number above 0, as FILE=3"
         )
     return Path(option), 1.0
@@ -62,7 +58,7 @@ def _parse_weight(option: str) -> tuple[Path, float]:
 
 def _list_model_requests(loaded: ValidFile | None, variant: str | None) -> list[str]:
     if loaded is None:
-        raise BodyError("no request to send; pass --body FILE")
+        raise LoadError("no request to send; pass --body FILE")
     environment = loaded.environment
     served = environment.serving_variants
     first = served.get(variant or "", next(iter(served.values())))
@@ -80,27 +76,27 @@ def _list_model_requests(loaded: ValidFile | None, variant: str | None) -> list[
 def load_body_file(
     file: Path, *, content_type: str | None = None, weight: float = 1.0
 ) -> list[Body]:
-    """Read the bodies of one file; their weights add up to `weight`. Raises BodyError.
+    """Read the bodies of one file; their weights add up to `weight`. Raises LoadError.
 
     A SageMaker data-capture file contains one body per line; any other file is one body.
     """
     try:
         content = file.read_bytes() if file != STDIN else sys.stdin.buffer.read()
     except OSError as error:
-        raise BodyError(f"{file}: cannot be read: {error.strerror}") from None
+        raise LoadError(f"{file}: cannot be read: {error.strerror}") from None
     if content_type is None and _CAPTURED in content[:65536]:
         captured = list(_read_captured_bodies(file, content))
         if not captured:
-            raise BodyError(
+            raise LoadError(
                 f"{file}: the records contain no captured input; capture Input, not only Output"
             )
         return [dataclasses.replace(body, weight=weight / len(captured)) for body in captured]
     kind = content_type or _CONTENT_TYPES.get(".json" if file == STDIN else file.suffix)
     if kind is None:
         known = ", ".join(_CONTENT_TYPES)
-        raise BodyError(f"{file}: pass --content-type, or a file that ends in {known}")
+        raise LoadError(f"{file}: pass --content-type, or a file that ends in {known}")
     if not content:
-        raise BodyError(f"{file}: the file is empty; pass a request that the model accepts")
+        raise LoadError(f"{file}: the file is empty; pass a request that the model accepts")
     return [Body(content=content, content_type=kind, weight=weight)]
 
 
@@ -113,7 +109,7 @@ def _read_captured_bodies(file: Path, content: bytes) -> Iterator[Body]:
         except AnswerAloneError:
             continue  # only responses were captured there
         except CaptureLineError as error:
-            raise BodyError(f"{file}, line {number}: {error}") from None
+            raise LoadError(f"{file}, line {number}: {error}") from None
         # A request sent again isn't part of the trace in which it was captured.
         attributes = split_trace(request.custom_attributes or "")[0]
         yield Body(

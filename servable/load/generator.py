@@ -19,12 +19,13 @@ import resource
 import signal
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections import ChainMap, Counter, defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import gevent
+import numpy as np
 import zmq
 from gevent.fileobject import FileObject
 from locust import events
@@ -33,9 +34,8 @@ from locust.util.load_locustfile import load_locustfile
 from pydantic import TypeAdapter
 
 from servable.load import load_worker
-from servable.load.load_target import LoadTarget
-from servable.load.measurement import BLOCK_SECONDS, KNOWN_SHARE, LoadStep
-from servable.load.users import TIMEOUT, BodyUser, MissingCredentialsError
+from servable.load.measurement import BLOCK_SECONDS, KNOWN_SHARE, LoadError, LoadStep, LoadTarget
+from servable.load.users import TIMEOUT, BodyUser
 from servable.measured.precision import (
     WINDOW_SECONDS,
     Interval,
@@ -53,10 +53,6 @@ _QUIT_SECONDS = 2.0
 _POLL_SECONDS = 0.02
 
 
-class GeneratorError(Exception):
-    """The generator failed. `str()` is a complete sentence."""
-
-
 class Tally:
     """The sums of the reports of `workers` processes."""
 
@@ -71,12 +67,14 @@ class Tally:
 
     def add(self, report: dict[str, Any]) -> None:
         self._newest[report["worker"]] = report
-        self._windows.update(report["windows"])
-        for block, latencies in report["blocks"].items():
-            self._blocks[block] += Latencies(**latencies)
-        self._failed.update(report["failed"])
-        self._lags += Latencies(**report["lags"])
+        self._windows.update(_count_by_interval(report["finished"], WINDOW_SECONDS))
+        self._failed.update(_count_by_interval(report["failed"], BLOCK_SECONDS))
         self._errors.update(report["errors"])
+        self._lags += Latencies.from_milliseconds(1000 * np.array(report["lags"]))
+        blocks = (np.array(report["due"]) / BLOCK_SECONDS).astype(int)
+        milliseconds = 1000 * np.array(report["took"])
+        for block in np.unique(blocks).tolist():
+            self._blocks[block] += Latencies.from_milliseconds(milliseconds[blocks == block])
 
     @property
     def is_complete(self) -> bool:
@@ -103,9 +101,7 @@ class Tally:
         parts = range(math.ceil(seconds / BLOCK_SECONDS))
         reports = [*self._newest.values()]
         cpu_seconds = sum(report["cpu_seconds"] for report in reports)
-        first_answers = {
-            kind: body for each in reports for kind, body in each["first_answers"].items()
-        }
+        first_answers = ChainMap(*(report["first_answers"] for report in reports))
         return LoadStep(
             users=options["users"],
             rate_rps=options["rate_rps"],
@@ -125,6 +121,11 @@ class Tally:
             send_lags=self._lags,
             generator_cpu_share=cpu_seconds / (self._workers * seconds) if seconds else 0.0,
         )
+
+
+def _count_by_interval(moments: Sequence[float], seconds: float) -> Counter[int]:
+    """Count the moments in each interval of `seconds`."""
+    return Counter(int(moment / seconds) for moment in moments)
 
 
 class Coordinator:
@@ -161,26 +162,26 @@ class Coordinator:
                 _write_message(ready=True)
             else:
                 _write_message(done=_STEP.dump_python(self._run_step(message["step"]), mode="json"))
-        except (GeneratorError, MissingCredentialsError) as error:
+        except LoadError as error:
             _write_message(error=str(error))
 
     def _apply_plan(self, plan: dict[str, Any]) -> None:
         """Wait for the processes, stop an earlier target's users, and send this plan to all."""
         if problem := load_worker.find_problem(self._runner.user_classes, plan["loop"]):
-            raise GeneratorError(f"the locustfile can't be used: {problem}")
+            raise LoadError(f"the locustfile can't be used: {problem}")
         self._wait(
             lambda: len(self._here) >= self._workers,
             f"fewer than {self._workers} generator processes joined",
         )
         if any(digest != self._digest for digest in self._here.values()):
-            raise GeneratorError("a process joined with a different locustfile; use the same file")
+            raise LoadError("a process joined with a different locustfile; use the same file")
         if self._runner.user_count:
             self._runner.stop()
         self._runner.environment.host = LoadTarget(**plan["target"]).base_url
         self._runner.send_message(load_worker.PLAN, plan)
 
     def _run_step(self, options: dict[str, Any]) -> LoadStep:
-        """Run a step and return its measurements. Raises GeneratorError."""
+        """Run a step and return its measurements. Raises LoadError."""
         users, rate_rps = options["users"] or self._workers, options["rate_rps"]
         # The spawn rate is per second, also downwards: all at once.
         self._runner.start(users, spawn_rate=max(users, self._runner.user_count))
@@ -209,7 +210,7 @@ class Coordinator:
             if tally.seconds > measured:
                 measured, moved_at = tally.seconds, time.monotonic()
             if time.monotonic() - moved_at > _LOST_SECONDS:
-                raise GeneratorError(
+                raise LoadError(
                     f"a generator process has not reported for {_LOST_SECONDS:g} s; it has ended, or "
                     "its computer cannot be reached; start the load test again"
                 )
@@ -223,15 +224,13 @@ class Coordinator:
     ) -> None:
         """Wait until `is_ready` returns true.
 
-        Raises GeneratorError after the time limit, with the exceptions that users raised.
+        Raises LoadError after the time limit, with the exceptions that users raised.
         """
         until = time.monotonic() + seconds
         while not is_ready():
             if time.monotonic() > until:
                 raised = {str(error["msg"]) for error in self._runner.exceptions.values()}
-                raise GeneratorError(
-                    "; ".join([f"{problem} within {seconds:g} s", *sorted(raised)])
-                )
+                raise LoadError("; ".join([f"{problem} within {seconds:g} s", *sorted(raised)]))
             gevent.sleep(_POLL_SECONDS)
 
 

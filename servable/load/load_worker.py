@@ -13,32 +13,27 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import gevent
 import gevent.event
 import gevent.pool
 import gevent.ssl
-import numpy as np
 from locust import FastHttpUser, TaskSet, User, events
 from locust.env import Environment
 from locust.runners import LocalRunner, WorkerRunner
 
-from servable.load.load_target import Body, LoadTarget, generate_arrival_times
-from servable.load.measurement import BLOCK_SECONDS
+from servable.load.measurement import Body, LoadError, LoadTarget, generate_arrival_times
 from servable.load.users import (
     DUE,
     OK,
     TIMEOUT,
     BodyUser,
     EndpointUser,
-    MissingCredentialsError,
     TargetHeaders,
     describe_outcome,
     mix_requests,
 )
-from servable.measured.precision import WINDOW_SECONDS, Latencies
 
 PLAN, STEP, END, REPORT, HERE = (
     f"servable.{message}" for message in ("plan", "step", "end", "report", "here")
@@ -89,15 +84,15 @@ class Recorder:
             self.record_failure(due, kind, body)
             return
         if self.begin <= now < self.end:
-            self._finished.append(now)
+            self._finished.append(now - self.begin)
         if self.begin <= due < self.end:
-            self._due.append(due)
+            self._due.append(due - self.begin)
             self._took.append(now - due)
 
     def record_failure(self, due: float, kind: str, body: str = "") -> None:
         """Record a request that failed or wasn't sent, and each kind's first body."""
         if self.begin <= due < self.end:
-            self._failed.append(due)
+            self._failed.append(due - self.begin)
             self.errors[kind] += 1
             if body:
                 self._first_answers.setdefault(kind, body)
@@ -108,21 +103,17 @@ class Recorder:
             self._lags.append(seconds)
 
     def collect_report(self) -> dict[str, Any]:
-        """Return everything recorded since the last report, as a message for Locust.
+        """Return everything recorded since the last report; times are seconds since `begin`.
 
         First bodies and `from_due` are totals; CPU time is known in the last report.
         """
-        due, took = np.array(self._due), 1000 * np.array(self._took)
-        blocks = ((due - self.begin) / BLOCK_SECONDS).astype(int)
         report = {
             "elapsed": min(time.perf_counter(), self.end) - self.begin,
-            "windows": self._count_by_interval(self._finished, WINDOW_SECONDS),
-            "blocks": {
-                int(block): asdict(Latencies.from_milliseconds(took[blocks == block]))
-                for block in np.unique(blocks)
-            },
-            "failed": self._count_by_interval(self._failed, BLOCK_SECONDS),
-            "lags": asdict(Latencies.from_milliseconds(1000 * np.array(self._lags))),
+            "finished": self._finished,
+            "due": self._due,
+            "took": self._took,
+            "lags": self._lags,
+            "failed": self._failed,
             "errors": dict(self.errors),
             "first_answers": self._first_answers,
             "cpu_seconds": self.cpu_seconds,
@@ -130,10 +121,6 @@ class Recorder:
         }
         self._clear()
         return report
-
-    def _count_by_interval(self, moments: list[float], seconds: float) -> dict[int, int]:
-        """Count the moments in each interval of `seconds` since `begin`."""
-        return dict(Counter(int((moment - self.begin) / seconds) for moment in moments))
 
 
 class LoadWorker:
@@ -171,7 +158,7 @@ class LoadWorker:
         self.is_open = msg.data["loop"] == "open"
         try:
             self.headers = TargetHeaders(target)
-        except MissingCredentialsError as error:
+        except LoadError as error:
             if isinstance(self._runner, LocalRunner):
                 raise
             print(error, file=sys.stderr)

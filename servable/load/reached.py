@@ -3,29 +3,29 @@
 It is a local container, a deployed endpoint, a copy of the endpoint, or an address.
 """
 
-import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
-from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import suggest_name
 from infra.parameters.loading import ValidFile
-from model_packaging.refusal import PackagingError
 from model_packaging.tree import compute_sha256
 from servable.invoke.invoke import find_component
-from servable.load.load_target import LoadTarget, build_container_target, build_endpoint_target
+from servable.load.command import LoadOptions, TargetOptions
 from servable.load.load_test import lower_priority
-from servable.load.measurement import MeasuredTarget
-from servable.load.options import LoadOptions, TargetOptions
+from servable.load.measurement import (
+    LoadTarget,
+    MeasuredTarget,
+    build_container_target,
+    build_endpoint_target,
+)
 from servable.load.temporary import (
     TemporaryEndpoints,
+    describe_variant,
     read_live_variant,
     translate_aws_errors,
 )
@@ -59,15 +59,11 @@ def prepare_target(
     `loaded` None: `what` is an address. For a replay, and with --gate, all variants of a deployed
     endpoint share the requests if there is no --variant.
 
-    Raises the target's errors, and click.UsageError.
+    Raises LoadError, and the target's errors.
     """
     if loaded is None:
-        try:
-            target = build_container_target(what)
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
         asked = MeasuredTarget(target="url", address=what, bodies=names)
-        yield ReadyTarget(target=target, asked=asked)
+        yield ReadyTarget(target=build_container_target(what), asked=asked)
         return
     if options.target == "local":
         with _run_local_container(loaded, names, options.variant, output) as reached:
@@ -121,24 +117,25 @@ def prepare_deployed_target(
     account: Account,
     whole: bool = False,
 ) -> ReadyTarget:
-    """Return the deployed endpoint as a target. Raises PackagingError.
+    """Return the deployed endpoint as a target. Raises LoadError.
 
     `whole`: if no variant is given, all variants share the load, provided that they have models.
     """
     live = environment.endpoint.name
     component = find_component(environment, variant) if environment.components else None
-    instance_type, chosen = _read_serving_variant(
+    described, _ = describe_variant(
         account.client("sagemaker"), live, None if component else variant
     )
+    chosen = component or described["VariantName"]
     # The requests name the component, the variant, or neither.
-    headers = {} if whole and variant is None else {"X-Amzn-SageMaker-Target-Variant": chosen}
-    if component:
-        headers, chosen = {"X-Amzn-SageMaker-Inference-Component": component}, component
-    reached = prepare_endpoint(
-        account, live, bodies, name=name, variant=chosen, instance_type=instance_type
+    headers = {"X-Amzn-SageMaker-Inference-Component": component} if component else None
+    if whole and not component and variant is None:
+        headers = {}
+    # With instance pools, which type responds is unknown.
+    kind = described.get("InstanceType")
+    return prepare_endpoint(
+        account, live, bodies, name=name, variant=chosen, instance_type=kind, headers=headers
     )
-    target = dataclasses.replace(reached.target, headers=headers)
-    return dataclasses.replace(reached, target=target)
 
 
 def prepare_endpoint(
@@ -149,10 +146,10 @@ def prepare_endpoint(
     name: str,
     variant: str,
     instance_type: str | None,
+    headers: dict[str, str] | None = None,
     model_at: str | None = None,
 ) -> ReadyTarget:
-    """Return an endpoint that is in service as a target."""
-    runtime_url = str(account.client("sagemaker-runtime").meta.endpoint_url)
+    """Return an endpoint that is in service as a target. `headers` None: they name the variant."""
     asked = MeasuredTarget(
         target="sagemaker",
         address=live,
@@ -164,50 +161,31 @@ def prepare_endpoint(
         instance_type=None if account.has_custom_endpoint else instance_type,
     )
     target = build_endpoint_target(
-        live, region=account.region, runtime_url=runtime_url, variant=variant
+        live,
+        region=account.region,
+        runtime_url=str(account.client("sagemaker-runtime").meta.endpoint_url),
+        headers={"X-Amzn-SageMaker-Target-Variant": variant} if headers is None else headers,
     )
     return ReadyTarget(target=target, asked=asked, variables=account.build_process_variables())
 
 
-def _read_serving_variant(client: Any, name: str, variant: str | None) -> tuple[str | None, str]:
-    """Return (instance type, variant) of a deployed endpoint. Raises PackagingError.
-
-    The instance type is None for instance pools: which type responds is unknown.
-    """
-    try:
-        described = client.describe_endpoint(EndpointName=name)
-        config = client.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
-    except (ClientError, BotoCoreError) as error:
-        fix = "deploy it first, or check the credentials: `aws sts get-caller-identity`"
-        problem = f"the endpoint cannot be described: {error}"
-        raise PackagingError(Path(name), problem, fix) from None
-    if (status := described["EndpointStatus"]) not in ("InService", "Updating"):
-        raise PackagingError(Path(name), f"the endpoint is {status}", "wait until it is InService")
-    variants = {each["VariantName"]: each for each in config["ProductionVariants"]}
-    chosen = variant or next(iter(variants))
-    if chosen not in variants:
-        problem = f"there is no variant {chosen!r}; allowed: {', '.join(variants)}"
-        raise PackagingError(Path(name), problem, suggest_name(chosen, variants))
-    return variants[chosen].get("InstanceType"), chosen
+def find_usd_per_hour(environment: Environment, instance_type: str) -> float | None:
+    """Return an instance type's US dollars per hour; None if no source states them."""
+    price = environment.prices.find_instance_price(instance_type, environment.region)
+    return price.usd_per_hour if price else None
 
 
 @contextmanager
 def _run_copy(
     loaded: ValidFile, bodies: tuple[str, ...], account: Account, options: LoadOptions
 ) -> Iterator[ReadyTarget]:
-    environment = loaded.environment
-
-    def find_usd_per_hour(instance_type: str) -> float | None:
-        known = environment.prices.find_instance_price(instance_type, environment.region)
-        return known.usd_per_hour if known else None
-
     assert options.dollars is not None  # checked with --target
-    client, live = account.client("sagemaker"), environment.endpoint.name
+    client, live = account.client("sagemaker"), loaded.environment.endpoint.name
     report = partial(click.echo, err=True)
     endpoints = TemporaryEndpoints(
         client,
         budget_usd=options.dollars,
-        usd_per_hour=find_usd_per_hour,
+        usd_per_hour=partial(find_usd_per_hour, loaded.environment),
         poll_seconds=0.2 if account.has_custom_endpoint else 5.0,
         told=report,
     )

@@ -18,17 +18,14 @@ from infra.parameters.loading import ValidFile
 from model_packaging.beside import create_private_folder
 from model_packaging.refusal import PackagingError
 from servable.console.lines import EscapingConsole, show_progress_line
-from servable.load.bodies import BodyError, load_bodies
+from servable.load.bodies import load_bodies
+from servable.load.command import LoadOptions, is_url
 from servable.load.gate import GateVerdict, evaluate_gate, fill_in_traffic
-from servable.load.load_generator import LOCALHOST, LoadError, LoadGenerator
-from servable.load.load_target import Body, Pace
-from servable.load.load_test import Schedule, measure_curve
-from servable.load.measurement import CURVE, LoadCurve, LoadStep
+from servable.load.load_test import LOCALHOST, LoadGenerator, Schedule, measure_curve
+from servable.load.measurement import CURVE, Body, LoadCurve, LoadError, LoadStep, Pace
 from servable.load.objective import Knee, Objective, Saturation, find_knee, find_saturation
-from servable.load.options import LoadOptions, is_url
 from servable.load.page import FROM_SENDING, describe_knee, write_load_report
 from servable.load.reached import prepare_target
-from servable.load.temporary import TemporaryError
 from servable.measured.precision import format_number
 from servable.project.environments import Project
 from servable.project.folder import find_project_folder
@@ -43,7 +40,7 @@ def run_load_test(what: str, folder: str, options: LoadOptions) -> int:
     try:
         with ExitStack() as held:
             return _measure_target(held, what, folder, options)
-    except (LoadError, LaunchError, PackagingError, BodyError, TemporaryError) as error:
+    except (LoadError, LaunchError, PackagingError) as error:
         click.echo(f"servable load: {error}", err=True)
         return 2
 

@@ -24,16 +24,19 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, WaiterError
 from pydantic import TypeAdapter
 
 from infra.catalog.instances import load_instances
 from model_packaging.beside import write_atomically
+from servable.load.measurement import LoadError
 
 PREFIX = "servable-temporary-"
 TAG = "servable:temporary"
 OWNER = "servable:owner"
 UNTIL = "servable:delete-after"
+# Deleted in this order: an endpoint incurs costs, and uses the others.
+KINDS = {"Endpoint": "endpoint", "EndpointConfig": "endpoint_config", "Model": "model"}
 # Creating and deleting an endpoint takes minutes; less time would measure nothing.
 _LEAST_SECONDS = 600.0
 # Deletion takes so long, and incurs costs.
@@ -54,15 +57,11 @@ _VARIANT_KEYS = (
 )  # fmt: skip
 
 
-class TemporaryError(Exception):
-    """A temporary endpoint cannot be used. `str()` is a complete sentence."""
-
-
-class BudgetSpentError(TemporaryError):
+class BudgetSpentError(LoadError):
     """The remaining budget is too small for another endpoint."""
 
 
-class NotInServiceError(TemporaryError):
+class NotInServiceError(LoadError):
     """The endpoint was created but doesn't start."""
 
 
@@ -90,38 +89,49 @@ class LiveVariant:
         return None if url is None else str(url)
 
     def check_instance_type(self, instance_type: str) -> None:
-        """Raise TemporaryError if the instance type changes between CPU and GPU.
+        """Raise LoadError if the instance type changes between CPU and GPU.
 
         The copy keeps the image and the driver.
         """
         live, known = self.instance_type, load_instances()
         devices = [known[each].device for each in (live, instance_type) if each in known]
         if len(set(devices)) > 1:
-            raise TemporaryError(
+            raise LoadError(
                 f"{instance_type} is {devices[1]}, and the deployed variant's image, on {live}, is for "
                 f"{devices[0]}; deploy it on {instance_type} first"
             )
 
 
+def describe_variant(
+    client: Any, live: str, variant: str | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (variant, endpoint configuration) of a deployed endpoint, as AWS describes them.
+
+    `variant` None: the first. Raises LoadError.
+    """
+    with translate_aws_errors(
+        live, "deploy it first, or check the credentials: `aws sts get-caller-identity`"
+    ):
+        described = client.describe_endpoint(EndpointName=live)
+        config = client.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
+    if (status := described["EndpointStatus"]) not in ("InService", "Updating"):
+        raise LoadError(f"{live}: the endpoint is {status}; wait until it is InService")
+    variants = {each["VariantName"]: each for each in config["ProductionVariants"]}
+    chosen = variant or next(iter(variants))
+    if chosen not in variants:
+        allowed = ", ".join(variants)
+        raise LoadError(f"{live}: there is no variant {chosen!r}; allowed: {allowed}")
+    return variants[chosen], config
+
+
 def read_live_variant(client: Any, live: str, variant: str | None = None) -> LiveVariant:
-    """Return a variant of a deployed endpoint. Raises TemporaryError. `variant` None: the first variant."""
-    try:
-        name = client.describe_endpoint(EndpointName=live)["EndpointConfigName"]
-        config = client.describe_endpoint_config(EndpointConfigName=name)
-        variants = {each["VariantName"]: each for each in config["ProductionVariants"]}
-        chosen = variants.get(variant or next(iter(variants)))
-        if chosen is None:
-            allowed = ", ".join(variants)
-            raise TemporaryError(f"{live}: there is no variant {variant!r}; allowed: {allowed}")
-        has_model = "ModelName" in chosen
+    """Return a variant of a deployed endpoint. Raises LoadError. `variant` None: the first."""
+    chosen, config = describe_variant(client, live, variant)
+    has_model = "ModelName" in chosen
+    with translate_aws_errors(live):
         model = client.describe_model(ModelName=chosen["ModelName"]) if has_model else {}
-    except (BotoCoreError, ClientError) as error:
-        raise TemporaryError(
-            f"{live}: cannot be copied: {error}; deploy it first, or check the credentials: "
-            "`aws sts get-caller-identity`"
-        ) from None
     if "PrimaryContainer" not in model or "InstanceType" not in chosen or "InstancePools" in chosen:
-        raise TemporaryError(
+        raise LoadError(
             f"{live}: can copy only one container on one instance type; measure a model of an "
             "inference component or a type of instance_pools in a separate environment"
         )
@@ -130,6 +140,17 @@ def read_live_variant(client: Any, live: str, variant: str | None = None) -> Liv
         config={key: chosen[key] for key in _VARIANT_KEYS if key in chosen},
         metrics=config.get("MetricsConfig", _NO_METRICS_CONFIG),
     )
+
+
+@contextmanager
+def translate_aws_errors(
+    live: str, fix: str = f"if an endpoint named {PREFIX}… is left, the next run deletes it"
+) -> Iterator[None]:
+    """Turn AWS's errors about `live` or a copy of it into a LoadError."""
+    try:
+        yield
+    except (ClientError, BotoCoreError, TimeoutError) as error:
+        raise LoadError(f"{live}: {error}; {fix}") from None
 
 
 @dataclass(kw_only=True)
@@ -209,10 +230,8 @@ class TemporaryEndpoints:
     def sweep(self) -> None:
         """Delete the resources that earlier runs left behind."""
         now, client = datetime.datetime.now(datetime.UTC), self._client
-        # Endpoints first: they incur costs, and use the others.
-        kinds = {"Endpoint": "endpoints", "EndpointConfig": "endpoint_configs", "Model": "models"}
-        for kind, listed_as in kinds.items():
-            pages = client.get_paginator(f"list_{listed_as}").paginate(NameContains=PREFIX)
+        for kind, operation in KINDS.items():
+            pages = client.get_paginator(f"list_{operation}s").paginate(NameContains=PREFIX)
             for item in [item for page in pages for item in page[f"{kind}s"]]:
                 name = item[f"{kind}Name"]
                 try:
@@ -234,7 +253,7 @@ class TemporaryEndpoints:
     ) -> Iterator[str]:
         """Yield the name of a copy of a variant, in service, until the block or the budget ends.
 
-        Defaults: the variant's instance type and variables. Raises TemporaryError; among them,
+        Defaults: the variant's instance type and variables. Raises LoadError; among them,
         BudgetSpentError before anything is created.
         """
         model, config, client = dict(source.model), dict(source.config), self._client
@@ -264,7 +283,7 @@ class TemporaryEndpoints:
                 held.callback(self._remove_endpoint, name)
                 client.create_endpoint(EndpointName=name, EndpointConfigName=name, Tags=tags)
             except ClientError as error:
-                raise TemporaryError(f"{name}: cannot be created: {error}") from None
+                raise LoadError(f"{name}: cannot be created: {error}") from None
             left_seconds = max(1.0, seconds - _DELETING_SECONDS)
             guard = threading.Timer(left_seconds, self._end_at_budget, [name])
             guard.daemon = True
@@ -274,10 +293,10 @@ class TemporaryEndpoints:
             yield name
 
     def _compute_paid_seconds(self, instance_type: str) -> tuple[float, float]:
-        """Return (US dollars per hour, seconds that the budget pays for). Raises TemporaryError."""
+        """Return (US dollars per hour, seconds that the budget pays for). Raises LoadError."""
         price, left_usd = self._usd_per_hour(instance_type), self._budget_usd - self.spent_usd
         if price is None:
-            raise TemporaryError(
+            raise LoadError(
                 f"{instance_type}: the price is unknown, so --dollars can't be enforced; set it in "
                 "prices.instance_usd_per_hour"
             )
@@ -290,15 +309,13 @@ class TemporaryEndpoints:
         return price, seconds
 
     def _wait_until_in_service(self, name: str) -> None:
-        while True:
-            described = self._client.describe_endpoint(EndpointName=name)
-            status = described["EndpointStatus"]
-            if status == "InService":
-                return
-            if status not in ("Creating", "Updating", "SystemUpdating"):
-                why = described.get("FailureReason", "AWS gives no reason")
-                raise NotInServiceError(f"{name} is {status}: {why}")
-            time.sleep(self._poll_seconds)
+        attempts = {"Delay": self._poll_seconds, "MaxAttempts": _MOST_SECONDS // self._poll_seconds}
+        try:
+            waiter = self._client.get_waiter("endpoint_in_service")
+            waiter.wait(EndpointName=name, WaiterConfig=attempts)
+        except WaiterError as error:
+            why = error.last_response.get("FailureReason", error)
+            raise NotInServiceError(f"{name} isn't in service: {why}") from None
 
     def _remove_endpoint(self, name: str) -> None:
         with suppress(OSError):  # the terminal is closed
@@ -306,7 +323,7 @@ class TemporaryEndpoints:
                 f"deleting {name}, which takes some minutes; if you interrupt it, the endpoint stays "
                 "and incurs costs"
             )
-        remove_endpoint(self._client, name)
+        remove_resource(self._client, "Endpoint", name)
         self._ledger.record_end(name)
 
     def _end_at_budget(self, name: str) -> None:
@@ -314,18 +331,7 @@ class TemporaryEndpoints:
         self.ended_by_budget = True
         # The end of the block deletes it too, and reports why it can't.
         with suppress(BotoCoreError, ClientError, TimeoutError):
-            remove_endpoint(self._client, name)
-
-
-@contextmanager
-def translate_aws_errors(live: str) -> Iterator[None]:
-    """Turn AWS's errors about a copy of `live` into a TemporaryError."""
-    try:
-        yield
-    except (ClientError, BotoCoreError, TimeoutError) as error:
-        raise TemporaryError(
-            f"{live}: {error}; if an endpoint named {PREFIX}… is left, the next run deletes it"
-        ) from None
+            remove_resource(self._client, "Endpoint", name)
 
 
 def build_tags(until: datetime.datetime) -> dict[str, str]:
@@ -363,45 +369,27 @@ def is_abandoned(name: str, tags: Mapping[str, str], now: datetime.datetime) -> 
         return False  # tags that Servable didn't write
 
 
-def remove_endpoint(client: Any, name: str) -> None:
-    """Delete an endpoint and wait until it is gone.
+def remove_resource(client: Any, kind: str, name: str) -> None:
+    """Delete an "Endpoint", "EndpointConfig", or "Model" and wait until it is gone.
 
     Raises ClientError if deletion isn't permitted, TimeoutError. Other errors are retried, such
     as a throttled or lost call, or AWS's rejection during an update: an endpoint that stays
     incurs costs.
     """
+    describe, delete = (getattr(client, f"{verb}_{KINDS[kind]}") for verb in ("describe", "delete"))
     deadline, wait, reason = time.monotonic() + _MOST_SECONDS, _LEAST_WAIT_SECONDS, ""
     while time.monotonic() < deadline:
         try:
-            if client.describe_endpoint(EndpointName=name)["EndpointStatus"] != "Deleting":
-                client.delete_endpoint(EndpointName=name)
-                wait = _LEAST_WAIT_SECONDS
+            if describe(**{f"{kind}Name": name}).get("EndpointStatus") != "Deleting":
+                delete(**{f"{kind}Name": name})
         except (BotoCoreError, ClientError) as error:
-            if _is_missing(error):
+            text = str(error)  # with the code and the message, in SageMaker's words or others'
+            if "(ResourceNotFound)" in text or "could not find" in text.lower():
                 return
             # Without permission, waiting changes nothing.
-            if any(code in str(error) for code in _REFUSED):
+            if any(code in text for code in _REFUSED):
                 raise
-            reason = f": {error}"
+            reason = f": {text}"
         time.sleep(wait)
         wait = min(2 * wait, _MOST_WAIT_SECONDS)
     raise TimeoutError(f"{name} was not deleted within {_MOST_SECONDS:g} s{reason}")
-
-
-def remove_resource(client: Any, kind: str, name: str) -> None:
-    """Delete an "Endpoint", "EndpointConfig", or "Model", unless it doesn't exist."""
-    if kind == "Endpoint":
-        remove_endpoint(client, name)
-        return
-    delete = client.delete_model if kind == "Model" else client.delete_endpoint_config
-    try:
-        delete(**{f"{kind}Name": name})
-    except ClientError as error:
-        if not _is_missing(error):
-            raise
-
-
-def _is_missing(error: BotoCoreError | ClientError) -> bool:
-    """Return whether AWS reports that the resource doesn't exist, in SageMaker's words or others'."""
-    text = str(error)  # with the code and the message
-    return "(ResourceNotFound)" in text or "could not find" in text.lower()

@@ -29,7 +29,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from requests import PreparedRequest, Session
 
-from servable.load.load_target import Body, LoadTarget
+from servable.load.measurement import Body, LoadError, LoadTarget
 
 # The key in a request's context.
 DUE = "servable.due"
@@ -98,10 +98,6 @@ def compose_request(target: LoadTarget, body: Body) -> tuple[str, dict[str, str]
     return target.url, headers
 
 
-class MissingCredentialsError(Exception):
-    """No AWS credentials were found. `str()` is a complete sentence."""
-
-
 # AWS accepts a signature for 5 minutes, and signing costs more than sending.
 # Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
 _SIGNED_FOR_SECONDS = 60.0
@@ -112,7 +108,7 @@ class TargetHeaders:
     """The headers that a target needs on each request: its own, and a signature."""
 
     def __init__(self, target: LoadTarget) -> None:
-        """Find the credentials if the target needs signed requests. Raises MissingCredentialsError."""
+        """Find the credentials if the target needs signed requests. Raises LoadError."""
         self._target = target
         self._signatures: dict[tuple[object, ...], dict[str, str]] = {}
         self._emptied_at = 0.0
@@ -120,7 +116,7 @@ class TargetHeaders:
         if target.signing_region:
             self._credentials = botocore.session.Session().get_credentials()
             if self._credentials is None:
-                raise MissingCredentialsError("no AWS credentials were found; see `aws configure`")
+                raise LoadError("no AWS credentials were found; see `aws configure`")
 
     def add_to(self, client: Any) -> None:
         """Add the headers to every request that the client sends to the target, and to no other."""

@@ -30,9 +30,8 @@ from gevent.queue import Queue
 from locust.contrib.fasthttp import FastHttpSession
 from locust.event import EventHook
 
-from servable.load.load_target import Body, LoadTarget
+from servable.load.measurement import Body, LoadError, LoadTarget
 from servable.load.users import (
-    MissingCredentialsError,
     TargetHeaders,
     compose_request,
     describe_outcome,
@@ -82,7 +81,7 @@ class ReplayedTarget:
     """An address with its idle sessions and the headers of its requests."""
 
     def __init__(self, target: LoadTarget) -> None:
-        """Find the credentials if the target needs signed requests. Raises MissingCredentialsError."""
+        """Find the credentials if the target needs signed requests. Raises LoadError."""
         self._target = target
         self._headers = TargetHeaders(target)
         self._context = gevent.ssl.create_default_context()
@@ -150,7 +149,7 @@ class ReplayWorker:
         plan = first[0]["plan"]
         try:
             self._targets = [ReplayedTarget(LoadTarget(**target)) for target in plan["targets"]]
-        except MissingCredentialsError as error:
+        except LoadError as error:
             self._write_message({"error": str(error)})
             return
         if plan["as_fast"]:

@@ -23,8 +23,7 @@ from typing import Any, Self
 from model_packaging.beside import write_atomically
 from servable.captured.lines import CapturedRequest, RecordedAnswer, build_line_id
 from servable.console.lines import REFRESH_SECONDS, format_duration, show_progress_line
-from servable.load.load_generator import LoadError
-from servable.load.load_target import LoadTarget
+from servable.load.measurement import LoadError, LoadTarget
 from servable.replay.answers import AnswerLog, AnswerPair, ReplayResult, ReplaySummary, read_pairs
 from servable.replay.frames import build_frame, read_frame
 from servable.replay.index import CaptureIndex, format_utc

@@ -16,11 +16,10 @@ from infra.parameters.placement import Placement, list_placements
 from model_packaging.refusal import PackagingError
 from servable.console.lines import SILENT_SECONDS
 from servable.console.signals import enable_ctrl_c
-from servable.load.bodies import BodyError, load_bodies
-from servable.load.load_generator import LoadError
+from servable.load.bodies import load_bodies
+from servable.load.command import ABOVE_0, AS_JSON, BODY, CONTENT_TYPE, LOCAL, add_options
+from servable.load.measurement import LoadError
 from servable.load.objective import Objective
-from servable.load.options import ABOVE_0, AS_JSON, BODY, CONTENT_TYPE, LOCAL, add_options
-from servable.load.temporary import TemporaryError
 from servable.measured.precision import format_number
 from servable.project import environment_edit
 from servable.project.account import open_account
@@ -248,7 +247,7 @@ def tune(
             **values,
         )
         tuned = search(loaded, placement, options, build_progress(options.trials), anew=anew)
-    except (TuneError, LaunchError, LoadError, PackagingError, BodyError, TemporaryError) as error:
+    except (TuneError, LaunchError, LoadError, PackagingError) as error:
         click.echo(f"servable tune: {error}", err=True)
         return 2
     except ValueError as error:

@@ -15,7 +15,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from model_packaging.beside import create_private_folder, touch_private
 from model_packaging.tree import compute_sha256
-from servable.load.load_target import Body
+from servable.load.measurement import Body
 from servable.load.objective import Goal, Objective
 from servable.load.temporary import LiveVariant, read_live_variant
 from servable.project.account import Account

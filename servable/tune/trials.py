@@ -17,10 +17,16 @@ from pydantic import TypeAdapter
 
 from infra.parameters.loading import ValidFile
 from model_packaging.beside import create_private_folder, write_atomically
-from servable.load.load_generator import LoadError, LoadGenerator
-from servable.load.load_target import Pace, build_container_target
-from servable.load.load_test import Schedule, lower_priority, measure_curve
-from servable.load.measurement import CURVE, LoadCurve, LoadStep, MeasuredTarget
+from servable.load.load_test import LoadGenerator, Schedule, lower_priority, measure_curve
+from servable.load.measurement import (
+    CURVE,
+    LoadCurve,
+    LoadError,
+    LoadStep,
+    MeasuredTarget,
+    Pace,
+    build_container_target,
+)
 from servable.load.objective import (
     Knee,
     Objective,
@@ -341,7 +347,7 @@ class TemporaryTrials(Trials):
     curve_pace = Pace(warm_up_seconds=3.0, least_seconds=6.0, most_seconds=30.0)
 
     def __init__(self, run: Run) -> None:
-        """Delete what earlier runs left. Raises TemporaryError."""
+        """Delete what earlier runs left. Raises LoadError."""
         super().__init__(run)
         account, live = run.options.account, run.model
         assert account is not None  # the caller has checked

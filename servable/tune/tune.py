@@ -112,7 +112,7 @@ def tune(
 ) -> TuneResult:
     """Search a variant's settings.
 
-    Raises TuneError, LaunchError, LoadError, PackagingError, TemporaryError, ValueError for
+    Raises TuneError, LaunchError, LoadError, PackagingError, ValueError for
     invalid options, KeyboardInterrupt (resumable).
     """
     run = Run(loaded, placement, options, progress)

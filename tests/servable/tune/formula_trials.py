@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import servable.tune.tune
-from servable.load.load_target import Pace
-from servable.load.measurement import CURVE, LoadCurve
+from servable.load.measurement import CURVE, LoadCurve, Pace
 from servable.load.objective import Objective
 from servable.load.reached import ReadyTarget
 from servable.tune.search.space import Measurement, Point

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from infra.parameters.loading import ValidFile
-from servable.load.bodies import BodyError, load_bodies, load_body_file
+from servable.load.bodies import load_bodies, load_body_file
+from servable.load.measurement import LoadError
 from tests.conftest import VALID
 from tests.servable.replay.captures import request, written
 from tests.servable.replay.test_capture_lines import INPUT, OUTPUT, record
@@ -58,7 +59,7 @@ def test_other_files_and_stdin_are_one_body(
         file = tmp_path / name
         if content is not None:
             file.write_text(content)
-        with pytest.raises(BodyError, match=said):
+        with pytest.raises(LoadError, match=said):
             load_body_file(file)
 
 

@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from servable.load import load_generator
-from servable.load.load_generator import LoadError, LoadGenerator
-from servable.load.load_target import (
+from servable.load import load_test
+from servable.load.load_test import LoadGenerator
+from servable.load.measurement import (
     Body,
+    LoadError,
+    LoadStep,
     LoadTarget,
+    Loop,
     Pace,
     build_container_target,
     build_endpoint_target,
 )
-from servable.load.measurement import LoadStep, Loop
 from tests.servable.tune.servers import OK, Answer, Server, Stall
 
 pytestmark = pytest.mark.long
@@ -120,7 +122,9 @@ def test_errors_and_timeouts_are_counted_beside_latencies(measured: Measured) ->
 
 def test_requests_are_signed_and_without_credentials_it_says_so(measured: Measured) -> None:
     with Server(ready) as server:
-        measured(build_endpoint_target("ranker", region=REGION, runtime_url=server.url), 1)
+        measured(
+            build_endpoint_target("ranker", region=REGION, runtime_url=server.url, headers={}), 1
+        )
         headers = server.asked[0][0]
     assert f"/{REGION}/sagemaker/aws4_request" in headers["Authorization"]
 
@@ -130,7 +134,9 @@ def test_requests_are_signed_and_without_credentials_it_says_so(measured: Measur
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    target = build_endpoint_target("ranker", region=REGION, runtime_url="http://127.0.0.1:1")
+    target = build_endpoint_target(
+        "ranker", region=REGION, runtime_url="http://127.0.0.1:1", headers={}
+    )
     with pytest.raises(LoadError, match="credentials"):
         LoadGenerator(target, [BODY], loop="closed", variables=kept | none)
 
@@ -169,7 +175,7 @@ generator.main(*sys.argv[1:])
 
 
 def test_a_process_that_ends_during_a_step_ends_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_generator, "_MODULE", [sys.executable, "-c", IMPATIENT])
+    monkeypatch.setattr(load_test, "_MODULE", [sys.executable, "-c", IMPATIENT])
     nowhere = build_container_target("http://127.0.0.1:1")
     with LoadGenerator(nowhere, [BODY], loop="closed", processes=2) as generator:
 

@@ -14,9 +14,8 @@ from click.testing import CliRunner
 
 from servable.load.bodies import load_bodies
 from servable.load.command import load
-from servable.load.load_generator import LoadGenerator
-from servable.load.load_target import build_container_target
-from servable.load.measurement import CURVE, LoadCurve
+from servable.load.load_test import LoadGenerator
+from servable.load.measurement import CURVE, LoadCurve, build_container_target
 from servable.load.run import print_result
 from tests.checkouts import ROOT
 from tests.servable.tune.measured import curve, step
@@ -126,7 +125,7 @@ def test_the_command_imports_neither_gevent_nor_what_takes_time() -> None:
     code = "import servable.load.command, sys; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     slow = {"boto3", "botocore", "matplotlib", "numpy", "pydantic", "rich", "infra.preflight.check"}
-    assert "servable.load.options" in ran.stdout.split()
+    assert "servable.load.command" in ran.stdout.split()
     assert not slow & set(ran.stdout.split())
 
 

@@ -8,8 +8,7 @@ import pytest
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import list_placements
 from servable.load.bodies import load_body_file
-from servable.load.load_target import Pace
-from servable.load.measurement import CURVE, LoadCurve
+from servable.load.measurement import CURVE, LoadCurve, Pace
 from servable.load.objective import Objective
 from servable.tune.run import Run, TuneOptions, TuneProgress
 from servable.tune.trials import LocalTrials

@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from servable.load import load_generator
-from servable.load.load_generator import LoadError, LoadGenerator
-from servable.load.load_target import (
+from servable.load import load_test
+from servable.load.load_test import LoadGenerator
+from servable.load.measurement import (
+    CURVE,
+    LoadCurve,
+    LoadError,
+    LoadStep,
     LoadTarget,
+    Loop,
     Pace,
     build_container_target,
     build_endpoint_target,
 )
-from servable.load.measurement import CURVE, LoadCurve, LoadStep, Loop
 from tests.checkouts import ROOT
 from tests.servable.tune.servers import OK, Answer, Server, start_load
 
@@ -122,7 +126,7 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
     text = DUE.replace("between(0.01, 0.02)", "between(0.4, 0.4)")
     run(tmp_path, text, build_container_target(server.url), 1, "closed")
     assert (len(server.asked) > 1, len(server.ports)) == (True, 1)
-    monkeypatch.setattr(load_generator, "_MODULE", [sys.executable, "-c", IDLE])
+    monkeypatch.setattr(load_test, "_MODULE", [sys.executable, "-c", IDLE])
     with Server(slow) as other:
         step = run(tmp_path, text, build_container_target(other.url), 1, "closed")
     assert (len(other.ports), step.failure_count) == (len(other.asked), 0)
@@ -132,7 +136,10 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
 def test_our_session_signs_requests_to_the_endpoint_only(tmp_path: Path, text: str) -> None:
     with Server(slow) as server, Server(slow) as elsewhere:
         target = build_endpoint_target(
-            "ranker", region="eu-west-1", runtime_url=server.url, variant="blue"
+            "ranker",
+            region="eu-west-1",
+            runtime_url=server.url,
+            headers={"X-Amzn-SageMaker-Target-Variant": "blue"},
         )
         task = f'self.client.post("{elsewhere.url}/other", json={{}})'
         text += f"\n    @task\n    def call(self):\n        {task}\n"

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable.load.load_generator import LoadError
-from servable.load.load_target import Arrivals, generate_arrival_times
-from servable.load.measurement import CURVE, LoadCurve
+from servable.load.measurement import CURVE, Arrivals, LoadCurve, LoadError, generate_arrival_times
 from servable.load.objective import Objective, find_knee
 from servable.measured.precision import (
     Interval,

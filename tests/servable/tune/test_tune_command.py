@@ -20,8 +20,7 @@ import servable.tune.page
 import servable.tune.tune
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
-from servable.load.load_generator import LoadError
-from servable.load.measurement import LoadCurve
+from servable.load.measurement import LoadCurve, LoadError
 from servable.load.temporary import Ledger
 from servable.measured.precision import Latencies
 from servable.tune import container_space

@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from click.testing import CliRunner
 
 from servable.load.command import load
+from servable.load.measurement import LoadError
 from servable.load.reached import prepare_deployed_target
 from servable.load.temporary import (
     PREFIX,
@@ -24,12 +25,11 @@ from servable.load.temporary import (
     BudgetSpentError,
     LiveVariant,
     TemporaryEndpoints,
-    TemporaryError,
     build_tags,
     describe_owner,
     is_abandoned,
     read_live_variant,
-    remove_endpoint,
+    remove_resource,
 )
 from servable.project import account as operations_account
 from servable_local.aws.local_aws import LocalAws
@@ -115,7 +115,7 @@ def test_what_cannot_be_paid_or_compared_makes_nothing(client: Any, live: LiveVa
     with pytest.raises(BudgetSpentError), endpoints(client, budget_usd=0.1).run_copy(live):
         pass
     for kind, problem in (("ml.c5.9xlarge", "price"), ("ml.g5.xlarge", "is gpu")):
-        with pytest.raises(TemporaryError, match=problem):
+        with pytest.raises(LoadError, match=problem):
             endpoints(client).run_copy(live, instance_type=kind).__enter__()
 
 
@@ -195,10 +195,10 @@ def failure(code: str) -> ClientError:
 def test_a_throttled_and_a_lost_call_leave_no_endpoint(client: Any, live: LiveVariant) -> None:
     lost = EndpointConnectionError(endpoint_url="https://x")
     with endpoints(client).run_copy(live) as name:
-        remove_endpoint(Failing(client, [failure("ThrottlingException"), lost]), name)
+        remove_resource(Failing(client, [failure("ThrottlingException"), lost]), "Endpoint", name)
         assert temporary_endpoints(client) == []
     with pytest.raises(ClientError, match="AccessDenied"):
-        remove_endpoint(Failing(None, [failure("AccessDeniedException")]), "x")
+        remove_resource(Failing(None, [failure("AccessDeniedException")]), "Endpoint", "x")
 
 
 def test_the_live_endpoint_is_asked_signed(account: Account, environment: Any) -> None:

@@ -18,8 +18,7 @@ from click.testing import CliRunner
 
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import list_placements
-from servable.load.load_generator import LoadError
-from servable.load.load_target import Pace
+from servable.load.measurement import LoadError, Pace
 from servable.load.temporary import (
     BudgetSpentError,
     NotInServiceError,

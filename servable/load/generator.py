@@ -147,15 +147,12 @@ class Coordinator:
             load_worker.HERE, lambda environment, msg: self._here.update(msg.data)
         )
 
-    def execute_lines(self, lines: FileObject) -> None:
-        """Execute the message in each line until the input ends, then end this process."""
-        for line in lines:
-            gevent.spawn(self._execute, json.loads(line))  # the end of the input ends a step
+    def quit(self) -> None:
+        """End the processes, also those on other computers."""
         with gevent.Timeout(_QUIT_SECONDS, False):
-            self._runner.quit()  # also the processes on other computers
-        os._exit(0)
+            self._runner.quit()
 
-    def _execute(self, message: dict[str, Any]) -> None:
+    def execute(self, message: dict[str, Any]) -> None:
         try:
             if "plan" in message:
                 self._apply_plan(message["plan"])
@@ -259,20 +256,16 @@ def main(role: str, host: str, port: str, workers: str, file: str = "") -> None:
     # Each waiting request of an open loop needs a connection.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    lines = FileObject(sys.stdin.fileno(), "rb", closefd=False)
-    user_classes: list[Any] = [BodyUser]
-    if file:
-        try:
-            user_classes = list(load_locustfile(file)[0].values())
-        except Exception as error:
-            _write_message(error=f"{file}: can't be loaded: {type(error).__name__}: {error}")
-            sys.exit(1)
+    try:
+        user_classes = list(load_locustfile(file)[0].values()) if file else [BodyUser]
+    except Exception as error:
+        _write_message(error=f"{file}: can't be loaded: {type(error).__name__}: {error}")
+        sys.exit(1)
     digest = hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
     worker = load_worker.LoadWorker(user_classes)
     environment = worker.environment
     runner: Any
     if role == "worker":
-        gevent.spawn(_exit_at_end, lines)
         runner = environment.create_worker_runner(host, int(port))
     elif role == "master":
         _reject_http()
@@ -287,15 +280,17 @@ def main(role: str, host: str, port: str, workers: str, file: str = "") -> None:
     cast(Any, events).init.fire(environment=environment, runner=runner, web_ui=None)
     if role != "master":
         runner.send_message(load_worker.HERE, {runner.client_id: digest})
+    lines = gevent.spawn(_execute_lines, coordinator)
+    (lines if coordinator else runner.greenlet).join()
+
+
+def _execute_lines(coordinator: Coordinator | None) -> None:
+    """Execute the message in each line until the input ends, then end this process."""
+    for line in FileObject(sys.stdin.fileno(), "rb", closefd=False):
+        if coordinator:
+            gevent.spawn(coordinator.execute, json.loads(line))  # the end of the input ends a step
     if coordinator:
-        gevent.spawn(coordinator.execute_lines, lines).join()
-    else:
-        runner.greenlet.join()
-
-
-def _exit_at_end(lines: FileObject) -> None:
-    for _ in lines:
-        pass
+        coordinator.quit()
     os._exit(0)
 
 

@@ -6,6 +6,7 @@ import math
 import re
 import textwrap
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from servable.load.bodies import load_bodies
 from servable.load.command import LoadOptions, is_url
 from servable.load.gate import GateVerdict, evaluate_gate, fill_in_traffic
 from servable.load.load_test import LOCALHOST, LoadGenerator, Schedule, measure_curve
-from servable.load.measurement import CURVE, Body, LoadCurve, LoadError, LoadStep, Pace
+from servable.load.measurement import CURVE, Body, LoadCurve, LoadError, Pace
 from servable.load.objective import Knee, Objective, Saturation, find_knee, find_saturation
 from servable.load.page import FROM_SENDING, describe_knee, write_load_report
 from servable.load.reached import prepare_target
@@ -56,9 +57,9 @@ def _measure_target(held: ExitStack, what: str, folder: str, options: LoadOption
         bodies, names = load_bodies(
             options.files, content_type=options.content_type, loaded=loaded, variant=options.variant
         )
-    output = options.output or _choose_run_folder(
-        loaded.root if loaded else find_project_folder(), what
-    )
+    root = loaded.root if loaded else find_project_folder()
+    now, name = datetime.datetime.now(datetime.UTC), re.sub(r"[^\w.-]", "-", what).strip("-")[:60]
+    output = options.output or root / RUNS / f"{name}-{now:%Y%m%d-%H%M%S}"
     create_private_folder(output)
     reached = held.enter_context(prepare_target(what, loaded, names, output, options))
     schedule = _build_schedule(loaded, options)
@@ -89,15 +90,14 @@ def _measure_target(held: ExitStack, what: str, folder: str, options: LoadOption
             reached.asked,
             target_pid=reached.pid,
             kept=lambda curve: curve.write(output / CURVE),
-            progress=lambda *step: show(lambda: _describe_progress(*step)),
+            progress=lambda curve, load, known: show(
+                lambda: (
+                    f"step {len(curve.steps) + 1}, {format_number(load)} {curve.unit}: "
+                    f"{format_number(known['rps'])} responses/s"
+                )
+            ),
         )
     return _report_result(curve, schedule.objective, output, options)
-
-
-def _choose_run_folder(root: Path, what: str) -> Path:
-    name = re.sub(r"[^\w.-]", "-", what).strip("-")[:60]
-    now = datetime.datetime.now(datetime.UTC)
-    return root / RUNS / f"{name}-{now:%Y%m%d-%H%M%S}"
 
 
 def _build_schedule(loaded: ValidFile | None, options: LoadOptions) -> Schedule:
@@ -136,11 +136,6 @@ def _describe_plan(schedule: Schedule, pace: Pace) -> str:
     )
 
 
-def _describe_progress(curve: LoadCurve, load: float, known: dict[str, Any]) -> str:
-    at, rps = f"{format_number(load)} {curve.unit}", format_number(known["rps"])
-    return f"step {len(curve.steps) + 1}, {at}: {rps} responses/s"
-
-
 def _report_result(
     curve: LoadCurve, objective: Objective | None, output: Path, options: LoadOptions
 ) -> int:
@@ -171,17 +166,17 @@ def print_result(
     saturation = find_saturation(curve)
     if as_json:
         result = _build_result_object(curve, knee, saturation)
-        gate_object = gate and gate.as_object()
-        result |= {"folder": str(output), "gate": gate_object}
+        result |= {"folder": str(output), "gate": gate and gate.as_object()}
         click.echo(json.dumps({"verdict": verdict, **result}))
         return
     console = EscapingConsole()
     # A file has no width; eleven columns need this one.
     console.width = console.width if console.is_terminal else 120
     console.print(_build_step_table(curve))
-    for line in _format_result_lines(curve, objective, knee, saturation):
-        click.echo(line)
-    for line in gate.lines if gate else ():
+    for line in (
+        *_format_result_lines(curve, objective, knee, saturation),
+        *(gate.lines if gate else ()),
+    ):
         click.echo(line)
     if curve.steps:
         click.echo(f"{output / CURVE}: every step with its latency distribution")
@@ -215,23 +210,19 @@ def _build_step_table(curve: LoadCurve) -> Table:
         shown.add_column(column, justify="right")
     shown.add_column("")
     for step in curve.steps:
-        shown.add_row(*_format_row(step))
+        latencies, rps = step.latencies, step.throughput_rps
+        unsure = "" if step.has_known_throughput else "not known within 5 %"
+        shown.add_row(
+            format_number(step.load),
+            f"{rps.value:,.1f}",
+            f"{rps.half_width_share:.0%}" if rps.value else "",
+            *map(_format_ms, (latencies.p50_ms, latencies.p95_ms, latencies.p99_ms)),
+            f"{step.failed_share:.1%}" if step.failure_count else "0",
+            _format_ms(step.send_lags.p99_ms),
+            f"{step.generator_cpu_share:.0%}",
+            "excluded: sent late" if step.rejection else unsure,
+        )
     return shown
-
-
-def _format_row(step: LoadStep) -> tuple[str, ...]:
-    latencies, rps = step.latencies, step.throughput_rps
-    unsure = "" if step.has_known_throughput else "not known within 5 %"
-    return (
-        format_number(step.load),
-        f"{rps.value:,.1f}",
-        f"{rps.half_width_share:.0%}" if rps.value else "",
-        *map(_format_ms, (latencies.p50_ms, latencies.p95_ms, latencies.p99_ms)),
-        f"{step.failed_share:.1%}" if step.failure_count else "0",
-        _format_ms(step.send_lags.p99_ms),
-        f"{step.generator_cpu_share:.0%}",
-        "excluded: sent late" if step.rejection else unsure,
-    )
 
 
 def _format_ms(value: float) -> str:
@@ -242,39 +233,32 @@ def _format_ms(value: float) -> str:
 
 def _format_result_lines(
     curve: LoadCurve, objective: Objective | None, knee: Knee | None, saturation: Saturation | None
-) -> list[str]:
-    unit, lines = curve.unit, []
+) -> Iterator[str]:
+    unit = curve.unit
     if saturation:
-        least = "" if saturation.bounded else "at least "
-        why = "" if saturation.bounded else "; the load wasn't raised further"
-        lines.append(
-            f"maximum: {least}{saturation.rps} requests/s, from {saturation.load} {unit}{why}"
+        least, why = (
+            ("", "") if saturation.bounded else ("at least ", "; the load wasn't raised further")
         )
+        yield f"maximum: {least}{saturation.rps} requests/s, from {saturation.load} {unit}{why}"
     if objective and curve.valid_steps:
         found = describe_knee(curve, knee) if knee else "exceeded even at the lowest load"
-        lines.append(f"{objective}: {found}")
+        yield f"{objective}: {found}"
     failed: Counter[str] = Counter()
+    responses: dict[str, str] = {}
     for step in curve.steps:
         failed.update({**step.errors, "timeout": step.timeouts})
-    responses = {kind: text for step in curve.steps for kind, text in step.first_answers.items()}
+        responses |= step.first_answers
     for kind, count in sorted((+failed).items()):
-        lines.append(f"failed: {count} x {kind}")
+        yield f"failed: {count} x {kind}"
         if kind in responses:
             # One line; curve.json contains the rest.
-            lines.append(
-                f"  for example: {textwrap.shorten(responses[kind], 400, placeholder=' …')}"
-            )
-    lines += [
-        f"excluded, {step.load:g} {unit}: {step.rejection}"
-        for step in curve.steps
-        if step.rejection
-    ]
+            yield f"  for example: {textwrap.shorten(responses[kind], 400, placeholder=' …')}"
+    for step in curve.steps:
+        if step.rejection:
+            yield f"excluded, {step.load:g} {unit}: {step.rejection}"
     if not all(step.from_due for step in curve.steps):
-        lines.append(FROM_SENDING)
+        yield FROM_SENDING
     if curve.asked.is_relative and curve.valid_steps:
-        lines.append(
-            "measured on this computer: compare settings with these numbers, not AWS instances"
-        )
+        yield "measured on this computer: compare settings with these numbers, not AWS instances"
     if curve.ended == "interrupted":
-        lines.append("interrupted; the complete steps are kept")
-    return lines
+        yield "interrupted; the complete steps are kept"

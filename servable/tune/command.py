@@ -4,9 +4,7 @@ Progress is printed on stderr, the result on stdout.
 """
 
 import json
-import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,84 +12,53 @@ import click
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, list_placements
 from model_packaging.refusal import PackagingError
-from servable.console.lines import SILENT_SECONDS
 from servable.console.signals import enable_ctrl_c
 from servable.load.bodies import load_bodies
 from servable.load.command import ABOVE_0, AS_JSON, BODY, CONTENT_TYPE, LOCAL, add_options
 from servable.load.measurement import LoadError
-from servable.load.objective import Objective
-from servable.measured.precision import format_number
 from servable.project import environment_edit
 from servable.project.account import open_account
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, Project, list_errors
 from servable.project.provided import LaunchError
-from servable.tune.container_space import Machines
 from servable.tune.recommendation import describe_result
-from servable.tune.run import TuneError, TuneOptions, TuneProgress
+from servable.tune.run import TuneOptions, TuneProgress
 from servable.tune.search.recommended import Verdict
-from servable.tune.search.space import BATCH_SIZE, Point, Trial, format_value
 from servable.tune.tune import TuneResult
 from servable.tune.tune import tune as search
 
 
-def build_progress(most_trials: int) -> TuneProgress:
-    """Return callbacks that print progress on stderr, so that stdout contains only the result."""
-    said_at = time.monotonic()
-
-    def print_start(folder: Path, machines: Machines, done: int, objective: Objective) -> None:
-        limit = f"p{objective.percent:g} at most {objective.most_ms:g} ms"
-        click.echo(f"{len(machines.space):,} combinations of settings; {limit}; {folder}", err=True)
-        for why in dict.fromkeys(machines.left_out.values()):
-            names = [name for name, reason in machines.left_out.items() if reason == why]
-            click.echo(f"not tried: {', '.join(names)}: {why}", err=True)
-        if done:
-            click.echo(f"{done} trials of an earlier run are kept", err=True)
-
-    def print_trial(one: Trial) -> None:
-        about = one.measured.about
-        found = f"{format_number(about['rps']['value'])} requests/s" if "rps" in about else "-"
-        if about.get("usd") and "usd_per_million" in about:
-            found += f", {about['usd_per_million']:.3g} $ per million"
-        line = f"{one.number + 1:3d}/{most_trials}  {found:<18} {format_settings(one.point)}"
-        print_line(line + (f"  ({one.measured.failure})" if one.measured.failure else ""))
-
-    def print_line(text: str) -> None:
-        nonlocal said_at
-        said_at = time.monotonic()
-        click.echo(text, err=True)
-
-    def print_step(load: float, known: dict[str, Any]) -> None:
-        # Without a line, a long measurement looks as if it hangs.
-        if time.monotonic() - said_at > SILENT_SECONDS:
-            users = f"{format_number(load)} user{'s' if load != 1 else ''}"
-            print_line(f"     at {users}, {format_number(known['rps'])} requests/s so far")
-
-    return TuneProgress(began=print_start, trial=print_trial, stage=print_line, step=print_step)
-
-
-def format_settings(point: Point) -> str:
-    """Format a point as one line, without batching if it is off."""
-    unbatched = point.get(BATCH_SIZE, 0) is None
-    return " ".join(
-        f"{name}={format_value(value)}"
-        for name, value in point.items()
-        if value is not None and not (name.startswith("batching.") and unbatched)
-    )
-
-
 def print_result(tuned: TuneResult, *, write: bool, as_json: bool) -> None:
+    content, advice, choice = tuned.content, tuned.advice, tuned.advice.choice
     if as_json:
-        click.echo(json.dumps(_build_result_object(tuned, write=write)))
+        result = {
+            "settings": choice.point,
+            "today": choice.start,
+            "not_tried": content.left_out,
+            "goal": content.goal,
+            "verdict": choice.confirmation.verdict,
+            **asdict(choice.confirmation),
+            "better": choice.is_better,
+            "noise": choice.noise,
+            "kept": choice.recommended_point,
+            "rps": asdict(advice.rps),
+            "usd_per_million": content.usd_per_million,
+            "relative": advice.relative,
+            "trials": len(content.trials),
+            "stopped": content.stopped,
+            "report": str(tuned.report),
+            "diff": tuned.diff,
+            "written": write and bool(tuned.diff),
+        }
+        click.echo(json.dumps(result))
         return
-    advice = tuned.advice
-    click.echo(f"{len(tuned.content.trials)} trials; {tuned.content.stopped}")
-    click.echo(describe_result(advice.choice, tuned.content.goal))
+    click.echo(f"{len(content.trials)} trials; {content.stopped}")
+    click.echo(describe_result(choice, content.goal))
     for change in advice.changes:
         click.echo(f"  {'.'.join(change.key)} = {json.dumps(change.value)}   {change.reason}")
-    kept = "The chosen settings" if advice.choice.is_better else "Today's settings"
+    kept = "The chosen settings" if choice.is_better else "Today's settings"
     click.echo(f"{kept} sustain {advice.rps} requests/s within the objective.")
-    if (cost := tuned.content.usd_per_million) is not None:
+    if (cost := content.usd_per_million) is not None:
         click.echo(f"  {cost:.3g} $ per million predictions, if an instance is always at this load")
     if advice.relative:
         click.echo("measured on this computer, so relative: no scaling target or alarm is set")
@@ -99,29 +66,6 @@ def print_result(tuned: TuneResult, *, write: bool, as_json: bool) -> None:
         click.echo(f"\n{tuned.diff}")
         click.echo("written" if write else "not written; --write applies it")
     click.echo(f"report: {tuned.report}")
-
-
-def _build_result_object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
-    content, advice, choice = tuned.content, tuned.advice, tuned.advice.choice
-    return {
-        "settings": choice.point,
-        "today": choice.start,
-        "not_tried": content.left_out,
-        "goal": content.goal,
-        "verdict": choice.confirmation.verdict,
-        **asdict(choice.confirmation),
-        "better": choice.is_better,
-        "noise": choice.noise,
-        "kept": choice.recommended_point,
-        "rps": asdict(advice.rps),
-        "usd_per_million": content.usd_per_million,
-        "relative": advice.relative,
-        "trials": len(content.trials),
-        "stopped": content.stopped,
-        "report": str(tuned.report),
-        "diff": tuned.diff,
-        "written": write and bool(tuned.diff),
-    }
 
 
 # Limit of the whole search where it costs only time.
@@ -246,8 +190,8 @@ def tune(
             dollars=dollars or 0.0,
             **values,
         )
-        tuned = search(loaded, placement, options, build_progress(options.trials), anew=anew)
-    except (TuneError, LaunchError, LoadError, PackagingError) as error:
+        tuned = search(loaded, placement, options, TuneProgress(options.trials), anew=anew)
+    except (LaunchError, LoadError, PackagingError) as error:
         click.echo(f"servable tune: {error}", err=True)
         return 2
     except ValueError as error:
@@ -256,7 +200,7 @@ def tune(
         click.echo("interrupted; run the same command again to continue", err=True)
         return 130
     if write and tuned.diff:
-        environment_edit.write(tuned.file, tuned.after)
+        environment_edit.write(loaded.root / loaded.file, tuned.after)
     print_result(tuned, write=write, as_json=as_json)
     return EXIT_CODES[tuned.advice.choice.confirmation.verdict]
 

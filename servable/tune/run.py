@@ -3,32 +3,33 @@
 import fcntl
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import click
+
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from model_packaging.beside import create_private_folder, touch_private
 from model_packaging.tree import compute_sha256
-from servable.load.measurement import Body
+from servable.console.lines import SILENT_SECONDS
+from servable.load.measurement import Body, LoadError
 from servable.load.objective import Goal, Objective
 from servable.load.temporary import LiveVariant, read_live_variant
+from servable.measured.precision import format_number
 from servable.project.account import Account
 from servable.serve.serve import prepare_variant
 from servable.tune.container_space import Machines, build_current_point, build_machines
-from servable.tune.search.space import Trial
+from servable.tune.search.space import BATCH_SIZE, Trial, format_value
 
 RUNS = Path(".servable") / "tuning"
 TRIALS_FILE = "trials.jsonl"
-
-
-class TuneError(Exception):
-    """The search failed. `str()` is a complete sentence with the failure and its fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,18 +53,47 @@ class TuneOptions:
     force_local_numbers: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class TuneProgress:
-    """The callbacks for the progress of a search."""
+    """Prints progress on stderr, so that stdout contains only the result."""
 
-    began: Callable[[Path, Machines, int, Objective], None]
-    """Folder of the run, what is tried, number of complete trials, objective."""
-    trial: Callable[[Trial], None]
-    """A finished trial."""
-    stage: Callable[[str], None]
-    """Description of the stage that begins."""
-    step: Callable[[float, dict[str, Any]], None]
-    """Several times a second: the current load, and its results so far."""
+    def __init__(self, most_trials: int) -> None:
+        self._most_trials = most_trials
+        self._said_at = time.monotonic()
+
+    def print_start(self, folder: Path, machines: Machines, done: int, limit: Objective) -> None:
+        """Print what is tried. `done`: number of trials that an earlier run completed."""
+        objective = f"p{limit.percent:g} at most {limit.most_ms:g} ms"
+        self.print_line(f"{len(machines.space):,} combinations of settings; {objective}; {folder}")
+        for why in dict.fromkeys(machines.left_out.values()):
+            names = [name for name, reason in machines.left_out.items() if reason == why]
+            self.print_line(f"not tried: {', '.join(names)}: {why}")
+        if done:
+            self.print_line(f"{done} trials of an earlier run are kept")
+
+    def print_trial(self, one: Trial) -> None:
+        about = one.measured.about
+        found = f"{format_number(about['rps']['value'])} requests/s" if "rps" in about else "-"
+        if about.get("usd") and "usd_per_million" in about:
+            found += f", {about['usd_per_million']:.3g} $ per million"
+        # Settings of batching say nothing if it is off.
+        unbatched = one.point.get(BATCH_SIZE, 0) is None
+        settings = " ".join(
+            f"{name}={format_value(value)}"
+            for name, value in one.point.items()
+            if value is not None and not (name.startswith("batching.") and unbatched)
+        )
+        line = f"{one.number + 1:3d}/{self._most_trials}  {found:<18} {settings}"
+        self.print_line(line + (f"  ({one.measured.failure})" if one.measured.failure else ""))
+
+    def print_line(self, text: str) -> None:
+        self._said_at = time.monotonic()
+        click.echo(text, err=True)
+
+    def print_step(self, load: float, known: dict[str, Any]) -> None:
+        # Without a line, a long measurement looks as if it hangs.
+        if time.monotonic() - self._said_at > SILENT_SECONDS:
+            users = f"{format_number(load)} user{'s' if load != 1 else ''}"
+            self.print_line(f"     at {users}, {format_number(known['rps'])} requests/s so far")
 
 
 @dataclass(frozen=True)
@@ -81,9 +111,9 @@ class Run:
 
     @cached_property
     def machines(self) -> Machines:
-        """Return what to try. Raises TuneError; ValueError for a setting or type that can't be tried."""
+        """Return what to try. Raises LoadError; ValueError for a setting or type that can't be tried."""
         if self.placement.served.multi_model:
-            raise TuneError(
+            raise LoadError(
                 "can't tune a multi-model endpoint: its throughput depends on which models are loaded"
             )
         options = self.options
@@ -96,18 +126,23 @@ class Run:
         )
         if len(found.space) < 2:
             reasons = "; ".join(f"{name}: {why}" for name, why in found.left_out.items())
-            raise TuneError(f"there are no other settings to try ({reasons}); pass different ones")
+            raise LoadError(f"there are no other settings to try ({reasons}); pass different ones")
         return found
+
+    @cached_property
+    def archive(self) -> Path:
+        """Return the model's archive on this computer."""
+        archive = prepare_variant(self.loaded, variant=self.placement.name).archive
+        assert archive is not None  # one model, as `machines` has seen
+        return archive
 
     @cached_property
     def model(self) -> LiveVariant | str:
         """Return the deployed variant to copy, or the digest of the local container's archive."""
-        if self.options.account is not None:
-            client = self.options.account.client("sagemaker")
-            return read_live_variant(client, self.environment.endpoint.name, self.placement.name)
-        archive = prepare_variant(self.loaded, variant=self.placement.name).archive
-        assert archive is not None  # one model, as `machines` has seen
-        return compute_sha256(archive)
+        if self.options.account is None:
+            return compute_sha256(self.archive)
+        client = self.options.account.client("sagemaker")
+        return read_live_variant(client, self.environment.endpoint.name, self.placement.name)
 
     @cached_property
     def folder(self) -> Path:
@@ -128,7 +163,7 @@ class Run:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder, so that two runs don't both spend the budget. Raises TuneError if it is locked."""
+    """Lock a folder, so that two runs don't both spend the budget. Raises LoadError if it is locked."""
     create_private_folder(folder.parent)
     # Next to the folder, which --new deletes. The lock ends with the process, even if it is killed.
     lock = folder.with_name(f"{folder.name}.lock")
@@ -137,7 +172,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise TuneError(
+            raise LoadError(
                 f"another run of the same search is in progress ({lock}); wait for it to finish, or stop it"
             ) from None
         yield

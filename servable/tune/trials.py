@@ -33,7 +33,7 @@ from servable.load.objective import (
     compute_usd_per_million,
     find_knee,
 )
-from servable.load.reached import ReadyTarget, prepare_endpoint
+from servable.load.reached import ReadyTarget, find_usd_per_hour, prepare_endpoint
 from servable.load.temporary import (
     BudgetSpentError,
     Ledger,
@@ -97,9 +97,7 @@ class Trials(ABC):
 
     def find_price(self, kind: str) -> float | None:
         """Return an instance type's US dollars per hour; None if no source states them."""
-        environment = self._run.environment
-        price = environment.prices.find_instance_price(kind, environment.region)
-        return price.usd_per_hour if price else None
+        return find_usd_per_hour(self._run.environment, kind)
 
     @property
     def spent_usd(self) -> float:
@@ -117,7 +115,7 @@ class Trials(ABC):
         kept, most_ms = self._run.folder / "objective.json", self._run.options.most_ms
         busy = self.measure_busy_share()
         if busy > BUSY_SHARE:
-            self._run.progress.stage(
+            self._run.progress.print_line(
                 f"other programs use {busy:.0%} of this computer's CPU cores, so trials will vary more; "
                 "stop them for a reliable result"
             )
@@ -126,7 +124,7 @@ class Trials(ABC):
         if most_ms is not None:
             objective = Objective(most_ms=most_ms)
         else:
-            self._run.progress.stage("one caller alone, with today's settings")
+            self._run.progress.print_line("one caller alone, with today's settings")
             objective = self._choose_objective(self._run.environment.alarms.p99_latency_ms, busy)
         write_atomically(kept, _OBJECTIVE.dump_json(objective))
         return objective
@@ -156,7 +154,7 @@ class Trials(ABC):
         kept, space = self._run.folder / "today" / CURVE, self.machines.space
         curve = LoadCurve.read(kept) if kept.exists() else None
         if curve is None or _find_lateness(curve, objective):
-            self._run.progress.stage("the load curve of today's settings")
+            self._run.progress.print_line("the load curve of today's settings")
             point = space.build_point(space.find_nearest(self.machines.initial_points[0]))
             curve = self.measure_full_curve(point, objective, "today")
         if late := _find_lateness(curve, objective):
@@ -218,7 +216,7 @@ class Trials(ABC):
                 reached.asked,
                 target_pid=reached.pid,
                 attempts=ATTEMPTS,
-                progress=lambda curve, load, step: self._run.progress.step(load, step),
+                progress=lambda curve, load, step: self._run.progress.print_step(load, step),
             )
         if curve.ended == "interrupted":
             raise KeyboardInterrupt
@@ -302,7 +300,6 @@ class LocalTrials(Trials):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._archive = prepare_variant(run.loaded, variant=run.placement.name).archive
         self._asked = MeasuredTarget(
             target="local",
             address="this computer",
@@ -324,7 +321,7 @@ class LocalTrials(Trials):
     def serve(self, point: Point) -> Iterator[ReadyTarget]:
         machine = self.machines.find_machine(point)
         served = prepare_variant(
-            machine.apply_point(point), variant=machine.placement.name, archive=self._archive
+            machine.apply_point(point), variant=machine.placement.name, archive=self._run.archive
         )
         create_private_folder(self._run.folder)
         try:
@@ -362,7 +359,7 @@ class TemporaryTrials(Trials):
             usd_per_hour=self.find_price,
             poll_seconds=0.1 if account.has_custom_endpoint else 5.0,
             ledger=Ledger(run.folder / LEDGER),
-            told=run.progress.stage,
+            told=run.progress.print_line,
         )
         with translate_aws_errors(run.environment.endpoint.name):
             self._endpoints.sweep()

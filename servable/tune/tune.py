@@ -11,14 +11,14 @@ from pathlib import Path
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
-from servable.load.measurement import LoadCurve
+from servable.load.measurement import LoadCurve, LoadError
 from servable.load.objective import Objective, find_knee
 from servable.load.temporary import BudgetSpentError
 from servable.project import environment_edit
 from servable.tune import page
 from servable.tune.page import RUN, Content
 from servable.tune.recommendation import Recommendation, recommend
-from servable.tune.run import TRIALS_FILE, Run, TuneError, TuneOptions, TuneProgress, lock_folder
+from servable.tune.run import TRIALS_FILE, Run, TuneOptions, TuneProgress, lock_folder
 from servable.tune.search.recommended import (
     ChosenPoint,
     estimate_effects,
@@ -97,7 +97,6 @@ class TuneResult:
     advice: Recommendation
     after: str
     """The file with the recommendation."""
-    file: Path
     diff: str
     """Diff of the file with its path in the project, so that `git apply` accepts it there."""
 
@@ -112,7 +111,7 @@ def tune(
 ) -> TuneResult:
     """Search a variant's settings.
 
-    Raises TuneError, LaunchError, LoadError, PackagingError, ValueError for
+    Raises LaunchError, LoadError, PackagingError, ValueError for
     invalid options, KeyboardInterrupt (resumable).
     """
     run = Run(loaded, placement, options, progress)
@@ -128,17 +127,17 @@ def tune(
                 choice = _require_choice(found, objective)
                 choice, curve = _measure_choice(run, trials, choice, objective)
             except NotServedError as error:
-                raise TuneError(f"today's settings don't start: {error}") from None
+                raise LoadError(f"today's settings don't start: {error}") from None
             price = trials.find_price(run.machines.find_instance_type(choice.recommended_point))
         return _build_result(run, found, choice, curve, objective, price)
 
 
 def _create_trials(run: Run) -> Trials:
-    """Return the trials of a target. Raises TuneError if a price is missing, before anything is spent."""
+    """Return the trials of a target. Raises LoadError if a price is missing, before anything is spent."""
     trials = LocalTrials(run) if run.options.account is None else TemporaryTrials(run)
     unknown = [kind for kind in run.machines.kinds if trials.find_price(kind) is None]
     if unknown and (run.options.account is not None or run.options.goal == "cost"):
-        raise TuneError(
+        raise LoadError(
             f"{', '.join(unknown)}: the price is unknown; set it in prices.instance_usd_per_hour"
         )
     return trials
@@ -149,12 +148,12 @@ def _announce_plan(
 ) -> TimePlan | None:
     """Print how the minutes are divided, from measured durations or else from estimates.
 
-    Returns None if there is no limit. Raises TuneError if no comparison fits, until the first trial.
+    Returns None if there is no limit. Raises LoadError if no comparison fits, until the first trial.
     """
     count = run.options.trials
     if run.options.minutes is None:
         if curve_seconds is None:
-            run.progress.stage(f"at most {count} trials; {describe_precision(count)}")
+            run.progress.print_line(f"at most {count} trials; {describe_precision(count)}")
         return None
     curve, trial = trials.estimate_seconds()
     plan = TimePlan(
@@ -164,8 +163,8 @@ def _announce_plan(
         trials=count,
     )
     if plan.rejection is not None and len(done) < 2:
-        raise TuneError(plan.rejection + "; then run the same command again" * bool(done))
-    run.progress.stage(str(plan))
+        raise LoadError(plan.rejection + "; then run the same command again" * bool(done))
+    run.progress.print_line(str(plan))
     return plan
 
 
@@ -176,11 +175,11 @@ def _run_search(run: Run, trials: Trials, objective: Objective) -> SearchResult:
     )
     kept = search.list_trials()
     if options.trials <= 2 * CONFIRM and not kept:
-        raise TuneError(
+        raise LoadError(
             f"--trials {options.trials} leaves no trials for the search: {2 * CONFIRM} are kept to confirm "
             f"the choice; pass --trials {2 * CONFIRM + 1} or more"
         )
-    run.progress.began(run.folder, machines, len(kept), objective)
+    run.progress.print_start(run.folder, machines, len(kept), objective)
     today = trials.measure_today(objective)
     knee, seconds = find_knee(today, objective), trials.estimate_duration(today)
     # Trials are measured around this load.
@@ -196,7 +195,7 @@ def _run_search(run: Run, trials: Trials, objective: Objective) -> SearchResult:
 
     def report_trial(trial: Trial) -> None:
         done = search.list_trials()
-        run.progress.trial(trial)
+        run.progress.print_trial(trial)
         if len(done) == 1 and plan:
             _announce_plan(run, trials, done, curve_seconds=seconds)
 
@@ -214,8 +213,8 @@ def _require_choice(found: SearchResult, objective: Objective) -> ChosenPoint:
     if found.choice is not None:
         return found.choice
     if not found.trials:
-        raise TuneError(f"no trial was measured: {found.stopped}; raise that limit")
-    raise TuneError(
+        raise LoadError(f"no trial was measured: {found.stopped}; raise that limit")
+    raise LoadError(
         f"no setting met p{objective.percent:g} at most {objective.most_ms:g} ms; "
         "pass a higher --p99-ms or a smaller body"
     )
@@ -231,11 +230,11 @@ def _measure_choice(
     today = trials.measure_today(objective)
     if not choice.is_better:
         return choice, today
-    run.progress.stage("the load curve of the choice")
+    run.progress.print_line("the load curve of the choice")
     try:
         curve = trials.measure_full_curve(choice.point, objective, "choice")
     except NotServedError as error:
-        raise TuneError(
+        raise LoadError(
             f"the chosen settings failed to start: {error}; run the same command again"
         ) from None
     sustained, before = find_knee(curve, objective), find_knee(today, objective)
@@ -268,7 +267,7 @@ def _build_result(
     )
     at, step = content.knee, content.knee_step
     if at is None or step is None:
-        raise TuneError(
+        raise LoadError(
             "today's settings no longer meet the objective; try again on an idle computer"
         )
     advice = recommend(
@@ -283,12 +282,9 @@ def _build_result(
     )
     content = dataclasses.replace(content, recommendation=advice)
     content.write(run.folder / RUN)
-    file = run.loaded.root / run.loaded.file
-    before = file.read_text(encoding="utf-8")
+    before = (run.loaded.root / run.loaded.file).read_text(encoding="utf-8")
     note = f"measured {curve.asked.started_at[:10]}, servable tune"
     after = environment_edit.apply_changes(before, advice.changes, note=note)
     diff = environment_edit.format_diff(run.loaded.file, before, after)
     report = page.write(run.folder, [content], diff=diff)
-    return TuneResult(
-        report=report, content=content, advice=advice, after=after, file=file, diff=diff
-    )
+    return TuneResult(report=report, content=content, advice=advice, after=after, diff=diff)

@@ -35,7 +35,7 @@ def test_every_request_of_a_trial_is_answered(
     monkeypatch.setattr(LocalTrials, "trial_pace", QUICK)
     # Other tests run meanwhile.
     monkeypatch.setattr(LocalTrials, "measure_busy_share", lambda _: 0.0)
-    silent = TuneProgress(began=Mock(), trial=Mock(), stage=Mock(), step=Mock())
+    silent = Mock(spec=TuneProgress)
     with LocalTrials(Run(loaded, placement, options, silent)) as trials:
         # At one user, with another number of threads than today's.
         space = trials.machines.space

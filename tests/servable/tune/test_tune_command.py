@@ -26,7 +26,7 @@ from servable.measured.precision import Latencies
 from servable.tune import container_space
 from servable.tune.command import tune
 from servable.tune.page import RUN, Content
-from servable.tune.run import RUNS, TRIALS_FILE, TuneError, lock_folder
+from servable.tune.run import RUNS, TRIALS_FILE, lock_folder
 from servable.tune.search.search import Search, SearchResult
 from servable.tune.search.space import Budget, Measurement, Point, Space
 from servable.tune.trials import LocalTrials, NotServedError
@@ -323,7 +323,7 @@ def test_runs_of_the_same_question_are_held_apart_and_private_whatever_the_umask
     try:
         (tmp_path / ".servable").mkdir()  # open to all, from an earlier version
         with lock_folder(folder):
-            with pytest.raises(TuneError, match="in progress"), lock_folder(folder):
+            with pytest.raises(LoadError, match="in progress"), lock_folder(folder):
                 pass
             search = Search(Space({"tfs_processes": (1, 2)}), [], file=folder / TRIALS_FILE)
             search.run(lambda point: Measurement(value=1.0), Budget(trials=1))

@@ -84,7 +84,7 @@ def run(account: Account, prod: ValidFile) -> Run:
         account=where,
         dollars=5.0,
     )
-    silent = TuneProgress(began=Mock(), trial=Mock(), stage=Mock(), step=Mock())
+    silent = Mock(spec=TuneProgress)
     return Run(prod, placement, options, silent)
 
 

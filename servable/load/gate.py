@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import click
 import numpy as np
@@ -18,7 +18,6 @@ from servable.measured.precision import find_bin
 
 Held = Literal["met", "cannot be told", "NOT met"]
 _BY_WEIGHT: tuple[Held, ...] = ("met", "cannot be told", "NOT met")
-_EXIT_CODES: dict[Held, int] = {"met": 0, "NOT met": 1, "cannot be told": 3}
 # At most one run of a hundred is a false "met", and at most one a false "NOT met". MLPerf's loadgen decides
 # at 99 %, too.
 CONFIDENCE = 0.99
@@ -73,11 +72,7 @@ class GateVerdict:
 
     @property
     def exit_code(self) -> int:
-        return _EXIT_CODES[self.held]
-
-    def as_object(self) -> dict[str, Any]:
-        """Return the verdict as an object for JSON."""
-        return {"held": self.held == "met", "verdict": self.held, "lines": self.lines}
+        return {"met": 0, "NOT met": 1, "cannot be told": 3}[self.held]
 
 
 def evaluate_gate(curve: LoadCurve, objective: Objective) -> GateVerdict:

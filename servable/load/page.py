@@ -134,13 +134,9 @@ def write(
     abouts = [_build_about(content) for content in contents]
     if gate is not None:
         abouts.insert(0, About("; ".join(gate.lines), "", VERDICTS[gate.exit_code]))
-    return document.write(
-        folder,
-        tabs,
-        title=" against ".join(content.label for content in contents),
-        abouts=abouts,
-        relative=any(content.curve.asked.is_relative for content in contents),
-    )
+    title = " against ".join(content.label for content in contents)
+    relative = any(content.curve.asked.is_relative for content in contents)
+    return document.write(folder, tabs, title=title, abouts=abouts, relative=relative)
 
 
 def build_curve_tabs(contents: Sequence[LoadContent]) -> list[Tab]:
@@ -158,7 +154,15 @@ def build_curve_tabs(contents: Sequence[LoadContent]) -> list[Tab]:
 
 def _build_about(content: LoadContent) -> About:
     """Return the result in one sentence, and the measurement's target, time, and requests."""
-    measured = content.curve.asked
+    curve, knee = content.curve, content.knee
+    measured, steps = curve.asked, curve.valid_steps
+    if knee is not None:
+        found = f"{knee.objective}: {describe_knee(curve, knee)}."
+    elif not steps:
+        found = "no step is valid, because every step's requests were sent late."
+    else:
+        most = max((step.throughput_rps for step in steps), key=lambda rps: rps.value)
+        found = f"at most {most} responses/s, without a knee."
     digest = measured.model_sha256[:12] if measured.model_sha256 else measured.model_at
     where = (
         f"{measured.target} {measured.address}",
@@ -166,24 +170,14 @@ def _build_about(content: LoadContent) -> About:
         f"model {digest or 'unknown'}",
         measured.started_at,
         *measured.bodies,
-        "" if all(step.from_due for step in content.curve.steps) else FROM_SENDING,
+        "" if all(step.from_due for step in curve.steps) else FROM_SENDING,
     )
-    return About(f"{content.label}: {_describe_result(content)}", " · ".join(filter(None, where)))
+    return About(f"{content.label}: {found}", " · ".join(filter(None, where)))
 
 
 def describe_knee(curve: LoadCurve, knee: Knee) -> str:
     least, why = ("", "") if knee.bounded else ("at least ", "; no step exceeded the limit")
     return f"{least}{knee.rps} requests/s, at {knee.load} {curve.unit}{why}"
-
-
-def _describe_result(content: LoadContent) -> str:
-    steps, knee = content.curve.valid_steps, content.knee
-    if knee is not None:
-        return f"{knee.objective}: {describe_knee(content.curve, knee)}."
-    if not steps:
-        return "no step is valid, because every step's requests were sent late."
-    most = max((step.throughput_rps for step in steps), key=lambda rps: rps.value)
-    return f"at most {most} responses/s, without a knee."
 
 
 _HEADS = (

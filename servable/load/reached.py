@@ -4,7 +4,7 @@ It is a local container, a deployed endpoint, a copy of the endpoint, or an addr
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,15 +46,14 @@ class ReadyTarget:
     """Environment of the generator's processes; None: that of this process."""
 
 
-@contextmanager
 def prepare_target(
     what: str,
     loaded: ValidFile | None,
     names: tuple[str, ...],
     output: Path,
     options: TargetOptions,
-) -> Iterator[ReadyTarget]:
-    """Keep the target ready while the block lasts.
+) -> AbstractContextManager[ReadyTarget]:
+    """Return a context manager that keeps the target ready while its block lasts.
 
     `loaded` None: `what` is an address. For a replay, and with --gate, all variants of a deployed
     endpoint share the requests if there is no --variant.
@@ -63,28 +62,24 @@ def prepare_target(
     """
     if loaded is None:
         asked = MeasuredTarget(target="url", address=what, bodies=names)
-        yield ReadyTarget(target=build_container_target(what), asked=asked)
-        return
+        return nullcontext(ReadyTarget(target=build_container_target(what), asked=asked))
     if options.target == "local":
-        with _run_local_container(loaded, names, options.variant, output) as reached:
-            yield reached
-        return
-    environment, name = loaded.environment, loaded.name
-    account = open_account(environment, local=options.local)
+        return _run_local_container(loaded, names, options.variant, output)
+    account = open_account(loaded.environment, local=options.local)
     account.check_credentials()
     if options.target == "deployed":
-        yield prepare_deployed_target(
-            environment,
-            names,
-            name=name,
-            variant=options.variant,
-            account=account,
-            whole=not isinstance(options, LoadOptions) or options.gate,
+        return nullcontext(
+            prepare_deployed_target(
+                loaded.environment,
+                names,
+                name=loaded.name,
+                variant=options.variant,
+                account=account,
+                whole=not isinstance(options, LoadOptions) or options.gate,
+            )
         )
-        return
     assert isinstance(options, LoadOptions)  # only `servable load` has this target
-    with _run_copy(loaded, names, account, options) as reached:
-        yield reached
+    return _run_copy(loaded, names, account, options)
 
 
 @contextmanager

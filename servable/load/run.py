@@ -166,7 +166,10 @@ def print_result(
     saturation = find_saturation(curve)
     if as_json:
         result = _build_result_object(curve, knee, saturation)
-        result |= {"folder": str(output), "gate": gate and gate.as_object()}
+        result |= {"folder": str(output), "gate": None}
+        if gate:
+            held = gate.held == "met"
+            result["gate"] = {"held": held, "verdict": gate.held, "lines": gate.lines}
         click.echo(json.dumps({"verdict": verdict, **result}))
         return
     console = EscapingConsole()

@@ -12,6 +12,8 @@ prefix and tags, deletes them, and leaves those in use.
 """
 
 import datetime
+import json
+import math
 import platform
 import secrets
 import threading
@@ -25,7 +27,6 @@ from typing import Any
 
 import psutil
 from botocore.exceptions import BotoCoreError, ClientError, WaiterError
-from pydantic import TypeAdapter
 
 from infra.catalog.instances import load_instances
 from model_packaging.beside import write_atomically
@@ -89,10 +90,7 @@ class LiveVariant:
         return None if url is None else str(url)
 
     def check_instance_type(self, instance_type: str) -> None:
-        """Raise LoadError if the instance type changes between CPU and GPU.
-
-        The copy keeps the image and the driver.
-        """
+        """Raise LoadError if the type changes between CPU and GPU: the copy keeps image and driver."""
         live, known = self.instance_type, load_instances()
         devices = [known[each].device for each in (live, instance_type) if each in known]
         if len(set(devices)) > 1:
@@ -153,51 +151,44 @@ def translate_aws_errors(
         raise LoadError(f"{live}: {error}; {fix}") from None
 
 
-@dataclass(kw_only=True)
-class LedgerEntry:
-    """An endpoint, from the request to create it until its deletion. Times are seconds since 1970."""
-
-    name: str
-    usd_per_hour: float
-    began: float
-    ended: float | None = None
-
-
-_FORM = TypeAdapter(list[LedgerEntry])
-
-
 class Ledger:
-    """The costs of temporary endpoints, in a file that survives a kill -9."""
+    """The costs of temporary endpoints, in a file that survives a kill -9.
+
+    An entry lasts from the request to create an endpoint until its deletion, in seconds since 1970.
+    """
 
     def __init__(self, file: Path | None = None) -> None:
         """Read the file. `file` None: count only the costs of this run."""
         self._file = file
-        self._entries = _FORM.validate_json(file.read_bytes()) if file and file.exists() else []
+        self._entries: list[dict[str, Any]] = []
+        if file and file.exists():
+            self._entries = json.loads(file.read_bytes())
 
     @property
     def usd(self) -> float:
         """Return US dollars: at least what is billed. An entry without an end still incurs costs."""
         now = time.time()
-        return sum(
-            max(0.0, (entry.ended or now) - entry.began) * entry.usd_per_hour / 3600
+        return math.fsum(
+            max(0.0, (entry["ended"] or now) - entry["began"]) * entry["usd_per_hour"] / 3600
             for entry in self._entries
         )
 
     def record_start(self, name: str, usd_per_hour: float) -> None:
         """Record an endpoint. Call it before creation, so that a kill -9 leaves the entry."""
-        self._entries.append(LedgerEntry(name=name, usd_per_hour=usd_per_hour, began=time.time()))
+        began = {"name": name, "usd_per_hour": usd_per_hour, "began": time.time(), "ended": None}
+        self._entries.append(began)
         self._write()
 
     def record_end(self, name: str | None = None) -> None:
         """Record that an endpoint is deleted. `name` None: all, including those of earlier runs."""
         for entry in self._entries:
-            if entry.ended is None and name in (None, entry.name):
-                entry.ended = time.time()
+            if entry["ended"] is None and name in (None, entry["name"]):
+                entry["ended"] = time.time()
         self._write()
 
     def _write(self) -> None:
         if self._file is not None:
-            write_atomically(self._file, _FORM.dump_json(self._entries, indent=1))
+            write_atomically(self._file, json.dumps(self._entries, indent=1).encode())
 
 
 class TemporaryEndpoints:

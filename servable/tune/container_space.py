@@ -62,17 +62,11 @@ TOGETHER = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SettingsGrid:
-    values: dict[str, tuple[Value, ...]]
-    """setting -> its values, today's among them, smallest first."""
-    left_out: dict[str, str]
-    """setting -> why it is not tried."""
+Grid = Mapping[str, tuple[Value, ...] | str]
+"""setting -> its values, today's among them, smallest first; or why it isn't tried."""
 
 
-def build_grid(
-    loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()
-) -> SettingsGrid:
+def build_grid(loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()) -> Grid:
     """Return the values to try, for each setting that can matter, with its rule next to it.
 
     `bodies`: the requests to send; without them, no transport is tried.
@@ -101,18 +95,19 @@ def build_grid(
         if not isinstance(values, str):
             # Today's value is always among them.
             found[name] = sort_values(*values, today.get(name, values[0]))
-    found |= _list_transport_values(loaded, placement, bodies)
+    found |= _list_transport_values(placement, bodies)
     others = (name for name in ContainerSettings.model_fields if name not in (*found, "batching"))
-    found |= dict.fromkeys(others, "it affects a time limit, a log, or memory, but not throughput")
-    return SettingsGrid(
-        values={name: tried for name, tried in found.items() if not isinstance(tried, str)},
-        left_out={name: why for name, why in found.items() if isinstance(why, str)},
+    return found | dict.fromkeys(
+        others, "it affects a time limit, a log, or memory, but not throughput"
     )
 
 
-def _list_batching_values(
-    loaded: ValidFile, placement: Placement
-) -> Mapping[str, tuple[Value, ...] | str]:
+def select_values(grid: Grid) -> dict[str, tuple[Value, ...]]:
+    """Return the settings that are tried."""
+    return {name: values for name, values in grid.items() if not isinstance(values, str)}
+
+
+def _list_batching_values(loaded: ValidFile, placement: Placement) -> Grid:
     """Return values of batching, or the reasons to try none.
 
     A batch has at least the largest request's rows: a request with more gets status 400. A file
@@ -158,18 +153,18 @@ def _estimate_concurrency(loaded: ValidFile, placement: Placement) -> float:
     return peak_rps * variant.weight / weights * most_ms / 1000 / variant.instance_limit
 
 
-def _list_transport_values(
-    loaded: ValidFile, placement: Placement, bodies: Sequence[Body]
-) -> Mapping[str, tuple[Value, ...] | str]:
+def _list_transport_values(placement: Placement, bodies: Sequence[Body]) -> Grid:
     """Return values of the handler's transport or of its size limit, or reasons to try none."""
     model, written = placement.model, placement.variant.container
+    text = {one.content_type.partition(";")[0].strip() in RELAYED for one in bodies}
+    why = None
     if model.handler is None and not (model.code and needs_our_handler(model.code.path)):
         why = f'models.{placement.variant.model} has no handler = "servable", which reads it'
-        return {TRANSPORT: why, FROM_BYTES: why}
-    text = {one.content_type.partition(";")[0].strip() in RELAYED for one in bodies}
-    if len(text) != 1:
+    elif not bodies:
+        why = "the content type of the requests is not known"
+    elif len(text) > 1:
         why = "some requests are JSON or CSV and some are tensors, and only auto suits both"
-        why = why if bodies else "the content type of the requests is not known"
+    if why:
         return {TRANSPORT: why, FROM_BYTES: why}
     other = "grpc" if text == {True} else "rest"
     ways = tuple(dict.fromkeys(["auto", other, written.transport or "auto"]))
@@ -198,12 +193,13 @@ def build_space(
     `only`: settings that may change; if empty, all. Points that don't fit into memory or that
     `servable check` rejects are left out.
     """
-    known = build_grid(loaded, placement, bodies)
+    grid = build_grid(loaded, placement, bodies)
+    known = select_values(grid)
     for name in only:
-        if name not in known.values:
-            why = known.left_out.get(name, "no setting to try")
-            raise ValueError(f"{name}: {why}; allowed: {', '.join(known.values)}")
-    chosen = {name: values for name, values in known.values.items() if not only or name in only}
+        if name not in known:
+            why = grid.get(name, "no setting to try")
+            raise ValueError(f"{name}: {why}; allowed: {', '.join(known)}")
+    chosen = {name: values for name, values in known.items() if not only or name in only}
     today, allowed = build_current_point(placement), _build_filter(loaded, placement)
     points = (one for one in generate_points(chosen) if is_distinct(one, today) and allowed(one))
     return Space(chosen, points)
@@ -363,16 +359,17 @@ def build_machines(
     spaces = {
         kind: build_space(one.loaded, one.placement, only, bodies) for kind, one in kinds.items()
     }
-    known = build_grid(loaded, placement, bodies)
     left_out = {}
-    for name in known.values:
-        if name not in spaces[today].names:
+    for name, values in build_grid(loaded, placement, bodies).items():
+        if isinstance(values, str):
+            left_out[name] = values
+        elif name not in spaces[today].names:
             left_out[name] = "--setting excludes it"
         elif len({key[spaces[today].names.index(name)] for key in spaces[today].keys}) < 2:
             left_out[name] = "no other value fits into memory, has an effect, and passes `check`"
     by_size = sorted(kinds, key=lambda kind: kinds[kind].placement.instance.vcpus)
     together = join_spaces(spaces, by_size) if instance_types else spaces[today]
-    return Machines(today=today, kinds=kinds, space=together, left_out=known.left_out | left_out)
+    return Machines(today=today, kinds=kinds, space=together, left_out=left_out)
 
 
 def _build_machine(

@@ -81,49 +81,42 @@ def draw_trials(contents: Sequence[Content]) -> bytes:
 
 def write(folder: Path, contents: Sequence[Content], *, diff: str = "") -> Path:
     """Write report.html and pictures/*.png for one run or two runs. Return the page's path."""
-    if len(contents) not in (1, 2):
-        raise ValueError(
-            f"{len(contents)} runs are too many: pass one run to report, or two to compare"
-        )
     return write_page(folder, contents, build_tabs(contents, diff))
 
 
 def build_tabs(contents: Sequence[Content], diff: str = "") -> list[Tab]:
-    recommendation = _build_recommendation_tabs(contents, diff)
-    return [*build_curve_tabs(contents), *_build_search_tabs(contents), *recommendation]
-
-
-def _build_search_tabs(contents: Sequence[Content]) -> list[Tab]:
-    if not any(content.trials for content in contents):
-        return []
-    tables = [_build_trial_table(content) for content in contents if content.trials]
-    ends = [f"{content.label} ended: {content.stopped}." for content in contents if content.stopped]
-    ends += [
-        f"{content.label} didn't try {name}: {why}."
-        for content in contents
-        for name, why in content.left_out.items()
-    ]
-    trials = Picture("trials", "every trial's value", draw_trials(contents))
-    return [Tab("trials", "Trials", [trials], ends, tables)]
-
-
-def _build_recommendation_tabs(contents: Sequence[Content], diff: str) -> list[Tab]:
+    """Build the tabs of the curves, and those of searches if there are any."""
+    tabs = build_curve_tabs(contents)
+    if searches := [content for content in contents if content.trials]:
+        tables = [_build_trial_table(content) for content in searches]
+        ends = [f"{content.label} ended: {content.stopped}." for content in searches]
+        ends += [
+            f"{content.label} didn't try {name}: {why}."
+            for content in searches
+            for name, why in content.left_out.items()
+        ]
+        trials = Picture("trials", "every trial's value", draw_trials(contents))
+        tabs.append(Tab("trials", "Trials", [trials], ends, tables))
     lines, tables = [], []
     for content in contents:
-        if (advice := content.recommendation) is None:
-            continue
-        lines.append(describe_result(advice.choice, content.goal))
-        rows = [
-            Row((".".join(change.key), format_value(change.value), change.reason, written))
-            for changes, written in (
-                (advice.changes, "yes"),
-                (advice.withheld, "no: measured on this computer"),
-            )
-            for change in changes
-        ]
-        heads = ("key", "value", "why", "written")
-        tables.append(ReportTable(f"Recommendation of {content.label}", heads, rows))
-    return [Tab("recommendation", "Recommendation", (), lines, tables, diff)] if tables else []
+        if advice := content.recommendation:
+            lines.append(describe_result(advice.choice, content.goal))
+            tables.append(_build_recommendation_table(content.label, advice))
+    if tables:
+        tabs.append(Tab("recommendation", "Recommendation", (), lines, tables, diff))
+    return tabs
+
+
+def _build_recommendation_table(label: str, advice: Recommendation) -> ReportTable:
+    rows = [
+        Row((".".join(change.key), format_value(change.value), change.reason, written))
+        for changes, written in (
+            (advice.changes, "yes"),
+            (advice.withheld, "no: measured on this computer"),
+        )
+        for change in changes
+    ]
+    return ReportTable(f"Recommendation of {label}", ("key", "value", "why", "written"), rows)
 
 
 def _build_trial_table(content: Content) -> ReportTable:

@@ -50,7 +50,7 @@ def recommend(
     `knee` and `latencies`: of the recommended settings, which are the choice's or today's.
     """
     relative = asked.is_relative and not force_local_numbers
-    numbers = _list_measured_changes(environment, variant, knee.rps, latencies)
+    numbers = tuple(_list_measured_changes(environment, variant, knee.rps, latencies))
     return Recommendation(
         relative=asked.is_relative,
         choice=choice,
@@ -114,46 +114,34 @@ def _list_setting_changes(
 
 def _list_measured_changes(
     environment: Environment, variant: str, rps: Interval, latencies: Latencies
-) -> tuple[KeyChange, ...]:
+) -> Iterator[KeyChange]:
     table, scaling = ("variants", variant), environment.variants[variant].scaling
     safety = scaling.safety_factor if scaling else AWS_SAFETY_FACTOR
     # The low end: a target too low costs money, one too high costs requests.
     most = float(f"{rps.low:.3g}")
-    changes = [
-        KeyChange(
-            key=(*table, "scaling", "max_rps_per_instance"),
-            value=most,
-            reason=f"measured {rps.short_text}, at least {format_number(rps.low, (rps.high - rps.low) / 2)}",
-        ),
-        KeyChange(
-            key=(*table, "scaling", "safety_factor"),
-            value=safety,
-            reason=f"target {format_number(60 * most * safety)} invocations per minute and instance",
-        ),
-    ]
-    changes += _list_instance_changes(environment, variant, most, safety)
-    for name, percent in (("p50", 50.0), ("p90", 90.0), ("p99", 99.0)):
+    reason = (
+        f"measured {rps.short_text}, at least {format_number(rps.low, (rps.high - rps.low) / 2)}"
+    )
+    yield KeyChange(key=(*table, "scaling", "max_rps_per_instance"), value=most, reason=reason)
+    reason = f"target {format_number(60 * most * safety)} invocations per minute and instance"
+    yield KeyChange(key=(*table, "scaling", "safety_factor"), value=safety, reason=reason)
+    yield from _list_instance_changes(environment, variant, most, safety)
+    for percent in (50, 90, 99):
         milliseconds = latencies.compute_percentile_ms(percent)
         if math.isfinite(milliseconds):
-            changes.append(
-                KeyChange(
-                    key=("alarms", f"{name}_latency_ms"),
-                    value=_round_up(milliseconds),
-                    reason=f"{name} at the highest load planned for one instance",
-                )
-            )
+            key = ("alarms", f"p{percent}_latency_ms")
+            reason = f"p{percent} at the highest load planned for one instance"
+            yield KeyChange(key=key, value=_round_up(milliseconds), reason=reason)
     if environment.rollout is not None:
-        changes.append(_compute_bake_change(environment))
-    return tuple(changes)
+        yield _compute_bake_change(environment)
 
 
 def _list_instance_changes(
     environment: Environment, variant: str, most: float, safety: float
-) -> list[KeyChange]:
-    """Return the instance counts for the variant's share of the stated traffic."""
+) -> Iterator[KeyChange]:
+    """Yield the instance counts for the variant's share of the stated traffic."""
     traffic, table = environment.traffic, environment.variants[variant]
     share = table.weight / (sum(other.weight for other in environment.variants.values()) or 1.0)
-    changes = []
     least = 1
     for name, rps in (("min_instances", traffic.quiet_rps), ("max_instances", traffic.peak_rps)):
         if rps is None:
@@ -164,8 +152,7 @@ def _list_instance_changes(
             count = least = max(count, min(2, table.min_instances))
         count = max(count, least)
         reason = f"{rps * share:g} requests/s at {most:g} x {safety:g}"
-        changes.append(KeyChange(key=("variants", variant, name), value=count, reason=reason))
-    return changes
+        yield KeyChange(key=("variants", variant, name), value=count, reason=reason)
 
 
 def _compute_bake_change(environment: Environment) -> KeyChange:

@@ -15,13 +15,14 @@ from infra.preflight.check import check, check_all, select_errors
 from servable.load.measurement import Body
 from servable.tune.container_space import (
     NEVER_PROPOSED,
+    Grid,
     Machine,
-    SettingsGrid,
     build_current_point,
     build_grid,
     build_machines,
     build_space,
     derive_point_settings,
+    select_values,
 )
 from servable.tune.search.space import (
     BATCH_SIZE,
@@ -112,7 +113,7 @@ def test_todays_values_are_among_those_tried_with_the_worker_class_that_runs() -
         assert (today[WORKER_CLASS], today[WORKER_THREADS]) == (kind, threads)
 
     loaded, _ = placed("prod")
-    values = build_grid(loaded, changed(gunicorn_workers=3, inter_op_threads=5)).values
+    values = select_values(build_grid(loaded, changed(gunicorn_workers=3, inter_op_threads=5)))
     assert (3 in values["gunicorn_workers"], 5 in values["inter_op_threads"]) == (True, True)
 
 
@@ -141,20 +142,20 @@ def test_a_queue_is_tried_where_it_can_fill_and_threads_with_gthread() -> None:
 
 def test_what_is_not_tried_has_a_reason() -> None:
     loaded, placement = placed("prod")
-    left_out = build_grid(loaded, placement).left_out
-    assert left_out[QUEUE].startswith("at most 8.3 requests are at one instance at once")
+    left_out = build_grid(loaded, placement)
+    assert str(left_out[QUEUE]).startswith("at most 8.3 requests are at one instance at once")
     assert "not throughput" in left_out["nginx_read_timeout_seconds"]
     alone = dataclasses.replace(placement.served, has_code=False)
-    left_out = build_grid(loaded, dataclasses.replace(placement, served=alone)).left_out
+    left_out = build_grid(loaded, dataclasses.replace(placement, served=alone))
     assert "no Gunicorn runs" in left_out[WORKER_CLASS]
     known = build_machines(loaded, placement, only=(WORKER_THREADS, "onednn"))
     assert known.left_out["tfs_processes"] == "--setting excludes it"
     # Today's class is gevent, which has no threads.
     assert known.left_out[WORKER_THREADS].startswith("no other value")
-    tried = {*build_grid(loaded, placement).values, *left_out, "batching"}
-    assert tried >= ContainerSettings.model_fields.keys()
+    named = {*build_grid(loaded, placement), "batching"}
+    assert named >= ContainerSettings.model_fields.keys()
     loaded, placement = placed("local")
-    assert "no handler" in build_grid(loaded, placement, [SMALL]).left_out["transport"]
+    assert "no handler" in build_grid(loaded, placement, [SMALL])["transport"]
     assert build_space(loaded, placement, ("onednn",)).names == ("onednn",)
     with pytest.raises(ValueError, match="workers: no setting to try; allowed: tfs_processes"):
         build_space(loaded, placement, ("workers",))
@@ -177,19 +178,21 @@ def test_a_rule_that_refuses_a_value_takes_its_points_out_and_batches_are_tried_
     monkeypatch.undo()
 
     for peak_rps, tried in [(19.0, False), (20.0, True), (None, True)]:
-        assert (BATCH_SIZE in batched(peak_rps).values) == tried
+        assert (BATCH_SIZE in select_values(batched(peak_rps))) == tried
 
     def refused(loaded: Loaded, placement: Placement, point: Point) -> set[str]:
         return {"batch-fixed-shape"} if point.get(BATCH_SIZE) else set()
 
     monkeypatch.setattr("servable.tune.container_space._find_rejecting_rules", refused)
-    assert "`servable check` rejects it" in batched(None).left_out[BATCH_SIZE]
+    assert "`servable check` rejects it" in batched(None)[BATCH_SIZE]
     monkeypatch.undo()
 
     for kind in ["ml.m5.large", "ml.c5.large"]:
         loaded, placement = placed("dev")
         instance = dataclasses.replace(placement.instance, name=kind, vcpus=2)
-        values = build_grid(loaded, dataclasses.replace(placement, instance=instance)).values
+        values = select_values(
+            build_grid(loaded, dataclasses.replace(placement, instance=instance))
+        )
         counts = [one for each in values.values() for one in each if type(one) is int]
         assert values["tfs_processes"][0] == 1
         assert min(one for one in values["tfs_processes"] if one is not None) == 1
@@ -203,9 +206,7 @@ def test_batching_is_not_tried_where_requests_cannot_be_merged(name: str, projec
     loaded = overlaid(project, lines)
     assert isinstance(loaded, ValidFile)
     placement = list_placements(loaded.environment)[0]
-    assert (
-        build_grid(loaded, placement).left_out[BATCH_SIZE].startswith("`servable check` rejects it")
-    )
+    assert str(build_grid(loaded, placement)[BATCH_SIZE]).startswith("`servable check` rejects it")
 
 
 def test_each_instance_type_has_its_own_values_and_several_those_that_all_try() -> None:
@@ -277,14 +278,13 @@ def test_transport_is_tried_where_the_requests_allow_it(name: str) -> None:
         variant=placement.variant.model_copy(update={"container": container}),
         model=placement.model.model_copy(update={"handler": "servable"}),
     )
-    known = build_grid(loaded, ours, bodies)
-    every = {**known.values, **known.left_out}
+    every = build_grid(loaded, ours, bodies)
     for setting, wanted in (("transport", transport), (FROM_BYTES, from_bytes)):
         found = every[setting]
         assert (found[: len(wanted)] if isinstance(wanted, str) else found) == wanted
 
 
-def batched(peak_rps: float | None) -> SettingsGrid:
+def batched(peak_rps: float | None) -> Grid:
     """A model whose requests have 500 rows, with an alarm at 100 ms, on one instance."""
     loaded, placement = placed("local")
     environment = loaded.environment

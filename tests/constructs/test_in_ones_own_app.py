@@ -273,44 +273,26 @@ def test_what_check_knows_is_an_error_at_the_construct_in_the_words_of_the_app()
 
 # What a beginner writes, and the sentence that names the argument and the remedy.
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "type": (
-        {"instance_type": "ml.c5.xlrge"},
-        "add_variant: instance_type: 'ml.c5.xlrge' isn't an instance type; did you mean ml.c5",
-    ),
-    "no type": (
-        {"instance_type": None},
-        "add_variant: instance_type: it is missing; pass one, such as ml.c5.xlarge",
-    ),
-    "token": (
-        {"instance_type": cdk.Fn.import_value("type")},
-        "instance_type: its value is known only to CloudFormation.*pass the type as a string",
-    ),
-    "range": (
-        {"min_instances": 3, "max_instances": 2},
-        "add_variant: max_instances: 2 is below min_instances = 3; pass 3 or more",
-    ),
+    "type": ({"instance_type": "ml.c5.xlrge"},
+        "add_variant: instance_type: 'ml.c5.xlrge' isn't an instance type; did you mean ml.c5"),
+    "no type": ({"instance_type": None},
+        "add_variant: instance_type: it is missing; pass one, such as ml.c5.xlarge"),
+    "token": ({"instance_type": cdk.Fn.import_value("type")},
+        "instance_type: its value is known only to CloudFormation.*pass the type as a string"),
+    "range": ({"min_instances": 3, "max_instances": 2},
+        "add_variant: max_instances: 2 is below min_instances = 3; pass 3 or more"),
     "weight": ({"weight": -1.0}, "add_variant: weight: -1.0 is out of range; allowed: 0 or more"),
-    "text": (
-        {"min_instances": "2"},
-        "add_variant: min_instances: '2' is not a whole number; .*leave out the quotes: 2",
-    ),
-    "name": (
-        {"name": "pri mary"},
-        "add_variant: name: 'pri mary' does not have the required format; .*; write it in that format",
-    ),
-    "groups": (
-        {"network": ModelNetwork(security_groups=[object()])},
-        "network: .*need a vpc; pass vpc, or ids",
-    ),
-    "table": (
-        {"instance_type": None, "settings": {"instance_type": "ml.c5.xlarge"}},
-        r"settings: \{.*\} isn't a table; pass VariantSettings\(…\)",
-    ),
-    "vpc": (
-        {"network": ModelNetwork(vpc="vpc-0123456789abcdef0")},
-        "search/Model: network: vpc: 'vpc-.*' isn't a VPC; pass an ec2.Vpc, .*Vpc.from_lookup",
-    ),
-}
+    "text": ({"min_instances": "2"},
+        "add_variant: min_instances: '2' is not a whole number; .*leave out the quotes: 2"),
+    "name": ({"name": "pri mary"},
+        "add_variant: name: 'pri mary' does not have the required format; .*; write it in that format"),
+    "groups": ({"network": ModelNetwork(security_groups=[object()])},
+        "network: .*need a vpc; pass vpc, or ids"),
+    "table": ({"instance_type": None, "settings": {"instance_type": "ml.c5.xlarge"}},
+        r"settings: \{.*\} isn't a table; pass VariantSettings\(…\)"),
+    "vpc": ({"network": ModelNetwork(vpc="vpc-0123456789abcdef0")},
+        "search/Model: network: vpc: 'vpc-.*' isn't a VPC; pass an ec2.Vpc, .*Vpc.from_lookup"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "said"), MISTAKES.values(), ids=list(MISTAKES))

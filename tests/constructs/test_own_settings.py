@@ -115,8 +115,11 @@ def test_managed_instances_have_a_scale_in_policy() -> None:
             ),
         )
         primary.add_component("ranker", model, max_copies=2)
+        primary.add_property_override("AcceleratorType", "ml.eia2.medium")
 
-    scaling = variant_of(add)["ManagedInstanceScaling"]
+    made = variant_of(add)
+    assert made["AcceleratorType"] == "ml.eia2.medium"
+    scaling = made["ManagedInstanceScaling"]
     assert scaling["ScaleInPolicy"] == {"Strategy": "IDLE_RELEASE", "CooldownInMinutes": 30}
     assert (scaling["MinInstanceCount"], scaling["MaxInstanceCount"]) == (1, 2)
 

@@ -170,18 +170,8 @@ def test_sagemaker_takes_on_the_role_for_this_account_region_and_partition_alone
 
 
 def test_every_star_has_a_reason_and_every_place_is_shown_to_readers() -> None:
-    starred = {
-        "requests",
-        "answers",
-        "archive",
-        "log_streams",
-        "rollback_alarms",
-        "captured",
-        "core_dumps",
-        "subnets",
-        "security_groups",
-        "interfaces",
-    }
+    starred = {"requests", "answers", "archive", "log_streams", "rollback_alarms", "captured",
+               "core_dumps", "subnets", "security_groups", "interfaces"}  # fmt: skip
     without = [
         permission.capability
         for permission in PERMISSIONS

@@ -376,8 +376,12 @@ def describe_difference(now: Cost, then: Cost) -> str:
     """
     parts = []
     for which, word in _WORDS:
-        change = _format_change(now.compute_usd_per_month(which), then.compute_usd_per_month(which))
-        parts.append(f"{change}/month at {word}")
+        months = (cost.compute_total_usd_per_month(which) for cost in (now, then))
+        parts.append(f"{_format_change(*months)}/month at {word}")
+    runs = {batch.batch: batch.usd_per_hour for batch in then.batches}
+    for run in now.batches:
+        if run.usd_per_hour != (was := runs.get(run.batch, 0.0)):
+            parts.append(f"{_format_change(run.usd_per_hour, was)} per hour of batch {run.batch}")
     if now.p99_latency_ms != then.p99_latency_ms:
         before, after = (
             "none" if cost.p99_latency_ms is None else f"{cost.p99_latency_ms:g}"

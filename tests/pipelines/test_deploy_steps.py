@@ -79,5 +79,5 @@ def test_a_pull_request_sees_templates_cost_and_difference(
     file.write_text(file.read_text().replace("max_instances = 2", "max_instances = 3"))
     shown = {step.name: runner.run(step) for step in steps_of("pull-request", "cost", "difference")}
     assert "/month at max" in shown["What it costs"]
-    assert "+$149/month at max" in runner.told.read_text()
+    assert "+$154/month at max" in runner.told.read_text()
     assert "MaxCapacity" in shown["What would change"]

@@ -234,7 +234,7 @@ def test_the_command_compares_with_a_revision(prod: Path, commit: Commit) -> Non
     arguments = ["prod", "--against", "HEAD", "--json"]
     ran = CliRunner().invoke(command, arguments, standalone_mode=False)
     said = json.loads(ran.stdout)
-    month = said["usd_per_month"]["min_instances"] / 2
+    month = said["usd_per_month"]["min_instances"] / 2 + 4.62  # of a volume
     assert said["against"]["difference"].startswith(f"+${month:,.0f}/month at min")
 
 
@@ -247,3 +247,5 @@ def test_a_run_costs_its_instances_for_as_long_as_it_takes() -> None:
     assert costs.batches[0].compute_usd_per_run(30) == pytest.approx(3 * PRICE / 2)
     assert costs.compute_usd_per_hour("max_instances") == pytest.approx(PRICE)
     assert costs.as_json()["batches"][0]["usd_per_late_run"] == pytest.approx(3 * PRICE / 2)
+    said = describe_difference(costs, compute_cost("prod", environment()))
+    assert said.endswith("+$1 per hour of batch nightly")

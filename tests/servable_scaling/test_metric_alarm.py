@@ -1,5 +1,6 @@
 """Metric alarms: what PutMetricAlarm takes, which samples suffice, and the words of a state's reason."""
 
+import json
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -224,6 +225,27 @@ def test_a_state_has_its_reason(
     assert rule(**more).format_reason(evaluation(state, *values)) == reason
 
 
-def test_a_time_inside_cloudwatchs_json_has_milliseconds() -> None:
+def test_the_data_of_a_reason_are_the_datapoints_and_the_statistic_that_there_are() -> None:
+    data = json.loads(rule().format_reason_data(evaluation("ALARM", 60.0, 70.0), Few(3)))
+    assert data == {
+        "version": "1.0",
+        "queryDate": "2026-11-23T00:05:00.000+0000",
+        "startDate": "2026-11-23T00:00:00.000+0000",
+        "statistic": "Average",
+        "period": 60,
+        "recentDatapoints": [60.0, 70.0],
+        "threshold": 50.0,
+        "evaluatedDatapoints": [
+            {"timestamp": "2026-11-23T00:01:00.000+0000", "sampleCount": 3.0, "value": 70.0},
+            {"timestamp": "2026-11-23T00:00:00.000+0000", "sampleCount": 3.0, "value": 60.0},
+        ],
+    }
+    data = json.loads(rule().format_reason_data(evaluation("OK"), Few(3)))
+    assert (data["recentDatapoints"], "startDate" in data) == ([], False)
+    assert "statistic" not in json.loads(
+        rule(Metrics=[stat("Use", ReturnData=False), expression("use * 2")]).format_reason_data(
+            evaluation("OK", 1.0), Few(3)
+        )
+    )
     moment = datetime(2026, 11, 23, 1, 2, 3, 45_999)
     assert format_timestamp(moment) == "2026-11-23T01:02:03.045+0000"

@@ -7,6 +7,7 @@ https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutComposit
 """
 
 import ast
+import json
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -236,3 +237,31 @@ class MetricAlarmRule:
             f"Threshold Crossed: {count} [{listed}] {verb}{'' if state == 'ALARM' else ' not'} "
             f"{self._words} the threshold ({self.threshold}){minimum}."
         )
+
+    def format_reason_data(self, evaluation: Evaluation, values: MetricValues) -> str:
+        """Return the StateReasonData as CloudWatch writes it."""
+        real = evaluation.datapoints
+        period = timedelta(seconds=self.period_seconds)
+        data: dict[str, Any] = {"version": "1.0", "queryDate": format_timestamp(evaluation.at)}
+        if real:
+            data["startDate"] = format_timestamp(real[0][0])
+        metric = self.query if isinstance(self.query, MetricQuery) else None
+        if metric is not None:
+            data |= {"unit": metric.unit} if metric.unit else {}
+            data["statistic"] = metric.statistic
+        evaluated: list[dict[str, Any]] = []
+        for start, value in reversed(real):
+            point: dict[str, Any] = {"timestamp": format_timestamp(start)}
+            if metric is not None:
+                count = values.count_samples(metric, start, start + period)
+                point["sampleCount"] = float(count)
+            evaluated.append(point | {"value": value})
+        missing = (evaluation.at - ago * period for ago in range(1, self.n + 1))
+        data |= {
+            "period": self.period_seconds,
+            "recentDatapoints": [value for _, value in real],
+            "threshold": self.threshold,
+            "evaluatedDatapoints": evaluated
+            or [{"timestamp": format_timestamp(start)} for start in missing],
+        }
+        return json.dumps(data)

@@ -321,8 +321,11 @@ class AlarmRegister:
                     if result is None:
                         continue
                     if result.state != before and is_due(rule, at):
-                        reason = rule.format_reason(result)
-                        self._change_state(alarm, result.state, reason, "", at)
+                        reason, data = (
+                            rule.format_reason(result),
+                            rule.format_reason_data(result, self._store),
+                        )
+                        self._change_state(alarm, result.state, reason, data, at)
                     if set_off or is_acting(before, alarm.state, at):
                         acting.append((alarm, rule, result))
         self.acting = acting

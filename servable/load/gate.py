@@ -127,7 +127,7 @@ def _evaluate_step(step: LoadStep, objective: Objective) -> tuple[Held, str]:
         missing = _explain_uncertainty(failed, objective.most_failed_share, "failed", step)
     else:
         missing = _explain_uncertainty(slow, allowed, "were slower", step)
-    return "cannot be told", missing
+    return "cannot be told", f"{missing}; {step.rejection}" if step.rejection else missing
 
 
 @dataclass(frozen=True)

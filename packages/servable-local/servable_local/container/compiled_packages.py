@@ -27,7 +27,7 @@ from servable_tensors.archive import CompiledPackages
 _COMPILED = re.compile(r"\.(?:cpython-|cp|pypy)(\d)(\d+)[^.]*\.(?:so|pyd)$")
 _TAG = re.compile(r"^Tag: *([^\s-]+-[^\s-]+-[^\s-]+)\s*$", re.MULTILINE)
 _HERE = f"this computer runs Python {platform.python_version()}"
-_REMEDY = "or run servable with that Python: `servable doctor` lists one that is installed"
+_REMEDY = "or run servable with that Python"
 
 
 def provide_compiled_packages(code: Path) -> CompiledPackages:

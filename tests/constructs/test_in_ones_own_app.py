@@ -295,6 +295,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
+def expect(kind: type[Exception], calls: dict[str, Callable[[], object]]) -> None:
+    """Each call ends with its one sentence."""
+    for said, call in calls.items():
+        with pytest.raises(kind, match=said) as raised:
+            call()
+        assert "\n" not in str(raised.value)
+
+
 @pytest.mark.parametrize(("given", "said"), MISTAKES.values(), ids=list(MISTAKES))
 def test_a_mistake_is_named_with_its_argument_and_remedy(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said) as raised:
@@ -340,17 +348,13 @@ def test_a_text_in_place_of_a_construct_and_a_wrong_table_are_one_sentence() -> 
             min_instances="2"  # type: ignore[arg-type]
         ),
     }
-    for said, call in calls.items():
-        with pytest.raises(ValueError, match=said) as raised:
-            call()
-        assert "\n" not in str(raised.value)
+    expect(ValueError, calls)
 
 
 def test_an_unknown_argument_is_named_with_the_one_to_use() -> None:
     own = Own()
     stack, variant, endpoint = own.stack, cast(Any, own.variant), cast(Any, own.endpoint)
-    model, call_class = cast(Any, Model), cast(Any, Endpoint)
-    # In the words of CDK's alpha module; inherited and static methods; a spelling; nothing alike.
+    model, call_class, network = cast(Any, Model), cast(Any, Endpoint), cast(Any, ModelNetwork)
     calls: dict[str, Callable[[], object]] = {
         "Endpoint.add_variant: initial_instance_count: unknown argument; use min_instances": (
             lambda: endpoint.add_variant("b", own.model, initial_instance_count=2)
@@ -367,14 +371,9 @@ def test_an_unknown_argument_is_named_with_the_one_to_use() -> None:
         "add_alarms: p99_latncy_ms: .*; use p99_latency_ms": (
             lambda: endpoint.add_alarms(p99_latncy_ms=80)
         ),
-        "ModelNetwork: zzz: unknown argument; use one of vpc, ": (
-            lambda: cast(Any, ModelNetwork)(zzz=1)
-        ),
+        "ModelNetwork: zzz: unknown argument; use one of vpc, ": lambda: network(zzz=1),
     }
-    for said, call in calls.items():
-        with pytest.raises(TypeError, match=said) as raised:
-            call()
-        assert "\n" not in str(raised.value)
+    expect(TypeError, calls)
     with pytest.raises(TypeError, match="^Endpoint: endpoint_name: missing; pass a value$"):
         call_class(stack, "Other")
     with pytest.raises(TypeError, match="after model; pass them by name: instance_type=…, min_"):
@@ -410,10 +409,7 @@ def test_what_does_not_fit_is_named_with_what_to_pass() -> None:
             lambda: cast(Any, Model).from_saved_model(cdk.App(), "M", FOLDER)
         ),
     }
-    for said, call in calls.items():
-        with pytest.raises(ValueError, match=said) as raised:
-            call()
-        assert "\n" not in str(raised.value)
+    expect(ValueError, calls)
 
 
 def test_a_taken_construct_id_is_named_with_its_path() -> None:

@@ -13,7 +13,7 @@ from servable_local.aws.resources.resource_type import Logical, Physical, Proper
 class Thing(ResourceType):
     """Resource whose calls are remembered; a call that `fails` names raises."""
 
-    create_only = frozenset({"Kind"})
+    create_only, unchangeable = frozenset({"Kind"}), frozenset({"Fixed"})
     name_property = "Name"
 
     def __init__(self) -> None:

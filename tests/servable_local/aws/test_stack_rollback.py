@@ -117,6 +117,14 @@ def both(case: Case) -> tuple[Case, Stack]:
 BOTH = {"A": thing(Size=2), "B": thing(Size=2, Of={"Ref": "A"})}
 
 
+def test_a_change_that_is_not_emulated_leaves_nothing_to_take_back(case: Case) -> None:
+    case, stack = both(case)
+    case.deploy({"A": thing(Size=2), "B": thing(Fixed=1, Of={"Ref": "A"})})
+    assert case.thing.calls == ["update A- 1->2", "update A- 2->1"]
+    assert "Test::Thing: changing Fixed is not emulated" in reasons(stack)
+    assert stack.status == "UPDATE_ROLLBACK_COMPLETE"
+
+
 def test_a_failed_update_is_taken_back(case: Case) -> None:
     case, deployed = both(case)
     case.thing.fails["update B- 1->2"] = REFUSED

@@ -117,6 +117,7 @@ class StackDeployment:
             self._replaced[logical_id] = current
             self._create_resource(resource, replaces=current)
         elif changed:
+            self._calls.reject_unchangeable(resource, changed)  # nothing has to be changed back
             self._changed.append((current, resource))
             self._calls.update(current, resource)
             self._stack.resources[logical_id] = resource

@@ -4,7 +4,7 @@ import functools
 import logging
 import secrets
 import string
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from botocore.exceptions import ClientError, ParamValidationError
 
@@ -156,6 +156,11 @@ class ResourceCalls:
         resource.physical_id, resource.attributes = physical.physical_id, dict(physical.attributes)
         if begun:
             self._record_event(resource, f"{verb}_IN_PROGRESS", begun)
+
+    def reject_unchangeable(self, resource: StackResource, changed: Collection[str]) -> None:
+        if names := sorted(self.find_type(resource).unchangeable.intersection(changed)):
+            problem = f"{resource.type}: changing {', '.join(names)} is not emulated"
+            raise self._record_failure(resource, "UPDATE", problem)
 
     def reject_fixed_name(self, current: StackResource, resource: StackResource) -> None:
         name = TYPES[resource.type].name_property

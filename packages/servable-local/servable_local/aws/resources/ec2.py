@@ -12,7 +12,6 @@ from servable_local.aws.resources.resource_type import (
     Logical,
     Physical,
     Properties,
-    ResourceError,
     ResourceType,
     find_changed_tags,
 )
@@ -33,17 +32,12 @@ class Ec2Resource(ResourceType):
     others: ClassVar[tuple[str, ...]] = ()
     """Properties that a later call sets."""
     changeable: ClassVar[tuple[str, ...]] = ()
-    """Those of `fixed` that AWS changes in place; here such a change is rejected by name."""
+    """Those of `fixed` that AWS changes in place."""
 
     def __init_subclass__(cls) -> None:
         cls.create_only = frozenset(cls.fixed) - frozenset(cls.changeable)
+        cls.unchangeable = frozenset(() if "update" in vars(cls) else cls.changeable)
         cls.emulated = frozenset({*cls.fixed, *cls.others, "Tags"})
-
-    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        changed = [key for key in self.changeable if old.get(key) != new.get(key)]
-        if changed:
-            raise ResourceError(f"{self.type}: changing {', '.join(changed)} is not emulated")
-        return self.put(physical, old, new, logical)
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         operation, *path = self.make

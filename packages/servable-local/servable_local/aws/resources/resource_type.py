@@ -206,6 +206,7 @@ class ResourceType:
 
     `create_only` are the properties whose change creates a new resource; `name_property` is the
     one with its name, because CloudFormation can't replace a resource with a fixed name.
+    `unchangeable` are those that AWS changes in place and this type doesn't: a change is rejected.
     `emulated` are the supported properties, if no API lists them. `required` are those that
     CloudFormation checks before it calls a service (its resource schemas, 2026-11-28). `deletion`
     is the service, the operation, and the argument for the physical name, if that call alone
@@ -214,6 +215,7 @@ class ResourceType:
 
     type: ClassVar[str]
     create_only: ClassVar[frozenset[str]] = frozenset()
+    unchangeable: ClassVar[frozenset[str]] = frozenset()
     name_property: ClassVar[str | None] = None
     longest_name: ClassVar[int] = 255
     emulated: ClassVar[frozenset[str] | None] = None

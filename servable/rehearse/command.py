@@ -16,7 +16,7 @@ from infra.parameters.rehearsal_scenario import read_stated_day
 from model_packaging.refusal import PackagingError
 from servable.captured.lines import CaptureLineError, find_file_variant, parse_record, parse_seconds
 from servable.console.signals import enable_ctrl_c
-from servable.load.command import LOCAL, add_options, numbers
+from servable.load.options import LOCAL, add_options, numbers
 from servable.project import environment_edit
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, Project

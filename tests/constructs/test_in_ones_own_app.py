@@ -382,25 +382,24 @@ def test_an_unknown_argument_is_named_with_the_one_to_use() -> None:
 
 def test_what_does_not_fit_is_named_with_what_to_pass() -> None:
     own = Own()
-    add_variant, endpoint = cast(Any, own.endpoint).add_variant, cast(Any, own.endpoint)
-    minutes, kind = cdk.Duration.minutes(5), ec2.InstanceType("c5.xlarge")
+    endpoint, minutes = cast(Any, own.endpoint), cdk.Duration.minutes(5)
+    topic = sns.Topic(own.stack, "T")
+    kind = {"instance_type": ec2.InstanceType("c5.xlarge")}
     calls: dict[str, Callable[[], object]] = {
         "roll_out: bake_minutes: a Duration isn't a number; pass 5$": (
             lambda: endpoint.roll_out(canary_percent=50, bake_minutes=minutes)
         ),
         "add_alarms: p99_latency_ms: a Duration isn't a number; pass 300000$": (
-            lambda: endpoint.add_alarms(notify=sns.Topic(own.stack, "T"), p99_latency_ms=minutes)
+            lambda: endpoint.add_alarms(notify=topic, p99_latency_ms=minutes)
         ),
         'instance_type: an InstanceType isn\'t a string; pass "ml.c5.xlarge"': (
-            lambda: add_variant("b", own.model, instance_type=kind)
+            lambda: endpoint.add_variant("b", own.model, **kind)
         ),
         "grant_invoke: grantee: 'arn:.*' isn't a grantee; pass a role, such as iam.Role.from_role": (
             lambda: endpoint.grant_invoke("arn:aws:iam::111111111111:role/caller")
         ),
         "search/E: logs: Topic isn't a log group made by EndpointLogs; pass an EndpointLogs": (
-            lambda: cast(Any, Endpoint)(
-                own.stack, "E", endpoint_name="e", logs=sns.Topic(own.stack, "L")
-            )
+            lambda: Endpoint(own.stack, "E", endpoint_name="e", logs=cast(Any, topic))
         ),
         "search/M: role: 'Caller' isn't a role; pass an iam.Role, for example": (
             lambda: cast(Any, Model).from_saved_model(own.stack, "M", FOLDER, role="Caller")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servable.load import run as load_run
-from servable.load.command import LoadOptions, load
+from servable.load.command import load
 from servable.load.gate import (
     EventCount,
     Grouping,
@@ -25,6 +25,7 @@ from servable.load.gate import (
 )
 from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective
+from servable.load.options import LoadOptions
 from servable.measured.precision import Interval, Latencies
 from tests.conftest import VALID, Environment, valid
 from tests.servable.tune.measured import curve, step

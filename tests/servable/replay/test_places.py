@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.parameters.loading import ValidFile
-from servable.load.command import TargetOptions
 from servable.load.measurement import LoadTarget
+from servable.load.options import TargetOptions
 from servable.project.environments import Project
 from servable.replay import command as against
 from servable.replay import places, run

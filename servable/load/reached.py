@@ -17,6 +17,7 @@ from model_packaging.tree import compute_sha256
 from servable.invoke.invoke import find_component
 from servable.load.load_test import lower_priority
 from servable.load.measurement import (
+    LoadError,
     LoadTarget,
     MeasuredTarget,
     build_container_target,
@@ -58,11 +59,15 @@ def prepare_target(
     `loaded` None: `what` is an address. For a replay, and with --gate, all variants of a deployed
     endpoint share the requests if there is no --variant.
 
-    Raises LoadError, and the target's errors.
+    Raises the target's errors, and click.UsageError.
     """
     if loaded is None:
+        try:
+            target = build_container_target(what)
+        except LoadError as error:
+            raise click.UsageError(str(error)) from None
         asked = MeasuredTarget(target="url", address=what, bodies=names)
-        return nullcontext(ReadyTarget(target=build_container_target(what), asked=asked))
+        return nullcontext(ReadyTarget(target=target, asked=asked))
     if options.target == "local":
         return _run_local_container(loaded, names, options.variant, output)
     account = open_account(loaded.environment, local=options.local)

@@ -68,7 +68,7 @@ DEPLOYED = {
         Made(SHARED, (0, 2, 1), {"copies": (0, 1), "other": (0, 1)}),
     ),
     "a variant that sleeps has one component": (
-        f"{VALID}{SLEEPS}\nmax_instances = 3\n",
+        f"{VALID}{SLEEPS}\nmax_instances = 3\n{SCALES}\n",
         Made({"primary": (2.25, 1024, None, 1)}, (0, 3, 1), {"primary": (0, 3)}),
     ),
     "an instance stays where all sleep and it is asked for": (

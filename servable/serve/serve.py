@@ -36,17 +36,9 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import WARM_UP
 from servable.console.lines import build_byte_progress, show_progress_line
 from servable.package.package import pack_models
+from servable.project import provided
 from servable.project.account import Account
-from servable.project.provided import (
-    STDERR,
-    EndpointProcess,
-    ImageContainer,
-    LaunchError,
-    Recording,
-    fetch_packages,
-    launch,
-    launch_image,
-)
+from servable.project.provided import LaunchError
 from servable_tensors.archive import ArchiveError, unpack
 
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -271,7 +263,7 @@ def _fetch_packages(loaded: ValidFile, name: str) -> None:
     lib = build_lib_folder(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
     if lib is not None and (index := list_source_options(code)):
         # The container reports packages that couldn't be fetched when it starts.
-        list(fetch_packages(lib, index=index))
+        list(provided.fetch_packages(lib, index=index))
 
 
 def _pack_models(loaded: ValidFile, wanted: set[str]) -> dict[str, Path]:
@@ -304,7 +296,7 @@ class Faults:
     freeze: bool = False
     kill_every_seconds: float | None = None
 
-    def inject(self, process: EndpointProcess) -> None:
+    def inject(self, process: "provided.EndpointProcess") -> None:
         process.faults.slow(self.slow_ms)
         process.faults.fail(self.fail_status)
         process.faults.fill_queue(self.full_queue)
@@ -320,16 +312,16 @@ def serve_locally(
     log: Path | None = None,
     memory_limit_mib: int | None = None,
     faults: Faults = Faults(),
-    record: Recording | None = None,
-) -> Iterator[EndpointProcess]:
+    record: "provided.Recording | None" = None,
+) -> Iterator["provided.EndpointProcess"]:
     """Run the local container. In multi-model mode, every model is loaded. Raises `LaunchError`."""
     try:
         with show_progress_line() as show:
-            launched = launch(
+            launched = provided.launch(
                 served.archive,
                 served.variables,
                 ready_timeout_seconds=served.startup_timeout_seconds or READY_TIMEOUT_SECONDS,
-                log=log or STDERR,
+                log=log or provided.STDERR,
                 port=port,
                 memory_limit_mib=memory_limit_mib,
                 tensorflow=served.tensorflow,
@@ -347,18 +339,20 @@ def serve_locally(
         raise LaunchError(served.explain_failure(str(error))) from None
 
 
-def serve_image(served: PreparedVariant, *, port: int) -> ImageContainer:
+def serve_image(served: PreparedVariant, *, port: int) -> "provided.ImageContainer":
     """Run the AWS image in Docker. Raises `LaunchError`, whose message says what is missing."""
     if served.archive is None:
         raise LaunchError("--docker doesn't serve several models behind one endpoint; remove it")
     print(f"starting {served.image}", file=sys.stderr, flush=True)
     seconds = served.startup_timeout_seconds or READY_TIMEOUT_SECONDS
-    return launch_image(
+    return provided.launch_image(
         served.image, served.archive, served.variables, port=port, ready_timeout_seconds=seconds
     )
 
 
-def _load_model(process: EndpointProcess, name: str, archive: Path, folder: Path) -> None:
+def _load_model(
+    process: "provided.EndpointProcess", name: str, archive: Path, folder: Path
+) -> None:
     """Load a model as SageMaker does on its first request: fetch, unpack, POST /models."""
     folder.mkdir(parents=True)
     try:

@@ -128,6 +128,10 @@ def test_the_command_imports_neither_gevent_nor_what_takes_time() -> None:
     assert "servable.load.options" in ran.stdout.split()
     assert not slow & set(ran.stdout.split())
 
+    commands = "servable.load.command, servable.replay.command, servable.tune.command"
+    code = f"import sys; sys.modules['servable_local'] = None; import {commands}"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
 
 def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path: Path) -> None:
     one = start_load("local", "--users", "1,2", *STEP, "--json", "--output", tmp_path)

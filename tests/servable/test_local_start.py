@@ -14,7 +14,7 @@ from botocore.response import StreamingBody
 from infra.parameters.loading import load
 from infra.parameters.model import Artifact
 from model_packaging.refusal import PackagingError
-from servable.serve import serve
+from servable.project import provided
 from servable.serve.serve import (
     PreparedVariant,
     fetch,
@@ -65,8 +65,8 @@ def test_a_local_start_waits_as_stated_and_names_a_failing_warm_up_request(
         waits.append(ready_timeout_seconds)
         return nullcontext(SimpleNamespace(faults=MagicMock()))
 
-    monkeypatch.setattr(serve, "launch", start)
-    monkeypatch.setattr(serve, "launch_image", start)
+    monkeypatch.setattr(provided, "launch", start)
+    monkeypatch.setattr(provided, "launch_image", start)
     for stated in ("", "startup_timeout_seconds = 90"):
         (project / "environments" / "prod.toml").write_text(f"{VALID}{stated}\n")
         (loaded,) = load(project, project / "environments")

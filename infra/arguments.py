@@ -168,8 +168,8 @@ def check_kind(where: str, kind: str, **arguments: object) -> None:
 def explain_calls(classes: Iterable[type]) -> None:
     """Replace the errors of wrong calls of these constructs, and of their bases, by ones with a remedy.
 
-    A TypeError for an unknown argument names the argument to use; CDK's RuntimeError for a construct ID that
-    is taken becomes a ValueError. Calls that succeed aren't inspected.
+    A TypeError for an unknown or missing argument names what to pass; CDK's RuntimeError for a construct ID
+    that is taken, or a scope without a stack, becomes a ValueError. Calls that succeed aren't inspected.
     """
     bases = dict.fromkeys(base for each in classes for base in each.__mro__)
     for each in (base for base in bases if base.__module__.startswith("infra.constructs.")):

@@ -378,10 +378,10 @@ def describe_difference(now: Cost, then: Cost) -> str:
     for which, word in _WORDS:
         months = (cost.compute_total_usd_per_month(which) for cost in (now, then))
         parts.append(f"{_format_change(*months)}/month at {word}")
-    runs = {batch.batch: batch.usd_per_hour for batch in then.batches}
-    for run in now.batches:
-        if run.usd_per_hour != (was := runs.get(run.batch, 0.0)):
-            parts.append(f"{_format_change(run.usd_per_hour, was)} per hour of batch {run.batch}")
+    runs, were = ({run.batch: run.usd_per_hour for run in cost.batches} for cost in (now, then))
+    for name in sorted({*runs, *were}):
+        if (usd := runs.get(name, 0.0)) != (was := were.get(name, 0.0)):
+            parts.append(f"{_format_change(usd, was)} per hour of batch {name}")
     if now.p99_latency_ms != then.p99_latency_ms:
         before, after = (
             "none" if cost.p99_latency_ms is None else f"{cost.p99_latency_ms:g}"

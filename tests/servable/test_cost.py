@@ -247,5 +247,6 @@ def test_a_run_costs_its_instances_for_as_long_as_it_takes() -> None:
     assert costs.batches[0].compute_usd_per_run(30) == pytest.approx(3 * PRICE / 2)
     assert costs.compute_usd_per_hour("max_instances") == pytest.approx(PRICE)
     assert costs.as_json()["batches"][0]["usd_per_late_run"] == pytest.approx(3 * PRICE / 2)
-    said = describe_difference(costs, compute_cost("prod", environment()))
-    assert said.endswith("+$1 per hour of batch nightly")
+    without = compute_cost("prod", environment())
+    assert describe_difference(costs, without).endswith("+$1 per hour of batch nightly")
+    assert describe_difference(without, costs).endswith("-$1 per hour of batch nightly")

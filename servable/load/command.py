@@ -26,7 +26,7 @@ def load(what: str | None, folder: str, **values: Any) -> int:
             "--join works only with --locustfile; the other computer sends ENV and all other options"
         )
     if options.joined:
-        from servable.load.load_test import join_load_test
+        from servable.load.processes import join_load_test
 
         join_load_test(*options.joined, options.locustfile)
         return 0

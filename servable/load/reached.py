@@ -15,7 +15,6 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from model_packaging.tree import compute_sha256
 from servable.invoke.invoke import find_component
-from servable.load.load_test import lower_priority
 from servable.load.measurement import (
     LoadError,
     LoadTarget,
@@ -24,6 +23,7 @@ from servable.load.measurement import (
     build_endpoint_target,
 )
 from servable.load.options import LoadOptions, TargetOptions
+from servable.load.processes import lower_priority
 from servable.load.temporary import (
     TemporaryEndpoints,
     describe_variant,

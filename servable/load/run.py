@@ -21,11 +21,12 @@ from model_packaging.refusal import PackagingError
 from servable.console.lines import EscapingConsole, show_progress_line
 from servable.load.bodies import load_bodies
 from servable.load.gate import GateVerdict, evaluate_gate, fill_in_traffic
-from servable.load.load_test import LOCALHOST, LoadGenerator, Schedule, measure_curve
+from servable.load.load_test import Schedule, measure_curve
 from servable.load.measurement import CURVE, Body, LoadCurve, LoadError, Pace
 from servable.load.objective import Knee, Objective, Saturation, find_knee, find_saturation
 from servable.load.options import LoadOptions, is_url
 from servable.load.page import FROM_SENDING, describe_knee, write_load_report
+from servable.load.processes import LOCALHOST, LoadGenerator
 from servable.load.reached import prepare_target
 from servable.measured.precision import format_number
 from servable.project.environments import Project

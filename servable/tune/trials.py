@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from infra.parameters.loading import ValidFile
 from model_packaging.beside import create_private_folder, write_atomically
-from servable.load.load_test import LoadGenerator, Schedule, lower_priority, measure_curve
+from servable.load.load_test import Schedule, measure_curve
 from servable.load.measurement import (
     CURVE,
     LoadCurve,
@@ -33,6 +33,7 @@ from servable.load.objective import (
     compute_usd_per_million,
     find_knee,
 )
+from servable.load.processes import LoadGenerator, lower_priority
 from servable.load.reached import ReadyTarget, find_usd_per_hour, prepare_endpoint
 from servable.load.temporary import (
     BudgetSpentError,

@@ -16,7 +16,7 @@ from servable.console.signals import (
     end_on_ctrl_c,
     raise_on_ctrl_c,
 )
-from servable.load.load_test import join_load_test
+from servable.load.processes import join_load_test
 from servable_local.container.launch import STDERR, LaunchError, launch
 from tests.checkouts import ROOT
 from tests.conftest import VALID

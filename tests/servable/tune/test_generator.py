@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from servable.load import load_test
-from servable.load.load_test import LoadGenerator
+from servable.load import processes
 from servable.load.measurement import (
     Body,
     LoadError,
@@ -19,6 +18,7 @@ from servable.load.measurement import (
     build_container_target,
     build_endpoint_target,
 )
+from servable.load.processes import LoadGenerator
 from tests.servable.tune.servers import OK, Answer, Server, Stall
 
 pytestmark = pytest.mark.long
@@ -175,7 +175,7 @@ generator.main(*sys.argv[1:])
 
 
 def test_a_process_that_ends_during_a_step_ends_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_test, "_MODULE", [sys.executable, "-c", IMPATIENT])
+    monkeypatch.setattr(processes, "_MODULE", [sys.executable, "-c", IMPATIENT])
     nowhere = build_container_target("http://127.0.0.1:1")
     with LoadGenerator(nowhere, [BODY], loop="closed", processes=2) as generator:
 

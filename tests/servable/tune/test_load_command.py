@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from servable.load.bodies import load_bodies
 from servable.load.command import load
-from servable.load.load_test import LoadGenerator
 from servable.load.measurement import CURVE, LoadCurve, build_container_target
+from servable.load.processes import LoadGenerator
 from servable.load.run import print_result
 from tests.checkouts import ROOT
 from tests.servable.tune.measured import curve, step

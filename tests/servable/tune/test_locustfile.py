@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from servable.load import load_test
-from servable.load.load_test import LoadGenerator
+from servable.load import processes
 from servable.load.measurement import (
     CURVE,
     LoadCurve,
@@ -22,6 +21,7 @@ from servable.load.measurement import (
     build_container_target,
     build_endpoint_target,
 )
+from servable.load.processes import LoadGenerator
 from tests.checkouts import ROOT
 from tests.servable.tune.servers import OK, Answer, Server, start_load
 
@@ -126,7 +126,7 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
     text = DUE.replace("between(0.01, 0.02)", "between(0.4, 0.4)")
     run(tmp_path, text, build_container_target(server.url), 1, "closed")
     assert (len(server.asked) > 1, len(server.ports)) == (True, 1)
-    monkeypatch.setattr(load_test, "_MODULE", [sys.executable, "-c", IDLE])
+    monkeypatch.setattr(processes, "_MODULE", [sys.executable, "-c", IDLE])
     with Server(slow) as other:
         step = run(tmp_path, text, build_container_target(other.url), 1, "closed")
     assert (len(other.ports), step.failure_count) == (len(other.asked), 0)

@@ -25,11 +25,10 @@ from servable.replay.compare.gate import (
     ReplayVerdict,
     check_limits,
     describe_difference,
+    format_count,
     format_difference,
     format_percent,
     format_percent_of,
-    format_responses,
-    format_rows,
     list_exceeded,
 )
 from servable.replay.compare.output import build_json, format_lines
@@ -180,8 +179,8 @@ def test_differences_and_numbers_are_written_as_people_write_them() -> None:
     for difference, reason in cases:
         assert _explain(ArrayDifference(differing=np.ones(1, bool), **difference)) == reason
     for text, expected in [
-        (format_rows(1), "1 row"),
-        (format_responses(1000), "1,000 responses"),
+        (format_count(1, "row"), "1 row"),
+        (format_count(1000, "response"), "1,000 responses"),
         (format_difference(0.00612), "0.0061"),
         (format_difference(4.2e-8), "4.2e-8"),
         (format_percent(0.1234), "12.3 %"),

@@ -50,8 +50,7 @@ def test_every_answer_of_both_targets_stands_with_its_own_request(echoes: None) 
     by_number = sorted(echo, key=lambda pair: pair.request.event_id)
     assert echoed(by_number[0])["plan"] == {
         "targets": [dataclasses.asdict(TARGET), dataclasses.asdict(OTHER)],
-        "as_fast": True,
-        "objective_ms": 80.0,
+        "pace": [True, 80.0],
     }
     assert [echoed(replayed)["due"] for replayed in by_number] == [0.0, 2.0, 3.0]
     assert echoed(by_number[0])["variables"] == {"GIVEN": "to the process"}

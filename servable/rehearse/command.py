@@ -17,19 +17,16 @@ from model_packaging.refusal import PackagingError
 from servable.captured.lines import CaptureLineError, find_file_variant, parse_record, parse_seconds
 from servable.console.signals import enable_ctrl_c
 from servable.load.options import LOCAL, add_options, numbers
-from servable.project import environment_edit
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, Project
 from servable.rehearse.comparison import compare_policies, list_policies, plan_trials, propose_edit
 from servable.rehearse.output import (
     build_comparison_json,
     create_progress_printer,
-    find_comparison_verdict,
     show_comparison,
     show_day,
 )
 from servable.rehearse.rehearsal import (
-    Rehearsal,
     build_json,
     choose_instance,
     find_variant,
@@ -337,17 +334,34 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
     requests = choose_day(loaded, placed, options.day, local=options.local)
     instance = choose_instance(loaded, placed, options.per_instance)
     result = rehearse_variant(loaded, placed, requests, instance, options.deploy_at)
+    comparison, diff = None, ""
     if options.compared:
-        return _compare_policies(loaded, files, placed, requests, result, options)
+        policies = list_policies(options.compared, placed)
+        trials, left_out = plan_trials(
+            loaded, files, placed, policies, requests, instance, options.deploy_at
+        )
+        enable_ctrl_c()
+        try:
+            comparison = compare_policies(trials, create_progress_printer(), left_out)
+        except KeyboardInterrupt:
+            click.echo("interrupted; nothing was written", err=True)
+            return 130
+        diff = propose_edit(loaded, comparison, write=options.write)
     if options.json_wanted:
-        click.echo(json.dumps(build_json(result), default=datetime.isoformat))
+        found = build_json(result)
+        if comparison is not None:
+            found = build_comparison_json(comparison, diff, write=options.write)
+        click.echo(json.dumps(found, default=datetime.isoformat))
+    elif comparison is not None:
+        show_comparison(comparison, diff, write=options.write)
     else:
         show_day(result)
     if options.output is not None:
         from servable.rehearse.page import write_page  # it needs matplotlib, of the extra [tune]
 
-        click.echo(f"page: {write_page(options.output, result)}", err=options.json_wanted)
-    return EXIT_CODES[result.verdict]
+        page = write_page(options.output, result, comparison, diff)
+        click.echo(f"page: {page}", err=options.json_wanted)
+    return EXIT_CODES[(comparison or result).verdict]
 
 
 def _parse_instance(text: str) -> tuple[float, ...]:
@@ -357,39 +371,3 @@ def _parse_instance(text: str) -> tuple[float, ...]:
     if len(found) == 3 and found[2] < found[1]:
         raise click.BadParameter(f"{text!r}: p99 is below p50; write RPS,P50,P99")
     return found
-
-
-def _compare_policies(
-    loaded: ValidFile,
-    files: Path,
-    placed: Placement,
-    requests: list[float],
-    result: Rehearsal,
-    options: RehearseOptions,
-) -> int:
-    """Compare policies, and show them on the terminal and on the page."""
-    policies = list_policies(options.compared, placed)
-    trials, left_out, priced = plan_trials(
-        loaded, files, placed, policies, requests, result.measured, options.deploy_at
-    )
-    enable_ctrl_c()
-    try:
-        progress = create_progress_printer()
-        comparison = compare_policies(trials, progress, left_out=left_out, priced=priced)
-    except KeyboardInterrupt:
-        click.echo("interrupted; nothing was written", err=True)
-        return 130
-    proposal = propose_edit(loaded, comparison)
-    if options.write and proposal.diff:
-        environment_edit.write(proposal.file, proposal.after)
-    if options.json_wanted:
-        found = build_comparison_json(comparison, proposal, write=options.write)
-        click.echo(json.dumps(found))
-    else:
-        show_comparison(comparison, proposal, write=options.write)
-    if options.output is not None:
-        from servable.rehearse.page import write_page  # it needs matplotlib, of the extra [tune]
-
-        page = write_page(options.output, result, comparison, proposal)
-        click.echo(f"page: {page}", err=options.json_wanted)
-    return EXIT_CODES[find_comparison_verdict(comparison)]

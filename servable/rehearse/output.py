@@ -11,9 +11,13 @@ from typing import Any
 
 import click
 
-from servable.rehearse.comparison import PolicyComparison, PolicyProposal, PolicyResult, Progress
+from servable.rehearse.comparison import (
+    PolicyComparison,
+    PolicyResult,
+    Progress,
+    sort_by_cost,
+)
 from servable.rehearse.rehearsal import MOST_BROKEN_MINUTES, SIMILAR_DAYS, PacedDay, Rehearsal
-from servable.verdict import Verdict
 from servable_scaling.rehearsal.day import LATENCY_MARGIN, RehearsedMinute
 from servable_scaling.rehearsal.scenario import (
     compute_longest_wait_seconds,
@@ -231,22 +235,17 @@ def list_comparison_heads(comparison: PolicyComparison) -> tuple[str, ...]:
 def format_row(result: PolicyResult, comparison: PolicyComparison) -> tuple[str, ...]:
     """Return the cells of one policy."""
     return (
-        result.trial.policy.label,
-        f"{result.cost:,.2f}",
-        f"{result.broken_minutes:,.1f}",
-        f"{result.rejected_share:.2%}",
+        result.trial.label,
+        f"{result.average.cost:,.2f}",
+        f"{result.average.broken_minutes:,.1f}",
+        f"{result.average.refused_share:.2%}",
         "best" if result is comparison.best else "",
     )
 
 
-def sort_by_cost(comparison: PolicyComparison) -> list[PolicyResult]:
-    """Return the policies, cheapest first."""
-    return sorted(comparison.compared, key=lambda result: (result.cost, result.broken_minutes))
-
-
-def show_comparison(comparison: PolicyComparison, proposal: PolicyProposal, *, write: bool) -> None:
+def show_comparison(comparison: PolicyComparison, diff: str, *, write: bool) -> None:
     """Print the table, the conclusions, and the diff."""
-    rows = [format_row(result, comparison) for result in sort_by_cost(comparison)]
+    rows = [format_row(result, comparison) for result in sort_by_cost(comparison.compared)]
     table = [list_comparison_heads(comparison), *rows]
     wide = max(len(cells[0]) for cells in table)
     for name, *cells, mark in table:
@@ -254,8 +253,8 @@ def show_comparison(comparison: PolicyComparison, proposal: PolicyProposal, *, w
     click.echo()
     for line in list_comparison_conclusions(comparison):
         click.echo(line)
-    if proposal.diff:
-        click.echo(f"\n{proposal.diff}")
+    if diff:
+        click.echo(f"\n{diff}")
         click.echo("written" if write else "not written; --write applies it")
 
 
@@ -279,13 +278,15 @@ def state_comparison_verdict(comparison: PolicyComparison) -> str:
     """Describe whether the best policy is better than the file's, with the intervals."""
     days = len(comparison.compared[0].days)
     if comparison.best is None:
-        nearest = min(comparison.compared, key=lambda result: (result.broken_minutes, result.cost))
+        nearest = min(
+            comparison.compared, key=lambda each: (each.average.broken_minutes, each.average.cost)
+        )
         return (
             f"no policy meets the objective on all {days} days and on {days} others; the nearest is "
-            f"{nearest.trial.policy.label}, with {nearest.broken_minutes:,.1f} minutes a day outside; "
+            f"{nearest.trial.label}, with {nearest.average.broken_minutes:,.1f} minutes a day outside; "
             "try larger minimums, a schedule, or a larger max_instances"
         )
-    label, advantage = comparison.best.trial.policy.label, comparison.advantage
+    label, advantage = comparison.best.trial.label, comparison.advantage
     if advantage is None:
         return (
             "the file's policy is the best, so keep it: it meets the objective on these days and on "
@@ -303,29 +304,24 @@ def state_comparison_verdict(comparison: PolicyComparison) -> str:
     return f"no policy was shown to be better than the file's; the best was {label}: {gain}"
 
 
-def find_comparison_verdict(comparison: PolicyComparison) -> Verdict:
-    """Return "holds" if a policy meets the objective on every day, otherwise "does not hold"."""
-    return "does not hold" if comparison.best is None else "holds"
-
-
 def build_comparison_json(
-    comparison: PolicyComparison, proposal: PolicyProposal, *, write: bool
+    comparison: PolicyComparison, diff: str, *, write: bool
 ) -> dict[str, Any]:
     """Convert the comparison to JSON-compatible data."""
     advantage = comparison.advantage
     interval = ("value", "low", "high")
     return {
-        "verdict": find_comparison_verdict(comparison),
+        "verdict": comparison.verdict,
         "days": len(comparison.compared[0].days),
-        "best": comparison.best and comparison.best.trial.policy.label,
+        "best": comparison.best and comparison.best.trial.label,
         "unit": "usd" if comparison.priced else "instance hours",
         "policies": [
             {
-                "policy": result.trial.policy.label,
-                "keys": dict(result.trial.policy.sets),
-                "cost_a_day": result.cost,
-                "minutes_outside_a_day": result.broken_minutes,
-                "refused_share": result.rejected_share,
+                "policy": result.trial.label,
+                "keys": dict(result.trial.keys),
+                "cost_a_day": result.average.cost,
+                "minutes_outside_a_day": result.average.broken_minutes,
+                "refused_share": result.average.refused_share,
                 "best": result is comparison.best,
                 "by_day": [vars(day) for day in result.days],
             }
@@ -338,6 +334,6 @@ def build_comparison_json(
             "cost_a_day": dict(zip(interval, advantage.cost, strict=True)),
             "minutes_outside_a_day": dict(zip(interval, advantage.broken, strict=True)),
         },
-        "diff": proposal.diff,
-        "written": write and bool(proposal.diff),
+        "diff": diff,
+        "written": write and bool(diff),
     }

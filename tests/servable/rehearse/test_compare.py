@@ -20,15 +20,13 @@ from servable.rehearse import comparison
 from servable.rehearse.command import rehearse
 from servable.rehearse.comparison import (
     DayResult,
-    Policy,
     PolicyComparison,
-    PolicyProposal,
     PolicyResult,
     PolicyTrial,
-    choose_passing,
     compute_advantage,
     compute_interval,
     list_policies,
+    sort_by_cost,
 )
 from servable.rehearse.output import build_comparison_json, list_comparison_conclusions
 from servable_scaling.rehearsal.fleet import InstanceModel, Service
@@ -37,7 +35,7 @@ from tests.checkouts import ROOT
 from tests.servable.rehearse.test_rehearse import SCALED
 
 Run = Callable[..., Result]
-Listed = Callable[..., list[Policy]]
+Listed = Callable[..., dict[str, dict[str, str]]]
 Write = Callable[..., ValidFile]
 # Six times as many requests at once: only a larger minimum holds the objective.
 HOUR = "".join(f"{minute},{3000 if minute < 20 else 18_000}\n" for minute in range(40))
@@ -48,7 +46,7 @@ SPARSE = SCALED.replace("min_instances = 2", "min_instances = 1").replace(
 
 @pytest.fixture
 def listed(environment: Write) -> Listed:
-    def of(*options: str, text: str = SCALED) -> list[Policy]:
+    def of(*options: str, text: str = SCALED) -> dict[str, dict[str, str]]:
         placed = find_placement(environment(text).environment, "primary")
         assert placed is not None
         return list_policies(options, placed)
@@ -73,27 +71,32 @@ def test_every_combination_of_values_is_tried_after_the_file_and_others_are_reje
     listed: Listed,
 ) -> None:
     policies = listed("target=40,60", "minimum=2,3")
-    assert [policy.label for policy in policies] == [
+    assert [*policies] == [
         "the file",
         "target 40 %, minimum 2",
         "target 40 %, minimum 3",
         "target 60 %, minimum 2",
         "target 60 %, minimum 3",
     ]
-    assert policies[0].sets == {}
-    assert policies[2].sets == {
+    assert policies["the file"] == {}
+    assert policies["target 40 %, minimum 3"] == {
         "variants.primary.scaling.safety_factor": "0.4",
         "variants.primary.min_instances": "3",
     }
 
-    labels = {policy.label for policy in listed("")}
-    assert {"target 70 %, minimum 3", "target 40 %, minimum 6"} <= labels
+    labels = listed("")
+    assert {"target 70 %, minimum 3", "target 40 %, minimum 6"} <= labels.keys()
     # The file's target and four others, with minimums of 2, 3, 4, and 6; and the file itself.
     assert len(labels) == 5 * 4 + 1
 
     text = SCALED.replace("max_instances = 12\n", "").partition("[variants.primary.scaling]")[0]
-    labels = [policy.label for policy in listed("", text=text)]
-    assert labels == ["the file", "minimum 2", "minimum 3", "minimum 4", "minimum 6"]
+    assert [*listed("", text=text)] == [
+        "the file",
+        "minimum 2",
+        "minimum 3",
+        "minimum 4",
+        "minimum 6",
+    ]
     for options, said in [
         (["targets=40"], "did you mean target?"),
         (["schedule=none"], "allowed: minimum=2,4 .* try any other key with --set"),
@@ -118,14 +121,15 @@ SCENARIO = Scenario(
 
 def result(*days: tuple[float, float], label: str = "minimum 2") -> PolicyResult:
     """(cost, minutes outside) of each day."""
-    trial = PolicyTrial(policy=Policy(label=label, sets={}), scenario=SCENARIO, per_hour=1)
+    trial = PolicyTrial(label=label, keys={}, scenario=SCENARIO, usd_per_hour=1)
     return PolicyResult(trial=trial, days=[DayResult(cost, broken, 0) for cost, broken in days])
 
 
 def test_the_best_is_the_cheapest_on_the_better_side_and_json_says_whether_it_holds() -> None:
     holds, cheap, dear = result((12, 0)), result((9, 5)), result((14, 0))
-    assert choose_passing([dear, holds, cheap]) == [holds, dear]
-    assert choose_passing([result((9, 0), (9, 0), (9, 1))]) == []
+    assert sort_by_cost([dear, holds, cheap]) == [cheap, holds, dear]
+    assert [one.is_passing for one in (dear, holds, cheap)] == [True, True, False]
+    assert not result((9, 0), (9, 0), (9, 1)).is_passing
     # 1 to 5: mean 3, standard deviation 1.5811, t of 4 is 2.776: 3 +- 1.963.
     assert compute_interval([1, 2, 3, 4, 5]) == pytest.approx((3, 1.037, 4.963), abs=0.01)
     cases: list[tuple[list[tuple[float, float]], list[tuple[float, float]], bool]] = [
@@ -146,10 +150,8 @@ def test_the_best_is_the_cheapest_on_the_better_side_and_json_says_whether_it_ho
             best=found if best else None,
             advantage=None,
             left_out={"minimum 99": "min_instances = 99 is too many; allowed: 1 to 12"},
-            priced=True,
         )
-        proposal = PolicyProposal(file=Path("prod.toml"), after="", diff="")
-        assert build_comparison_json(made, proposal, write=False)["verdict"] == verdict
+        assert build_comparison_json(made, "", write=False)["verdict"] == verdict
         first, left_out, last = list_comparison_conclusions(made)
         assert first == "1 policy on the same 1 random days"
         assert left_out.endswith("1 policy, such as minimum 99: min_instances = 99 is too many")

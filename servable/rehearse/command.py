@@ -2,8 +2,8 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import read_stated_day
 from model_packaging.refusal import PackagingError
 from servable.captured.lines import CaptureLineError, find_file_variant, parse_record, parse_seconds
+from servable.console.lines import show_progress_line
 from servable.console.signals import enable_ctrl_c
 from servable.load.options import LOCAL, add_options, numbers
 from servable.project.completion import ENVIRONMENT
@@ -22,7 +23,6 @@ from servable.project.environments import ENVIRONMENTS, SET, Project
 from servable.rehearse.comparison import compare_policies, list_policies, plan_trials, propose_edit
 from servable.rehearse.output import (
     build_comparison_json,
-    create_progress_printer,
     show_comparison,
     show_day,
 )
@@ -43,13 +43,15 @@ from servable.replay.places import (
 )
 from servable.verdict import EXIT_CODES
 from servable_scaling.rehearsal.traffic import (
+    MINUTE,
+    MINUTES,
     MOST_MINUTES,
     TrafficError,
     fill_minutes,
     read_traffic,
 )
 
-MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+DAY = timedelta(days=1)
 # CloudWatch keeps minutes for 15 days. https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
 # (2026-11-22)
 KEPT_DAYS = 15
@@ -76,37 +78,36 @@ def count_captured_requests(
     (eventMetadata.inferenceTime, 2026-11-22)
     """
     others: set[str] = set()
-    counted = list(_read_times(place, skipped, variant, others))
-    times = [time for time, _ in counted]
-    if not times and others:
+    counts: dict[int, float] = defaultdict(float)  # by the minute since 1970
+    for seconds, own in _read_times(place, skipped, variant, others):
+        counts[int(seconds // 60)] += 1 / share if own else 1
+    if not counts and others:
         names = ", ".join(sorted(others))
         raise TrafficError(
             f"{name}: no request of variant {variant}, only of {names}; allowed: --variant {names}, "
             f"or the path of {variant}'s requests"
         )
-    if not times:
+    if not counts:
         first = "".join(f"; {one}" for one in skipped.counts[:1])
         raise TrafficError(
             f"{name}: no data capture record{first}; allowed: a .jsonl file, a folder of them, or "
             "s3://BUCKET/PREFIX"
         )
-    midnight = min(times).replace(hour=0, minute=0, second=0, microsecond=0)
-    counts: dict[int, float] = {}
-    for time, own in counted:
-        minute = int((time - midnight) // MINUTE)
-        counts[minute] = counts.get(minute, 0.0) + (1 / share if own else 1)
-    if max(counts) >= MOST_MINUTES:
+    midnight = min(counts) // MINUTES * MINUTES
+    if max(counts) - midnight >= MOST_MINUTES:
         raise TrafficError(
-            f"{name}: the records span {max(times) - min(times)}; allowed: at most 7 days, in a folder of "
-            "their own"
+            f"{name}: the records span {(max(counts) - min(counts)) * MINUTE}; allowed: at most 7 days, in a "
+            "folder of their own"
         )
-    return fill_minutes({minute: count * 100 / percent for minute, count in counts.items()})
+    return fill_minutes(
+        {minute - midnight: count * 100 / percent for minute, count in counts.items()}
+    )
 
 
 def _read_times(
     place: CapturePlace, skipped: SkippedLines, variant: str, others: set[str]
-) -> Iterator[tuple[datetime, bool]]:
-    """Yield (time of the response, whether its file names the variant) for each request.
+) -> Iterator[tuple[float, bool]]:
+    """Yield (seconds since 1970, whether the file names the variant) for each request.
 
     Variants whose files are skipped are added to `others`.
     """
@@ -117,8 +118,8 @@ def _read_times(
             continue
         for number, _, line in iterate_captured_lines(place, file, skipped):
             try:
-                seconds = parse_seconds(parse_record(line)["eventMetadata"]["inferenceTime"])
-                yield datetime.fromtimestamp(seconds, UTC), of is not None
+                metadata = parse_record(line)["eventMetadata"]
+                yield parse_seconds(metadata["inferenceTime"]), of is not None
             except (CaptureLineError, KeyError, TypeError):  # not a captured request
                 skipped.add(file.name, number, "no captured request with its inferenceTime")
 
@@ -139,7 +140,6 @@ def read_invocations(
             f"{midnight:%Y-%m-%d}: CloudWatch keeps minutes for {KEPT_DAYS} days; allowed: "
             f"{first:%Y-%m-%d} and later"
         )
-    counts: dict[int, float] = {}
     queries = []
     for number, variant in enumerate(variants):
         dimensions = {"EndpointName": endpoint, "VariantName": variant}
@@ -153,11 +153,10 @@ def read_invocations(
     pages = cloudwatch.get_paginator("get_metric_data").paginate(
         MetricDataQueries=queries, StartTime=midnight, EndTime=midnight + DAY
     )
-    for page in pages:
-        for result in page["MetricDataResults"]:
-            for time, value in zip(result["Timestamps"], result["Values"], strict=True):
-                minute = int((time - midnight) // MINUTE)
-                counts[minute] = counts.get(minute, 0.0) + value
+    counts: dict[int, float] = defaultdict(float)
+    for result in (result for page in pages for result in page["MetricDataResults"]):
+        for time, value in zip(result["Timestamps"], result["Values"], strict=True):
+            counts[int((time - midnight) // MINUTE)] += value
     if not counts:
         raise TrafficError(
             f"endpoint {endpoint}: CloudWatch has no requests on {midnight:%Y-%m-%d} (UTC); pass a day with "
@@ -302,65 +301,63 @@ OPTIONS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RehearseOptions:
-    """Parsed command-line options."""
-
-    variant: str | None
-    day: str | None
-    local: bool
-    per_instance: tuple[float, ...] | None
-    deploy_at: int | None
-    compared: tuple[str, ...]
-    write: bool
-    output: Path | None
-    json_wanted: bool
-
-
 @click.command()
 @ENVIRONMENT
 @add_options(OPTIONS)
-def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
+def rehearse(
+    environment: str,
+    folder: str,
+    sets: tuple[str, ...],
+    variant: str | None,
+    day: str | None,
+    local: bool,
+    per_instance: tuple[float, ...] | None,
+    deploy_at: int | None,
+    compared: tuple[str, ...],
+    write: bool,
+    output: Path | None,
+    json_wanted: bool,
+) -> int:
     """Rehearse a day of traffic against ENV's scaling policies and alarms.
 
     Exits with 1 if minutes miss the objective, alarms.p99_latency_ms, however fast instances
     start, and with 3 if inconclusive; with --compare it exits with 1 if no policy meets it.
     """
-    options = RehearseOptions(**values)
-    if options.write and (sets or not options.compared):
+    if write and (sets or not compared):
         raise click.UsageError("--write requires --compare and can't be combined with --set")
     loaded, files = (project := Project(folder, sets)).load_endpoint(environment), project.files
-    placed = find_variant(loaded, options.variant)
-    requests = choose_day(loaded, placed, options.day, local=options.local)
-    instance = choose_instance(loaded, placed, options.per_instance)
-    result = rehearse_variant(loaded, placed, requests, instance, options.deploy_at)
+    placed = find_variant(loaded, variant)
+    requests = choose_day(loaded, placed, day, local=local)
+    instance = choose_instance(loaded, placed, per_instance)
+    result = rehearse_variant(loaded, placed, requests, instance, deploy_at)
     comparison, diff = None, ""
-    if options.compared:
-        policies = list_policies(options.compared, placed)
+    if compared:
+        policies = list_policies(compared, placed)
         trials, left_out = plan_trials(
-            loaded, files, placed, policies, requests, instance, options.deploy_at
+            loaded, files, placed, policies, requests, instance, deploy_at
         )
         enable_ctrl_c()
         try:
-            comparison = compare_policies(trials, create_progress_printer(), left_out)
+            with show_progress_line() as show:
+                comparison = compare_policies(trials, show, left_out)
         except KeyboardInterrupt:
             click.echo("interrupted; nothing was written", err=True)
             return 130
-        diff = propose_edit(loaded, comparison, write=options.write)
-    if options.json_wanted:
+        diff = propose_edit(loaded, comparison, write=write)
+    if json_wanted:
         found = build_json(result)
         if comparison is not None:
-            found = build_comparison_json(comparison, diff, write=options.write)
+            found = build_comparison_json(comparison, diff, write=write)
         click.echo(json.dumps(found, default=datetime.isoformat))
     elif comparison is not None:
-        show_comparison(comparison, diff, write=options.write)
+        show_comparison(comparison, diff, write=write)
     else:
         show_day(result)
-    if options.output is not None:
+    if output is not None:
         from servable.rehearse.page import write_page  # it needs matplotlib, of the extra [tune]
 
-        page = write_page(options.output, result, comparison, diff)
-        click.echo(f"page: {page}", err=options.json_wanted)
+        page = write_page(output, result, comparison, diff)
+        click.echo(f"page: {page}", err=json_wanted)
     return EXIT_CODES[(comparison or result).verdict]
 
 

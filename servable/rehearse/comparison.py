@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -48,8 +49,8 @@ MOST_JUDGED = 5
 TARGETS = (40, 50, 60, 70, 80)
 FILE = "the file"
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-Progress = Callable[[int, int, float], None]
-"""(days that are computed, all days, seconds left)"""
+Progress = Callable[[Callable[[], str]], None]
+"""It gets a function that returns the line to show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,8 +305,8 @@ def rehearse_policies(
         ]
         for done, day in enumerate(as_completed(itertools.chain(*running)), 1):
             day.result()  # an error ends the comparison at once
-            passed = time.monotonic() - begun
-            progress(done, whole, passed / done * (whole - done))
+            left = (time.monotonic() - begun) / done * (whole - done)
+            progress(partial("{:,} of {:,} days; about {:.0f} s left".format, done, whole, left))
     finally:
         pool.shutdown(cancel_futures=True)
     return [

@@ -4,7 +4,6 @@ A day has a line per hour, followed by alarms, cost, and verdict.
 """
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 from typing import Any
@@ -14,7 +13,6 @@ import click
 from servable.rehearse.comparison import (
     PolicyComparison,
     PolicyResult,
-    Progress,
     sort_by_cost,
 )
 from servable.rehearse.rehearsal import MOST_BROKEN_MINUTES, SIMILAR_DAYS, PacedDay, Rehearsal
@@ -208,22 +206,6 @@ def _explain_doubt(result: Rehearsal, objective: str, similar: str) -> str:
     return (
         f"the day itself meets the objective ({objective}), but {similar}; add capacity{compared}"
     )
-
-
-SILENT_SECONDS = 3.0
-
-
-def create_progress_printer() -> Progress:
-    """Return a callback that prints the progress to stderr every few seconds."""
-    shown_at = time.monotonic()
-
-    def show(done: int, whole: int, seconds_left: float) -> None:
-        nonlocal shown_at
-        if time.monotonic() - shown_at > SILENT_SECONDS:
-            shown_at = time.monotonic()
-            click.echo(f"{done:,} of {whole:,} days; about {seconds_left:.0f} s left", err=True)
-
-    return show
 
 
 def list_comparison_heads(comparison: PolicyComparison) -> tuple[str, ...]:

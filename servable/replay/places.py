@@ -41,17 +41,6 @@ class SkipCount:
         return f"{self.file}: {self.lines:,} lines skipped, the first is {self.first_line}: {self.reason}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadLines:
-    """The captured lines that were read for a replay."""
-
-    read: int = 0
-    skipped: int = 0
-    """Lines among them without a request that can be replayed."""
-    unread_files: tuple[str, ...] = ()
-    """Files of data capture that were skipped as a whole."""
-
-
 class SkippedLines:
     """Skipped lines: call `add` for each; `counts` has a SkipCount per file and reason."""
 

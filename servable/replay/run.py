@@ -174,10 +174,6 @@ Progress = Callable[[ReplaySummary, float], None]
 """(what is counted so far, the captured moment that was answered last)"""
 
 
-class ReplayError(Exception):
-    """The error if the replay can't continue. `str()` is a whole sentence: what failed and what to do."""
-
-
 def prepare_run_folder(root: Path, name: str, question: Mapping[str, Any]) -> Path:
     """Return the folder of the unfinished run of this question, or of a new run.
 
@@ -226,7 +222,7 @@ def replay(
     process; None: that of this process. `redact`: leave out the callers' IDs and attributes.
     `seen` gets every pair of responses, those of an earlier process first. After Ctrl-C the
     result is marked `interrupted`, and the next call continues; requests without a response yet
-    are then sent again. Raises ReplayError, LoadError, PlaceError.
+    are then sent again. Raises LoadError, PlaceError.
     """
     began = time.monotonic()
     summary, interrupted = ReplaySummary(), False
@@ -247,7 +243,7 @@ def replay(
                 count(pair)
                 progress(summary, pair.request.time)
     except BlockingIOError:
-        raise ReplayError(
+        raise LoadError(
             f"{folder}: another replay is running here; wait for it to finish, or stop it"
         ) from None
     except KeyboardInterrupt:

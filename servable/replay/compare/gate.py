@@ -1,7 +1,7 @@
 """The gate of [replay]: compare the differences with the limits, and check whether enough was compared."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from servable.answers.differences import MISSING
 from servable.answers.outputs import WHOLE_BODY
 from servable.measured.precision import format_number
 from servable.replay.compare.comparison import Comparison, OutputStatistics
-from servable.replay.places import ReadLines
+from servable.replay.places import SUFFIX, SkipCount
 from servable.verdict import VERDICTS, Verdict
 
 _MOST_ERRORS = 3  # kinds that a sentence names
@@ -50,14 +50,16 @@ class ReplayVerdict:
         return {"held": self.outcome == "met", "verdict": self.outcome, "lines": self.lines}
 
 
-def check_limits(comparison: Comparison, limits: Replay, lines: ReadLines) -> ReplayVerdict:
+def check_limits(
+    comparison: Comparison, limits: Replay, lines_read: int = 0, skipped: Sequence[SkipCount] = ()
+) -> ReplayVerdict:
     """Compare the differences with the limits, and return the verdict.
 
-    `lines`: the captured lines that were read.
+    `lines_read`: captured lines, those of `skipped` included.
     """
     return ReplayVerdict(
         exceeded=tuple(list_exceeded(comparison, limits)),
-        missing=tuple(_list_missing(comparison, limits, lines)),
+        missing=tuple(_list_missing(comparison, limits, lines_read, skipped)),
     )
 
 
@@ -129,7 +131,9 @@ def format_confidence(comparison: Comparison) -> str:
     )
 
 
-def _list_missing(comparison: Comparison, limits: Replay, lines: ReadLines) -> Iterator[str]:
+def _list_missing(
+    comparison: Comparison, limits: Replay, lines_read: int, skipped: Sequence[SkipCount]
+) -> Iterator[str]:
     if not comparison.requests:
         yield "No request was replayed, so there are no responses to compare."
         return
@@ -156,10 +160,11 @@ def _list_missing(comparison: Comparison, limits: Replay, lines: ReadLines) -> I
             f"{came.format('came in')}, and rows of one response may differ together: replay at least "
             f"{_LEAST_REQUESTS} requests."
         )
-    for file in lines.unread_files[:_MOST_ERRORS]:
+    unread = [one.file for one in skipped if not one.lines and one.file.endswith(SUFFIX)]
+    for file in unread[:_MOST_ERRORS]:
         yield f"{file} was not read, so its requests were not compared."
     for missing, of, what in (
-        (lines.skipped, lines.read, "captured lines were skipped"),
+        (sum(one.lines for one in skipped), lines_read, "captured lines were skipped"),
         (comparison.without_expected, comparison.requests, "requests have no captured response"),
     ):
         if missing > limits.skipped_share * of:

@@ -10,7 +10,6 @@ from servable.answers.outputs import read_outputs
 from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, WORST, Comparison
 from servable.replay.compare.gate import ReplayVerdict, check_limits, list_exceeded
 from servable.replay.compare.output import build_json, format_lines
-from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, PROTOBUF
 from tests.servable.replay.pairs import comparison_of, gate, in_json, pair_of, recorded, written
 
@@ -108,7 +107,7 @@ def test_nothing_compared_does_not_pass_and_no_label_is_printed() -> None:
     assert not [word for word in ("secret", "private") if word in printed + shown]
 
     nothing = comparison_of(iter([pair_of(0, None, recorded(b"{}"))]))
-    verdict = check_limits(nothing, Replay(), ReadLines())
+    verdict = check_limits(nothing, Replay())
     assert (verdict.outcome, "No response was compared" in verdict.missing[0]) == (
         "cannot be told",
         True,
@@ -237,5 +236,5 @@ def test_an_ignored_output_does_not_differ_and_is_named_as_not_compared() -> Non
 
     comparison = ignoring("id", "output")
     comparison.finish()
-    verdict = check_limits(comparison, Replay(), ReadLines())
+    verdict = check_limits(comparison, Replay())
     assert (verdict.outcome, len(verdict.missing)) == ("cannot be told", 1)

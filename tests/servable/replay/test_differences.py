@@ -32,7 +32,6 @@ from servable.replay.compare.gate import (
     list_exceeded,
 )
 from servable.replay.compare.output import build_json, format_lines
-from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, NPY
 from tests.servable.replay.pairs import comparison_of, in_json, pair_of, recorded
 
@@ -248,7 +247,7 @@ def test_each_share_may_be_as_large_as_its_limit() -> None:
 
 
 def test_added_outputs_and_the_worst_requests_are_said_up_to_five_in_finite_numbers() -> None:
-    verdict = check_limits(comparison_of(iter([])), Replay(), ReadLines())
+    verdict = check_limits(comparison_of(iter([])), Replay())
     assert verdict.missing == ("No request was replayed, so there are no responses to compare.",)
     (sentence,) = list_exceeded(failing(3, of=3), Replay())
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."

@@ -19,10 +19,9 @@ from servable.replay.compare.gate import (
     format_confidence,
 )
 from servable.replay.compare.output import list_ignored, list_unseen
-from servable.replay.places import ReadLines
+from servable.replay.places import SkipCount
 from tests.servable.replay.pairs import comparison_of, pair_of, recorded
 
-ALL_READ = ReadLines(read=30, skipped=0)
 ROWS = 100
 
 
@@ -40,9 +39,13 @@ def alike(count: int, rows: int = ROWS) -> Iterator[AnswerPair]:
 
 
 def verdict(
-    comparison: Comparison, limits: Replay | None = None, lines: ReadLines = ALL_READ
+    comparison: Comparison, limits: Replay | None = None, read: int = 30, *skipped: SkipCount
 ) -> ReplayVerdict:
-    return check_limits(comparison, limits or Replay(), lines)
+    return check_limits(comparison, limits or Replay(), read, skipped)
+
+
+def skip(lines: int, file: str = "captured/a.jsonl") -> SkipCount:
+    return SkipCount(file, "it is not JSON", lines, 1)
 
 
 def test_rows_and_shares_follow_from_a_poisson_count() -> None:
@@ -75,16 +78,14 @@ def test_enough_rows_of_enough_requests_are_met_and_fewer_cannot_be_told() -> No
 
 
 def test_skipped_lines_and_a_share_near_to_its_limit_cannot_be_told() -> None:
-    found = verdict(comparison_of(alike(30)), lines=ReadLines(read=31, skipped=8))
+    found = verdict(comparison_of(alike(30)), None, 31, skip(5), skip(3))
     assert (found.outcome, "8 of 31 captured lines were skipped" in found.missing[0]) == (
         "cannot be told",
         True,
     )
-    assert verdict(comparison_of(alike(30)), lines=ReadLines(read=100, skipped=1)).outcome == "met"
-    lines = ReadLines(read=30, unread_files=("captured/a.jsonl",))
-    assert (
-        "captured/a.jsonl was not read" in verdict(comparison_of(alike(30)), lines=lines).lines[0]
-    )
+    assert verdict(comparison_of(alike(30)), None, 100, skip(1)).outcome == "met"
+    (line,) = verdict(comparison_of(alike(30)), None, 30, skip(0), skip(0, "notes.txt")).lines
+    assert "captured/a.jsonl was not read" in line
 
     several = [*alike(30), *(pair_of(number, None, SAME) for number in range(30, 33))]
     found = verdict(comparison_of(iter(several)))

@@ -69,14 +69,13 @@ def prepare_other_target(
                 other = project.load_valid(against)
                 options = dataclasses.replace(options, variant=None)
             else:
-                then = held.enter_context(check_out_revision(project, against))
-                before = then.get(loaded.name)
+                what = loaded.name
+                before = held.enter_context(check_out_revision(project, against)).get(what)
                 if not isinstance(before, ValidFile):
                     raise click.UsageError(
-                        f"--against {against}: environment {loaded.name} didn't exist or couldn't be loaded"
+                        f"--against {against}: environment {what} didn't exist or couldn't be loaded"
                     )
-                what, other = loaded.name, before
-                options = dataclasses.replace(options, target="local")
+                other, options = before, dataclasses.replace(options, target="local")
         yield held.enter_context(
             prepare_target(what, other, (), create_private_folder(output), options)
         )
@@ -218,9 +217,7 @@ def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: Repla
             click.echo(f"gate: {line}")
     from servable.replay.compare.page import write_page  # a second of imports
 
-    worst = write_worst_requests(
-        [worst.pair.request for worst in comparison.worst_requests], result.folder
-    )
+    worst = write_worst_requests(comparison.worst_requests, result.folder)
     title = f"{what} against {options.against or 'captured responses'}"
     where = f"captured: {options.place}"
     page = write_page(result.folder, comparison, title=title, where=where, gate=gate)

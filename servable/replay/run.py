@@ -79,10 +79,6 @@ class ReplaySender:
             self.close()
             raise
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def replay(self, requests: Iterable[tuple[float, CapturedRequest]]) -> Iterator[AnswerPair]:
         """Yield each request with its responses, in the order of the responses.
 

@@ -248,8 +248,7 @@ class Comparison:
     ) -> None:
         differing = np.zeros(expected.rows, bool)
         reasons, severity = [], 0.0
-        for name, difference in self._iterate_differences(expected, answered):
-            output = self._find_or_add_output(name)
+        for output, difference in self._iterate_differences(expected, answered):
             output.add(difference)
             differing |= difference.differing
             if not difference.is_equal:
@@ -290,13 +289,14 @@ class Comparison:
 
     def _iterate_differences(
         self, expected: AnswerOutputs, answered: AnswerOutputs
-    ) -> Iterator[tuple[str, ArrayDifference]]:
+    ) -> Iterator[tuple[OutputStatistics, ArrayDifference]]:
         typed = expected.typed and answered.typed
         for name, array in expected.arrays.items():
             rows = expected.count_rows(name)
+            output = self._find_or_add_output(name)
             other = answered.arrays.get(name)
             if other is None:
-                yield name, build_total_difference(rows, MISSING)
+                yield output, build_total_difference(rows, MISSING)
                 continue
             # Text writes 1.0 as 1: a whole number and a fraction are compared as fractions.
             wider = other if other.dtype.kind == "f" and array.dtype.kind in "iu" else array
@@ -308,11 +308,10 @@ class Comparison:
                 bfloat16=name in expected.bfloat16 & answered.bfloat16,
                 scale=(self._scales or {}).get(name, 0.0),
             )
-            output = self._find_or_add_output(name)
             output.relative_tolerance = None if tolerance is None else tolerance.relative
             output.columns.add(array, tolerance, rows)
             tops = self._settings.top
-            yield name, compare_arrays(array, other, tolerance, rows=rows, typed=typed, tops=tops)
+            yield output, compare_arrays(array, other, tolerance, rows=rows, typed=typed, tops=tops)
 
     def _read_outputs(self, answer: RecordedAnswer) -> AnswerOutputs:
         """Return the outputs to compare, without ignored ones.

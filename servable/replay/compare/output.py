@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.replay import Replay
-from model_packaging.beside import open_atomically
-from servable.captured.lines import CapturedRequest, format_line
+from model_packaging.beside import write_atomically
+from servable.captured.lines import format_line
 from servable.replay.compare.comparison import (
     UNSEEN_CHANGE,
     Comparison,
     OutputStatistics,
+    WorstRequest,
 )
 from servable.replay.compare.gate import (
     ReplayVerdict,
@@ -67,15 +68,13 @@ def format_lines(comparison: Comparison) -> list[str]:
 
 def list_ignored(comparison: Comparison) -> list[str]:
     """Return lines with the outputs that are left out, or [] if all are compared."""
-    lines = []
+    lines, allowed = [], comparison.allowed
     if comparison.ignored:
         lines.append(f"not compared, ignored by [replay.outputs]: {', '.join(comparison.ignored)}")
-    if comparison.allowed:
-        names = [f"{name} in {count:,}" for name, count in comparison.allowed.most_common(SHOWN)]
-        names += (
-            [f"{len(comparison.allowed) - SHOWN:,} more"] if len(comparison.allowed) > SHOWN else []
-        )
-        lines.append(f"not compared, allowed by [replay] added_outputs: {', '.join(names)}")
+    if allowed:
+        names = [f"{name} in {count:,}" for name, count in allowed.most_common(SHOWN)]
+        more = f", {len(allowed) - SHOWN:,} more" if len(allowed) > SHOWN else ""
+        lines.append(f"not compared, allowed by [replay] added_outputs: {', '.join(names)}{more}")
     return lines
 
 
@@ -149,14 +148,12 @@ def _describe_output(output: OutputStatistics) -> dict[str, Any]:
     }
 
 
-def write_worst_requests(requests: Sequence[CapturedRequest], folder: Path) -> Path | None:
+def write_worst_requests(worst: Sequence[WorstRequest], folder: Path) -> Path | None:
     """Write requests as a capture file with mode 0600, and return its path.
 
     Returns None if there are no requests. Raises OSError.
     """
-    if not requests:
-        return None
-    with open_atomically(folder / WORST_FILE) as file:
-        for request in requests:
-            file.write(format_line(request) + b"\n")
-    return folder / WORST_FILE
+    if worst:
+        lines = [format_line(one.pair.request) + b"\n" for one in worst]
+        write_atomically(folder / WORST_FILE, b"".join(lines))
+    return folder / WORST_FILE if worst else None

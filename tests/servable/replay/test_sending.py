@@ -104,8 +104,10 @@ def test_unreadable_requests_are_reported_after_all_answers_and_the_process_ends
 
     answered: list[str] = []
     with ReplaySender([TARGET], PACE) as sender:
-        process = psutil.Process(sender.pid)
-        assert os.getpgid(sender.pid) == sender.pid  # Ctrl-C reaches this process only
+        process = psutil.Process(sender._process.pid)
+        assert (
+            os.getpgid(sender._process.pid) == sender._process.pid
+        )  # Ctrl-C reaches this process only
         with pytest.raises(OSError, match="gone"):
             answered.extend(pair.request.event_id for pair in sender.replay(breaking()))
     assert answered == ["event-0"]

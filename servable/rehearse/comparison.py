@@ -119,7 +119,7 @@ class PolicyComparison:
     left_out: Mapping[str, str]
 
     @property
-    def priced(self) -> bool:
+    def has_price(self) -> bool:
         return self.compared[0].trial.usd_per_hour is not None
 
     @property

@@ -210,7 +210,7 @@ def _explain_doubt(result: Rehearsal, objective: str, similar: str) -> str:
 
 def list_comparison_heads(comparison: PolicyComparison) -> tuple[str, ...]:
     """Return the headings of the table of compared policies."""
-    cost = "$ a day" if comparison.priced else "hours a day"
+    cost = "$ a day" if comparison.has_price else "hours a day"
     return "policy", cost, "minutes outside", "refused", ""
 
 
@@ -274,7 +274,7 @@ def state_comparison_verdict(comparison: PolicyComparison) -> str:
             "the file's policy is the best, so keep it: it meets the objective on these days and on "
             f"{days} others"
         )
-    unit, form = ("$", ",.2f") if comparison.priced else ("hours", ",.1f")
+    unit, form = ("$", ",.2f") if comparison.has_price else ("hours", ",.1f")
     cost, low, high = (f"{number:+{form}}" for number in advantage.cost)
     minutes, fewest, most = (f"{number:+,.1f}" for number in advantage.broken)
     gain = (
@@ -296,7 +296,7 @@ def build_comparison_json(
         "verdict": comparison.verdict,
         "days": len(comparison.compared[0].days),
         "best": comparison.best and comparison.best.trial.label,
-        "unit": "usd" if comparison.priced else "instance hours",
+        "unit": "usd" if comparison.has_price else "instance hours",
         "policies": [
             {
                 "policy": result.trial.label,

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import os
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +18,7 @@ from servable.replay.answers import AnswerPair
 from servable.replay.run import ReplayPace, ReplaySender
 from tests.servable.replay.captures import NINE, request
 from tests.servable.replay.echo_worker import SEND_LAG_MS
-from tests.servable.tune.servers import Answer, Server
+from tests.servable.tune.servers import OK, Answer, Server
 
 TARGET = LoadTarget(
     url="http://127.0.0.1:9/a", headers={"X-A": "b"}, signing_region="eu-west-1", timeout_seconds=7
@@ -144,3 +146,48 @@ def test_whole_answers_and_errors_come_back() -> None:
     other = replayed["event-0"].other
     assert other is not None
     assert (other.status, other.body, bool(other.error)) == (None, b"", True)
+
+
+@pytest.mark.long
+def test_two_targets_take_turns_at_being_first() -> None:
+    with Server(lambda *_: OK) as server:
+        targets = [LoadTarget(url=f"{server.url}/", headers={"X-Name": name}) for name in "ab"]
+        with ReplaySender(targets, ReplayPace()) as sender:
+            list(sender.replay((NINE, request(number)) for number in range(2)))
+    for number, names in enumerate(("ab", "ba")):
+        sent = [headers for headers, body in server.asked if body == request(number).body]
+        assert [headers["X-Name"] for headers in sent] == [*names]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("objective_ms", "status", "before", "after"),
+    [(None, 200, 32, 32), (60_000, 200, 2, 3), (0.001, 200, 2, 1), (60_000, 500, 2, 1)],
+)
+def test_the_first_100_responses_decide_how_many_requests_are_sent_at_once(
+    objective_ms: float | None, status: int, before: int, after: int
+) -> None:
+    """A response comes when as many requests are here as may be sent at once."""
+    lock, here, most = threading.Lock(), 0, Counter[bool]()
+    first, then = threading.Barrier(before), threading.Barrier(after)
+
+    def answer(number: int, headers: dict[str, str], body: bytes) -> Answer:
+        nonlocal here
+        with lock:
+            here += 1
+            # The hundredth response may be under way when the next request comes.
+            most[number > 100] = max(most[number > 100], here)
+        (first if number < 100 else then).wait(timeout=30)
+        with lock:
+            here -= 1
+        return status, *OK[1:]
+
+    count = 64 if objective_ms is None else 109
+    pace = ReplayPace(as_fast=True, objective_ms=objective_ms)
+    with (
+        Server(answer) as server,
+        ReplaySender([build_container_target(server.url)], pace) as sender,
+    ):
+        pairs = list(sender.replay((NINE, request(number)) for number in range(count)))
+    assert {pair.answered.status for pair in pairs} == {status}
+    assert most == ({False: before} if objective_ms is None else {False: before, True: after})

@@ -151,10 +151,9 @@ def place_with(folder: Path, name: str) -> LocalPlace:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_line_is_skipped_by_name_without_its_text(tmp_path: Path, name: str) -> None:
     index = CaptureIndex(place_with(tmp_path, name))
-    named = [str(skipped).partition(": skipped: ")[0] for skipped in index.skip_counts]
-    assert (named, len(list(index))) == ([f"{tmp_path / 'a.jsonl'}, line 2"], 2)
-
-    (skipped,) = CaptureIndex(place_with(tmp_path, name)).skip_counts
+    (skipped,) = index.skip_counts
+    assert str(skipped).partition(": skipped: ")[0] == f"{tmp_path / 'a.jsonl'}, line 2"
+    assert len(list(index)) == 2
     assert len(skipped.reason) < 100
     assert skipped.reason.isprintable()
 

@@ -127,14 +127,11 @@ def test_the_worst_requests_stand_with_their_difference(monkeypatch: pytest.Monk
 
 
 def test_the_result_is_one_sentence_and_unknown_numbers_leave_cells_empty() -> None:
+    all_differ = "20 of 20 rows differ (100 %) in 20 compared responses."
     cases: list[tuple[ReplayVerdict | None, int, str]] = [
-        (None, 0, "20 of 20 rows differ (100 %) in 20 compared responses."),
-        (NOT_MET, 0, "The gate is not met: 20 of 20 rows differ (100 %) in 20 compared responses."),
-        (
-            TOO_FEW,
-            0,
-            "The gate is inconclusive: 20 of 20 rows differ (100 %) in 20 compared responses.",
-        ),
+        (None, 0, all_differ),
+        (NOT_MET, 0, f"The gate is not met: {all_differ}"),
+        (TOO_FEW, 0, f"The gate is inconclusive: {all_differ}"),
         (None, 5, "15 of 15 rows differ (100 %) in 15 compared responses, and 5 requests failed."),
         (None, 20, "0 of 0 rows differ (0 %) in 0 compared responses, and 20 requests failed."),
     ]

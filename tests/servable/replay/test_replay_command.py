@@ -109,40 +109,6 @@ def test_a_killed_replay_sends_nothing_more_of_what_waits_for_its_moment(tmp_pat
         until(lambda: not any(map(psutil.Process.is_running, family)))
 
 
-def test_headers_and_bodies_are_sent_as_captured(tmp_path: Path) -> None:
-    captured = request(
-        content_type="text/csv", custom_attributes="tier=gold", accept="a/b", target_model="m"
-    )
-    written(tmp_path / "captured" / "x.jsonl", captured)
-    with Server(answered) as server:
-        ended(started(tmp_path, server.url))
-    headers, body = server.asked[0]
-    assert body == captured.body
-    assert server.paths == {"/models/m/invoke"}
-    wanted = {
-        "Content-Type": "text/csv",
-        "Accept": "a/b",
-        "X-Amzn-SageMaker-Custom-Attributes": "tier=gold",
-    }
-    assert wanted.items() <= headers.items()
-
-
-def test_whole_answers_errors_and_failures_are_kept(place: Path) -> None:
-    def failing(number: int, headers: dict[str, str], body: bytes) -> Answer:
-        return (500, {"Content-Type": "text/plain"}, b"out of order" * 1000) if number == 3 else OK
-
-    with Server(failing) as server:
-        code, said, _ = ended(started(place, server.url, "--as-fast", "--json"))
-    (pair,) = [
-        pair
-        for run in (place / RUNS).glob("*/")
-        for pair in read_pairs(run)
-        if pair.answered.has_failed
-    ]
-    assert (code, said["failures"]) == (1, {"500": 1})
-    assert (pair.answered.status, pair.answered.body) == (500, b"out of order" * 1000)
-
-
 def test_hostile_lines_and_answers_lose_nothing_that_was_sent(tmp_path: Path) -> None:
     good = format_line(request(1)) + b"\n"
     recording = b"".join(good + hostile + b"\n" for hostile in HOSTILE.values())

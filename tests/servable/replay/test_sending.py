@@ -1,11 +1,11 @@
 """The sending process of a replay: the plan and the requests that it gets, and the answers that it gives."""
 
-import dataclasses
 import json
 import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
 import psutil
@@ -51,7 +51,7 @@ def test_every_answer_of_both_targets_stands_with_its_own_request(echoes: None) 
         echo = list(sender.replay(GIVEN))
     by_number = sorted(echo, key=lambda pair: pair.request.event_id)
     assert echoed(by_number[0])["plan"] == {
-        "targets": [dataclasses.asdict(TARGET), dataclasses.asdict(OTHER)],
+        "targets": [asdict(TARGET), asdict(OTHER)],
         "pace": [True, 80.0],
     }
     assert [echoed(replayed)["due"] for replayed in by_number] == [0.0, 2.0, 3.0]
@@ -122,7 +122,7 @@ def test_unreadable_requests_are_reported_after_all_answers_and_the_process_ends
 
 
 def model(number: int, headers: dict[str, str], body: bytes) -> Answer:
-    return (500, {"Content-Type": "text/plain"}, b"out of order") if b"[1]" in body else (
+    return (500, {"Content-Type": "text/plain"}, b"out of order" * 1000) if b"[1]" in body else (
         200, {"Content-Type": headers["Content-Type"]}, body * 2
     )  # fmt: skip
 
@@ -141,11 +141,27 @@ def test_whole_answers_and_errors_come_back() -> None:
     wanted = (200, "application/json", b'{"instances": [[3]]}' * 2)
     assert (answered.status, answered.content_type, answered.body) == wanted
     answered = replayed["event-1"].answered
-    assert (answered.status, answered.body, answered.error) == (500, b"out of order", "")
+    assert (answered.status, answered.body, answered.error) == (500, b"out of order" * 1000, "")
 
     other = replayed["event-0"].other
     assert other is not None
     assert (other.status, other.body, bool(other.error)) == (None, b"", True)
+
+
+@pytest.mark.long
+def test_headers_and_bodies_are_sent_as_captured() -> None:
+    with Server(model) as server:
+        target = build_container_target(f"{server.url}/invocations")
+        with ReplaySender([target], ReplayPace()) as sender:
+            list(sender.replay([(NINE, replace(GIVEN[0][1], content_type="text/csv"))]))
+    ((headers, body),) = server.asked
+    assert (body, server.paths) == (GIVEN[0][1].body, {"/models/m/invoke"})
+    wanted = {
+        "Content-Type": "text/csv",
+        "Accept": "a/b",
+        "X-Amzn-SageMaker-Custom-Attributes": "tier=gold",
+    }
+    assert wanted.items() <= headers.items()
 
 
 @pytest.mark.long

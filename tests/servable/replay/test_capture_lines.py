@@ -122,18 +122,15 @@ def test_metadata_is_read() -> None:
 
 
 def test_a_foreign_line_is_refused_with_its_reason() -> None:
+    def sent(**changed: str) -> dict[str, Any]:
+        return record(captureData={"endpointInput": INPUT | changed})
+
     cases: list[tuple[Any, str]] = [
         (record(captureData={"endpointOutput": OUTPUT}), "capture Input too"),
-        (
-            record(captureData={"endpointInput": INPUT | {"encoding": "GZIP"}}),
-            "encoding is not CSV",
-        ),
-        (record(captureData={"endpointInput": INPUT | {"encoding": "BASE64"}}), "is not BASE64"),
-        (record(captureData={"endpointInput": INPUT | {"data": "\ud800"}}), "is not text"),
-        (
-            record(captureData={"endpointInput": INPUT | {"observedContentType": "a\r\nb: c"}}),
-            "ASCII",
-        ),
+        (sent(encoding="GZIP"), "encoding is not CSV"),
+        (sent(encoding="BASE64"), "is not BASE64"),
+        (sent(data="\ud800"), "is not text"),
+        (sent(observedContentType="a\r\nb: c"), "ASCII"),
         (record(eventMetadata={"eventId": "a"}), "isn't a data capture record"),
         (record(eventMetadata=METADATA | {"inferenceTime": "yesterday"}), "isn't a time"),
         ([{"prefix": "s3://a/"}, "batch.csv"], "manifest of a batch transform job"),

@@ -93,7 +93,7 @@ def test_the_tolerance_is_of_the_largest_number_of_the_row_and_infinities_are_co
 
 def test_the_requests_that_differ_most_are_kept_and_bounded() -> None:
     worst = comparison_of(
-        in_json(number, {"predictions": [1.0]}, {"predictions": [1.0 + number]})
+        in_json(number, *({"predictions": [{"a": 1.0 + off, "b": 1.0}]} for off in (0, number)))
         for number in range(3 * WORST)
     ).worst_requests
     numbers = [int(one.pair.request.event_id.removeprefix("event-")) for one in worst]
@@ -108,10 +108,8 @@ def test_nothing_compared_does_not_pass_and_no_label_is_printed() -> None:
 
     nothing = comparison_of(iter([pair_of(0, None, recorded(b"{}"))]))
     verdict = check_limits(nothing, Replay())
-    assert (verdict.outcome, "No response was compared" in verdict.missing[0]) == (
-        "cannot be told",
-        True,
-    )
+    assert verdict.outcome == "cannot be told"
+    assert "No response was compared" in verdict.missing[0]
 
 
 def finished(comparison: Comparison) -> list[str]:

@@ -4,7 +4,6 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -145,8 +144,9 @@ def result(index: CaptureIndex, *replayed: AnswerPair) -> ReplayResult:
     summary = ReplaySummary()
     for pair in replayed:
         summary.add(pair)
-    given: dict[str, Any] = {"index": index, "summary": summary, "interrupted": False}
-    return ReplayResult(folder=Path("runs/a"), seconds=1.23456, **given)
+    return ReplayResult(
+        folder=Path("runs/a"), index=index, summary=summary, seconds=1.23456, interrupted=False
+    )
 
 
 def test_the_result_is_json_or_lines_and_names_as_many_files_as_a_screen_shows(

@@ -1,6 +1,5 @@
 """`servable replay` as a user runs it: interrupted, killed, resumed; what it sends and what it keeps."""
 
-import errno
 import json
 import os
 import signal
@@ -13,12 +12,9 @@ from typing import Any
 
 import psutil
 import pytest
-from click.testing import CliRunner
 
 from servable.captured.lines import format_line
-from servable.replay import command
 from servable.replay.answers import read_pairs
-from servable.replay.command import replay
 from servable.replay.run import RUNS
 from tests.checkouts import ROOT
 from tests.servable.replay.captures import NINE, request, written
@@ -138,26 +134,3 @@ def test_redaction_leaves_nothing_of_a_caller_in_files_and_output(tmp_path: Path
     assert {"answers.jsonl", "worst.jsonl", "report.html"} <= {file.name for file in files}
     assert [file for file in files if b"alice" in file.read_bytes()] == []
     assert "alice" not in out + words
-
-
-def test_no_request_to_send_is_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "captured").mkdir()
-    (tmp_path / "captured" / "x.jsonl").write_bytes(b"{}\n" * 3)
-    code, _, words = ended(started(tmp_path, "http://127.0.0.1:9"))
-    assert (code, "captured: no request to send: 3 lines were read" in words) == (2, True)
-    assert not (tmp_path / RUNS).exists()
-
-
-def test_an_unwritten_page_costs_no_comparison(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.chdir(place)
-    monkeypatch.setattr(command, "write_worst_requests", full)
-    with Server(answered) as server:
-        options = [server.url, "--captured", "captured", "--as-fast"]
-        ran = CliRunner().invoke(replay, options, standalone_mode=False)
-    assert isinstance(ran.exception, OSError)
-    assert "compared: 40 of 40 requests" in ran.stdout

@@ -260,6 +260,15 @@ def _read_cloudwatch(loaded: ValidFile, date: str, *, local: bool) -> list[float
         raise click.ClickException(f"CloudWatch: {wrong}; {remedy}") from None
 
 
+def _parse_instance(text: str) -> tuple[float, ...]:
+    found = numbers(text)
+    if len(found) not in (1, 3):
+        raise click.BadParameter(f"{text!r}: write RPS or RPS,P50,P99, such as 164 or 164,20,60")
+    if len(found) == 3 and found[2] < found[1]:
+        raise click.BadParameter(f"{text!r}: p99 is below p50; write RPS,P50,P99")
+    return found
+
+
 OPTIONS = (
     ENVIRONMENTS,
     SET,
@@ -274,7 +283,7 @@ OPTIONS = (
     click.option(
         "--per-instance",
         metavar="RPS[,P50,P99]",
-        callback=lambda _context, _option, text: None if text is None else _parse_instance(text),
+        type=_parse_instance,
         help="Requests/s that one instance sustains, and its p50 and p99 latency in ms under low load "
         "(default: the newest `servable load`).",
     ),
@@ -359,12 +368,3 @@ def rehearse(
         page = write_page(output, result, comparison, diff)
         click.echo(f"page: {page}", err=json_wanted)
     return EXIT_CODES[(comparison or result).verdict]
-
-
-def _parse_instance(text: str) -> tuple[float, ...]:
-    found = numbers(text)
-    if len(found) not in (1, 3):
-        raise click.BadParameter(f"{text!r}: write RPS or RPS,P50,P99, such as 164 or 164,20,60")
-    if len(found) == 3 and found[2] < found[1]:
-        raise click.BadParameter(f"{text!r}: p99 is below p50; write RPS,P50,P99")
-    return found

@@ -3,6 +3,7 @@
 A day has a line per hour, followed by alarms, cost, and verdict.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from statistics import NormalDist
@@ -105,13 +106,9 @@ def list_conclusions(result: Rehearsal) -> Iterator[str]:
 
 def join_minutes(minutes: Sequence[int]) -> list[tuple[int, int]]:
     """Return (first, last) of each run of consecutive minutes."""
-    found: list[tuple[int, int]] = []
-    for minute in minutes:
-        if found and found[-1][1] == minute - 1:
-            found[-1] = (found[-1][0], minute)
-        else:
-            found.append((minute, minute))
-    return found
+    numbered = itertools.groupby(enumerate(minutes), lambda pair: pair[1] - pair[0])
+    runs = [[minute for _, minute in run] for _, run in numbered]
+    return [(run[0], run[-1]) for run in runs]
 
 
 def find_asleep(result: Rehearsal) -> list[tuple[int, int]]:

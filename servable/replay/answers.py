@@ -93,16 +93,13 @@ class AnswerLog:
         text = format_line(pair.request, {"replayed": kept})[:-1]
         self._file.write(text + _CHECK % zlib.crc32(text))
 
-    def close(self) -> None:
-        """Flush everything to the disk, and close the file."""
-        os.fsync(self._file.fileno())
-        self._file.close()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self.close()
+        """Flush everything to the disk, and close the file."""
+        os.fsync(self._file.fileno())
+        self._file.close()
 
 
 def read_pairs(folder: Path) -> Iterator[AnswerPair]:

@@ -119,6 +119,8 @@ def test_metadata_is_read() -> None:
     ]
     for metadata, name, value in cases:
         assert getattr(read(record(eventMetadata=METADATA | metadata)), name) == value
+    html = OUTPUT | {"observedContentType": "text/html; charset=utf-8"}
+    assert read(record(captureData={"endpointInput": INPUT, "endpointOutput": html})).accept is None
 
 
 def test_a_foreign_line_is_refused_with_its_reason() -> None:

@@ -258,6 +258,10 @@ def test_the_gate_decides_the_exit_code(
     gate = [line for line in ended.stdout.splitlines() if line.startswith("gate: ")]
     assert (ended.return_value, gate[0], printed("--gate")["verdict"]) == ends
 
+    file = tmp_path / "captured" / "x.jsonl"
+    file.write_bytes(file.read_bytes() + b"{}\n")
+    assert "gate: 1 of 11 captured lines were skipped" in ran("--gate").stdout
+
 
 def test_the_other_targets_answers_are_expected_until_interrupted(sending: Sending) -> None:
     sending.models = [lambda captured: SLOW, other_score]

@@ -136,8 +136,21 @@ def test_another_deployment_is_another_run(
     reached: Any = SimpleNamespace(asked=SimpleNamespace(model_sha256=None))
     for target, models in [("deployed", ["config-7"]), ("local", [None])]:
         options = dataclasses.replace(OPTIONS, target=target, redact=True)
-        found = _describe_run("prod", environment(), [reached], options)
+        loaded = environment(VALID + "[alarms]\np99_latency_ms = 70\n")
+        found = _describe_run("prod", loaded, [reached], options)
         assert (found["models"], found["redact"], found["what"]) == (models, True, "prod")
+        assert found["p99_latency_ms"] == 70
+
+
+def test_a_shadow_variant_of_the_environment_is_named_when_requests_are_read(
+    environment: Environment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shadow = '[variants.copy]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\nshadow = true\n'
+    for name in ("primary", "copy"):
+        written(tmp_path / "ranker" / name / "2026" / "11" / "21" / "09" / "a.jsonl", request())
+    options = dataclasses.replace(OPTIONS, place=str(tmp_path / "ranker"))
+    against._read_index(environment(VALID + shadow), options)
+    assert "variant copy is a shadow, so its 1 requests" in capsys.readouterr().err
 
 
 # --- the other target of --against

@@ -128,40 +128,30 @@ def model(number: int, headers: dict[str, str], body: bytes) -> Answer:
 
 
 @pytest.mark.long
-def test_whole_answers_and_errors_come_back() -> None:
+def test_requests_are_sent_as_captured_and_whole_answers_and_errors_come_back() -> None:
     off = LoadTarget(url="http://127.0.0.1:1/invocations")
-    paced = [(NINE + 0.01 * number, request(number)) for number in range(4)]
+    paced = [(NINE + 0.01 * number, request(number)) for number in range(3)]
+    last = replace(GIVEN[0][1], event_id="event-3", content_type="text/csv", body=b"3")
     with Server(model) as server:
         targets = [build_container_target(server.url), off]
         with ReplaySender(targets, ReplayPace()) as sender:
-            replayed = {pair.request.event_id: pair for pair in sender.replay(paced)}
+            several = sender.replay([*paced, (NINE + 0.03, last)])
+            replayed = {pair.request.event_id: pair for pair in several}
     assert sorted(replayed) == [f"event-{number}" for number in range(4)]
+    (headers,) = [headers for headers, body in server.asked if body == last.body]
+    wanted = {"Content-Type": "text/csv", "Accept": "a/b"}
+    wanted["X-Amzn-SageMaker-Custom-Attributes"] = "tier=gold"
+    assert wanted.items() <= headers.items()
+    assert "/models/m/invoke" in server.paths
 
     answered = replayed["event-3"].answered
-    wanted = (200, "application/json", b'{"instances": [[3]]}' * 2)
-    assert (answered.status, answered.content_type, answered.body) == wanted
+    assert (answered.status, answered.content_type, answered.body) == (200, "text/csv", b"33")
     answered = replayed["event-1"].answered
     assert (answered.status, answered.body, answered.error) == (500, b"out of order" * 1000, "")
 
     other = replayed["event-0"].other
     assert other is not None
     assert (other.status, other.body, bool(other.error)) == (None, b"", True)
-
-
-@pytest.mark.long
-def test_headers_and_bodies_are_sent_as_captured() -> None:
-    with Server(model) as server:
-        target = build_container_target(f"{server.url}/invocations")
-        with ReplaySender([target], ReplayPace()) as sender:
-            list(sender.replay([(NINE, replace(GIVEN[0][1], content_type="text/csv"))]))
-    ((headers, body),) = server.asked
-    assert (body, server.paths) == (GIVEN[0][1].body, {"/models/m/invoke"})
-    wanted = {
-        "Content-Type": "text/csv",
-        "Accept": "a/b",
-        "X-Amzn-SageMaker-Custom-Attributes": "tier=gold",
-    }
-    assert wanted.items() <= headers.items()
 
 
 @pytest.mark.long

@@ -219,7 +219,7 @@ def plan_trials(
             left_out[label] = str(again.findings[0])
             continue
         problems = [problem for problem in list_errors(again) if problem not in before]
-        if keys and problems:
+        if problems:
             left_out[label] = problems[0]
             continue
         where = find_variant(again, placed.name)

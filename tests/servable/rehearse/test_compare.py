@@ -62,7 +62,8 @@ def compared(environment: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
     def run(*options: str, text: str = SPARSE) -> Result:
         monkeypatch.chdir(environment(text).root)
-        return CliRunner().invoke(rehearse, ["prod", "--day", str(tmp_path / "hour.csv"), *options])
+        arguments = ["prod", "--day", str(tmp_path / "hour.csv"), *options]
+        return CliRunner().invoke(rehearse, arguments, standalone_mode=False)
 
     return run
 
@@ -119,9 +120,9 @@ SCENARIO = Scenario(
 )
 
 
-def result(*days: tuple[float, float], label: str = "minimum 2") -> PolicyResult:
+def result(*days: tuple[float, float], usd: float | None = 1.0) -> PolicyResult:
     """(cost, minutes outside) of each day."""
-    trial = PolicyTrial(label=label, keys={}, scenario=SCENARIO, usd_per_hour=1)
+    trial = PolicyTrial(label="minimum 2", keys={}, scenario=SCENARIO, usd_per_hour=usd)
     return PolicyResult(trial=trial, days=[DayResult(cost, broken, 0) for cost, broken in days])
 
 
@@ -143,15 +144,16 @@ def test_the_best_is_the_cheapest_on_the_better_side_and_json_says_whether_it_ho
     ]
     for file, best, holds in cases:
         assert compute_advantage(result(*file), result(*best)).holds is holds
-    for best, verdict in [(True, "holds"), (False, "does not hold")]:
-        found = result((10, 3))
+    for best, verdict, unit in [(1.0, "holds", "usd"), (None, "does not hold", "instance hours")]:
+        found = result((10, 3), usd=best)
         made = PolicyComparison(
             compared=[found],
             best=found if best else None,
             advantage=None,
             left_out={"minimum 99": "min_instances = 99 is too many; allowed: 1 to 12"},
         )
-        assert build_comparison_json(made, "", write=False)["verdict"] == verdict
+        stored = build_comparison_json(made, "", write=True)
+        assert (stored["verdict"], stored["unit"], stored["written"]) == (verdict, unit, False)
         first, left_out, last = list_comparison_conclusions(made)
         assert first == "1 policy on the same 1 random days"
         assert left_out.endswith("1 policy, such as minimum 99: min_instances = 99 is too many")
@@ -164,7 +166,7 @@ def test_the_best_is_written_and_its_page_has_its_verdict_and_the_diff(
 ) -> None:
     page = tmp_path / "page"
     ran = compared("--write", "--compare", "minimum=1,9,99", "--output", str(page))
-    assert ran.exception is None, ran.output
+    assert (ran.exception, ran.return_value) == (None, 0), ran.output
     assert "better than the file's policy: minimum 9: " in ran.output
     assert "1 policy, such as minimum 99: " in ran.output
     assert "min_instances = 9 #" in (Path.cwd() / "environments" / "prod.toml").read_text()
@@ -191,11 +193,12 @@ def test_a_file_whose_policy_is_the_best_stays(compared: Run) -> None:
 @pytest.mark.long
 def test_every_day_is_computed_and_turns_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "DAYS", 3)
-    trial = result((1, 0)).trial
+    trial = result((1, 0), usd=None).trial
     busy = replace(trial, scenario=replace(trial.scenario, requests=[100.0] * 50))
-    first, other = (
-        comparison.rehearse_policies([busy], turn, lambda *_: None)[0].days for turn in (0, 1)
-    )
+    several = [busy, replace(busy, usd_per_hour=3.0)]
+    hours, dollars = comparison.rehearse_policies(several, 0, lambda _: None)
+    assert dollars.average.cost == pytest.approx(3 * hours.average.cost)
+    first, other = hours.days, comparison.rehearse_policies([busy], 1, lambda _: None)[0].days
     assert (len(first), len({day.cost for day in other})) == (3, 1)
     shares = [{day.refused_share for day in days} for days in (first, other)]
     assert [len(days) for days in shares] == [3, 3]

@@ -110,12 +110,8 @@ def test_a_line_longer_than_any_record_and_an_unreadable_file_are_passed_over(
 
     monkeypatch.setattr(places, "MOST_LINE_BYTES", 10)
     chunks = [b"ab\n", b"x" * 8, b"x" * 8, b"x\ncd", b"\n", b"e"]
-    assert list(split_lines(iter(chunks))) == [
-        (1, 0, b"ab\n"),
-        (2, 3, None),
-        (3, 21, b"cd\n"),
-        (4, 24, b"e"),
-    ]
+    lines = [(1, 0, b"ab\n"), (2, 3, None), (3, 21, b"cd\n"), (4, 24, b"e")]
+    assert list(split_lines(iter(chunks))) == lines
 
 
 def notes(folder: Path, shadows: set[str]) -> list[str]:

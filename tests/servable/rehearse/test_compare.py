@@ -19,6 +19,7 @@ from infra.parameters.placement import find_placement
 from servable.rehearse import comparison
 from servable.rehearse.command import rehearse
 from servable.rehearse.comparison import (
+    Advantage,
     DayResult,
     PolicyComparison,
     PolicyResult,
@@ -35,23 +36,12 @@ from tests.checkouts import ROOT
 from tests.servable.rehearse.test_rehearse import SCALED
 
 Run = Callable[..., Result]
-Listed = Callable[..., dict[str, dict[str, str]]]
 Write = Callable[..., ValidFile]
 # Six times as many requests at once: only a larger minimum holds the objective.
 HOUR = "".join(f"{minute},{3000 if minute < 20 else 18_000}\n" for minute in range(40))
 SPARSE = SCALED.replace("min_instances = 2", "min_instances = 1").replace(
     "safety_factor = 0.7", "safety_factor = 1.0"
 )
-
-
-@pytest.fixture
-def listed(environment: Write) -> Listed:
-    def of(*options: str, text: str = SCALED) -> dict[str, dict[str, str]]:
-        placed = find_placement(environment(text).environment, "primary")
-        assert placed is not None
-        return list_policies(options, placed)
-
-    return of
 
 
 @pytest.fixture
@@ -69,8 +59,13 @@ def compared(environment: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_every_combination_of_values_is_tried_after_the_file_and_others_are_rejected(
-    listed: Listed,
+    environment: Write,
 ) -> None:
+    def listed(*options: str, text: str = SCALED) -> dict[str, dict[str, str]]:
+        placed = find_placement(environment(text).environment, "primary")
+        assert placed is not None
+        return list_policies(options, placed)
+
     policies = listed("target=40,60", "minimum=2,3")
     assert [*policies] == [
         "the file",
@@ -129,8 +124,8 @@ def result(*days: tuple[float, float], usd: float | None = 1.0) -> PolicyResult:
 def test_the_best_is_the_cheapest_on_the_better_side_and_json_says_whether_it_holds() -> None:
     holds, cheap, dear = result((12, 0)), result((9, 5)), result((14, 0))
     assert sort_by_cost([dear, holds, cheap]) == [cheap, holds, dear]
-    assert [one.is_passing for one in (dear, holds, cheap)] == [True, True, False]
     assert not result((9, 0), (9, 0), (9, 1)).is_passing
+    assert result((10, 3), (20, 5)).average == DayResult(15, 4, 0)
     # 1 to 5: mean 3, standard deviation 1.5811, t of 4 is 2.776: 3 +- 1.963.
     assert compute_interval([1, 2, 3, 4, 5]) == pytest.approx((3, 1.037, 4.963), abs=0.01)
     cases: list[tuple[list[tuple[float, float]], list[tuple[float, float]], bool]] = [
@@ -152,12 +147,33 @@ def test_the_best_is_the_cheapest_on_the_better_side_and_json_says_whether_it_ho
             advantage=None,
             left_out={"minimum 99": "min_instances = 99 is too many; allowed: 1 to 12"},
         )
+        unshown = replace(
+            made, best=found, advantage=Advantage(cost=(0,) * 3, broken=(0,) * 3, holds=False)
+        )
+        assert comparison.propose_edit(None, unshown, write=True) == ""  # type: ignore[arg-type]
         stored = build_comparison_json(made, "", write=True)
         assert (stored["verdict"], stored["unit"], stored["written"]) == (verdict, unit, False)
         first, left_out, last = list_comparison_conclusions(made)
         assert first == "1 policy on the same 1 random days"
         assert left_out.endswith("1 policy, such as minimum 99: min_instances = 99 is too many")
         assert last.startswith("the file's policy is the best" if best else "no policy meets")
+
+
+def test_the_cheapest_that_passes_on_other_days_too_is_the_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The file's, one that breaks the objective, one that breaks it on other days, and two that pass.
+    policies = [result(day, day) for day in ((15, 0), (9, 5), (11, 0), (12, 0), (14, 0))]
+    judged: list[int] = []
+
+    def look_up(trials: list[PolicyTrial], turn: int, _: object) -> list[PolicyResult]:
+        at = [[one.trial is trial for one in policies].index(True) for trial in trials]
+        judged.extend(at * turn)
+        return [result((11, 3)) if turn and number == 2 else policies[number] for number in at]
+
+    monkeypatch.setattr(comparison, "rehearse_policies", look_up)
+    found = comparison.compare_policies([one.trial for one in policies], lambda _: None, {})
+    assert (found.best, judged) == (policies[3], [0, 2, 3])
 
 
 @pytest.mark.long
@@ -169,6 +185,7 @@ def test_the_best_is_written_and_its_page_has_its_verdict_and_the_diff(
     assert (ran.exception, ran.return_value) == (None, 0), ran.output
     assert "better than the file's policy: minimum 9: " in ran.output
     assert "1 policy, such as minimum 99: " in ran.output
+    assert ran.output.splitlines()[-2:-1] == ["written"]
     assert "min_instances = 9 #" in (Path.cwd() / "environments" / "prod.toml").read_text()
     text = (page / "report.html").read_text()
     assert [file.name for file in (page / "pictures").iterdir()] == ["day.png"]
@@ -185,6 +202,7 @@ def test_a_file_whose_policy_is_the_best_stays(compared: Run) -> None:
     text = SPARSE.replace("min_instances = 1", "min_instances = 9")
     found: Any = json.loads(compared("--compare", "minimum=1,9", "--json", text=text).stdout)
     assert (found["best"], found["diff"], found["days"]) == ("the file", "", 5)
+    assert found["advantage"] is None
     by_policy = {row["policy"]: row["minutes_outside_a_day"] for row in found["policies"]}
     assert list(by_policy) == ["the file", "minimum 1"]
     assert by_policy["minimum 1"] > by_policy["the file"]

@@ -56,13 +56,8 @@ def recorded(body: bytes, content_type: str = JSON, **more: object) -> RecordedA
 
 
 def pair_of(number: int, expected: RecordedAnswer | None, answered: RecordedAnswer) -> AnswerPair:
-    sent = request(
-        number,
-        body=b'{"inputs": []}',
-        answer=expected,
-        file="AllTraffic/2026/11/22/09/a.jsonl",
-        line=number + 1,
-    )
+    file = "AllTraffic/2026/11/22/09/a.jsonl"
+    sent = request(number, answer=expected, file=file, line=number + 1)
     return AnswerPair(request=sent, answered=answered)
 
 

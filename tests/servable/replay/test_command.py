@@ -121,8 +121,7 @@ def test_all_requests_are_sent_to_the_address_and_another_at_the_captured_pace(
     ran("--against", OTHER)
     assert [target.url for target in sending.targets] == [URL, OTHER]
 
-    cases: list[tuple[str, ...]] = [(), ("--as-fast",)]
-    for options in cases:
+    for options in ([], ["--as-fast"]):
         ran(*options)
         assert sending.pace == ReplayPace(as_fast=bool(options))
     alarms = environment(VALID + "[alarms]\np99_latency_ms = 70\n")

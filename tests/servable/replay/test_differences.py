@@ -1,5 +1,6 @@
 """The difference of two arrays, the statistics of a stream, the gate's limits, and how each is said."""
 
+import io
 import json
 import math
 from collections.abc import Iterator
@@ -369,8 +370,6 @@ def test_bodies_are_read_by_their_content_type_or_their_first_bytes(
 
 def test_npy_is_known_by_its_first_bytes_too() -> None:
     for content_type in [NPY, "application/octet-stream", ""]:
-        import io
-
         file = io.BytesIO()
         np.save(file, np.array([[1.0, 2.0]], np.float32))
         found = read_outputs(file.getvalue(), content_type)

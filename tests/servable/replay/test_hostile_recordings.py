@@ -207,7 +207,6 @@ OF_A_PERSON = {"customAttributes": ["user=alice"], "inferenceId": "alice-7"}
         OF_A_PERSON | {"eventId": None},
         {"eventId": None, "inferenceId": "alice-7", "customAttributes": ["inferenceId=other"]},
     ],
-    ids=["both", "no event id", "an inference id in the attributes"],
 )
 def test_redaction_keeps_no_attribute_and_no_inference_id(of_a_person: dict[str, Any]) -> None:
     before = read(record(eventMetadata=METADATA | of_a_person))

@@ -154,9 +154,10 @@ def read_invocations(
         MetricDataQueries=queries, StartTime=midnight, EndTime=midnight + DAY
     )
     counts: dict[int, float] = defaultdict(float)
-    for result in (result for page in pages for result in page["MetricDataResults"]):
-        for time, value in zip(result["Timestamps"], result["Values"], strict=True):
-            counts[int((time - midnight) // MINUTE)] += value
+    for page in pages:
+        for result in page["MetricDataResults"]:
+            for time, value in zip(result["Timestamps"], result["Values"], strict=True):
+                counts[int((time - midnight) // MINUTE)] += value
     if not counts:
         raise TrafficError(
             f"endpoint {endpoint}: CloudWatch has no requests on {midnight:%Y-%m-%d} (UTC); pass a day with "

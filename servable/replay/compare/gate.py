@@ -147,17 +147,17 @@ def _list_missing(
         yield "No output was compared: [replay.outputs] ignores every output of the responses."
         return
     count, least = comparison.rows, compute_least_rows(limits)
-    came = f"{format_count(count, 'row')} {{}} {format_count(comparison.compared, 'response')}"
+    rows, responses = format_count(count, "row"), format_count(comparison.compared, "response")
     if count < least:
         less = f"set [replay] detectable_share = {_round_up(3 / count)}" if count > 3 else ""
         yield (
-            f"{came.format('of')} cannot show whether "
+            f"{rows} of {responses} cannot show whether "
             f"{format_percent(limits.detectable_share)} of all rows differ, which needs {least:,} rows: "
             f"replay more requests{less and f', or lower the requirement: {less}'}."
         )
     elif comparison.compared < _LEAST_REQUESTS:
         yield (
-            f"{came.format('came in')}, and rows of one response may differ together: replay at least "
+            f"{rows} came in {responses}, and rows of one response may differ together: replay at least "
             f"{_LEAST_REQUESTS} requests."
         )
     unread = [one.file for one in skipped if not one.lines and one.file.endswith(SUFFIX)]

@@ -131,45 +131,41 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def parse_request(record: Any, *, file: str, number: int) -> CapturedRequest:
     """Return the request of a record. Raises CaptureLineError."""
     try:
-        return _parse_request(record, file, number)
+        if isinstance(record, list) and record and "prefix" in record[0]:
+            raise CaptureLineError(
+                "it is a manifest of a batch transform job and contains no requests"
+            )
+        data, metadata = record["captureData"], record["eventMetadata"]
+        if "endpointInput" not in data and "endpointOutput" in data:
+            raise AnswerAloneError("it has a response but no request: capture Input too")
+        content_type, body = _decode_part(data["endpointInput"])
+        output = data.get("endpointOutput")
+        answer = None if output is None else _parse_response(output, metadata)
+        if isinstance(attributes := metadata.get("customAttributes"), list):
+            metadata = {**metadata, "customAttributes": ",".join(attributes)}
+        accept = _read_header("accept", metadata)
+        if "accept" not in metadata and answer is not None:
+            # What the caller may have requested: the response's type, unless it is an error page.
+            accept = parse_media_type(answer.content_type)
+            accept = None if accept in (OCTETS, "text/html") else accept
+        event_id = _read_header("eventId", metadata)
+        inference_id = _read_header("inferenceId", metadata)
+        return CapturedRequest(
+            event_id=event_id or inference_id or build_line_id(file, number),
+            time=parse_seconds(metadata["inferenceTime"]),
+            content_type=content_type,
+            accept=accept,
+            custom_attributes=_read_header("customAttributes", metadata) or None,
+            variant=find_file_variant(file) or _read_header("variant", metadata) or None,
+            target_model=_read_header("targetModel", metadata),
+            body=body,
+            answer=answer,
+            inference_id=inference_id,
+            file=file,
+            line=number,
+        )
     except (KeyError, TypeError, AttributeError):
         raise CaptureLineError("it isn't a data capture record") from None
-
-
-def _parse_request(record: Any, file: str, number: int) -> CapturedRequest:
-    if isinstance(record, list) and record and "prefix" in record[0]:
-        raise CaptureLineError("it is a manifest of a batch transform job and contains no requests")
-    data, metadata = record["captureData"], record["eventMetadata"]
-    if "endpointInput" not in data and "endpointOutput" in data:
-        raise AnswerAloneError("it has a response but no request: capture Input too")
-    content_type, body = _decode_part(data["endpointInput"])
-    output = data.get("endpointOutput")
-    answer = None if output is None else _parse_response(output, metadata)
-    attributes = metadata.get("customAttributes")
-    custom = ",".join(attributes) if isinstance(attributes, list) else attributes
-    accept = _read_header("accept", metadata)
-    if "accept" not in metadata and answer is not None:
-        # What the caller may have requested: the response's type, unless it is an error page.
-        accept = parse_media_type(answer.content_type)
-        accept = None if accept in (OCTETS, "text/html") else accept
-    event_id, inference_id = (
-        _read_header("eventId", metadata),
-        _read_header("inferenceId", metadata),
-    )
-    return CapturedRequest(
-        event_id=event_id or inference_id or build_line_id(file, number),
-        time=parse_seconds(metadata["inferenceTime"]),
-        content_type=content_type,
-        accept=accept,
-        custom_attributes=_read_header("customAttributes", {"customAttributes": custom}) or None,
-        variant=find_file_variant(file) or _read_header("variant", metadata) or None,
-        target_model=_read_header("targetModel", metadata),
-        body=body,
-        answer=answer,
-        inference_id=inference_id,
-        file=file,
-        line=number,
-    )
 
 
 def _decode_part(part: Any) -> tuple[str, bytes]:
@@ -258,18 +254,18 @@ def format_line(request: CapturedRequest, more: dict[str, Any] | None = None) ->
     `more`: further keys of the record.
     """
     data = {"endpointInput": build_captured_part("INPUT", request.content_type, request.body)}
-    metadata: dict[str, Any] = {"inferenceTime": format_utc(request.time)}
-    if request.event_id != build_line_id(request.file, request.line):
-        metadata["eventId"] = request.event_id
-    if request.inference_id:
-        metadata["inferenceId"] = request.inference_id
+    has_id = request.event_id != build_line_id(request.file, request.line)
+    attributes = request.custom_attributes
+    known = {
+        "inferenceTime": format_utc(request.time),
+        "eventId": request.event_id if has_id else None,
+        "inferenceId": request.inference_id,
+        "variant": request.variant,
+        "customAttributes": [attributes] if attributes else None,
+        "targetModel": request.target_model,
+    }
+    metadata: dict[str, Any] = {name: value for name, value in known.items() if value}
     metadata["accept"] = request.accept
-    if request.variant:
-        metadata["variant"] = request.variant
-    if request.custom_attributes:
-        metadata["customAttributes"] = [request.custom_attributes]
-    if request.target_model:
-        metadata["targetModel"] = request.target_model
     if (answer := request.answer) is not None:
         data["endpointOutput"] = build_captured_part("OUTPUT", answer.content_type, answer.body)
         metadata |= {"statusCode": answer.status, "latencyMs": answer.latency_ms}

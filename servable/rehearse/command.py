@@ -2,8 +2,8 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,21 +15,18 @@ from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import read_stated_day
 from model_packaging.refusal import PackagingError
 from servable.captured.lines import CaptureLineError, find_file_variant, parse_record, parse_seconds
+from servable.console.lines import show_progress_line
 from servable.console.signals import enable_ctrl_c
 from servable.load.options import LOCAL, add_options, numbers
-from servable.project import environment_edit
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, Project
 from servable.rehearse.comparison import compare_policies, list_policies, plan_trials, propose_edit
 from servable.rehearse.output import (
     build_comparison_json,
-    create_progress_printer,
-    find_comparison_verdict,
     show_comparison,
     show_day,
 )
 from servable.rehearse.rehearsal import (
-    Rehearsal,
     build_json,
     choose_instance,
     find_variant,
@@ -46,13 +43,15 @@ from servable.replay.places import (
 )
 from servable.verdict import EXIT_CODES
 from servable_scaling.rehearsal.traffic import (
+    MINUTE,
+    MINUTES,
     MOST_MINUTES,
     TrafficError,
     fill_minutes,
     read_traffic,
 )
 
-MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+DAY = timedelta(days=1)
 # CloudWatch keeps minutes for 15 days. https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
 # (2026-11-22)
 KEPT_DAYS = 15
@@ -79,37 +78,36 @@ def count_captured_requests(
     (eventMetadata.inferenceTime, 2026-11-22)
     """
     others: set[str] = set()
-    counted = list(_read_times(place, skipped, variant, others))
-    times = [time for time, _ in counted]
-    if not times and others:
+    counts: dict[int, float] = defaultdict(float)  # by the minute since 1970
+    for seconds, own in _read_times(place, skipped, variant, others):
+        counts[int(seconds // 60)] += 1 / share if own else 1
+    if not counts and others:
         names = ", ".join(sorted(others))
         raise TrafficError(
             f"{name}: no request of variant {variant}, only of {names}; allowed: --variant {names}, "
             f"or the path of {variant}'s requests"
         )
-    if not times:
+    if not counts:
         first = "".join(f"; {one}" for one in skipped.counts[:1])
         raise TrafficError(
             f"{name}: no data capture record{first}; allowed: a .jsonl file, a folder of them, or "
             "s3://BUCKET/PREFIX"
         )
-    midnight = min(times).replace(hour=0, minute=0, second=0, microsecond=0)
-    counts: dict[int, float] = {}
-    for time, own in counted:
-        minute = int((time - midnight) // MINUTE)
-        counts[minute] = counts.get(minute, 0.0) + (1 / share if own else 1)
-    if max(counts) >= MOST_MINUTES:
+    midnight = min(counts) // MINUTES * MINUTES
+    if max(counts) - midnight >= MOST_MINUTES:
         raise TrafficError(
-            f"{name}: the records span {max(times) - min(times)}; allowed: at most 7 days, in a folder of "
-            "their own"
+            f"{name}: the records span {(max(counts) - min(counts)) * MINUTE}; allowed: at most 7 days, in a "
+            "folder of their own"
         )
-    return fill_minutes({minute: count * 100 / percent for minute, count in counts.items()})
+    return fill_minutes(
+        {minute - midnight: count * 100 / percent for minute, count in counts.items()}
+    )
 
 
 def _read_times(
     place: CapturePlace, skipped: SkippedLines, variant: str, others: set[str]
-) -> Iterator[tuple[datetime, bool]]:
-    """Yield (time of the response, whether its file names the variant) for each request.
+) -> Iterator[tuple[float, bool]]:
+    """Yield (seconds since 1970, whether the file names the variant) for each request.
 
     Variants whose files are skipped are added to `others`.
     """
@@ -120,8 +118,8 @@ def _read_times(
             continue
         for number, _, line in iterate_captured_lines(place, file, skipped):
             try:
-                seconds = parse_seconds(parse_record(line)["eventMetadata"]["inferenceTime"])
-                yield datetime.fromtimestamp(seconds, UTC), of is not None
+                metadata = parse_record(line)["eventMetadata"]
+                yield parse_seconds(metadata["inferenceTime"]), of is not None
             except (CaptureLineError, KeyError, TypeError):  # not a captured request
                 skipped.add(file.name, number, "no captured request with its inferenceTime")
 
@@ -142,7 +140,6 @@ def read_invocations(
             f"{midnight:%Y-%m-%d}: CloudWatch keeps minutes for {KEPT_DAYS} days; allowed: "
             f"{first:%Y-%m-%d} and later"
         )
-    counts: dict[int, float] = {}
     queries = []
     for number, variant in enumerate(variants):
         dimensions = {"EndpointName": endpoint, "VariantName": variant}
@@ -156,11 +153,11 @@ def read_invocations(
     pages = cloudwatch.get_paginator("get_metric_data").paginate(
         MetricDataQueries=queries, StartTime=midnight, EndTime=midnight + DAY
     )
+    counts: dict[int, float] = defaultdict(float)
     for page in pages:
         for result in page["MetricDataResults"]:
             for time, value in zip(result["Timestamps"], result["Values"], strict=True):
-                minute = int((time - midnight) // MINUTE)
-                counts[minute] = counts.get(minute, 0.0) + value
+                counts[int((time - midnight) // MINUTE)] += value
     if not counts:
         raise TrafficError(
             f"endpoint {endpoint}: CloudWatch has no requests on {midnight:%Y-%m-%d} (UTC); pass a day with "
@@ -264,6 +261,15 @@ def _read_cloudwatch(loaded: ValidFile, date: str, *, local: bool) -> list[float
         raise click.ClickException(f"CloudWatch: {wrong}; {remedy}") from None
 
 
+def _parse_instance(text: str) -> tuple[float, ...]:
+    found = numbers(text)
+    if len(found) not in (1, 3):
+        raise click.BadParameter(f"{text!r}: write RPS or RPS,P50,P99, such as 164 or 164,20,60")
+    if len(found) == 3 and found[2] < found[1]:
+        raise click.BadParameter(f"{text!r}: p99 is below p50; write RPS,P50,P99")
+    return found
+
+
 OPTIONS = (
     ENVIRONMENTS,
     SET,
@@ -278,7 +284,7 @@ OPTIONS = (
     click.option(
         "--per-instance",
         metavar="RPS[,P50,P99]",
-        callback=lambda _context, _option, text: None if text is None else _parse_instance(text),
+        type=_parse_instance,
         help="Requests/s that one instance sustains, and its p50 and p99 latency in ms under low load "
         "(default: the newest `servable load`).",
     ),
@@ -305,91 +311,61 @@ OPTIONS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RehearseOptions:
-    """Parsed command-line options."""
-
-    variant: str | None
-    day: str | None
-    local: bool
-    per_instance: tuple[float, ...] | None
-    deploy_at: int | None
-    compared: tuple[str, ...]
-    write: bool
-    output: Path | None
-    json_wanted: bool
-
-
 @click.command()
 @ENVIRONMENT
 @add_options(OPTIONS)
-def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
+def rehearse(
+    environment: str,
+    folder: str,
+    sets: tuple[str, ...],
+    variant: str | None,
+    day: str | None,
+    local: bool,
+    per_instance: tuple[float, ...] | None,
+    deploy_at: int | None,
+    compared: tuple[str, ...],
+    write: bool,
+    output: Path | None,
+    json_wanted: bool,
+) -> int:
     """Rehearse a day of traffic against ENV's scaling policies and alarms.
 
     Exits with 1 if minutes miss the objective, alarms.p99_latency_ms, however fast instances
     start, and with 3 if inconclusive; with --compare it exits with 1 if no policy meets it.
     """
-    options = RehearseOptions(**values)
-    if options.write and (sets or not options.compared):
+    if write and (sets or not compared):
         raise click.UsageError("--write requires --compare and can't be combined with --set")
     loaded, files = (project := Project(folder, sets)).load_endpoint(environment), project.files
-    placed = find_variant(loaded, options.variant)
-    requests = choose_day(loaded, placed, options.day, local=options.local)
-    instance = choose_instance(loaded, placed, options.per_instance)
-    result = rehearse_variant(loaded, placed, requests, instance, options.deploy_at)
-    if options.compared:
-        return _compare_policies(loaded, files, placed, requests, result, options)
-    if options.json_wanted:
-        click.echo(json.dumps(build_json(result), default=datetime.isoformat))
+    placed = find_variant(loaded, variant)
+    requests = choose_day(loaded, placed, day, local=local)
+    instance = choose_instance(loaded, placed, per_instance)
+    result = rehearse_variant(loaded, placed, requests, instance, deploy_at)
+    comparison, diff = None, ""
+    if compared:
+        policies = list_policies(compared, placed)
+        trials, left_out = plan_trials(
+            loaded, files, placed, policies, requests, instance, deploy_at
+        )
+        enable_ctrl_c()
+        try:
+            with show_progress_line() as show:
+                comparison = compare_policies(trials, show, left_out)
+        except KeyboardInterrupt:
+            click.echo("interrupted; nothing was written", err=True)
+            return 130
+        diff = propose_edit(loaded, comparison, write=write)
+    if json_wanted:
+        found = build_json(result)
+        if comparison is not None:
+            found = build_comparison_json(comparison, diff, write=write)
+        click.echo(json.dumps(found, default=datetime.isoformat))
+    elif comparison is not None:
+        show_comparison(comparison, diff, write=write)
     else:
         show_day(result)
-    if options.output is not None:
+    if output is not None:
         from servable.rehearse.page import write_page  # it needs matplotlib, of the extra [tune]
 
-        click.echo(f"page: {write_page(options.output, result)}", err=options.json_wanted)
-    return EXIT_CODES[result.verdict]
-
-
-def _parse_instance(text: str) -> tuple[float, ...]:
-    found = numbers(text)
-    if len(found) not in (1, 3):
-        raise click.BadParameter(f"{text!r}: write RPS or RPS,P50,P99, such as 164 or 164,20,60")
-    if len(found) == 3 and found[2] < found[1]:
-        raise click.BadParameter(f"{text!r}: p99 is below p50; write RPS,P50,P99")
-    return found
-
-
-def _compare_policies(
-    loaded: ValidFile,
-    files: Path,
-    placed: Placement,
-    requests: list[float],
-    result: Rehearsal,
-    options: RehearseOptions,
-) -> int:
-    """Compare policies, and show them on the terminal and on the page."""
-    policies = list_policies(options.compared, placed)
-    trials, left_out, priced = plan_trials(
-        loaded, files, placed, policies, requests, result.measured, options.deploy_at
-    )
-    enable_ctrl_c()
-    try:
-        progress = create_progress_printer()
-        comparison = compare_policies(trials, progress, left_out=left_out, priced=priced)
-    except KeyboardInterrupt:
-        click.echo("interrupted; nothing was written", err=True)
-        return 130
-    proposal = propose_edit(loaded, comparison)
-    if options.write and proposal.diff:
-        environment_edit.write(proposal.file, proposal.after)
-    if options.json_wanted:
-        found = build_comparison_json(comparison, proposal, write=options.write)
-        click.echo(json.dumps(found))
-    else:
-        show_comparison(comparison, proposal, write=options.write)
-    if options.output is not None:
-        from servable.rehearse.page import write_page  # it needs matplotlib, of the extra [tune]
-
-        page = write_page(options.output, result, comparison, proposal)
-        click.echo(f"page: {page}", err=options.json_wanted)
-    return EXIT_CODES[find_comparison_verdict(comparison)]
+        page = write_page(output, result, comparison, diff)
+        click.echo(f"page: {page}", err=json_wanted)
+    return EXIT_CODES[(comparison or result).verdict]

@@ -11,9 +11,10 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -32,6 +33,7 @@ from servable.project import environment_edit
 from servable.project.environment_edit import KeyChange
 from servable.project.environments import list_errors
 from servable.rehearse.rehearsal import find_variant
+from servable.verdict import Verdict
 from servable_scaling.rehearsal.day import rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.scenario import Scenario
@@ -47,35 +49,27 @@ MOST_JUDGED = 5
 TARGETS = (40, 50, 60, 70, 80)
 FILE = "the file"
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-Progress = Callable[[int, int, float], None]
-"""(days that are computed, all days, seconds left)"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Policy:
-    """Keys of the environment file with their values as TOML.
-
-    A policy without keys is the policy of the file.
-    """
-
-    label: str
-    sets: Mapping[str, str]
+Progress = Callable[[Callable[[], str]], None]
+"""It gets a function that returns the line to show."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyTrial:
-    """A policy and its scenario. `per_hour`: dollars of an instance, or 1 to count hours."""
+    """A policy: keys of the environment file with their values as TOML, none for the file's policy."""
 
-    policy: Policy
+    label: str
+    keys: Mapping[str, str]
     scenario: Scenario
-    per_hour: float
+    usd_per_hour: float | None
+    """Price of an instance; None: unknown, and costs are in instance hours."""
 
 
 @dataclass(frozen=True)
 class DayResult:
-    """The result of one day. `cost`: dollars, or instance hours if no price is known."""
+    """The result of one day, or the averages of several days."""
 
     cost: float
+    """Dollars, or instance hours if no price is known."""
     broken_minutes: float
     """Minutes outside of the objective that are to be expected: a minute counts by its probability."""
     refused_share: float
@@ -89,17 +83,8 @@ class PolicyResult:
     days: Sequence[DayResult]
 
     @property
-    def cost(self) -> float:
-        return statistics.fmean(day.cost for day in self.days)
-
-    @property
-    def broken_minutes(self) -> float:
-        """Return the average minutes per day that miss the objective."""
-        return statistics.fmean(day.broken_minutes for day in self.days)
-
-    @property
-    def rejected_share(self) -> float:
-        return statistics.fmean(day.refused_share for day in self.days)
+    def average(self) -> DayResult:
+        return DayResult(*map(statistics.fmean, zip(*map(astuple, self.days), strict=True)))
 
     @property
     def is_passing(self) -> bool:
@@ -132,20 +117,21 @@ class PolicyComparison:
     """None: no policy meets the objective on every day, and on others that did not choose it."""
     advantage: Advantage | None
     left_out: Mapping[str, str]
-    priced: bool
+
+    @property
+    def has_price(self) -> bool:
+        return self.compared[0].trial.usd_per_hour is not None
+
+    @property
+    def verdict(self) -> Verdict:
+        return "does not hold" if self.best is None else "holds"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PolicyProposal:
-    """The environment file with the best policy. `diff`: empty if the file's policy stays."""
+def list_policies(options: Sequence[str], placed: Placement) -> dict[str, dict[str, str]]:
+    """Return the keys of the file's policy, and of every combination of the values, by label.
 
-    diff: str
-    after: str
-    file: Path
-
-
-def list_policies(options: Sequence[str], placed: Placement) -> list[Policy]:
-    """Return the file's policy, followed by every combination of the values. Raises UsageError."""
+    Raises UsageError.
+    """
     if placed.variant.can_sleep:
         raise click.UsageError(
             f"--compare: {placed.name} scales to zero, so it has no minimum; try other minutes with "
@@ -155,20 +141,20 @@ def list_policies(options: Sequence[str], placed: Placement) -> list[Policy]:
     chosen = dict(given or _list_usual_values(placed))
     if len(given) > len(chosen):
         raise click.UsageError("--compare: pass each name only once, with all its values")
-    policies = {FILE: Policy(label=FILE, sets={})}
+    target_key = placed.build_key("scaling.safety_factor")
+    minimum_key = placed.build_key("min_copies" if placed.variant.component else "min_instances")
+    policies: dict[str, dict[str, str]] = {FILE: {}}
     for values in itertools.product(*chosen.values()):
-        words, sets = [], {}
+        words, keys = [], {}
         for name, value in zip(chosen, values, strict=True):
             if name == "target":
                 words.append(f"target {value} %")
-                sets[placed.build_key("scaling.safety_factor")] = f"{float(value) / 100:g}"
+                keys[target_key] = f"{float(value) / 100:g}"
             else:
                 words.append(f"minimum {value}")
-                key = "min_copies" if placed.variant.component else "min_instances"
-                sets[placed.build_key(key)] = value
-        policy = Policy(label=", ".join(words), sets=sets)
-        policies.setdefault(policy.label, policy)
-    return list(policies.values())
+                keys[minimum_key] = value
+        policies.setdefault(", ".join(words), keys)
+    return policies
 
 
 def _parse_values(option: str) -> tuple[str, list[str]]:
@@ -212,30 +198,29 @@ def plan_trials(
     loaded: ValidFile,
     folder: Path,
     placed: Placement,
-    policies: Sequence[Policy],
+    policies: Mapping[str, Mapping[str, str]],
     requests: Sequence[float],
     measured: MeasuredInstance,
     deploy_at: int | None = None,
-) -> tuple[list[PolicyTrial], dict[str, str], bool]:
-    """Return (the trials that `servable check` accepts, {policy: why it is left out}, priced).
+) -> tuple[list[PolicyTrial], dict[str, str]]:
+    """Return (the trials that `servable check` accepts, {policy: why it is left out}).
 
-    priced: whether the instance's price is known. A policy with the same scenario as an earlier
-    one is dropped.
+    A policy with the same scenario as an earlier one is dropped.
     """
     before, left_out = set(list_errors(loaded)), {}
     price = loaded.environment.prices.find_instance_price(
         placed.instance.name, loaded.environment.region
     )
     trials: list[PolicyTrial] = []
-    for policy in policies:
-        sets = {**loaded.overrides, **policy.sets}
+    for label, keys in policies.items():
+        sets = {**loaded.overrides, **keys}
         again = load_environment(loaded.root, folder, loaded.name, sets, "--compare")
         if not isinstance(again, ValidFile):
-            left_out[policy.label] = str(again.findings[0])
+            left_out[label] = str(again.findings[0])
             continue
         problems = [problem for problem in list_errors(again) if problem not in before]
-        if policy.sets and problems:
-            left_out[policy.label] = problems[0]
+        if problems:
+            left_out[label] = problems[0]
             continue
         where = find_variant(again, placed.name)
         *_, slowest = list_scaling_delays(where)
@@ -243,22 +228,21 @@ def plan_trials(
             again.environment, where, requests, measured, deploy_at, pace=slowest
         ).reduce_to_scaling()
         if not any(other.scenario == planned for other in trials):
-            per_hour = 1.0 if price is None else price.usd_per_hour
-            trials.append(PolicyTrial(policy=policy, scenario=planned, per_hour=per_hour))
-    return trials, left_out, price is not None
+            usd = None if price is None else price.usd_per_hour
+            trials.append(PolicyTrial(label=label, keys=keys, scenario=planned, usd_per_hour=usd))
+    return trials, left_out
 
 
 def compare_policies(
-    trials: Sequence[PolicyTrial], progress: Progress, *, left_out: Mapping[str, str], priced: bool
+    trials: Sequence[PolicyTrial], progress: Progress, left_out: Mapping[str, str]
 ) -> PolicyComparison:
     """Choose the best policy on some days, and check it on different days.
 
     The first trial is the file's policy.
     """
     compared = rehearse_policies(trials, 0, progress)
-    file: PolicyResult | None = None
-    best = advantage = None
-    for result in choose_passing(compared)[:MOST_JUDGED]:
+    file = best = advantage = None
+    for result in sort_by_cost(result for result in compared if result.is_passing)[:MOST_JUDGED]:
         if file is None:
             (file,) = rehearse_policies(trials[:1], 1, progress)
         again = file
@@ -268,15 +252,12 @@ def compare_policies(
             best = result
             advantage = None if again is file else compute_advantage(file, again)
             break
-    return PolicyComparison(
-        compared=compared, best=best, advantage=advantage, left_out=left_out, priced=priced
-    )
+    return PolicyComparison(compared=compared, best=best, advantage=advantage, left_out=left_out)
 
 
-def choose_passing(compared: Sequence[PolicyResult]) -> list[PolicyResult]:
-    """Return the policies that meet the objective on every day, cheapest first."""
-    passing = [result for result in compared if result.is_passing]
-    return sorted(passing, key=lambda result: (result.cost, result.broken_minutes))
+def sort_by_cost(results: Iterable[PolicyResult]) -> list[PolicyResult]:
+    """Return the policies, cheapest first."""
+    return sorted(results, key=lambda result: (result.average.cost, result.average.broken_minutes))
 
 
 def compute_advantage(file: PolicyResult, best: PolicyResult) -> Advantage:
@@ -310,7 +291,6 @@ def rehearse_policies(
     Each `turn` has its own days, of equal sizes. KeyboardInterrupt ends the processes.
     """
     seeds = range(turn * DAYS, (turn + 1) * DAYS)
-    results: dict[tuple[int, int], DayResult] = {}
     begun, whole = time.monotonic(), len(trials) * len(seeds)
     pool = ProcessPoolExecutor(
         max_workers=min(os.cpu_count() or 1, whole),
@@ -319,20 +299,19 @@ def rehearse_policies(
         initargs=(os.getpid(),),
     )
     try:
-        running = {
-            pool.submit(_compute_day, trial, seed, (seed % DAYS + 0.5) / DAYS): (number, seed)
-            for number, trial in enumerate(trials)
-            for seed in seeds
-        }
-        for done in as_completed(running):
-            results[running[done]] = done.result()
-            passed = time.monotonic() - begun
-            progress(len(results), whole, passed / len(results) * (whole - len(results)))
+        running = [
+            [pool.submit(_compute_day, trial, seed, (seed % DAYS + 0.5) / DAYS) for seed in seeds]
+            for trial in trials
+        ]
+        for done, day in enumerate(as_completed(itertools.chain(*running)), 1):
+            day.result()  # an error ends the comparison at once
+            left = (time.monotonic() - begun) / done * (whole - done)
+            progress(partial("{:,} of {:,} days; about {:.0f} s left".format, done, whole, left))
     finally:
         pool.shutdown(cancel_futures=True)
     return [
-        PolicyResult(trial=trial, days=[results[number, seed] for seed in seeds])
-        for number, trial in enumerate(trials)
+        PolicyResult(trial=trial, days=[day.result() for day in days])
+        for trial, days in zip(trials, running, strict=True)
     ]
 
 
@@ -354,23 +333,28 @@ def _compute_day(trial: PolicyTrial, seed: int, quantile: float) -> DayResult:
     day = rehearse(replace(trial.scenario, model=model, requests=requests))
     sent = sum(minute.requests for minute in day.minutes)
     return DayResult(
-        cost=day.instance_hours * trial.per_hour,
+        cost=day.instance_hours * (1.0 if trial.usd_per_hour is None else trial.usd_per_hour),
         broken_minutes=day.expected_broken_minutes,
         refused_share=day.refused_requests / sent if sent else 0.0,
     )
 
 
-def propose_edit(loaded: ValidFile, comparison: PolicyComparison) -> PolicyProposal:
-    """Return the file with the best policy, or unchanged if no policy has a shown advantage."""
-    file = loaded.root / loaded.file
-    before = after = file.read_text(encoding="utf-8")
+def propose_edit(loaded: ValidFile, comparison: PolicyComparison, *, write: bool) -> str:
+    """Return the diff of the file with the best policy, empty if no policy has a shown advantage.
+
+    `write`: also write the file.
+    """
     best, advantage = comparison.best, comparison.advantage
-    if best is not None and advantage is not None and advantage.holds:
-        changes = [
-            KeyChange(key=tuple(key.split(".")), value=tomlkit.value(value), reason="")
-            for key, value in best.trial.policy.sets.items()
-        ]
-        note = f"rehearsed {time.strftime('%Y-%m-%d')}, servable rehearse"
-        after = environment_edit.apply_changes(before, changes, note=note)
-    diff = environment_edit.format_diff(os.fspath(loaded.file), before, after)
-    return PolicyProposal(diff=diff, after=after, file=file)
+    if best is None or advantage is None or not advantage.holds:
+        return ""
+    file = loaded.root / loaded.file
+    before = file.read_text(encoding="utf-8")
+    changes = [
+        KeyChange(key=tuple(key.split(".")), value=tomlkit.value(value), reason="")
+        for key, value in best.trial.keys.items()
+    ]
+    note = f"rehearsed {time.strftime('%Y-%m-%d')}, servable rehearse"
+    after = environment_edit.apply_changes(before, changes, note=note)
+    if write:
+        environment_edit.write(file, after)
+    return environment_edit.format_diff(os.fspath(loaded.file), before, after)

@@ -3,17 +3,20 @@
 A day has a line per hour, followed by alarms, cost, and verdict.
 """
 
+import itertools
 import math
-import time
 from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 from typing import Any
 
 import click
 
-from servable.rehearse.comparison import PolicyComparison, PolicyProposal, PolicyResult, Progress
+from servable.rehearse.comparison import (
+    PolicyComparison,
+    PolicyResult,
+    sort_by_cost,
+)
 from servable.rehearse.rehearsal import MOST_BROKEN_MINUTES, SIMILAR_DAYS, PacedDay, Rehearsal
-from servable.verdict import Verdict
 from servable_scaling.rehearsal.day import LATENCY_MARGIN, RehearsedMinute
 from servable_scaling.rehearsal.scenario import (
     compute_longest_wait_seconds,
@@ -103,13 +106,9 @@ def list_conclusions(result: Rehearsal) -> Iterator[str]:
 
 def join_minutes(minutes: Sequence[int]) -> list[tuple[int, int]]:
     """Return (first, last) of each run of consecutive minutes."""
-    found: list[tuple[int, int]] = []
-    for minute in minutes:
-        if found and found[-1][1] == minute - 1:
-            found[-1] = (found[-1][0], minute)
-        else:
-            found.append((minute, minute))
-    return found
+    numbered = itertools.groupby(enumerate(minutes), lambda pair: pair[1] - pair[0])
+    runs = [[minute for _, minute in run] for _, run in numbered]
+    return [(run[0], run[-1]) for run in runs]
 
 
 def find_asleep(result: Rehearsal) -> list[tuple[int, int]]:
@@ -206,47 +205,26 @@ def _explain_doubt(result: Rehearsal, objective: str, similar: str) -> str:
     )
 
 
-SILENT_SECONDS = 3.0
-
-
-def create_progress_printer() -> Progress:
-    """Return a callback that prints the progress to stderr every few seconds."""
-    shown_at = time.monotonic()
-
-    def show(done: int, whole: int, seconds_left: float) -> None:
-        nonlocal shown_at
-        if time.monotonic() - shown_at > SILENT_SECONDS:
-            shown_at = time.monotonic()
-            click.echo(f"{done:,} of {whole:,} days; about {seconds_left:.0f} s left", err=True)
-
-    return show
-
-
 def list_comparison_heads(comparison: PolicyComparison) -> tuple[str, ...]:
     """Return the headings of the table of compared policies."""
-    cost = "$ a day" if comparison.priced else "hours a day"
+    cost = "$ a day" if comparison.has_price else "hours a day"
     return "policy", cost, "minutes outside", "refused", ""
 
 
 def format_row(result: PolicyResult, comparison: PolicyComparison) -> tuple[str, ...]:
     """Return the cells of one policy."""
     return (
-        result.trial.policy.label,
-        f"{result.cost:,.2f}",
-        f"{result.broken_minutes:,.1f}",
-        f"{result.rejected_share:.2%}",
+        result.trial.label,
+        f"{result.average.cost:,.2f}",
+        f"{result.average.broken_minutes:,.1f}",
+        f"{result.average.refused_share:.2%}",
         "best" if result is comparison.best else "",
     )
 
 
-def sort_by_cost(comparison: PolicyComparison) -> list[PolicyResult]:
-    """Return the policies, cheapest first."""
-    return sorted(comparison.compared, key=lambda result: (result.cost, result.broken_minutes))
-
-
-def show_comparison(comparison: PolicyComparison, proposal: PolicyProposal, *, write: bool) -> None:
+def show_comparison(comparison: PolicyComparison, diff: str, *, write: bool) -> None:
     """Print the table, the conclusions, and the diff."""
-    rows = [format_row(result, comparison) for result in sort_by_cost(comparison)]
+    rows = [format_row(result, comparison) for result in sort_by_cost(comparison.compared)]
     table = [list_comparison_heads(comparison), *rows]
     wide = max(len(cells[0]) for cells in table)
     for name, *cells, mark in table:
@@ -254,8 +232,8 @@ def show_comparison(comparison: PolicyComparison, proposal: PolicyProposal, *, w
     click.echo()
     for line in list_comparison_conclusions(comparison):
         click.echo(line)
-    if proposal.diff:
-        click.echo(f"\n{proposal.diff}")
+    if diff:
+        click.echo(f"\n{diff}")
         click.echo("written" if write else "not written; --write applies it")
 
 
@@ -279,19 +257,21 @@ def state_comparison_verdict(comparison: PolicyComparison) -> str:
     """Describe whether the best policy is better than the file's, with the intervals."""
     days = len(comparison.compared[0].days)
     if comparison.best is None:
-        nearest = min(comparison.compared, key=lambda result: (result.broken_minutes, result.cost))
+        nearest = min(
+            comparison.compared, key=lambda each: (each.average.broken_minutes, each.average.cost)
+        )
         return (
             f"no policy meets the objective on all {days} days and on {days} others; the nearest is "
-            f"{nearest.trial.policy.label}, with {nearest.broken_minutes:,.1f} minutes a day outside; "
+            f"{nearest.trial.label}, with {nearest.average.broken_minutes:,.1f} minutes a day outside; "
             "try larger minimums, a schedule, or a larger max_instances"
         )
-    label, advantage = comparison.best.trial.policy.label, comparison.advantage
+    label, advantage = comparison.best.trial.label, comparison.advantage
     if advantage is None:
         return (
             "the file's policy is the best, so keep it: it meets the objective on these days and on "
             f"{days} others"
         )
-    unit, form = ("$", ",.2f") if comparison.priced else ("hours", ",.1f")
+    unit, form = ("$", ",.2f") if comparison.has_price else ("hours", ",.1f")
     cost, low, high = (f"{number:+{form}}" for number in advantage.cost)
     minutes, fewest, most = (f"{number:+,.1f}" for number in advantage.broken)
     gain = (
@@ -303,29 +283,24 @@ def state_comparison_verdict(comparison: PolicyComparison) -> str:
     return f"no policy was shown to be better than the file's; the best was {label}: {gain}"
 
 
-def find_comparison_verdict(comparison: PolicyComparison) -> Verdict:
-    """Return "holds" if a policy meets the objective on every day, otherwise "does not hold"."""
-    return "does not hold" if comparison.best is None else "holds"
-
-
 def build_comparison_json(
-    comparison: PolicyComparison, proposal: PolicyProposal, *, write: bool
+    comparison: PolicyComparison, diff: str, *, write: bool
 ) -> dict[str, Any]:
     """Convert the comparison to JSON-compatible data."""
     advantage = comparison.advantage
     interval = ("value", "low", "high")
     return {
-        "verdict": find_comparison_verdict(comparison),
+        "verdict": comparison.verdict,
         "days": len(comparison.compared[0].days),
-        "best": comparison.best and comparison.best.trial.policy.label,
-        "unit": "usd" if comparison.priced else "instance hours",
+        "best": comparison.best and comparison.best.trial.label,
+        "unit": "usd" if comparison.has_price else "instance hours",
         "policies": [
             {
-                "policy": result.trial.policy.label,
-                "keys": dict(result.trial.policy.sets),
-                "cost_a_day": result.cost,
-                "minutes_outside_a_day": result.broken_minutes,
-                "refused_share": result.rejected_share,
+                "policy": result.trial.label,
+                "keys": dict(result.trial.keys),
+                "cost_a_day": result.average.cost,
+                "minutes_outside_a_day": result.average.broken_minutes,
+                "refused_share": result.average.refused_share,
                 "best": result is comparison.best,
                 "by_day": [vars(day) for day in result.days],
             }
@@ -338,6 +313,6 @@ def build_comparison_json(
             "cost_a_day": dict(zip(interval, advantage.cost, strict=True)),
             "minutes_outside_a_day": dict(zip(interval, advantage.broken, strict=True)),
         },
-        "diff": proposal.diff,
-        "written": write and bool(proposal.diff),
+        "diff": diff,
+        "written": write and bool(diff),
     }

@@ -1,5 +1,6 @@
 """Write the page of a rehearsed day: requests, instances, latency, alarms, scaling, policies."""
 
+from dataclasses import astuple
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -7,11 +8,10 @@ from matplotlib.ticker import MaxNLocator
 
 from servable.measured import document
 from servable.measured.document import About, Picture, ReportTable, Row, Tab
-from servable.rehearse.comparison import PolicyComparison, PolicyProposal
+from servable.rehearse.comparison import PolicyComparison, sort_by_cost
 from servable.rehearse.output import (
     HEADS,
     find_asleep,
-    find_comparison_verdict,
     format_clock,
     format_row,
     join_minutes,
@@ -19,7 +19,6 @@ from servable.rehearse.output import (
     list_comparison_heads,
     list_conclusions,
     list_rows,
-    sort_by_cost,
     state_comparison_verdict,
     state_verdict,
 )
@@ -37,7 +36,7 @@ def write_page(
     folder: Path,
     result: Rehearsal,
     comparison: PolicyComparison | None = None,
-    proposal: PolicyProposal | None = None,
+    diff: str = "",
 ) -> Path:
     """Write report.html and pictures/*.png into `folder`, and return the page's path."""
     title = f"{result.environment}, {result.variant}: a day rehearsed"
@@ -48,12 +47,11 @@ def write_page(
     sentence = state_verdict(result).removeprefix(f"{result.verdict}: ")
     abouts = [About(f"The file's day: {sentence}", where, result.verdict)]
     tabs = _build_day_tabs(result)
-    if comparison is not None and proposal is not None:
+    if comparison is not None:
         sentence = f"Policies: {state_comparison_verdict(comparison)}"
         judged = "each policy with the slowest instances, on the same random days"
-        verdict = find_comparison_verdict(comparison)
-        abouts.insert(0, About(sentence, judged, verdict))
-        tabs.insert(0, _build_comparison_tab(comparison, proposal))
+        abouts.insert(0, About(sentence, judged, comparison.verdict))
+        tabs.insert(0, _build_comparison_tab(comparison, diff))
     return document.write(folder, tabs, title=title, abouts=abouts)
 
 
@@ -171,21 +169,17 @@ def _mark_minutes(axes: Axes, result: Rehearsal, narrowest: float, *, named: boo
         axes.axvline(minute, color=document.RED, linestyle=":", label=name)
 
 
-def _build_comparison_tab(comparison: PolicyComparison, proposal: PolicyProposal) -> Tab:
+def _build_comparison_tab(comparison: PolicyComparison, diff: str) -> Tab:
     """Build the tab that compares policies by cost and minutes outside of the objective."""
     rows = []
-    for policy in sort_by_cost(comparison):
+    for policy in sort_by_cost(comparison.compared):
         name, cost, broken, refused, mark = format_row(policy, comparison)
-        numbers = (
-            (cost, policy.cost),
-            (broken, policy.broken_minutes),
-            (refused, policy.rejected_share),
-        )
+        numbers = zip((cost, broken, refused), astuple(policy.average), strict=True)
         rows.append(Row((name, *numbers, mark), "chosen" if mark else ""))
     return Tab(
         "comparison",
         "Comparison",
         texts=list(list_comparison_conclusions(comparison))[:-1],
         tables=[ReportTable("Policies by cost", list_comparison_heads(comparison), rows)],
-        diff=proposal.diff,
+        diff=diff,
     )

@@ -113,25 +113,21 @@ def choose_instance(
     newest = _read_newest_load(loaded.root, loaded.name)
     scaling = placed.variant.scaling
     stated = scaling.max_rps_per_instance if scaling else None
-    rate, p50, p99 = (*given, None, None)[:3] if given else (None, None, None)
-
-    def choose(
-        given: float | None, name: str, *others: tuple[float | None, str]
-    ) -> tuple[float, str]:
-        loads = [(getattr(newest, name), newest.source)] if newest else []
-        sources = ((given, "given"), *loads, *others)
-        return next((value, source) for value, source in sources if value)
-
-    rps, of_rate = choose(
-        rate,
-        "rate_rps",
-        (stated, "max_rps_per_instance in the file"),
-        (EXAMPLE_RPS, "an example; measure yours with `servable load`"),
+    sources: list[tuple[str, Sequence[float | None]]] = [
+        ("given", (*(given or ()), None, None, None)),
+        ("max_rps_per_instance in the file", (stated, None, None)),
+        ("an example", (EXAMPLE_RPS, EXAMPLE_P50_MS, EXAMPLE_P99_MS)),
+    ]
+    if newest is not None:
+        sources.insert(1, (newest.source, (newest.rate_rps, newest.p50_ms, newest.p99_ms)))
+    (rate_rps, of_rate), (p50_ms, of_p50), (p99_ms, of_p99) = (
+        next((value, source) for source, values in sources if (value := values[at]))
+        for at in range(3)
     )
-    p50_ms, of_p50 = choose(p50, "p50_ms", (EXAMPLE_P50_MS, "an example"))
-    p99_ms, of_p99 = choose(p99, "p99_ms", (EXAMPLE_P99_MS, "an example"))
+    if of_rate == "an example":
+        of_rate += "; measure yours with `servable load`"
     source = f"rate: {of_rate}; p50: {of_p50}; p99: {of_p99}"
-    return MeasuredInstance(rate_rps=rps, p50_ms=p50_ms, p99_ms=p99_ms, source=source)
+    return MeasuredInstance(rate_rps=rate_rps, p50_ms=p50_ms, p99_ms=p99_ms, source=source)
 
 
 def _read_newest_load(root: Path, name: str) -> MeasuredInstance | None:

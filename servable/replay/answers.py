@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import zlib
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -92,16 +93,13 @@ class AnswerLog:
         text = format_line(pair.request, {"replayed": kept})[:-1]
         self._file.write(text + _CHECK % zlib.crc32(text))
 
-    def close(self) -> None:
-        """Flush everything to the disk, and close the file."""
-        os.fsync(self._file.fileno())
-        self._file.close()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self.close()
+        """Flush everything to the disk, and close the file."""
+        os.fsync(self._file.fileno())
+        self._file.close()
 
 
 def read_pairs(folder: Path) -> Iterator[AnswerPair]:
@@ -145,9 +143,6 @@ def _parse_response(written: dict[str, Any]) -> RecordedAnswer:
     )
 
 
-_AT_ONCE = 1000
-
-
 class ReplaySummary:
     """The counts and latencies of a replay: call `add` for each pair."""
 
@@ -156,8 +151,8 @@ class ReplaySummary:
         """Requests with an outcome, failures included."""
         self.failures: Counter[str] = Counter()
         """By kind: "timeout", "connection refused", "500"."""
-        self._latencies = self._lags = Latencies()
-        self._new: list[tuple[float, float]] = []
+        self._latencies_ms = array("d")
+        self._lags_ms = array("d")
 
     def add(self, pair: AnswerPair) -> None:
         self.answered += 1
@@ -168,26 +163,18 @@ class ReplaySummary:
             if answer.error or captured is None or not captured.has_failed:
                 self.failures[answer.error or str(answer.status)] += 1
         elif answer.latency_ms is not None:
-            self._new.append((answer.latency_ms, pair.send_lag_ms))
-            if len(self._new) >= _AT_ONCE:
-                self._add_latencies()
-
-    def _add_latencies(self) -> None:
-        self._latencies += Latencies.from_milliseconds(latency for latency, _ in self._new)
-        self._lags += Latencies.from_milliseconds(lag for _, lag in self._new)
-        self._new = []
+            self._latencies_ms.append(answer.latency_ms)
+            self._lags_ms.append(pair.send_lag_ms)
 
     @property
     def latencies(self) -> Latencies:
         """Return the latencies of successful responses, each measured from sending."""
-        self._add_latencies()
-        return self._latencies
+        return Latencies.from_milliseconds(self._latencies_ms)
 
     @property
     def send_lags(self) -> Latencies:
         """Return the delays of the requests behind their scheduled times."""
-        self._add_latencies()
-        return self._lags
+        return Latencies.from_milliseconds(self._lags_ms)
 
 
 @dataclass(frozen=True, kw_only=True)

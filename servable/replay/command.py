@@ -25,11 +25,7 @@ from servable.load.options import AS_JSON, LOCAL, TargetOptions, add_options, is
 from servable.load.reached import ReadyTarget, prepare_target
 from servable.project.account import open_account
 from servable.project.completion import complete_environments, complete_targets
-from servable.project.environments import (
-    ENVIRONMENTS,
-    SET,
-    Project,
-)
+from servable.project.environments import ENVIRONMENTS, SET, Project
 from servable.project.folder import find_project_folder
 from servable.project.provided import LaunchError
 from servable.project.revision import check_out_revision
@@ -41,7 +37,6 @@ from servable.replay.index import CaptureIndex, list_capture_notes
 from servable.replay.places import PlaceError, format_skipped, open_place
 from servable.replay.run import (
     RUNS,
-    ReplayError,
     ReplayPace,
     describe_plan,
     prepare_run_folder,
@@ -74,14 +69,13 @@ def prepare_other_target(
                 other = project.load_valid(against)
                 options = dataclasses.replace(options, variant=None)
             else:
-                then = held.enter_context(check_out_revision(project, against))
-                before = then.get(loaded.name)
+                what = loaded.name
+                before = held.enter_context(check_out_revision(project, against)).get(what)
                 if not isinstance(before, ValidFile):
                     raise click.UsageError(
-                        f"--against {against}: environment {loaded.name} didn't exist or couldn't be loaded"
+                        f"--against {against}: environment {what} didn't exist or couldn't be loaded"
                     )
-                what, other = loaded.name, before
-                options = dataclasses.replace(options, target="local")
+                other, options = before, dataclasses.replace(options, target="local")
         yield held.enter_context(
             prepare_target(what, other, (), create_private_folder(output), options)
         )
@@ -90,7 +84,6 @@ def prepare_other_target(
 OPTIONS = (
     ENVIRONMENTS,
     SET,
-    # --- the requests
     click.option(
         "--captured",
         "place",
@@ -98,7 +91,6 @@ OPTIONS = (
         help="Captured requests: s3://BUCKET/PREFIX, a folder or a file of data capture (default: ENV's "
         "[replay] captured).",
     ),
-    # --- the targets
     click.option(
         "--target",
         type=click.Choice(("local", "deployed")),
@@ -119,7 +111,6 @@ OPTIONS = (
         help="Also invoke this target, alternately, and compare with its responses, not the captured ones: "
         "another environment, ENV at a git revision, or an address.",
     ),
-    # --- how
     click.option(
         "--as-fast",
         is_flag=True,
@@ -176,7 +167,7 @@ def replay(what: str, folder: str, **values: Any) -> int:
     enable_ctrl_c()
     try:
         return _run_replay(what, loaded, folder, dataclasses.replace(options, place=place))
-    except (LaunchError, LoadError, PackagingError, PlaceError, ReplayError) as error:
+    except (LaunchError, LoadError, PackagingError, PlaceError) as error:
         click.echo(f"servable replay: {error}", err=True)
         return 2
 
@@ -205,7 +196,9 @@ def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: Repla
     comparison = Comparison(limits, only_output=_find_only_output(loaded, options.variant))
     result = _prepare_and_send(what, loaded, folder, options, comparison)
     comparison.finish()
-    gate = check_limits(comparison, limits, result.index.line_counts) if options.gate else None
+    index, gate = result.index, None
+    if options.gate:
+        gate = check_limits(comparison, limits, index.lines_read, index.skip_counts)
     code = int(bool(result.summary.failures)) if gate is None else gate.exit_code
     if options.as_json:
         verdict = "cannot be told" if result.interrupted else VERDICTS[code]
@@ -224,9 +217,7 @@ def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: Repla
             click.echo(f"gate: {line}")
     from servable.replay.compare.page import write_page  # a second of imports
 
-    worst = write_worst_requests(
-        [worst.pair.request for worst in comparison.worst_requests], result.folder
-    )
+    worst = write_worst_requests(comparison.worst_requests, result.folder)
     title = f"{what} against {options.against or 'captured responses'}"
     where = f"captured: {options.place}"
     page = write_page(result.folder, comparison, title=title, where=where, gate=gate)
@@ -294,7 +285,7 @@ def _find_objective_ms(loaded: ValidFile | None) -> float | None:
 
 
 def _read_index(loaded: ValidFile | None, options: ReplayOptions) -> CaptureIndex:
-    """Read the captured requests once, and print what was skipped. Raises PlaceError, ReplayError."""
+    """Read the captured requests once, and print what was skipped. Raises PlaceError, LoadError."""
     place = options.place
     assert place is not None  # filled in from the file
 
@@ -315,7 +306,7 @@ def _read_index(loaded: ValidFile | None, options: ReplayOptions) -> CaptureInde
     for sentence in [*format_skipped(index.skip_counts), *list_capture_notes(index, shadows)]:
         click.echo(sentence, err=True)
     if not len(index):
-        raise ReplayError(
+        raise LoadError(
             f"{options.place}: no request to send: {index.lines_read:,} lines were read; pass a different "
             "PLACE to --captured"
         )

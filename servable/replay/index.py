@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from servable.captured.lines import CapturedRequest, CaptureLineError, read_line
 from servable.console.terminal import escape_name
 from servable.replay.places import (
-    SUFFIX,
     CaptureFile,
     CapturePlace,
     PlaceError,
-    ReadLines,
     SkipCount,
     SkippedLines,
     iterate_capture_files,
@@ -90,16 +88,6 @@ class CaptureIndex:
     def skip_counts(self) -> list[SkipCount]:
         """Return the skipped lines, by file and reason."""
         return self._skipped.counts
-
-    @property
-    def line_counts(self) -> ReadLines:
-        """Return the counts of lines, and the files of data capture that weren't read at all."""
-        whole = (count.file for count in self.skip_counts if not count.lines)
-        return ReadLines(
-            read=self.lines_read,
-            skipped=sum(count.lines for count in self.skip_counts),
-            unread_files=tuple(file for file in whole if file.endswith(SUFFIX)),
-        )
 
     def __len__(self) -> int:
         return len(self.times)

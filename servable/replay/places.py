@@ -9,10 +9,10 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpo
 """
 
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +39,6 @@ class SkipCount:
         if self.lines == 1:
             return f"{self.file}, line {self.first_line}: skipped: {self.reason}"
         return f"{self.file}: {self.lines:,} lines skipped, the first is {self.first_line}: {self.reason}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadLines:
-    """The captured lines that were read for a replay."""
-
-    read: int = 0
-    skipped: int = 0
-    """Lines among them without a request that can be replayed."""
-    unread_files: tuple[str, ...] = ()
-    """Files of data capture that were skipped as a whole."""
 
 
 class SkippedLines:
@@ -140,7 +129,7 @@ class S3Place:
     def __init__(self, uri: str, client: Any) -> None:
         self._bucket, _, self._prefix = uri.removeprefix("s3://").partition("/")
         self._client = client
-        self._parts: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._read_part = lru_cache(_MOST_PARTS)(self._fetch_part)
 
     def list_files(self) -> list[CaptureFile]:
         pages = self._client.get_paginator("list_objects_v2")
@@ -155,32 +144,24 @@ class S3Place:
 
     def iterate_chunks(self, file: CaptureFile) -> Iterator[bytes]:
         with _convert_read_errors(file):
-            body = self._client.get_object(Bucket=self._bucket, Key=self._find_key(file))["Body"]
-            yield from body.iter_chunks(_CHUNK_BYTES)
+            yield from self._open(file).iter_chunks(_CHUNK_BYTES)
 
     def read(self, file: CaptureFile, offset: int, size: int) -> bytes:
         first, last = offset // _PART_BYTES, (offset + size - 1) // _PART_BYTES
         whole = b"".join(self._read_part(file, number) for number in range(first, last + 1))
-        begin = offset - first * _PART_BYTES
-        return whole[begin : begin + size]
+        return whole[offset - first * _PART_BYTES :][:size]
 
-    def _read_part(self, file: CaptureFile, number: int) -> bytes:
-        kept = self._parts.pop((file.name, number), None)
-        if kept is None:
-            begin = number * _PART_BYTES
-            end = min(file.size, begin + _PART_BYTES) - 1
-            with _convert_read_errors(file):
-                answer = self._client.get_object(
-                    Bucket=self._bucket, Key=self._find_key(file), Range=f"bytes={begin}-{end}"
-                )
-                kept = answer["Body"].read()
-        self._parts[(file.name, number)] = kept
-        while len(self._parts) > _MOST_PARTS:
-            self._parts.popitem(last=False)
-        return kept
+    def _fetch_part(self, file: CaptureFile, number: int) -> bytes:
+        begin = number * _PART_BYTES
+        end = min(file.size, begin + _PART_BYTES) - 1
+        with _convert_read_errors(file):
+            content: bytes = self._open(file, Range=f"bytes={begin}-{end}").read()
+            return content
 
-    def _find_key(self, file: CaptureFile) -> str:
-        return file.name.removeprefix(f"s3://{self._bucket}/")
+    def _open(self, file: CaptureFile, **options: str) -> Any:
+        """Return the object's stream of bytes."""
+        key = file.name.removeprefix(f"s3://{self._bucket}/")
+        return self._client.get_object(Bucket=self._bucket, Key=key, **options)["Body"]
 
 
 CapturePlace = LocalPlace | S3Place

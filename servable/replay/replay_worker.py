@@ -4,9 +4,9 @@ It sends each request at its due time, and returns each complete response.
 
     python -m gevent.monkey --module servable.replay.replay_worker
 
-In: frames {"plan": …}, then requests with their bodies, then {"end": true}. Out: {"ready": true},
-{"answered": …} with the bodies of its responses, {"error": …}, and {"ended": true} when all
-requests have responses.
+In, pickled: (targets, as_fast, objective_ms), then (number, due, Body) of each request, then None.
+Out, pickled: None when it is ready, or a LoadError; then (number, lag_ms, [RecordedAnswer, …]) of each
+request, and None when all requests have responses.
 
 It ends with its parent, even while requests wait for their due time. Locust's session sends the
 requests, and nothing is counted here. The number of waiting requests is bounded: the pipe fills,
@@ -14,11 +14,12 @@ and the parent waits.
 """
 
 import os
+import pickle
 import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gevent
@@ -30,18 +31,14 @@ from gevent.queue import Queue
 from locust.contrib.fasthttp import FastHttpSession
 from locust.event import EventHook
 
+from servable.captured.lines import RecordedAnswer
 from servable.load.measurement import Body, LoadError, LoadTarget
-from servable.load.users import (
-    TargetHeaders,
-    compose_request,
-    describe_outcome,
-)
-from servable.replay.frames import build_frame, read_frame
+from servable.load.users import TargetHeaders, compose_request, describe_outcome
 
 # Maximum connections: below the usual limit of open files.
 MOST_UNDER_WAY = 4000
 
-# The delay of the first request, in which the first frames arrive.
+# The delay of the first request, in which the first messages arrive.
 _START_SECONDS = 0.25
 _LOOK_SECONDS = 0.5
 _MOST_WAITING = 1024
@@ -61,12 +58,12 @@ class Callers:
         self._window: list[float] = []
         self._failed = False
 
-    def record_response(self, latency_ms: float, *, failed: bool) -> None:
-        """Record a response; after each window of responses, adjust the number of callers."""
+    def record_responses(self, answers: Sequence[RecordedAnswer]) -> None:
+        """Record a request's responses; after each window of requests, adjust the number of callers."""
         if self._objective_ms is None:
             return
-        self._window.append(latency_ms)
-        self._failed |= failed
+        self._window.append(max(answer.latency_ms or 0.0 for answer in answers))
+        self._failed |= any(answer.error or (answer.status or 0) >= 500 for answer in answers)
         if len(self._window) < max(_LEAST_WINDOW, 8 * self.most):
             return
         p99_ms = sorted(self._window)[int(0.99 * (len(self._window) - 1))]
@@ -87,27 +84,28 @@ class ReplayedTarget:
         self._context = gevent.ssl.create_default_context()
         self._idle: list[FastHttpSession] = []
 
-    def invoke(self, body: Body) -> tuple[dict[str, Any], bytes]:
-        """Send a request and return (description of the response, its body)."""
-        session = self._idle.pop() if self._idle else self._open_session()
-        url, headers = compose_request(self._target, body)
-        content: Any = body.content
-        began = time.perf_counter()
-        response: Any = session.request(
-            "POST", url, data=content, headers=headers, allow_redirects=False
-        )
-        milliseconds = 1000 * (time.perf_counter() - began)
-        self._idle.append(session)
-        answer = response.content or b""
-        status = response.status_code or None
-        described = {
-            "status": status,
-            "contentType": "" if status is None else response.headers.get("content-type", ""),
-            "ms": milliseconds,
-            "error": describe_outcome(response.error, response)[0] if status is None else "",
-            "bytes": len(answer),
-        }
-        return described, answer
+    def invoke(self, body: Body) -> RecordedAnswer:
+        """Send a request and return its response, or why there is none."""
+        try:
+            session = self._idle.pop() if self._idle else self._open_session()
+            url, headers = compose_request(self._target, body)
+            content: Any = body.content
+            began = time.perf_counter()
+            response: Any = session.request(
+                "POST", url, data=content, headers=headers, allow_redirects=False
+            )
+            milliseconds = 1000 * (time.perf_counter() - began)
+            self._idle.append(session)
+            came = bool(response.status_code)
+            return RecordedAnswer(
+                body=response.content or b"",
+                content_type=response.headers.get("content-type", "") if came else "",
+                status=response.status_code or None,
+                latency_ms=milliseconds,
+                error="" if came else describe_outcome(response.error, response)[0],
+            )
+        except Exception as error:  # such as expired credentials
+            return _build_unsent(str(error))
 
     def _open_session(self) -> FastHttpSession:
         events: Any = EventHook
@@ -131,10 +129,10 @@ class ReplayWorker:
         self._requests = requests
         self._answers = answers
         self._writing = BoundedSemaphore(1)
-        self._waiting: Queue[tuple[dict[str, Any], bytes] | None] = Queue(_MOST_WAITING)
+        self._waiting: Queue[tuple[int, float, Body] | None] = Queue(_MOST_WAITING)
         self._waiting_bytes = 0
-        self._room = gevent.event.Event()
-        self._free = gevent.event.Event()
+        self._changed = gevent.event.Event()
+        """Set when one of the counts changes."""
         self._targets: list[ReplayedTarget] = []
         self._callers: Callers | None = None
         self._under_way = 0
@@ -143,23 +141,19 @@ class ReplayWorker:
 
     def run(self) -> None:
         """Send all requests, and return when all have responses."""
-        first = read_frame(self._requests)
-        if first is None:
-            return
-        plan = first[0]["plan"]
+        targets, as_fast, objective_ms = pickle.load(self._requests)
         try:
-            self._targets = [ReplayedTarget(LoadTarget(**target)) for target in plan["targets"]]
+            self._targets = [ReplayedTarget(target) for target in targets]
         except LoadError as error:
-            self._write_message({"error": str(error)})
+            self._write(error)
             return
-        if plan["as_fast"]:
-            self._callers = Callers(plan["objective_ms"])
-        self._write_message({"ready": True})
+        self._callers = Callers(objective_ms) if as_fast else None
+        self._write(None)
         gevent.spawn(self._exit_with_parent, os.getppid())
         gevent.spawn(self._receive)
         self._send()
         self._wait_while(lambda: self._under_way + self._unread > 0)
-        self._write_message({"ended": True})
+        self._write(None)
 
     def _exit_with_parent(self, parent: int) -> None:
         """End this process when its parent ends.
@@ -171,89 +165,67 @@ class ReplayWorker:
         os._exit(0)
 
     def _receive(self) -> None:
-        while (received := read_frame(self._requests)) is not None:
-            if "end" in received[0]:
-                self._waiting.put(None)
-                continue
-            while self._waiting_bytes > _MOST_WAITING_BYTES:
-                self._room.clear()
-                self._room.wait()
-            self._waiting_bytes += len(received[1])
-            self._waiting.put(received)
-        os._exit(0)  # the parent process has ended
+        try:
+            while True:  # after the last request, too
+                received = pickle.load(self._requests)
+                self._wait_while(lambda: self._waiting_bytes > _MOST_WAITING_BYTES)
+                self._waiting_bytes += len(received[2].content) if received else 0
+                self._waiting.put(received)
+        except (EOFError, pickle.UnpicklingError):
+            os._exit(0)  # the parent process has ended
 
     def _send(self) -> None:
         start: float | None = None
         while (received := self._waiting.get()) is not None:
-            request, content = received
-            self._waiting_bytes -= len(content)
-            self._room.set()
-            if start is None:
-                start = time.perf_counter() + _START_SECONDS
+            number, after_seconds, body = received
+            self._waiting_bytes -= len(body.content)
+            self._changed.set()
+            start = time.perf_counter() + _START_SECONDS if start is None else start
             if (callers := self._callers) is not None:
                 self._wait_while(lambda: self._under_way >= int(callers.most))
                 due = time.perf_counter()
             else:
-                due = start + request["due"]
+                due = start + after_seconds
                 # Sleep even if it is late, so that sent requests can receive their responses.
                 gevent.sleep(max(0.0, due - time.perf_counter()))
                 if self._under_way >= MOST_UNDER_WAY:
-                    missing = _describe_missing_response(
-                        f"not sent: {MOST_UNDER_WAY} requests were already in flight"
-                    )
-                    self._write_responses(request["number"], 0.0, [missing] * len(self._targets))
+                    unsent = _build_unsent(f"{MOST_UNDER_WAY} requests were already in flight")
+                    self._write((number, 0.0, [unsent] * len(self._targets)))
                     continue
             # Wait for a parent that reads too slowly; requests sent late have a lag.
             self._wait_while(lambda: self._unread >= _MOST_WAITING)
             self._under_way += 1
-            gevent.spawn(self._invoke_targets, request, content, due)
+            gevent.spawn(self._invoke_targets, number, due, body)
 
     def _wait_while(self, condition: Callable[[], bool]) -> None:
         while condition():
-            self._free.clear()
-            self._free.wait()
+            self._changed.clear()
+            self._changed.wait()
 
-    def _invoke_targets(self, request: dict[str, Any], content: bytes, due: float) -> None:
-        body = Body(content=content, **request["headers"])
+    def _invoke_targets(self, number: int, due: float, body: Body) -> None:
         lag_ms = 1000 * (time.perf_counter() - due)
-        number = request["number"]
-        count = len(self._targets)
-        answers: list[dict[str, Any]] = [{}] * count
-        bodies = [b""] * count
         # The targets take turns at being first.
-        for turn in range(count):
-            which = (number + turn) % count
-            try:
-                answers[which], bodies[which] = self._targets[which].invoke(body)
-            except Exception as error:  # such as expired credentials
-                answers[which] = _describe_missing_response(f"not sent: {error}")
+        count = len(self._targets)
+        turns = [(number + turn) % count for turn in range(count)]
+        answered = {turn: self._targets[turn].invoke(body) for turn in turns}
+        answers = [answered[target] for target in range(count)]
         if self._callers is not None:
-            slowest = max(answer["ms"] or 0.0 for answer in answers)
-            failed = any(answer["error"] or answer["status"] >= 500 for answer in answers)
-            self._callers.record_response(slowest, failed=failed)
+            self._callers.record_responses(answers)
         self._under_way -= 1
         self._unread += 1
-        self._free.set()
-        self._write_responses(number, lag_ms, answers, *bodies)
+        self._changed.set()
+        self._write((number, lag_ms, answers))
         self._unread -= 1
-        self._free.set()
+        self._changed.set()
 
-    def _write_responses(
-        self, number: int, lag_ms: float, answers: list[dict[str, Any]], *bodies: bytes
-    ) -> None:
-        self._write_message(
-            {"answered": {"number": number, "lagMs": lag_ms, "answers": answers}}, *bodies
-        )
-
-    def _write_message(self, message: dict[str, Any], *bodies: bytes) -> None:
+    def _write(self, message: object) -> None:
         with self._writing:
-            self._answers.write(build_frame(message, *bodies))
+            self._answers.write(pickle.dumps(message))
             self._answers.flush()
 
 
-def _describe_missing_response(error: str) -> dict[str, Any]:
-    """Return the record of a request without a response."""
-    return {"status": None, "contentType": "", "ms": None, "error": error, "bytes": 0}
+def _build_unsent(reason: str) -> RecordedAnswer:
+    return RecordedAnswer(body=b"", content_type="", error=f"not sent: {reason}")
 
 
 def main() -> None:

@@ -7,8 +7,8 @@ requests and returns the responses as they arrive.
 import dataclasses
 import datetime
 import hashlib
-import io
 import json
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from model_packaging.beside import write_atomically
-from servable.captured.lines import CapturedRequest, RecordedAnswer, build_line_id
+from servable.captured.lines import CapturedRequest, build_line_id
 from servable.console.lines import REFRESH_SECONDS, format_duration, show_progress_line
-from servable.load.measurement import LoadError, LoadTarget
-from servable.replay.answers import AnswerLog, AnswerPair, ReplayResult, ReplaySummary, read_pairs
-from servable.replay.frames import build_frame, read_frame
+from servable.load.measurement import Body, LoadError, LoadTarget
+from servable.replay.answers import AnswerLog, AnswerPair, ReplayResult, ReplaySummary
 from servable.replay.index import CaptureIndex, format_utc
 
 _END_SECONDS = 5.0
@@ -73,21 +72,12 @@ class ReplaySender:
         assert self._process.stdin is not None  # they are pipes
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
-        plan = {
-            "targets": [dataclasses.asdict(target) for target in targets],
-            "as_fast": pace.as_fast,
-            "objective_ms": pace.objective_ms,
-        }
         try:
-            self._write_frame({"plan": plan})
+            self._write((list(targets), pace.as_fast, pace.objective_ms))
             self._receive()
         except BaseException:  # Ctrl-C while waiting leaves nothing either
             self.close()
             raise
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def replay(self, requests: Iterable[tuple[float, CapturedRequest]]) -> Iterator[AnswerPair]:
         """Yield each request with its responses, in the order of the responses.
@@ -99,12 +89,14 @@ class ReplaySender:
             target=self._send_requests, args=(requests,), daemon=True
         )
         feeder.start()
-        while True:
-            message, bodies = self._receive()
-            if "ended" in message:
-                break
-            answered = message["answered"]
-            yield _build_pair(self._waiting.pop(answered["number"]), answered, bodies)
+        while (received := self._receive()) is not None:
+            number, lag_ms, (answered, *others) = received
+            yield AnswerPair(
+                request=self._waiting.pop(number),
+                answered=answered,
+                other=others[0] if others else None,
+                send_lag_ms=lag_ms,
+            )
         feeder.join()
         if self._failed is not None:
             raise self._failed
@@ -115,35 +107,35 @@ class ReplaySender:
             for number, (moment, request) in enumerate(requests):
                 first = moment if first is None else first
                 self._waiting[number] = request
-                headers = {  # fields of the generator's Body
-                    "content_type": request.content_type,
-                    "custom_attributes": request.custom_attributes,
-                    "accept": request.accept,
-                    "target_model": request.target_model,
-                }
-                self._write_frame(
-                    {"number": number, "due": moment - first, "headers": headers}, request.body
+                body = Body(
+                    content=request.body,
+                    content_type=request.content_type,
+                    custom_attributes=request.custom_attributes,
+                    accept=request.accept,
+                    target_model=request.target_model,
                 )
+                self._write((number, moment - first, body))
         except LoadError:
             return  # the process has ended, which the other thread notices
         except BaseException as error:  # raised after the responses to the sent requests
             self._failed = error
         with suppress(LoadError):
-            self._write_frame({"end": True})
+            self._write(None)
 
-    def _write_frame(self, message: dict[str, Any], body: bytes = b"") -> None:
+    def _write(self, message: object) -> None:
         try:
-            self._input.write(build_frame(message, body))
+            self._input.write(pickle.dumps(message))
             self._input.flush()
         except (OSError, ValueError):  # ended, or closed meanwhile
             raise self._build_end_error() from None
 
-    def _receive(self) -> tuple[dict[str, Any], bytes]:
-        received = read_frame(self._output)  # type: ignore[arg-type]  # a buffered reader
-        if received is None:
-            raise self._build_end_error()
-        if "error" in received[0]:
-            raise LoadError(received[0]["error"])
+    def _receive(self) -> Any:
+        try:
+            received = pickle.load(self._output)
+        except (EOFError, pickle.UnpicklingError):
+            raise self._build_end_error() from None
+        if isinstance(received, LoadError):
+            raise received
         return received
 
     def _build_end_error(self) -> LoadError:
@@ -171,35 +163,11 @@ class ReplaySender:
         self.close()
 
 
-def _build_pair(request: CapturedRequest, answered: dict[str, Any], bodies: bytes) -> AnswerPair:
-    body = io.BytesIO(bodies)
-    answers = [
-        RecordedAnswer(
-            body=body.read(answer["bytes"]),
-            content_type=answer["contentType"],
-            status=answer["status"],
-            latency_ms=answer["ms"],
-            error=answer["error"],
-        )
-        for answer in answered["answers"]
-    ]
-    return AnswerPair(
-        request=request,
-        answered=answers[0],
-        other=answers[1] if len(answers) > 1 else None,
-        send_lag_ms=answered["lagMs"],
-    )
-
-
 RUNS = Path(".servable") / "replay"
 RUN = "run.json"
 """The file with a run's question, and whether the run is finished."""
 Progress = Callable[[ReplaySummary, float], None]
 """(what is counted so far, the captured moment that was answered last)"""
-
-
-class ReplayError(Exception):
-    """The error if the replay can't continue. `str()` is a whole sentence: what failed and what to do."""
 
 
 def prepare_run_folder(root: Path, name: str, question: Mapping[str, Any]) -> Path:
@@ -250,31 +218,32 @@ def replay(
     process; None: that of this process. `redact`: leave out the callers' IDs and attributes.
     `seen` gets every pair of responses, those of an earlier process first. After Ctrl-C the
     result is marked `interrupted`, and the next call continues; requests without a response yet
-    are then sent again. Raises ReplayError, LoadError, PlaceError.
+    are then sent again. Raises LoadError, PlaceError.
     """
     began = time.monotonic()
-    summary = ReplaySummary()
+    summary, interrupted = ReplaySummary(), False
+
+    def count(pair: AnswerPair) -> None:
+        summary.add(pair)
+        seen(pair)
+
     try:
-        log = AnswerLog(folder, summary.add)
+        with (
+            AnswerLog(folder, count) as log,
+            ReplaySender(targets, pace, variables=variables) as sender,
+        ):
+            for pair in sender.replay(_iterate_unanswered(index, log)):
+                if redact:  # also in what is printed
+                    pair = dataclasses.replace(pair, request=remove_identity(pair.request))
+                log.append(pair)
+                count(pair)
+                progress(summary, pair.request.time)
     except BlockingIOError:
-        raise ReplayError(
+        raise LoadError(
             f"{folder}: another replay is running here; wait for it to finish, or stop it"
         ) from None
-    interrupted = False
-    with log:
-        try:
-            for pair in read_pairs(folder):
-                seen(pair)
-            with ReplaySender(targets, pace, variables=variables) as sender:
-                for pair in sender.replay(_iterate_unanswered(index, log)):
-                    if redact:  # also in what is printed
-                        pair = dataclasses.replace(pair, request=remove_identity(pair.request))
-                    log.append(pair)
-                    summary.add(pair)
-                    seen(pair)
-                    progress(summary, pair.request.time)
-        except KeyboardInterrupt:
-            interrupted = True
+    except KeyboardInterrupt:
+        interrupted = True
     result = ReplayResult(
         folder=folder,
         index=index,

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from infra.parameters.replay import Replay
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.gate import check_limits, compute_least_rows
-from servable.replay.places import ReadLines
 from servable_tensors.codecs import JSON, PROTOBUF
 from tests.servable.replay.pairs import (
     CLASS_NAMES,
@@ -115,7 +114,7 @@ def run(case: ReplayCase, number: int, seed: int) -> str:
         sides = (recorded(written(side, form), form) for side in (model(inputs), after))
         comparison.add(pair_of(at, *sides))
     comparison.finish()
-    return check_limits(comparison, limits, ReadLines(read=ANSWERS)).outcome
+    return check_limits(comparison, limits, ANSWERS).outcome
 
 
 def run_trials(seed: int, count: int) -> Iterator[tuple[str, bool | None, list[str]]]:

@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,6 @@ class ColumnSizes:
         self._largest: Array | None = None
         """Each column's largest share of the magnitude that it is compared with."""
         self._relative = 0.0
-        self._alike = True
 
     @np.errstate(all="ignore")
     def add(self, array: Array, tolerance: Tolerance | None, rows: int) -> None:
@@ -74,11 +74,11 @@ class ColumnSizes:
         elif len(self._largest) == len(shares):
             self._largest = np.maximum(self._largest, shares)
         else:  # answers of several lengths have no columns
-            self._alike = False
+            self._largest = shares[:0]
 
     @property
     def count(self) -> int:
-        return 0 if self._largest is None or not self._alike else len(self._largest)
+        return 0 if self._largest is None else len(self._largest)
 
     @property
     def unseen_columns(self) -> list[int]:
@@ -86,7 +86,7 @@ class ColumnSizes:
 
         Columns of zeros have no size, and aren't included.
         """
-        if not self.count or self._largest is None:
+        if self._largest is None:
             return []
         small = (self._largest > 0) & (UNSEEN_CHANGE * self._largest < self._relative)
         return [int(number) + 1 for number in np.flatnonzero(small)]
@@ -104,46 +104,47 @@ WORST = 20
 _WORST_BYTES = 32 << 20
 
 
+def count_kind(counts: Counter[Any], kind: object, other: object) -> None:
+    """Count one of a kind, as `other` if there are already too many kinds."""
+    counts[kind if kind in counts or len(counts) < _MOST_KINDS else other] += 1
+
+
 @dataclass(kw_only=True)
 class OutputStatistics:
-    """The differences of one output so far. Counts are of rows unless stated otherwise."""
+    """The differences of one output so far, under the names that `--json` has."""
 
     name: str
     rows: int = 0
-    differing: int = 0
-    largest: float = 0.0
-    """Largest difference of finite numbers, relative to the magnitude that each is compared with."""
-    nan: int = 0
-    infinite: int = 0
-    added: int = 0
-    """Responses with the output although it was not expected."""
+    differing_rows: int = 0
+    relative_tolerance: float | None = None
+    """None: compared exactly."""
+    largest_difference: float = 0.0
+    """Of finite numbers, relative to the magnitude that each is compared with."""
+    nan_rows: int = 0
+    infinite_rows: int = 0
+    changed_labels: int = 0
+    changed_top: Counter[int] = field(default_factory=Counter)
+    """k -> rows whose k highest scores are different ones."""
     problems: Counter[str] = field(default_factory=Counter)
     """Why values could not be compared, as MISSING or a changed type or shape -> responses."""
-    labels: int = 0
-    """Changed labels."""
-    top: Counter[int] = field(default_factory=Counter)
-    """k -> rows whose k highest scores are different ones."""
-    tolerance: float | None = None
-    """Relative tolerance; None: compared exactly."""
+    added: int = 0
+    """Responses with the output although it was not expected."""
     columns: ColumnSizes = field(default_factory=ColumnSizes)
 
     @property
     def share(self) -> float:
-        return self.differing / self.rows if self.rows else float(bool(self.added))
+        return self.differing_rows / self.rows if self.rows else float(bool(self.added))
 
     def add(self, difference: ArrayDifference) -> None:
         self.rows += len(difference.differing)
-        self.largest = max(self.largest, difference.largest)
-        if difference.is_equal:
-            return
-        self.differing += int(difference.differing.sum())
-        self.nan += difference.nan_rows
-        self.infinite += difference.infinite_rows
-        self.labels += difference.labels
-        self.top.update(difference.top)
+        self.largest_difference = max(self.largest_difference, difference.largest)
+        self.differing_rows += int(difference.differing.sum())
+        self.nan_rows += difference.nan_rows
+        self.infinite_rows += difference.infinite_rows
+        self.changed_labels += difference.labels
+        self.changed_top.update(difference.top)
         if difference.problem:
-            known = len(self.problems) < _MOST_KINDS or difference.problem in self.problems
-            self.problems[difference.problem if known else "other shapes"] += 1
+            count_kind(self.problems, difference.problem, "other shapes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,11 +158,8 @@ class WorstRequest:
     """Names of the first outputs and how they differ, without values."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    pair: AnswerPair
-    expected: AnswerOutputs
-    answered: AnswerOutputs
+_Held = tuple[AnswerPair, AnswerOutputs, AnswerOutputs]
+"""A pair with the outputs of its expected and its actual response."""
 
 
 class Comparison:
@@ -185,7 +183,7 @@ class Comparison:
         """Requests whose response was not captured; only their errors count."""
         self.errors: Counter[str] = Counter()
         """Requests that failed although the expected response isn't an error, by kind."""
-        self.recovered = 0
+        self.answered_now = 0
         """Requests that succeeded although the expected response is an error."""
         self.failed_on_both = 0
         self.ignored = [name for name, output in settings.outputs.items() if output.ignored]
@@ -215,12 +213,12 @@ class Comparison:
         if expected is None:
             self.without_expected += 1
         if expected is not None and expected.has_failed:
-            self.recovered += not answered.has_failed
+            self.answered_now += not answered.has_failed
             self.failed_on_both += answered.has_failed
             return
         if answered.has_failed:
             kind = answered.error or f"status {answered.status}"
-            self.errors[kind if len(self.errors) < _MOST_KINDS else "other errors"] += 1
+            count_kind(self.errors, kind, "other errors")
             self._keep_if_worst(pair, math.inf, (kind,))
             return
         if expected is None:
@@ -228,11 +226,10 @@ class Comparison:
         before = after = self._read_outputs(expected)
         if (expected.body, expected.content_type) != (answered.body, answered.content_type):
             after = self._read_outputs(answered)
-        held = _Held(pair, before, after)
         if self._scales is not None:
-            self._compare_pair(held)
+            self._compare_pair(pair, before, after)
             return
-        self._held.append(held)
+        self._held.append((pair, before, after))
         arrays = len(before.arrays) + len(after.arrays)
         self._held_bytes += _count_bytes(pair) + _ARRAY_BYTES * arrays
         if len(self._held) >= _HELD_PAIRS or self._held_bytes >= _HELD_BYTES:
@@ -243,22 +240,21 @@ class Comparison:
         if self._scales is None:
             self._scales = _compute_scales(self._held)
         for held in self._held:
-            self._compare_pair(held)
+            self._compare_pair(*held)
         self._held.clear()
 
-    def _compare_pair(self, held: _Held) -> None:
-        expected, answered = held.expected, held.answered
-        differences = dict(self._iterate_differences(expected, answered))
+    def _compare_pair(
+        self, pair: AnswerPair, expected: AnswerOutputs, answered: AnswerOutputs
+    ) -> None:
         differing = np.zeros(expected.rows, bool)
         reasons, severity = [], 0.0
-        for name, difference in differences.items():
-            output = self._find_or_add_output(name)
+        for output, difference in self._iterate_differences(expected, answered):
             output.add(difference)
             differing |= difference.differing
             if not difference.is_equal:
                 reasons.append(f"{output.name}: {_explain(difference)}")
             severity = max(severity, difference.severity)
-        others = [*self._count_added(expected, answered), *self._count_content_type(held.pair)]
+        others = [*self._count_added(expected, answered), *self._count_content_type(pair)]
         if others:
             differing[:] = True
             severity = math.inf
@@ -267,7 +263,7 @@ class Comparison:
         self.differing_rows += int(differing.sum())
         if differing.any():
             self.differing_requests += 1
-            self._keep_if_worst(held.pair, severity, tuple([*reasons, *others][:_MOST_KINDS]))
+            self._keep_if_worst(pair, severity, tuple([*reasons, *others][:_MOST_KINDS]))
 
     def _count_added(self, expected: AnswerOutputs, answered: AnswerOutputs) -> Iterator[str]:
         """Count the unexpected outputs, and yield a reason for each that isn't allowed."""
@@ -288,21 +284,19 @@ class Comparison:
             parse_media_type(one.content_type) for one in (pair.expected_response, pair.answered)
         )
         if before != after and not {before, after} & set(UNKNOWN):
-            kinds = (before, after)
-            if len(self.content_types) >= _MOST_KINDS and kinds not in self.content_types:
-                kinds = ("other content types",) * 2
-            self.content_types[kinds] += 1
+            count_kind(self.content_types, (before, after), ("other content types",) * 2)
             yield f"content type {before} became {after}"
 
     def _iterate_differences(
         self, expected: AnswerOutputs, answered: AnswerOutputs
-    ) -> Iterator[tuple[str, ArrayDifference]]:
+    ) -> Iterator[tuple[OutputStatistics, ArrayDifference]]:
         typed = expected.typed and answered.typed
         for name, array in expected.arrays.items():
             rows = expected.count_rows(name)
+            output = self._find_or_add_output(name)
             other = answered.arrays.get(name)
             if other is None:
-                yield name, build_total_difference(rows, MISSING)
+                yield output, build_total_difference(rows, MISSING)
                 continue
             # Text writes 1.0 as 1: a whole number and a fraction are compared as fractions.
             wider = other if other.dtype.kind == "f" and array.dtype.kind in "iu" else array
@@ -314,11 +308,10 @@ class Comparison:
                 bfloat16=name in expected.bfloat16 & answered.bfloat16,
                 scale=(self._scales or {}).get(name, 0.0),
             )
-            output = self._find_or_add_output(name)
-            output.tolerance = None if tolerance is None else tolerance.relative
+            output.relative_tolerance = None if tolerance is None else tolerance.relative
             output.columns.add(array, tolerance, rows)
             tops = self._settings.top
-            yield name, compare_arrays(array, other, tolerance, rows=rows, typed=typed, tops=tops)
+            yield output, compare_arrays(array, other, tolerance, rows=rows, typed=typed, tops=tops)
 
     def _read_outputs(self, answer: RecordedAnswer) -> AnswerOutputs:
         """Return the outputs to compare, without ignored ones.
@@ -367,11 +360,11 @@ def _count_bytes(pair: AnswerPair) -> int:
 def _compute_scales(held: list[_Held]) -> dict[str, float]:
     """Return the mean magnitude of each output."""
     sums: dict[str, tuple[float, int]] = {}
-    for held_pair in held:
-        for name, array in held_pair.expected.arrays.items():
-            total, count = sum_magnitudes(array)
-            before = sums.get(name, (0.0, 0))
-            sums[name] = before[0] + total, before[1] + count
+    for _, expected, _ in held:
+        for name, array in expected.arrays.items():
+            total, count = sums.get(name, (0.0, 0))
+            more, numbers = sum_magnitudes(array)
+            sums[name] = total + more, count + numbers
     return {name: total / count if count else 0.0 for name, (total, count) in sums.items()}
 
 

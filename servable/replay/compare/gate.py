@@ -1,7 +1,7 @@
 """The gate of [replay]: compare the differences with the limits, and check whether enough was compared."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from servable.answers.differences import MISSING
 from servable.answers.outputs import WHOLE_BODY
 from servable.measured.precision import format_number
 from servable.replay.compare.comparison import Comparison, OutputStatistics
-from servable.replay.places import ReadLines
+from servable.replay.places import SUFFIX, SkipCount
 from servable.verdict import VERDICTS, Verdict
 
 _MOST_ERRORS = 3  # kinds that a sentence names
@@ -50,30 +50,52 @@ class ReplayVerdict:
         return {"held": self.outcome == "met", "verdict": self.outcome, "lines": self.lines}
 
 
-def check_limits(comparison: Comparison, limits: Replay, lines: ReadLines) -> ReplayVerdict:
+def check_limits(
+    comparison: Comparison, limits: Replay, lines_read: int = 0, skipped: Sequence[SkipCount] = ()
+) -> ReplayVerdict:
     """Compare the differences with the limits, and return the verdict.
 
-    `lines`: the captured lines that were read.
+    `lines_read`: captured lines, those of `skipped` included.
     """
     return ReplayVerdict(
         exceeded=tuple(list_exceeded(comparison, limits)),
-        missing=tuple(_list_missing(comparison, limits, lines)),
+        missing=tuple(_list_missing(comparison, limits, lines_read, skipped)),
     )
 
 
 def list_exceeded(comparison: Comparison, limits: Replay) -> list[str]:
     """Return a sentence for each limit that is exceeded."""
-    outputs = [*_check_rows(comparison, limits), *_check_largest(comparison, limits)]
+    errors, requests = comparison.new_errors, comparison.requests
+    sentences = []
+    if errors > limits.error_share * requests:
+        kinds = comparison.errors.most_common(_MOST_ERRORS)
+        sentences.append(
+            f"{errors:,} of {requests:,} requests failed "
+            f"({_format_share(errors, requests, limits.error_share)}): "
+            f"{', '.join(f'{count:,} x {kind}' for kind, count in kinds)}."
+        )
+    for (before, after), count in comparison.content_types.most_common(_MOST_ERRORS):
+        sentences.append(f"{format_count(count, 'response')} came as {after} instead of {before}.")
+    most, largest = limits.differing_rows_share, limits.largest_difference
+    above = [output for output in comparison.outputs.values() if output.share > most]
+    outputs = [
+        f"Output {output.name}: {describe_difference(output, most)}."
+        for output in sorted(above, key=lambda output: -output.share)
+    ]
+    if not above and comparison.differing_rows > most * comparison.rows:
+        outputs.append(
+            f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ in some output (at most "
+            f"{format_percent(most)})."
+        )
+    outputs += [
+        f"Output {output.name}: the largest difference is "
+        f"{format_difference(output.largest_difference)} of the row's largest number (at most {largest:g})."
+        for output in comparison.outputs.values()
+        if largest is not None and output.largest_difference > largest
+    ]
     if len(outputs) > _MOST_OUTPUTS:
         outputs[_MOST_OUTPUTS:] = [f"{len(outputs) - _MOST_OUTPUTS:,} more limits are exceeded."]
-    return [
-        *_check_errors(comparison, limits),
-        *(
-            f"{format_responses(count)} came as {after} instead of {before}."
-            for (before, after), count in comparison.content_types.most_common(_MOST_ERRORS)
-        ),
-        *outputs,
-    ]
+    return sentences + outputs
 
 
 def compute_least_rows(limits: Replay) -> int:
@@ -109,7 +131,9 @@ def format_confidence(comparison: Comparison) -> str:
     )
 
 
-def _list_missing(comparison: Comparison, limits: Replay, lines: ReadLines) -> Iterator[str]:
+def _list_missing(
+    comparison: Comparison, limits: Replay, lines_read: int, skipped: Sequence[SkipCount]
+) -> Iterator[str]:
     if not comparison.requests:
         yield "No request was replayed, so there are no responses to compare."
         return
@@ -123,30 +147,39 @@ def _list_missing(comparison: Comparison, limits: Replay, lines: ReadLines) -> I
         yield "No output was compared: [replay.outputs] ignores every output of the responses."
         return
     count, least = comparison.rows, compute_least_rows(limits)
+    rows, responses = format_count(count, "row"), format_count(comparison.compared, "response")
     if count < least:
-        less = "" if count <= 3 else _round_up(3 / count)
-        few = f", or lower the requirement: set [replay] detectable_share = {less}" if less else ""
+        less = f"set [replay] detectable_share = {_round_up(3 / count)}" if count > 3 else ""
         yield (
-            f"{format_rows(count)} of {format_responses(comparison.compared)} cannot show whether "
-            f"{format_percent(limits.detectable_share)} of all rows differ, which needs "
-            f"{least:,} rows: replay more requests"
-            f"{few}."
+            f"{rows} of {responses} cannot show whether "
+            f"{format_percent(limits.detectable_share)} of all rows differ, which needs {least:,} rows: "
+            f"replay more requests{less and f', or lower the requirement: {less}'}."
         )
     elif comparison.compared < _LEAST_REQUESTS:
         yield (
-            f"{format_rows(count)} came in {format_responses(comparison.compared)}, and rows of "
-            "one response may differ "
-            f"together: replay at least {_LEAST_REQUESTS} requests."
+            f"{rows} came in {responses}, and rows of one response may differ together: replay at least "
+            f"{_LEAST_REQUESTS} requests."
         )
-    yield from _check_uncompared(comparison, limits, lines)
+    unread = [one.file for one in skipped if not one.lines and one.file.endswith(SUFFIX)]
+    for file in unread[:_MOST_ERRORS]:
+        yield f"{file} was not read, so its requests were not compared."
+    for missing, of, what in (
+        (sum(one.lines for one in skipped), lines_read, "captured lines were skipped"),
+        (comparison.without_expected, comparison.requests, "requests have no captured response"),
+    ):
+        if missing > limits.skipped_share * of:
+            yield (
+                f"{missing:,} of {of:,} {what} ({format_percent(missing / of)}; [replay] skipped_share "
+                f"allows {format_percent(limits.skipped_share)}), and the differences may be in what isn't "
+                "compared."
+            )
     most, differing = limits.differing_rows_share, comparison.differing_rows
     share = compute_largest_share(differing, count)
     if most and share > most + limits.detectable_share:
         yield (
             f"{differing:,} of {count:,} rows differ, so up to {format_percent(share)} of all may (95 % "
             f"confidence); {format_percent(most)} are allowed to, and the gate must detect "
-            f"{format_percent(limits.detectable_share)} "
-            "more: replay more requests."
+            f"{format_percent(limits.detectable_share)} more: replay more requests."
         )
 
 
@@ -156,82 +189,33 @@ def _round_up(share: float) -> str:
     return f"{math.ceil(share / unit - 1e-9) * unit:.2g}"
 
 
-def _check_uncompared(comparison: Comparison, limits: Replay, lines: ReadLines) -> Iterator[str]:
-    """Yield a sentence for captured data that wasn't compared, if it exceeds its limit."""
-    for file in lines.unread_files[:_MOST_ERRORS]:
-        yield f"{file} was not read, so its requests were not compared."
-    for count, of, what in (
-        (lines.skipped, lines.read, "captured lines were skipped"),
-        (comparison.without_expected, comparison.requests, "requests have no captured response"),
-    ):
-        if count > limits.skipped_share * of:
-            yield (
-                f"{count:,} of {of:,} {what} ({format_percent(count / of)}; [replay] skipped_share allows "
-                f"{format_percent(limits.skipped_share)}), and the differences may be in what isn't compared."
-            )
-
-
-def _check_errors(comparison: Comparison, limits: Replay) -> Iterator[str]:
-    errors, requests = comparison.new_errors, comparison.requests
-    if errors > limits.error_share * requests:
-        kinds = [
-            f"{count:,} x {kind}" for kind, count in comparison.errors.most_common(_MOST_ERRORS)
-        ]
-        yield (
-            f"{errors:,} of {requests:,} requests failed "
-            f"({_format_share(errors, requests, limits.error_share)}): {', '.join(kinds)}."
-        )
-
-
-def _check_rows(comparison: Comparison, limits: Replay) -> Iterator[str]:
-    most = limits.differing_rows_share
-    above = [output for output in comparison.outputs.values() if output.share > most]
-    for output in sorted(above, key=lambda output: -output.share):
-        yield f"Output {output.name}: {describe_difference(output, most)}."
-    if not above and comparison.differing_rows > most * comparison.rows:
-        yield (
-            f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ in some output (at most "
-            f"{format_percent(most)})."
-        )
-
-
-def _check_largest(comparison: Comparison, limits: Replay) -> Iterator[str]:
-    most = limits.largest_difference
-    for output in comparison.outputs.values():
-        if most is not None and output.largest > most:
-            yield (
-                f"Output {output.name}: the largest difference is {format_difference(output.largest)} of "
-                f"the row's largest number (at most {most:g})."
-            )
-
-
 def describe_difference(output: OutputStatistics, most: float | None = None) -> str:
     """Describe an output's differences as the end of a sentence.
 
     `most`: the limit, shown next to the share.
     """
-    share = _format_share(output.differing, output.rows, most)
-    parts = [f"{output.differing:,} of {output.rows:,} rows differ ({share})"]
+    share = _format_share(output.differing_rows, output.rows, most)
+    parts = [f"{output.differing_rows:,} of {output.rows:,} rows differ ({share})"]
     if output.added and not output.rows:
-        parts = [f"it was added to {format_responses(output.added)}"]
+        parts = [f"it was added to {format_count(output.added, 'response')}"]
         if output.name == WHOLE_BODY:
             parts.append("a response that can't be read as its content type has only this output")
     for problem, count in output.problems.most_common(_MOST_ERRORS):
         word = "it is missing" if problem == MISSING else problem
-        parts.append(f"{word} in {format_responses(count)}")
-    if output.nan:
-        parts.append(f"NaN on one side in {format_rows(output.nan)}")
-    if output.infinite:
-        parts.append(f"infinity on one side in {format_rows(output.infinite)}")
-    if output.labels:
-        parts.append(f"{output.labels:,} labels changed")
-    for k, count in sorted(output.top.items()):
+        parts.append(f"{word} in {format_count(count, 'response')}")
+    if output.nan_rows:
+        parts.append(f"NaN on one side in {format_count(output.nan_rows, 'row')}")
+    if output.infinite_rows:
+        parts.append(f"infinity on one side in {format_count(output.infinite_rows, 'row')}")
+    if output.changed_labels:
+        parts.append(f"{output.changed_labels:,} labels changed")
+    for k, count in sorted(output.changed_top.items()):
         if count:
-            parts.append(f"the top {k} changed in {format_rows(count)}")
-    if output.tolerance is not None and output.largest:
+            parts.append(f"the top {k} changed in {format_count(count, 'row')}")
+    if output.relative_tolerance is not None and output.largest_difference:
         parts.append(
-            f"the largest difference is {format_difference(output.largest)} of the row's largest number, the "
-            f"tolerance {format_difference(output.tolerance)}"
+            f"the largest difference is {format_difference(output.largest_difference)} of the row's largest "
+            f"number, the tolerance {format_difference(output.relative_tolerance)}"
         )
     return "; ".join(parts)
 
@@ -245,12 +229,9 @@ def _format_share(count: int, of: int, most: float | None) -> str:
     return share if most is None else f"{share}; at most {format_percent(most)}"
 
 
-def format_rows(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"
-
-
-def format_responses(count: int) -> str:
-    return f"{count:,} response{'' if count == 1 else 's'}"
+def format_count(count: int, noun: str) -> str:
+    """Format a number of things, for example "1 row" or "1,000 responses"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def format_difference(value: float) -> str:

@@ -4,17 +4,19 @@ The lines and the JSON contain no body and no value.
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from infra.parameters.replay import Replay
-from model_packaging.beside import open_atomically
-from servable.captured.lines import CapturedRequest, format_line
+from model_packaging.beside import write_atomically
+from servable.captured.lines import format_line
 from servable.replay.compare.comparison import (
     UNSEEN_CHANGE,
     Comparison,
     OutputStatistics,
+    WorstRequest,
 )
 from servable.replay.compare.gate import (
     ReplayVerdict,
@@ -47,10 +49,10 @@ def format_lines(comparison: Comparison) -> list[str]:
         rows.append(
             f"failed: {comparison.new_errors:,}, although the expected response isn't an error"
         )
-    if comparison.recovered or comparison.failed_on_both:
+    if comparison.answered_now or comparison.failed_on_both:
         rows.append(
-            f"expected errors: {comparison.failed_on_both:,} failed again, {comparison.recovered:,} "
-            "succeed now"
+            f"expected errors: {comparison.failed_on_both:,} failed again, "
+            f"{comparison.answered_now:,} succeed now"
         )
     several = list_differing_outputs(comparison)
     rows += [f"  {output.name}: {describe_difference(output)}" for output in several[:MOST_LINES]]
@@ -66,15 +68,13 @@ def format_lines(comparison: Comparison) -> list[str]:
 
 def list_ignored(comparison: Comparison) -> list[str]:
     """Return lines with the outputs that are left out, or [] if all are compared."""
-    lines = []
+    lines, allowed = [], comparison.allowed
     if comparison.ignored:
         lines.append(f"not compared, ignored by [replay.outputs]: {', '.join(comparison.ignored)}")
-    if comparison.allowed:
-        names = [f"{name} in {count:,}" for name, count in comparison.allowed.most_common(SHOWN)]
-        names += (
-            [f"{len(comparison.allowed) - SHOWN:,} more"] if len(comparison.allowed) > SHOWN else []
-        )
-        lines.append(f"not compared, allowed by [replay] added_outputs: {', '.join(names)}")
+    if allowed:
+        names = [f"{name} in {count:,}" for name, count in allowed.most_common(SHOWN)]
+        more = f", {len(allowed) - SHOWN:,} more" if len(allowed) > SHOWN else ""
+        lines.append(f"not compared, allowed by [replay] added_outputs: {', '.join(names)}{more}")
     return lines
 
 
@@ -95,7 +95,7 @@ def list_unseen(comparison: Comparison) -> list[str]:
 
 def list_differing_outputs(comparison: Comparison) -> list[OutputStatistics]:
     """Return the outputs that differ, in descending order of their shares."""
-    several = [output for output in comparison.outputs.values() if output.differing or output.added]
+    several = [output for output in comparison.outputs.values() if output.share]
     return sorted(several, key=lambda output: -output.share)
 
 
@@ -103,16 +103,12 @@ def build_json(
     comparison: Comparison, limits: Replay, gate: ReplayVerdict | None
 ) -> dict[str, Any]:
     """Convert the comparison to JSON-compatible data. `gate`: None without --gate."""
+    names = (
+        "requests", "compared", "without_expected", "errors", "answered_now", "failed_on_both", "rows",
+        "differing_rows", "differing_requests", "ignored", "allowed",
+    )  # fmt: skip
     return {
-        "requests": comparison.requests,
-        "compared": comparison.compared,
-        "without_expected": comparison.without_expected,
-        "errors": dict(comparison.errors),
-        "answered_now": comparison.recovered,
-        "failed_on_both": comparison.failed_on_both,
-        "rows": comparison.rows,
-        "differing_rows": comparison.differing_rows,
-        "differing_requests": comparison.differing_requests,
+        **{name: getattr(comparison, name) for name in names},
         "shown": {
             "confidence": 0.95,
             "most_differing_share": compute_largest_share(
@@ -125,8 +121,6 @@ def build_json(
             {"expected": before, "answered": after, "answers": count}
             for (before, after), count in comparison.content_types.items()
         ],
-        "ignored": comparison.ignored,
-        "allowed": dict(comparison.allowed),
         "outputs": {
             one.name: _describe_output(one) for _, one in sorted(comparison.outputs.items())
         },
@@ -145,31 +139,21 @@ def build_json(
 
 
 def _describe_output(output: OutputStatistics) -> dict[str, Any]:
-    # JSON has no infinity; the largest float replaces it.
-    largest = output.largest if math.isfinite(output.largest) else 1.7976931348623157e308
-    return {
-        "rows": output.rows,
-        "differing_rows": output.differing,
-        "relative_tolerance": output.tolerance,
-        "largest_difference": largest,
-        "nan_rows": output.nan,
-        "infinite_rows": output.infinite,
-        "changed_labels": output.labels,
-        "changed_top": {str(k): count for k, count in sorted(output.top.items())},
-        "problems": dict(output.problems),
-        "added": output.added,
+    found = {name: value for name, value in vars(output).items() if name not in ("name", "columns")}
+    return found | {
+        # JSON has no infinity; the largest float replaces it.
+        "largest_difference": min(output.largest_difference, sys.float_info.max),
+        "changed_top": {str(k): count for k, count in sorted(output.changed_top.items())},
         "unseen_columns": output.columns.unseen_columns,
     }
 
 
-def write_worst_requests(requests: Sequence[CapturedRequest], folder: Path) -> Path | None:
+def write_worst_requests(worst: Sequence[WorstRequest], folder: Path) -> Path | None:
     """Write requests as a capture file with mode 0600, and return its path.
 
     Returns None if there are no requests. Raises OSError.
     """
-    if not requests:
-        return None
-    with open_atomically(folder / WORST_FILE) as file:
-        for request in requests:
-            file.write(format_line(request) + b"\n")
-    return folder / WORST_FILE
+    if worst:
+        lines = [format_line(one.pair.request) + b"\n" for one in worst]
+        write_atomically(folder / WORST_FILE, b"".join(lines))
+    return folder / WORST_FILE if worst else None

@@ -66,19 +66,19 @@ def build_tabs(comparison: Comparison, gate: ReplayVerdict | None) -> list[Tab]:
 def _build_outputs_table(comparison: Comparison) -> ReportTable:
     rows = []
     for output in sorted(comparison.outputs.values(), key=lambda output: -output.share):
-        tolerance, largest = output.tolerance, output.largest
-        tops = (f"top {k}: {count:,}" for k, count in sorted(output.top.items()) if count)
+        tolerance, largest = output.relative_tolerance, output.largest_difference
+        tops = (f"top {k}: {count:,}" for k, count in sorted(output.changed_top.items()) if count)
         cells: tuple[Cell, ...] = (
             output.name,
             output.rows,
-            output.differing,
+            output.differing_rows,
             "" if tolerance is None else (format_difference(largest), largest),
             ("exact", 0.0) if tolerance is None else (format_difference(tolerance), tolerance),
-            output.nan + output.infinite,
-            output.labels,
+            output.nan_rows + output.infinite_rows,
+            output.changed_labels,
             ", ".join(tops),
         )
-        rows.append(Row(cells, "failed" if output.differing or output.added else ""))
+        rows.append(Row(cells, "failed" if output.differing_rows or output.added else ""))
     heads = (
         "output", "rows", "differ", "largest difference", "tolerance", "NaN or infinity", "labels changed",
         "highest scores changed",
@@ -97,7 +97,7 @@ def draw_shares(comparison: Comparison) -> bytes | None:
     shares = [100 * output.share for output in outputs]
     bars = axes.barh(at, shares, height=0.55, color=document.RED)
     labels = [
-        f" {format_percent_of(output.differing, output.rows)}" if output.rows else " added"
+        f" {format_percent_of(output.differing_rows, output.rows)}" if output.rows else " added"
         for output in outputs
     ]
     axes.bar_label(bars, labels, fontsize=9.5)

@@ -19,16 +19,15 @@ from infra.parameters.placement import find_placement
 from servable.rehearse import comparison
 from servable.rehearse.command import rehearse
 from servable.rehearse.comparison import (
+    Advantage,
     DayResult,
-    Policy,
     PolicyComparison,
-    PolicyProposal,
     PolicyResult,
     PolicyTrial,
-    choose_passing,
     compute_advantage,
     compute_interval,
     list_policies,
+    sort_by_cost,
 )
 from servable.rehearse.output import build_comparison_json, list_comparison_conclusions
 from servable_scaling.rehearsal.fleet import InstanceModel, Service
@@ -37,23 +36,12 @@ from tests.checkouts import ROOT
 from tests.servable.rehearse.test_rehearse import SCALED
 
 Run = Callable[..., Result]
-Listed = Callable[..., list[Policy]]
 Write = Callable[..., ValidFile]
 # Six times as many requests at once: only a larger minimum holds the objective.
 HOUR = "".join(f"{minute},{3000 if minute < 20 else 18_000}\n" for minute in range(40))
 SPARSE = SCALED.replace("min_instances = 2", "min_instances = 1").replace(
     "safety_factor = 0.7", "safety_factor = 1.0"
 )
-
-
-@pytest.fixture
-def listed(environment: Write) -> Listed:
-    def of(*options: str, text: str = SCALED) -> list[Policy]:
-        placed = find_placement(environment(text).environment, "primary")
-        assert placed is not None
-        return list_policies(options, placed)
-
-    return of
 
 
 @pytest.fixture
@@ -64,36 +52,47 @@ def compared(environment: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
     def run(*options: str, text: str = SPARSE) -> Result:
         monkeypatch.chdir(environment(text).root)
-        return CliRunner().invoke(rehearse, ["prod", "--day", str(tmp_path / "hour.csv"), *options])
+        arguments = ["prod", "--day", str(tmp_path / "hour.csv"), *options]
+        return CliRunner().invoke(rehearse, arguments, standalone_mode=False)
 
     return run
 
 
 def test_every_combination_of_values_is_tried_after_the_file_and_others_are_rejected(
-    listed: Listed,
+    environment: Write,
 ) -> None:
+    def listed(*options: str, text: str = SCALED) -> dict[str, dict[str, str]]:
+        placed = find_placement(environment(text).environment, "primary")
+        assert placed is not None
+        return list_policies(options, placed)
+
     policies = listed("target=40,60", "minimum=2,3")
-    assert [policy.label for policy in policies] == [
+    assert [*policies] == [
         "the file",
         "target 40 %, minimum 2",
         "target 40 %, minimum 3",
         "target 60 %, minimum 2",
         "target 60 %, minimum 3",
     ]
-    assert policies[0].sets == {}
-    assert policies[2].sets == {
+    assert policies["the file"] == {}
+    assert policies["target 40 %, minimum 3"] == {
         "variants.primary.scaling.safety_factor": "0.4",
         "variants.primary.min_instances": "3",
     }
 
-    labels = {policy.label for policy in listed("")}
-    assert {"target 70 %, minimum 3", "target 40 %, minimum 6"} <= labels
+    labels = listed("")
+    assert {"target 70 %, minimum 3", "target 40 %, minimum 6"} <= labels.keys()
     # The file's target and four others, with minimums of 2, 3, 4, and 6; and the file itself.
     assert len(labels) == 5 * 4 + 1
 
     text = SCALED.replace("max_instances = 12\n", "").partition("[variants.primary.scaling]")[0]
-    labels = [policy.label for policy in listed("", text=text)]
-    assert labels == ["the file", "minimum 2", "minimum 3", "minimum 4", "minimum 6"]
+    assert [*listed("", text=text)] == [
+        "the file",
+        "minimum 2",
+        "minimum 3",
+        "minimum 4",
+        "minimum 6",
+    ]
     for options, said in [
         (["targets=40"], "did you mean target?"),
         (["schedule=none"], "allowed: minimum=2,4 .* try any other key with --set"),
@@ -116,16 +115,17 @@ SCENARIO = Scenario(
 )
 
 
-def result(*days: tuple[float, float], label: str = "minimum 2") -> PolicyResult:
+def result(*days: tuple[float, float], usd: float | None = 1.0) -> PolicyResult:
     """(cost, minutes outside) of each day."""
-    trial = PolicyTrial(policy=Policy(label=label, sets={}), scenario=SCENARIO, per_hour=1)
+    trial = PolicyTrial(label="minimum 2", keys={}, scenario=SCENARIO, usd_per_hour=usd)
     return PolicyResult(trial=trial, days=[DayResult(cost, broken, 0) for cost, broken in days])
 
 
 def test_the_best_is_the_cheapest_on_the_better_side_and_json_says_whether_it_holds() -> None:
     holds, cheap, dear = result((12, 0)), result((9, 5)), result((14, 0))
-    assert choose_passing([dear, holds, cheap]) == [holds, dear]
-    assert choose_passing([result((9, 0), (9, 0), (9, 1))]) == []
+    assert sort_by_cost([dear, holds, cheap]) == [cheap, holds, dear]
+    assert not result((9, 0), (9, 0), (9, 1)).is_passing
+    assert result((10, 3), (20, 5)).average == DayResult(15, 4, 0)
     # 1 to 5: mean 3, standard deviation 1.5811, t of 4 is 2.776: 3 +- 1.963.
     assert compute_interval([1, 2, 3, 4, 5]) == pytest.approx((3, 1.037, 4.963), abs=0.01)
     cases: list[tuple[list[tuple[float, float]], list[tuple[float, float]], bool]] = [
@@ -139,21 +139,41 @@ def test_the_best_is_the_cheapest_on_the_better_side_and_json_says_whether_it_ho
     ]
     for file, best, holds in cases:
         assert compute_advantage(result(*file), result(*best)).holds is holds
-    for best, verdict in [(True, "holds"), (False, "does not hold")]:
-        found = result((10, 3))
+    for best, verdict, unit in [(1.0, "holds", "usd"), (None, "does not hold", "instance hours")]:
+        found = result((10, 3), usd=best)
         made = PolicyComparison(
             compared=[found],
             best=found if best else None,
             advantage=None,
             left_out={"minimum 99": "min_instances = 99 is too many; allowed: 1 to 12"},
-            priced=True,
         )
-        proposal = PolicyProposal(file=Path("prod.toml"), after="", diff="")
-        assert build_comparison_json(made, proposal, write=False)["verdict"] == verdict
+        unshown = replace(
+            made, best=found, advantage=Advantage(cost=(0,) * 3, broken=(0,) * 3, holds=False)
+        )
+        assert comparison.propose_edit(None, unshown, write=True) == ""  # type: ignore[arg-type]
+        stored = build_comparison_json(made, "", write=True)
+        assert (stored["verdict"], stored["unit"], stored["written"]) == (verdict, unit, False)
         first, left_out, last = list_comparison_conclusions(made)
         assert first == "1 policy on the same 1 random days"
         assert left_out.endswith("1 policy, such as minimum 99: min_instances = 99 is too many")
         assert last.startswith("the file's policy is the best" if best else "no policy meets")
+
+
+def test_the_cheapest_that_passes_on_other_days_too_is_the_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The file's, one that breaks the objective, one that breaks it on other days, and two that pass.
+    policies = [result(day, day) for day in ((15, 0), (9, 5), (11, 0), (12, 0), (14, 0))]
+    judged: list[int] = []
+
+    def look_up(trials: list[PolicyTrial], turn: int, _: object) -> list[PolicyResult]:
+        at = [[one.trial is trial for one in policies].index(True) for trial in trials]
+        judged.extend(at * turn)
+        return [result((11, 3)) if turn and number == 2 else policies[number] for number in at]
+
+    monkeypatch.setattr(comparison, "rehearse_policies", look_up)
+    found = comparison.compare_policies([one.trial for one in policies], lambda _: None, {})
+    assert (found.best, judged) == (policies[3], [0, 2, 3])
 
 
 @pytest.mark.long
@@ -162,9 +182,10 @@ def test_the_best_is_written_and_its_page_has_its_verdict_and_the_diff(
 ) -> None:
     page = tmp_path / "page"
     ran = compared("--write", "--compare", "minimum=1,9,99", "--output", str(page))
-    assert ran.exception is None, ran.output
+    assert (ran.exception, ran.return_value) == (None, 0), ran.output
     assert "better than the file's policy: minimum 9: " in ran.output
     assert "1 policy, such as minimum 99: " in ran.output
+    assert ran.output.splitlines()[-2:-1] == ["written"]
     assert "min_instances = 9 #" in (Path.cwd() / "environments" / "prod.toml").read_text()
     text = (page / "report.html").read_text()
     assert [file.name for file in (page / "pictures").iterdir()] == ["day.png"]
@@ -181,6 +202,7 @@ def test_a_file_whose_policy_is_the_best_stays(compared: Run) -> None:
     text = SPARSE.replace("min_instances = 1", "min_instances = 9")
     found: Any = json.loads(compared("--compare", "minimum=1,9", "--json", text=text).stdout)
     assert (found["best"], found["diff"], found["days"]) == ("the file", "", 5)
+    assert found["advantage"] is None
     by_policy = {row["policy"]: row["minutes_outside_a_day"] for row in found["policies"]}
     assert list(by_policy) == ["the file", "minimum 1"]
     assert by_policy["minimum 1"] > by_policy["the file"]
@@ -189,11 +211,12 @@ def test_a_file_whose_policy_is_the_best_stays(compared: Run) -> None:
 @pytest.mark.long
 def test_every_day_is_computed_and_turns_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "DAYS", 3)
-    trial = result((1, 0)).trial
+    trial = result((1, 0), usd=None).trial
     busy = replace(trial, scenario=replace(trial.scenario, requests=[100.0] * 50))
-    first, other = (
-        comparison.rehearse_policies([busy], turn, lambda *_: None)[0].days for turn in (0, 1)
-    )
+    several = [busy, replace(busy, usd_per_hour=3.0)]
+    hours, dollars = comparison.rehearse_policies(several, 0, lambda _: None)
+    assert dollars.average.cost == pytest.approx(3 * hours.average.cost)
+    first, other = hours.days, comparison.rehearse_policies([busy], 1, lambda _: None)[0].days
     assert (len(first), len({day.cost for day in other})) == (3, 1)
     shares = [{day.refused_share for day in days} for days in (first, other)]
     assert [len(days) for days in shares] == [3, 3]

@@ -27,11 +27,11 @@ def lines(*times: str) -> str:
     )
 
 
-def counted(place: Path, *, percent: float = 100.0) -> tuple[list[float], list[str]]:
+def counted(place: Path, **shares: float) -> tuple[list[float], list[str]]:
     """(requests by the minute, what was skipped)"""
     skipped = SkippedLines()
     found = count_captured_requests(
-        LocalPlace(place), str(place), skipped, variant="primary", percent=percent
+        LocalPlace(place), str(place), skipped, variant="primary", **shares
     )
     return found, [str(one) for one in skipped.counts]
 
@@ -52,7 +52,11 @@ def test_requests_are_counted_by_the_minute(
         monkeypatch.undo()
         time.tzset()
     (tmp_path / "a.jsonl").write_text(lines("2026-11-20T00:00:00Z"))
-    assert counted(tmp_path, percent=10) == ([10], [])
+    assert counted(tmp_path, percent=10, share=0.5) == ([10], [])
+    file = tmp_path / "ranker" / "primary" / "2026" / "11" / "20" / "00" / "a.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text(lines("2026-11-20T00:00:00Z"))
+    assert counted(tmp_path, share=0.25) == ([1 + 4], [])
 
 
 def test_a_folder_is_counted_with_all_that_it_holds_and_what_is_none_named(tmp_path: Path) -> None:
@@ -134,7 +138,7 @@ def asked(*pages: dict[int, float], day: datetime = DAY) -> list[float]:
 
 
 def test_every_page_of_cloudwatchs_answer_is_taken_and_a_day_without_requests_refused() -> None:
-    assert asked({3: 30.0, 1: 10.0}, {0: 5.0}) == [5, 10, 0, 30]
+    assert asked({3: 30.0, 1: 10.0}, {0: 5.0, 3: 2.0}) == [5, 10, 0, 32]
     with pytest.raises(TrafficError, match="no requests on 2026-11-20"):
         asked({})
     with pytest.raises(TrafficError, match="allowed: 2026-11-08 and later"):

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from infra.parameters.replay import Replay
-from servable.captured.lines import CapturedRequest, RecordedAnswer
+from servable.captured.lines import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.gate import list_exceeded
 from servable_tensors import wire
 from servable_tensors.codecs import CODECS, JSON
 from servable_tensors.tensors import Array
+from tests.servable.replay.captures import request
 
 Answer = Mapping[str, Array]
 Change = Callable[[int, Answer], Answer]
@@ -55,16 +56,9 @@ def recorded(body: bytes, content_type: str = JSON, **more: object) -> RecordedA
 
 
 def pair_of(number: int, expected: RecordedAnswer | None, answered: RecordedAnswer) -> AnswerPair:
-    request = CapturedRequest(
-        event_id=f"event-{number}",
-        time=1_700_000_000.0 + number,
-        content_type=JSON,
-        body=b'{"inputs": []}',
-        answer=expected,
-        file="AllTraffic/2026/11/22/09/a.jsonl",
-        line=number + 1,
-    )
-    return AnswerPair(request=request, answered=answered)
+    file = "AllTraffic/2026/11/22/09/a.jsonl"
+    sent = request(number, answer=expected, file=file, line=number + 1)
+    return AnswerPair(request=sent, answered=answered)
 
 
 def in_json(number: int, expected: object, answered: object) -> AnswerPair:

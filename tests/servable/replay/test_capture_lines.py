@@ -1,6 +1,5 @@
 """Lines of data capture: every documented form is read, every other one is refused with a reason."""
 
-import base64
 import json
 from typing import Any
 
@@ -59,6 +58,10 @@ def record(**changed: Any) -> dict[str, Any]:
     return {"captureData": data, "eventMetadata": METADATA, "eventVersion": "0"} | changed
 
 
+def sent(**changed: str) -> dict[str, Any]:
+    return record(captureData={"endpointInput": INPUT | changed})
+
+
 def read(content: Any, file: str = FILE) -> CapturedRequest:
     return read_line(json.dumps(content).encode() + b"\n", file=file, number=7)
 
@@ -76,22 +79,15 @@ def test_what_is_written_is_read_again(request: CapturedRequest) -> None:
     ("content", "body", "answer"),
     [
         (record(), b"1,2\n", b"0.5"),
-        (record(captureData={"endpointInput": INPUT}), b"1,2\n", None),
+        (sent(), b"1,2\n", None),
         (record(captureData={"endpointInput": INPUT, "endpointOutput": None}), b"1,2\n", None),
         (
-            record(captureData={"endpointInput": INPUT | {
-                "observedContentType": "application/json", "data": '{"instances": [1.0]}', "encoding": "JSON",
-            }}),
-            b'{"instances": [1.0]}',
-            None,
+            sent(observedContentType="application/json", data='{"instances": [1.0]}', encoding="JSON"),
+            b'{"instances": [1.0]}', None,
         ),
         (
-            record(captureData={"endpointInput": INPUT | {
-                "observedContentType": "application/x-npy", "encoding": "BASE64",
-                "data": base64.b64encode(b"\x93NUMPY").decode(),
-            }}),
-            b"\x93NUMPY",
-            None,
+            sent(observedContentType="application/x-npy", data="k05VTVBZ", encoding="BASE64"),
+            b"\x93NUMPY", None,
         ),
     ],
     ids=["both directions", "Input alone", "no output", "JSON", "BASE64"],
@@ -119,21 +115,17 @@ def test_metadata_is_read() -> None:
     ]
     for metadata, name, value in cases:
         assert getattr(read(record(eventMetadata=METADATA | metadata)), name) == value
+    html = OUTPUT | {"observedContentType": "text/html; charset=utf-8"}
+    assert read(record(captureData={"endpointInput": INPUT, "endpointOutput": html})).accept is None
 
 
 def test_a_foreign_line_is_refused_with_its_reason() -> None:
     cases: list[tuple[Any, str]] = [
         (record(captureData={"endpointOutput": OUTPUT}), "capture Input too"),
-        (
-            record(captureData={"endpointInput": INPUT | {"encoding": "GZIP"}}),
-            "encoding is not CSV",
-        ),
-        (record(captureData={"endpointInput": INPUT | {"encoding": "BASE64"}}), "is not BASE64"),
-        (record(captureData={"endpointInput": INPUT | {"data": "\ud800"}}), "is not text"),
-        (
-            record(captureData={"endpointInput": INPUT | {"observedContentType": "a\r\nb: c"}}),
-            "ASCII",
-        ),
+        (sent(encoding="GZIP"), "encoding is not CSV"),
+        (sent(encoding="BASE64"), "is not BASE64"),
+        (sent(data="\ud800"), "is not text"),
+        (sent(observedContentType="a\r\nb: c"), "ASCII"),
         (record(eventMetadata={"eventId": "a"}), "isn't a data capture record"),
         (record(eventMetadata=METADATA | {"inferenceTime": "yesterday"}), "isn't a time"),
         ([{"prefix": "s3://a/"}, "batch.csv"], "manifest of a batch transform job"),

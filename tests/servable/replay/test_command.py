@@ -1,5 +1,6 @@
 """`servable replay URL` in this process: what it reads, sends, keeps, prints and exits with."""
 
+import errno
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -120,8 +121,7 @@ def test_all_requests_are_sent_to_the_address_and_another_at_the_captured_pace(
     ran("--against", OTHER)
     assert [target.url for target in sending.targets] == [URL, OTHER]
 
-    cases: list[tuple[str, ...]] = [(), ("--as-fast",)]
-    for options in cases:
+    for options in ([], ["--as-fast"]):
         ran(*options)
         assert sending.pace == ReplayPace(as_fast=bool(options))
     alarms = environment(VALID + "[alarms]\np99_latency_ms = 70\n")
@@ -193,6 +193,11 @@ def test_a_place_that_is_not_there_ends_with_2_and_lines_that_are_skipped_are_na
     assert "x.jsonl, line 7: skipped: it isn't a data capture record" in ended.stderr
     assert len(sending.sent) == 6
 
+    file.write_bytes(b"{}\n" * 3)
+    ended = ran()
+    assert (ended.return_value, len(folders())) == (2, 1)
+    assert "captured: no request to send: 3 lines were read" in ended.stderr
+
 
 # --- what is printed, and the exit code
 def test_what_was_answered_is_printed_and_exits_0(sending: Sending) -> None:
@@ -252,6 +257,10 @@ def test_the_gate_decides_the_exit_code(
     gate = [line for line in ended.stdout.splitlines() if line.startswith("gate: ")]
     assert (ended.return_value, gate[0], printed("--gate")["verdict"]) == ends
 
+    file = tmp_path / "captured" / "x.jsonl"
+    file.write_bytes(file.read_bytes() + b"{}\n")
+    assert "gate: 1 of 11 captured lines were skipped" in ran("--gate").stdout
+
 
 def test_the_other_targets_answers_are_expected_until_interrupted(sending: Sending) -> None:
     sending.models = [lambda captured: SLOW, other_score]
@@ -291,6 +300,18 @@ def test_a_report_and_the_requests_that_differ_most_are_written(sending: Sending
         "where": "captured: captured",
         "gate": None,
     }
+
+
+def test_an_unwritten_page_costs_no_comparison(
+    sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("servable.replay.command.write_worst_requests", fill)
+    ended = ran()
+    assert isinstance(ended.exception, OSError)
+    assert "compared: 6 of 6 requests" in ended.stdout
 
 
 def test_redact_keeps_no_custom_attribute(sending: Sending) -> None:

@@ -10,7 +10,6 @@ from servable.answers.outputs import read_outputs
 from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, WORST, Comparison
 from servable.replay.compare.gate import ReplayVerdict, check_limits, list_exceeded
 from servable.replay.compare.output import build_json, format_lines
-from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, PROTOBUF
 from tests.servable.replay.pairs import comparison_of, gate, in_json, pair_of, recorded, written
 
@@ -28,7 +27,7 @@ def of_text(expected: str, answered: str, content_type: str) -> Comparison:
 def test_json_csv_and_lines_of_json_are_compared_by_path_and_row() -> None:
     before = {"labels": [{"label": "cat", "score": 0.9}, {"label": "dog", "score": 0.1}], "n": None}
     after = {"labels": [{"label": "cat", "score": 0.9}, {"label": "cow", "score": 0.1}], "n": None}
-    assert [one.name for one in of_json(before, after).outputs.values() if one.differing] == [
+    assert [one.name for one in of_json(before, after).outputs.values() if one.differing_rows] == [
         "labels[].label"
     ]
     assert of_json({"predictions": [1, 2]}, {"predictions": [1.0, 2.0]}).differing_rows == 0
@@ -87,14 +86,14 @@ def test_the_tolerance_is_of_the_largest_number_of_the_row_and_infinities_are_co
 
     infinity = float("inf")
     before, after = {"predictions": [infinity, 1.0]}, {"predictions": [infinity, infinity]}
-    assert of_json(before, after).outputs["output"].infinite == 1
+    assert of_json(before, after).outputs["output"].infinite_rows == 1
     before, after = {"predictions": [[0.2, 0.5, 0.3]]}, {"predictions": [[0.2, 0.3, 0.5]]}
-    assert of_json(before, after, top=[1, 2]).outputs["output"].top == {1: 1, 2: 0}
+    assert of_json(before, after, top=[1, 2]).outputs["output"].changed_top == {1: 1, 2: 0}
 
 
 def test_the_requests_that_differ_most_are_kept_and_bounded() -> None:
     worst = comparison_of(
-        in_json(number, {"predictions": [1.0]}, {"predictions": [1.0 + number]})
+        in_json(number, *({"predictions": [{"a": 1.0 + off, "b": 1.0}]} for off in (0, number)))
         for number in range(3 * WORST)
     ).worst_requests
     numbers = [int(one.pair.request.event_id.removeprefix("event-")) for one in worst]
@@ -108,11 +107,9 @@ def test_nothing_compared_does_not_pass_and_no_label_is_printed() -> None:
     assert not [word for word in ("secret", "private") if word in printed + shown]
 
     nothing = comparison_of(iter([pair_of(0, None, recorded(b"{}"))]))
-    verdict = check_limits(nothing, Replay(), ReadLines())
-    assert (verdict.outcome, "No response was compared" in verdict.missing[0]) == (
-        "cannot be told",
-        True,
-    )
+    verdict = check_limits(nothing, Replay())
+    assert verdict.outcome == "cannot be told"
+    assert "No response was compared" in verdict.missing[0]
 
 
 def finished(comparison: Comparison) -> list[str]:
@@ -172,9 +169,11 @@ def users(count: int, score: float, name: str = "user") -> dict[str, object]:
 
 def test_an_object_of_many_keys_is_a_table_and_names_that_are_data_are_bounded() -> None:
     found = of_json(users(300, 0.5), users(300, 0.6))
-    counts = {name: one.differing for name, one in found.outputs.items()}
+    counts = {name: one.differing_rows for name, one in found.outputs.items()}
     assert counts == {"users{key}": 0, "users{}": 1}
-    assert of_json(users(300, 0.5), users(300, 0.5, "other")).outputs["users{key}"].differing == 1
+    assert (
+        of_json(users(300, 0.5), users(300, 0.5, "other")).outputs["users{key}"].differing_rows == 1
+    )
     assert of_json(users(300, 1.0), users(300, 1.000001)).differing_rows == 0
     body = {f"a{number}": {f"b{other}": 1 for other in range(200)} for number in range(50)}
     assert set(of_json(body, body).outputs) == {"body"}
@@ -189,7 +188,7 @@ def test_an_object_of_many_keys_is_a_table_and_names_that_are_data_are_bounded()
         for number in range(1_000)
     )
     assert len(found.outputs) == MOST_OUTPUTS + 1
-    assert found.outputs[OTHER_OUTPUTS].differing == 600
+    assert found.outputs[OTHER_OUTPUTS].differing_rows == 600
 
 
 @pytest.mark.long
@@ -208,7 +207,7 @@ def test_many_outputs_are_printed_in_few_short_lines_and_not_held_back() -> None
         found = of_json(
             {"outputs": {name: [1.0], "b": [1.0]}}, {"outputs": {name: [2.0], "b": [1.0]}}
         )
-        (output,) = (one.name for one in found.outputs.values() if one.differing)
+        (output,) = (one.name for one in found.outputs.values() if one.differing_rows)
         assert output.encode().isascii()
         assert (output.isprintable(), len(output) <= 200) == (True, True)
 
@@ -235,5 +234,5 @@ def test_an_ignored_output_does_not_differ_and_is_named_as_not_compared() -> Non
 
     comparison = ignoring("id", "output")
     comparison.finish()
-    verdict = check_limits(comparison, Replay(), ReadLines())
+    verdict = check_limits(comparison, Replay())
     assert (verdict.outcome, len(verdict.missing)) == ("cannot be told", 1)

@@ -1,5 +1,6 @@
 """The difference of two arrays, the statistics of a stream, the gate's limits, and how each is said."""
 
+import io
 import json
 import math
 from collections.abc import Iterator
@@ -25,15 +26,13 @@ from servable.replay.compare.gate import (
     ReplayVerdict,
     check_limits,
     describe_difference,
+    format_count,
     format_difference,
     format_percent,
     format_percent_of,
-    format_responses,
-    format_rows,
     list_exceeded,
 )
 from servable.replay.compare.output import build_json, format_lines
-from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, NPY
 from tests.servable.replay.pairs import comparison_of, in_json, pair_of, recorded
 
@@ -180,8 +179,8 @@ def test_differences_and_numbers_are_written_as_people_write_them() -> None:
     for difference, reason in cases:
         assert _explain(ArrayDifference(differing=np.ones(1, bool), **difference)) == reason
     for text, expected in [
-        (format_rows(1), "1 row"),
-        (format_responses(1000), "1,000 responses"),
+        (format_count(1, "row"), "1 row"),
+        (format_count(1000, "response"), "1,000 responses"),
         (format_difference(0.00612), "0.0061"),
         (format_difference(4.2e-8), "4.2e-8"),
         (format_percent(0.1234), "12.3 %"),
@@ -243,13 +242,13 @@ def test_each_share_may_be_as_large_as_its_limit() -> None:
     ]
     for most, held in [(0.5, True), (0.49, False)]:
         limits = Replay(differing_rows_share=1, largest_difference=most)
-        sentences = list_exceeded(comparison_of(pairs_of(1.5), limits), limits)
+        sentences = list_exceeded(comparison_of(pairs_of(1.5, 1.0), limits), limits)
         expected = "Output output: the largest difference is 0.5 of the row's largest number (at most 0.49)."
         assert sentences == ([] if held else [expected])
 
 
 def test_added_outputs_and_the_worst_requests_are_said_up_to_five_in_finite_numbers() -> None:
-    verdict = check_limits(comparison_of(iter([])), Replay(), ReadLines())
+    verdict = check_limits(comparison_of(iter([])), Replay())
     assert verdict.missing == ("No request was replayed, so there are no responses to compare.",)
     (sentence,) = list_exceeded(failing(3, of=3), Replay())
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
@@ -282,34 +281,33 @@ def test_lines_count_what_was_compared_and_what_was_not() -> None:
     good, other = (recorded(b'{"predictions": [%d.5]}' % value) for value in (1, 2))
     pairs = [
         *((good, good), (good, other), (None, good), (good, refused)),
-        *((refused, good), (refused, refused), (None, refused)),
+        *((refused, good), (refused, good), (refused, refused), (None, refused)),
     ]
     found = comparison_of(pair_of(number, *pair) for number, pair in enumerate(pairs))
     shown = format_lines(found)
     assert shown[:5] == [
-        "compared: 2 of 7 requests; 1 of 2 rows differ (50 %)",
+        "compared: 2 of 8 requests; 1 of 2 rows differ (50 %)",
         "1 of 2 rows show that fewer than 100 % of all rows differ, with 95 % confidence",
         "without a captured response: 2",
         "failed: 2, although the expected response isn't an error",
-        "expected errors: 1 failed again, 1 succeed now",
+        "expected errors: 1 failed again, 2 succeed now",
     ]
     assert shown[5].startswith("  output: 1 of 2 rows differ (50 %)")
     stored = build_json(found, Replay(), ReplayVerdict(exceeded=("x",)))
     names = ("requests", "compared", "without_expected", "answered_now", "failed_on_both")
-    assert [stored[name] for name in names] == [7, 2, 2, 1, 1]
-    assert (stored["errors"], stored["gate"]) == (
-        {"status 400": 2}, {"held": False, "verdict": "NOT met", "lines": ["x"]},
-    )  # fmt: skip
+    assert [stored[name] for name in names] == [8, 2, 2, 2, 1]
+    assert (stored["errors"], stored["shown"]["least_rows"]) == ({"status 400": 2}, 3000)
+    assert stored["gate"] == {"held": False, "verdict": "NOT met", "lines": ["x"]}
 
 
 def test_answers_errors_and_the_worst_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     def several() -> Iterator[AnswerPair]:
-        for number in range(25):
-            error = RecordedAnswer(body=b"", content_type="", error=f"kind {number}")
+        for number in range(26):
+            error = RecordedAnswer(body=b"", content_type="", error=f"kind {number % 25}")
             yield pair_of(number, recorded(b"{}"), error)
 
     errors = comparison_of(several()).errors
-    assert (len(errors), errors["other errors"], errors.total()) == (21, 5, 25)
+    assert (len(errors), errors["other errors"], errors["kind 0"]) == (21, 5, 2)
 
     found = comparison_of(pairs_of(*[2.0] * (WORST + 5)))
     kept = [one.pair.request.event_id for one in found.worst_requests]
@@ -372,8 +370,6 @@ def test_bodies_are_read_by_their_content_type_or_their_first_bytes(
 
 def test_npy_is_known_by_its_first_bytes_too() -> None:
     for content_type in [NPY, "application/octet-stream", ""]:
-        import io
-
         file = io.BytesIO()
         np.save(file, np.array([[1.0, 2.0]], np.float32))
         found = read_outputs(file.getvalue(), content_type)

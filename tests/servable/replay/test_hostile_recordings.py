@@ -1,6 +1,7 @@
 """Recordings that are hostile or odd: each line is skipped by name before anything is sent, none is lost."""
 
 import json
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +152,9 @@ def place_with(folder: Path, name: str) -> LocalPlace:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_line_is_skipped_by_name_without_its_text(tmp_path: Path, name: str) -> None:
     index = CaptureIndex(place_with(tmp_path, name))
-    named = [str(skipped).partition(": skipped: ")[0] for skipped in index.skip_counts]
-    assert (named, len(list(index))) == ([f"{tmp_path / 'a.jsonl'}, line 2"], 2)
-
-    (skipped,) = CaptureIndex(place_with(tmp_path, name)).skip_counts
+    (skipped,) = index.skip_counts
+    assert str(skipped).partition(": skipped: ")[0] == f"{tmp_path / 'a.jsonl'}, line 2"
+    assert len(list(index)) == 2
     assert len(skipped.reason) < 100
     assert skipped.reason.isprintable()
 
@@ -193,9 +193,8 @@ def test_whatever_is_read_is_kept_so_that_it_is_read_again(odd: dict[str, Any]) 
     before = read(record(eventMetadata=odd))
     if before is not None:
         after = read_line(format_line(before) + b"\n", file=before.file, number=before.line)
-        assert [getattr(after, name) for name in ("event_id", "answer", "body", "variant")] == [
-            before.event_id, before.answer, before.body, before.variant,
-        ]  # fmt: skip
+        names = attrgetter("event_id", "answer", "body", "variant")
+        assert names(after) == names(before)
 
 
 OF_A_PERSON = {"customAttributes": ["user=alice"], "inferenceId": "alice-7"}
@@ -208,7 +207,6 @@ OF_A_PERSON = {"customAttributes": ["user=alice"], "inferenceId": "alice-7"}
         OF_A_PERSON | {"eventId": None},
         {"eventId": None, "inferenceId": "alice-7", "customAttributes": ["inferenceId=other"]},
     ],
-    ids=["both", "no event id", "an inference id in the attributes"],
 )
 def test_redaction_keeps_no_attribute_and_no_inference_id(of_a_person: dict[str, Any]) -> None:
     before = read(record(eventMetadata=METADATA | of_a_person))

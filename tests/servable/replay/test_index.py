@@ -51,7 +51,8 @@ def test_requests_of_one_second_keep_their_order_and_are_spread(tmp_path: Path) 
             request(first + line, time=NINE + second) for line, second in enumerate(seconds)
         ]
         written(tmp_path / f"{name}.jsonl", *captured)
-    assert ids(index(tmp_path)) == [f"event-{number}" for number in (1, 3, 5, 7, 0, 2, 4, 6)]
+    written(tmp_path / "c.jsonl", request(8, time=NINE + 0.25))
+    assert ids(index(tmp_path)) == [f"event-{number}" for number in (1, 8, 3, 5, 7, 0, 2, 4, 6)]
     times = np.array([5.0, 5.0, 5.0, 5.0, 6.25, 7.0])
     assert spread_times(times).tolist() == [5.125, 5.375, 5.625, 5.875, 6.25, 7.5]
 
@@ -68,7 +69,9 @@ def test_damaged_lines_are_named_by_their_reason_and_the_others_are_read(tmp_pat
 
     file = tmp_path / "x.jsonl"
     file.write_bytes(b"\n\xff\xfe\n" * 1200)
-    (skipped,) = index(tmp_path).skip_counts
+    reports: list[tuple[int, int]] = []
+    (skipped,) = CaptureIndex(LocalPlace(file), lambda *read: reports.append(read)).skip_counts
+    assert reports == [(3997, 4800), (4800, 4800)]
     assert str(skipped) == f"{file}: 1,200 lines skipped, the first is 2: it is not JSON"
 
 
@@ -107,12 +110,8 @@ def test_a_line_longer_than_any_record_and_an_unreadable_file_are_passed_over(
 
     monkeypatch.setattr(places, "MOST_LINE_BYTES", 10)
     chunks = [b"ab\n", b"x" * 8, b"x" * 8, b"x\ncd", b"\n", b"e"]
-    assert list(split_lines(iter(chunks))) == [
-        (1, 0, b"ab\n"),
-        (2, 3, None),
-        (3, 21, b"cd\n"),
-        (4, 24, b"e"),
-    ]
+    lines = [(1, 0, b"ab\n"), (2, 3, None), (3, 21, b"cd\n"), (4, 24, b"e")]
+    assert list(split_lines(iter(chunks))) == lines
 
 
 def notes(folder: Path, shadows: set[str]) -> list[str]:

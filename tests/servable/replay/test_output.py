@@ -4,7 +4,6 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -40,14 +39,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> CaptureIndex:
 
 
 def test_a_replay_is_announced_with_its_duration(index: CaptureIndex) -> None:
-    for seconds, text in [
-        (59.4, "59 s"),
-        (59.6, "1 min 0 s"),
-        (3599, "59 min 59 s"),
-        (3600, "1 h 0 min"),
-        (90_000, "25 h 0 min"),
-    ]:
-        assert format_duration(seconds) == text
+    words = [format_duration(seconds) for seconds in (59.4, 59.6, 3599, 3600, 90_000)]
+    assert words == ["59 s", "1 min 0 s", "59 min 59 s", "1 h 0 min", "25 h 0 min"]
     cases: list[tuple[ReplayPace, str]] = [
         (ReplayPace(), "at the captured rate: 1 min 30 s"),
         (ReplayPace(as_fast=True), "as fast as responses arrive, 32 at once"),
@@ -77,48 +70,33 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def answered(summary: ReplaySummary, tick: Any, count: int, *, moment: float = NINE) -> None:
-    for _ in range(count):
-        summary.add(OK)
-        tick.record_response(summary, moment)
-
-
 def test_the_estimate_is_the_captured_time_that_is_left_or_by_the_rate(
     index: CaptureIndex, clock: Clock
 ) -> None:
-    summary, tick = ReplaySummary(), output._Ticker(index, ReplayPace())
-    clock.now += 20
-    answered(summary, tick, 4, moment=NINE + 30.25)
-    clock.now += 5
-    # 60 captured seconds are left, and 5 of them are over.
-    assert tick.format_text() == "4 of 10 done, 0 failed; 0 requests/s; about 55 s left"
-
-    summary, tick = ReplaySummary(), output._Ticker(index, ReplayPace())
-    answered(summary, tick, 10, moment=NINE + 90.25)
-    clock.now += 5
-    assert tick.format_text() == "10 of 10 done, 0 failed; 2 requests/s; about 0 s left"
+    # (as fast, answered before, answered, captured moment, seconds before and after it, the line)
+    cases: list[tuple[bool, int, int, float, int, int, str]] = [
+        # 60 captured seconds are left, and 5 of them are over.
+        (False, 0, 4, 30.25, 20, 5, "4 of 10 done, 0 failed; 0 requests/s; about 55 s left"),
+        (False, 0, 10, 90.25, 0, 5, "10 of 10 done, 0 failed; 2 requests/s; about 0 s left"),
+        (True, 0, 4, 0, 0, 2, "4 of 10 done, 0 failed; 2 requests/s; about 3 s left"),
+        (True, 6, 2, 0, 0, 2, "8 of 10 done, 0 failed; 1 requests/s; about 2 s left"),
+        (True, 0, 0, 0, 0, 2, "0 of 10 done, 0 failed; 0 requests/s; about 0 s left"),
+    ]
+    for as_fast, earlier, count, moment, before, after, line in cases:
+        summary, tick = ReplaySummary(), output._Ticker(index, ReplayPace(as_fast=as_fast))
+        summary.answered = earlier
+        clock.now += before
+        for _ in range(count):
+            summary.add(OK)
+            tick.record_response(summary, NINE + moment)
+        clock.now += after
+        assert tick.format_text() == line
 
     summary, tick = ReplaySummary(), output._Ticker(index, ReplayPace())
     summary.add(LATE)
     tick.record_response(summary, NINE)
     clock.now += 1
     assert tick.format_text().startswith("1 of 10 done, 1 failed; ")
-
-    summary, tick = ReplaySummary(), output._Ticker(index, ReplayPace(as_fast=True))
-    answered(summary, tick, 4)
-    clock.now += 2
-    assert tick.format_text() == "4 of 10 done, 0 failed; 2 requests/s; about 3 s left"
-
-    summary, tick = ReplaySummary(), output._Ticker(index, ReplayPace(as_fast=True))
-    for _ in range(6):
-        summary.add(OK)
-    answered(summary, tick, 2)
-    clock.now += 2
-    assert tick.format_text() == "8 of 10 done, 0 failed; 1 requests/s; about 2 s left"
-
-    tick = output._Ticker(index, ReplayPace(as_fast=True))
-    clock.now += 2
-    assert tick.format_text() == "0 of 10 done, 0 failed; 0 requests/s; about 0 s left"
 
 
 def test_without_a_terminal_lines_are_few(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,8 +138,9 @@ def result(index: CaptureIndex, *replayed: AnswerPair) -> ReplayResult:
     summary = ReplaySummary()
     for pair in replayed:
         summary.add(pair)
-    given: dict[str, Any] = {"index": index, "summary": summary, "interrupted": False}
-    return ReplayResult(folder=Path("runs/a"), seconds=1.23456, **given)
+    return ReplayResult(
+        folder=Path("runs/a"), index=index, summary=summary, seconds=1.23456, interrupted=False
+    )
 
 
 def test_the_result_is_json_or_lines_and_names_as_many_files_as_a_screen_shows(
@@ -198,15 +177,9 @@ def test_the_result_is_json_or_lines_and_names_as_many_files_as_a_screen_shows(
     found = result(skipping, LATE)
     assert (found.as_object()["latency_ms"], len(found.format_lines())) == (None, 3)
 
-    skipped = SkippedLines()
-    for number in range(SHOWN + 3):
-        skipped.add(f"file {number:02}", 0, "it is odd")
-    assert format_skipped(skipped.counts) == [
-        *(f"file {number:02}: skipped: it is odd" for number in range(SHOWN)),
-        "and 3 more; --json lists all",
-    ]
-
-    skipped = SkippedLines()
-    for number in range(SHOWN):
-        skipped.add(f"file {number}", 0, "it is odd")
-    assert len(format_skipped(skipped.counts)) == SHOWN
+    for count, more in ((SHOWN, []), (SHOWN + 3, ["and 3 more; --json lists all"])):
+        skipped = SkippedLines()
+        for number in range(count):
+            skipped.add(f"file {number:02}", 0, "it is odd")
+        shown = [f"file {number:02}: skipped: it is odd" for number in range(SHOWN)]
+        assert format_skipped(skipped.counts) == shown + more

@@ -16,7 +16,7 @@ from servable.replay.answers import AnswerPair
 from servable.replay.command import _find_only_output
 from servable.replay.compare import page
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.gate import ReplayVerdict, format_confidence
+from servable.replay.compare.gate import ReplayVerdict, format_confidence, list_exceeded
 from servable_tensors import UNNAMED_OUTPUT
 from servable_tensors.codecs import CSV
 from tests.conftest import Environment
@@ -104,6 +104,9 @@ def test_outputs_stand_with_counts_and_marks_and_ignored_ones_last(
     assert rows["label"] == ["20", "20", "", "exact", "0", "20", ""]
     assert texts(tab)[-1][0] == "id"
 
+    infinite = in_json(0, *({"predictions": [[value]]} for value in (math.inf, 1.0)))
+    assert texts(tabs_of(monkeypatch, comparison_of(iter([infinite])))["outputs"])[0][5] == "1"
+
     marks = {row.cells[0]: row.mark for row in tab.tables[0].rows}
     assert marks == {"score": "failed", "label": "failed", "id": ""}
     for factor, first in [(1.0, "label: "), (1.5, "score: ")]:
@@ -127,26 +130,18 @@ def test_the_worst_requests_stand_with_their_difference(monkeypatch: pytest.Monk
 
 
 def test_the_result_is_one_sentence_and_unknown_numbers_leave_cells_empty() -> None:
+    all_differ = "20 of 20 rows differ (100 %) in 20 compared responses."
     cases: list[tuple[ReplayVerdict | None, int, str]] = [
-        (None, 0, "20 of 20 rows differ (100 %) in 20 compared responses."),
-        (NOT_MET, 0, "The gate is not met: 20 of 20 rows differ (100 %) in 20 compared responses."),
-        (
-            TOO_FEW,
-            0,
-            "The gate is inconclusive: 20 of 20 rows differ (100 %) in 20 compared responses.",
-        ),
+        (None, 0, all_differ),
+        (NOT_MET, 0, f"The gate is not met: {all_differ}"),
+        (TOO_FEW, 0, f"The gate is inconclusive: {all_differ}"),
         (None, 5, "15 of 15 rows differ (100 %) in 15 compared responses, and 5 requests failed."),
         (None, 20, "0 of 0 rows differ (0 %) in 0 compared responses, and 20 requests failed."),
     ]
     for gate, failing, text in cases:
         assert page.summarize(comparison_of(several(failing=failing)), gate) == text
     cells: list[Cell] = [math.nan, 0.0, 1234.0, ("", math.inf)]
-    assert [format_cell(cell) for cell in cells] == [
-        ("", None),
-        ("0", 0),
-        ("1,234", 1234),
-        ("", math.inf),
-    ]
+    assert [*map(format_cell, cells)] == [("", None), ("0", 0), ("1,234", 1234), ("", math.inf)]
 
 
 def test_the_only_output_is_the_signature_s(environment: Environment, project: Path) -> None:
@@ -183,11 +178,16 @@ def drawn(monkeypatch: pytest.MonkeyPatch, draw: Any, *given: Any) -> Any:
 
 def test_the_chart_has_the_largest_share_on_top(monkeypatch: pytest.MonkeyPatch) -> None:
     def pair(number: int) -> AnswerPair:
-        before = {"a": 1.0, "b": 1.0, "c": 1.0}
+        before = {"b": 1.0, "a": 1.0, "c": 1.0}
         after = before | {"a": 2.0} | ({"b": 2.0} if number < 5 else {})
         return in_json(number, {"predictions": [before]}, {"predictions": [after]})
 
-    (axes,) = drawn(monkeypatch, page.draw_shares, comparison_of(map(pair, range(10)))).axes
+    comparison = comparison_of(map(pair, range(10)))
+    assert [line.split(":")[0] for line in list_exceeded(comparison, Replay())] == [
+        "Output a",
+        "Output b",
+    ]
+    (axes,) = drawn(monkeypatch, page.draw_shares, comparison).axes
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert dict(zip(names, [bar.get_width() for bar in axes.patches], strict=True)) == {
         "a": 100.0, "b": 50.0,

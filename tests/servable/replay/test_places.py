@@ -83,13 +83,9 @@ def test_objects_are_listed_and_their_parts_fetched_once(monkeypatch: pytest.Mon
     assert [file.name for file in files] == ["s3://bucket/p/a/x.jsonl", "s3://bucket/p/b/x.jsonl"]
 
     place = S3Place("s3://bucket/p", Objects(contents, refused=True))
-    with pytest.raises(
-        PlaceError, match=r"s3://bucket/p: cannot be read: .*AccessDenied.*s3:ListBucket"
-    ):
+    with pytest.raises(PlaceError, match=r"/p: cannot be read: .*AccessDenied.*s3:ListBucket"):
         place.list_files()
-    with pytest.raises(
-        PlaceError, match=r"s3://bucket/k: cannot be read: .*kms:Decrypt of its key"
-    ):
+    with pytest.raises(PlaceError, match=r"/k: cannot be read: .*kms:Decrypt of its key"):
         place.read(CaptureFile("s3://bucket/k", 10), 0, 1)
 
     monkeypatch.setattr(places, "_PART_BYTES", 4)
@@ -136,8 +132,21 @@ def test_another_deployment_is_another_run(
     reached: Any = SimpleNamespace(asked=SimpleNamespace(model_sha256=None))
     for target, models in [("deployed", ["config-7"]), ("local", [None])]:
         options = dataclasses.replace(OPTIONS, target=target, redact=True)
-        found = _describe_run("prod", environment(), [reached], options)
+        loaded = environment(VALID + "[alarms]\np99_latency_ms = 70\n")
+        found = _describe_run("prod", loaded, [reached], options)
         assert (found["models"], found["redact"], found["what"]) == (models, True, "prod")
+        assert found["p99_latency_ms"] == 70
+
+
+def test_a_shadow_variant_of_the_environment_is_named_when_requests_are_read(
+    environment: Environment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shadow = '[variants.copy]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\nshadow = true\n'
+    for name in ("primary", "copy"):
+        written(tmp_path / "ranker" / name / "2026" / "11" / "21" / "09" / "a.jsonl", request())
+    options = dataclasses.replace(OPTIONS, place=str(tmp_path / "ranker"))
+    against._read_index(environment(VALID + shadow), options)
+    assert "variant copy is a shadow, so its 1 requests" in capsys.readouterr().err
 
 
 # --- the other target of --against
@@ -185,9 +194,7 @@ def test_another_target_is_an_address_an_environment_or_a_revision(
     prepare("main", loaded, target="deployed", variant="primary")
     what, before, _, options = given.pop()
     assert (what, before, options.target, options.variant) == ("prod", loaded, "local", "primary")
-    with pytest.raises(
-        click.UsageError, match="environment prod didn't exist or couldn't be loaded"
-    ):
+    with pytest.raises(click.UsageError, match="prod didn't exist or couldn't be loaded"):
         prepare("older", loaded)
 
 

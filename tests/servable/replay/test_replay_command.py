@@ -1,6 +1,5 @@
 """`servable replay` as a user runs it: interrupted, killed, resumed; what it sends and what it keeps."""
 
-import errno
 import json
 import os
 import signal
@@ -13,12 +12,9 @@ from typing import Any
 
 import psutil
 import pytest
-from click.testing import CliRunner
 
 from servable.captured.lines import format_line
-from servable.replay import command
 from servable.replay.answers import read_pairs
-from servable.replay.command import replay
 from servable.replay.run import RUNS
 from tests.checkouts import ROOT
 from tests.servable.replay.captures import NINE, request, written
@@ -109,40 +105,6 @@ def test_a_killed_replay_sends_nothing_more_of_what_waits_for_its_moment(tmp_pat
         until(lambda: not any(map(psutil.Process.is_running, family)))
 
 
-def test_headers_and_bodies_are_sent_as_captured(tmp_path: Path) -> None:
-    captured = request(
-        content_type="text/csv", custom_attributes="tier=gold", accept="a/b", target_model="m"
-    )
-    written(tmp_path / "captured" / "x.jsonl", captured)
-    with Server(answered) as server:
-        ended(started(tmp_path, server.url))
-    headers, body = server.asked[0]
-    assert body == captured.body
-    assert server.paths == {"/models/m/invoke"}
-    wanted = {
-        "Content-Type": "text/csv",
-        "Accept": "a/b",
-        "X-Amzn-SageMaker-Custom-Attributes": "tier=gold",
-    }
-    assert wanted.items() <= headers.items()
-
-
-def test_whole_answers_errors_and_failures_are_kept(place: Path) -> None:
-    def failing(number: int, headers: dict[str, str], body: bytes) -> Answer:
-        return (500, {"Content-Type": "text/plain"}, b"out of order" * 1000) if number == 3 else OK
-
-    with Server(failing) as server:
-        code, said, _ = ended(started(place, server.url, "--as-fast", "--json"))
-    (pair,) = [
-        pair
-        for run in (place / RUNS).glob("*/")
-        for pair in read_pairs(run)
-        if pair.answered.has_failed
-    ]
-    assert (code, said["failures"]) == (1, {"500": 1})
-    assert (pair.answered.status, pair.answered.body) == (500, b"out of order" * 1000)
-
-
 def test_hostile_lines_and_answers_lose_nothing_that_was_sent(tmp_path: Path) -> None:
     good = format_line(request(1)) + b"\n"
     recording = b"".join(good + hostile + b"\n" for hostile in HOSTILE.values())
@@ -172,26 +134,3 @@ def test_redaction_leaves_nothing_of_a_caller_in_files_and_output(tmp_path: Path
     assert {"answers.jsonl", "worst.jsonl", "report.html"} <= {file.name for file in files}
     assert [file for file in files if b"alice" in file.read_bytes()] == []
     assert "alice" not in out + words
-
-
-def test_no_request_to_send_is_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "captured").mkdir()
-    (tmp_path / "captured" / "x.jsonl").write_bytes(b"{}\n" * 3)
-    code, _, words = ended(started(tmp_path, "http://127.0.0.1:9"))
-    assert (code, "captured: no request to send: 3 lines were read" in words) == (2, True)
-    assert not (tmp_path / RUNS).exists()
-
-
-def test_an_unwritten_page_costs_no_comparison(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.chdir(place)
-    monkeypatch.setattr(command, "write_worst_requests", full)
-    with Server(answered) as server:
-        options = [server.url, "--captured", "captured", "--as-fast"]
-        ran = CliRunner().invoke(replay, options, standalone_mode=False)
-    assert isinstance(ran.exception, OSError)
-    assert "compared: 40 of 40 requests" in ran.stdout

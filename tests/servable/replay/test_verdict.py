@@ -18,11 +18,10 @@ from servable.replay.compare.gate import (
     compute_least_rows,
     format_confidence,
 )
-from servable.replay.compare.output import list_ignored, list_unseen
-from servable.replay.places import ReadLines
+from servable.replay.compare.output import build_json, list_ignored, list_unseen
+from servable.replay.places import SkipCount
 from tests.servable.replay.pairs import comparison_of, pair_of, recorded
 
-ALL_READ = ReadLines(read=30, skipped=0)
 ROWS = 100
 
 
@@ -40,9 +39,13 @@ def alike(count: int, rows: int = ROWS) -> Iterator[AnswerPair]:
 
 
 def verdict(
-    comparison: Comparison, limits: Replay | None = None, lines: ReadLines = ALL_READ
+    comparison: Comparison, limits: Replay | None = None, read: int = 30, *skipped: SkipCount
 ) -> ReplayVerdict:
-    return check_limits(comparison, limits or Replay(), lines)
+    return check_limits(comparison, limits or Replay(), read, skipped)
+
+
+def skip(lines: int, file: str = "captured/a.jsonl") -> SkipCount:
+    return SkipCount(file, "it is not JSON", lines, 1)
 
 
 def test_rows_and_shares_follow_from_a_poisson_count() -> None:
@@ -75,16 +78,12 @@ def test_enough_rows_of_enough_requests_are_met_and_fewer_cannot_be_told() -> No
 
 
 def test_skipped_lines_and_a_share_near_to_its_limit_cannot_be_told() -> None:
-    found = verdict(comparison_of(alike(30)), lines=ReadLines(read=31, skipped=8))
-    assert (found.outcome, "8 of 31 captured lines were skipped" in found.missing[0]) == (
-        "cannot be told",
-        True,
-    )
-    assert verdict(comparison_of(alike(30)), lines=ReadLines(read=100, skipped=1)).outcome == "met"
-    lines = ReadLines(read=30, unread_files=("captured/a.jsonl",))
-    assert (
-        "captured/a.jsonl was not read" in verdict(comparison_of(alike(30)), lines=lines).lines[0]
-    )
+    found = verdict(comparison_of(alike(30)), None, 31, skip(5), skip(3))
+    assert found.outcome == "cannot be told"
+    assert "8 of 31 captured lines were skipped" in found.missing[0]
+    assert verdict(comparison_of(alike(30)), None, 100, skip(1)).outcome == "met"
+    (line,) = verdict(comparison_of(alike(30)), None, 30, skip(0), skip(0, "notes.txt")).lines
+    assert "captured/a.jsonl was not read" in line
 
     several = [*alike(30), *(pair_of(number, None, SAME) for number in range(30, 33))]
     found = verdict(comparison_of(iter(several)))
@@ -112,15 +111,19 @@ def test_added_outputs_are_allowed_and_columns_that_are_not_seen_named() -> None
 
     (line,) = columns()
     assert line.startswith("scores: a change of 1 % in column 2 of 4 is within the tolerance")
-    cases: list[dict[str, float]] = [{"relative": 1e-9}, {"absolute": 1e-4}]
-    for tolerance in cases:
-        assert columns(**tolerance) == []
+    assert columns(lengths=(4, 2, 4)) == []
+    assert columns(relative=1e-9) == columns(absolute=1e-4) == []
 
 
-def columns(relative: float | None = None, absolute: float | None = None) -> list[str]:
+def columns(
+    relative: float | None = None, absolute: float | None = None, lengths: tuple[int, ...] = (4, 4)
+) -> list[str]:
     """Lines of an output with a column far below the others of its rows."""
     tolerance = OutputTolerance(relative=relative, absolute=absolute)
-    several = answer([[1e6, 0.5, 0.0, 2e4]] * ROWS)
-    outputs = {"scores": tolerance}
-    pairs = (pair_of(number, several, several) for number in range(3))
-    return list_unseen(comparison_of(pairs, Replay(outputs=outputs)))
+    several = [answer([[1e6, 0.5, 0.0, 2e4][:length]] * ROWS) for length in lengths]
+    pairs = (pair_of(number, one, one) for number, one in enumerate(several))
+    limits = Replay(outputs={"scores": tolerance})
+    lines = list_unseen(comparison := comparison_of(pairs, limits))
+    stored = build_json(comparison, limits, None)["outputs"]["scores"]["unseen_columns"]
+    assert stored == [2] * len(lines)
+    return lines

@@ -281,7 +281,7 @@ def _verify_archive(account: Account, url: str, sha256: str | None) -> str:
     """Return the archive's SHA-256. Raises `PackagingError` if the archive was deleted or changed."""
     bucket, _, name = url.removeprefix("s3://").partition("/")
     s3 = account.client("s3")
-    actual = compute_digest(s3, bucket, name)
+    actual = compute_digest(s3, url)
     if actual is None:
         remedy = _describe_remedy(s3, bucket, name)
         raise PackagingError(Path(url), "the archive no longer exists", remedy)

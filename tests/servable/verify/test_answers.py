@@ -198,13 +198,12 @@ def minutes(*latencies_ms: float) -> dict[str, Any]:
 def look_at(
     root: Path, *latencies_ms: float, limit: str = "p99_latency_ms = 100\nwindow_minutes = 2\n"
 ) -> tuple[list[Difference], dict[str, Any], list[str]]:
-    measured: dict[str, Any] = {}
-    notes: list[str] = []
+    report = Report(environment="prod")
     account = AnsweringAccount(
         DescribeEndpoint=ENDPOINT, GetMetricStatistics=minutes(*latencies_ms)
     )
     environment = loaded(root, f"{VALID}\n[alarms]\n{limit}").environment
-    found = list(alarms.compare_latency(account, environment, measured, notes.append))
+    report.add(alarms.compare_latency(account, environment, report.measured))
     asked = dict(account.calls)["GetMetricStatistics"]
     assert (asked["StartTime"], asked["EndTime"]) == (
         TIME.replace(second=0),
@@ -215,7 +214,7 @@ def look_at(
         {"Name": "EndpointName", "Value": "ranker"},
         {"Name": "VariantName", "Value": "primary"},
     ]
-    return found, measured, notes
+    return report.differences, report.measured, report.notes
 
 
 def test_slow_minutes_count_where_they_last_as_long_as_the_alarm_takes(files: Path) -> None:
@@ -245,12 +244,10 @@ def bytes_of(content: bytes | None) -> dict[str, Answer]:
 def check_archive(
     root: Path, container: Mapping[str, Any], **answers: Answer
 ) -> tuple[list[Difference], list[str]]:
-    notes: list[str] = []
+    report = Report(environment="prod")
     deployed = resource("SageMaker::Model", "m", PrimaryContainer=container)
-    found = model.compare_archives(
-        stack(AnsweringAccount(**answers), deployed), loaded(root), notes.append
-    )
-    return list(found), notes
+    report.add(model.compare_archives(stack(AnsweringAccount(**answers), deployed), loaded(root)))
+    return report.differences, report.notes
 
 
 def test_a_pinned_archive_and_a_package_are_read_and_compared_by_their_hash(files: Path) -> None:
@@ -306,13 +303,11 @@ def version(status: str) -> dict[str, Any]:
 
 def test_an_image_whose_patches_ended_is_named_or_accepted_with_a_reason(files: Path) -> None:
     def check(tag: str, environment: Environment) -> tuple[list[str], list[str]]:
-        notes: list[str] = []
+        report = Report(environment="prod")
         image = {"Image": f"r/tensorflow-inference:{tag}-cpu"} if tag else {}
         deployed = resource("SageMaker::Model", "m", PrimaryContainer=image)
-        found = model.check_image_patches(
-            stack(AnsweringAccount(), deployed), environment, notes.append
-        )
-        return [each.kind for each in found], notes
+        report.add(model.check_image_patches(stack(AnsweringAccount(), deployed), environment))
+        return [each.kind for each in report.differences], report.notes
 
     environment = loaded(files).environment
     assert check("2.19", environment) == (["ended image"], [])

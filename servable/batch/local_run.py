@@ -11,13 +11,14 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from model_packaging.beside import open_atomically
 from servable.batch.objects import (
     LOCAL_CONTAINER,
-    BatchError,
     LocalFile,
+    add_counts,
+    count_file,
     count_records,
     count_result_records,
     read_first_records,
@@ -84,7 +85,7 @@ class LocalBatch:
                 return
 
     def _run_files(self, files: Sequence[LocalFile]) -> BatchResult:
-        rows = sum(self._count_rows(file.input, count_records) or 0 for file in files)
+        rows = sum(count_file(file.input, self._request, count_records) for file in files)
         served = self._served
         variables = served.variables | build_batch_variables(self._request)
         container = Container(
@@ -112,7 +113,8 @@ class LocalBatch:
             self._stopping.set()
             container.close()
         seconds = time.monotonic() - began
-        answers = [self._count_rows(file, count_result_records) for file in written]
+        counts = [count_file(file, self._request, count_result_records) for file in written]
+        rows_out = add_counts(counts)
         accept = self._request["TransformOutput"]["Accept"]
         not_counted = f"responses of type {accept} don't show how many rows they cover"
         return BatchResult(
@@ -123,8 +125,8 @@ class LocalBatch:
             objects_out=len(written),
             bytes_in=sum(file.input.stat().st_size for file in files),
             rows_in=rows,
-            rows_out=None if None in answers else sum(filter(None, answers)),
-            not_counted=not_counted if None in answers else None,
+            rows_out=rows_out,
+            not_counted=not_counted if rows_out is None else None,
             failed=tuple(self._failed),
             seconds=seconds,
             usd=0.0,
@@ -132,15 +134,6 @@ class LocalBatch:
             output=str(files[0].result.parent),
             interrupted=interrupted,
         )
-
-    def _count_rows(
-        self, file: Path, count: Callable[[IO[bytes], Mapping[str, Any]], int | None]
-    ) -> int | None:
-        try:
-            with file.open("rb") as body:
-                return count(body, self._request)
-        except BatchError as error:
-            raise BatchError(f"{file}: {error}") from None
 
     def _describe_progress(self, rows: int, seconds: float) -> str:
         rest = f"{self._done / seconds:,.0f} rows/s; "

@@ -5,14 +5,15 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, TypeVar, cast
 
 from infra.parameters.batch.job import OF_LINES, parse_media_type
+from servable.project.account import split_uri
 from servable_tensors.records import TransformError, compute_relative_name, read_records
 
 MB = 1 << 20
@@ -22,6 +23,7 @@ LOCAL_CONTAINER = "local container"
 # The longest record that a job can send.
 _MOST_RECORD_BYTES = 100 * MB
 _SPACE = re.compile(r"\s*")
+Counted = TypeVar("Counted", int, int | None)
 
 
 class BatchError(Exception):
@@ -61,8 +63,25 @@ def count_result_records(body: IO[bytes], request: Mapping[str, Any]) -> int | N
     if request.get("BatchStrategy") != "MultiRecord":
         return sum(1 for _ in _iterate_documents(body))
     # A response of the container without code: one object for all lines of a request.
-    counts = [_count_predictions(document) for document in _iterate_documents(body)]
+    return add_counts([_count_predictions(document) for document in _iterate_documents(body)])
+
+
+def add_counts(counts: Sequence[int | None]) -> int | None:
+    """Return the sum, or None if one of the counts is None."""
     return None if None in counts else sum(filter(None, counts))
+
+
+def count_file(
+    file: Path,
+    request: Mapping[str, Any],
+    count: Callable[[IO[bytes], Mapping[str, Any]], Counted],
+) -> Counted:
+    """Return what `count` returns for a file. Raises `BatchError` with the file's name."""
+    try:
+        with file.open("rb") as body:
+            return count(body, request)
+    except BatchError as error:
+        raise BatchError(f"{file}: {error}") from None
 
 
 def read_first_records(
@@ -169,6 +188,8 @@ class TransformObjects:
                 f"{source['S3Uri']}: found no objects; upload the table, or use a different --input"
             )
         self.size = sum(item.size for item in self.inputs)
+        bucket, prefix = split_uri(request["TransformOutput"]["S3OutputPath"])
+        self._output = bucket, f"{prefix.strip('/')}/".lstrip("/")
 
     def _open(self, bucket: str, key: str) -> IO[bytes]:
         body = self._s3.get_object(Bucket=bucket, Key=key)["Body"]
@@ -179,27 +200,21 @@ class TransformObjects:
 
     def list_results(self, since: datetime) -> dict[str, int]:
         """Return the sizes of the results written since `since`, by the name of their input."""
-        bucket, prefix = split_uri(self._request["TransformOutput"]["S3OutputPath"])
-        prefix = f"{prefix.rstrip('/')}/".lstrip("/")
-        names = {item.name for item in self.inputs}
+        bucket, prefix = self._output
+        names = {f"{prefix}{item.name}.out": item.name for item in self.inputs}
         # S3 tells whole seconds.
         since = since.replace(microsecond=0) - timedelta(seconds=1)
         return {
-            name: item["Size"]
+            names[item["Key"]]: item["Size"]
             for item in _list_objects(self._s3, bucket, prefix)
-            if (name := item["Key"].removeprefix(prefix).removesuffix(".out")) in names
-            and item["Key"].endswith(".out")
-            and item["LastModified"] >= since
+            if item["Key"] in names and item["LastModified"] >= since
         }
 
     def count_output_records(self, names: Iterable[str]) -> int | None:
         """Count the records in the results; None if one can't be counted."""
-        bucket, prefix = split_uri(self._request["TransformOutput"]["S3OutputPath"])
-        counts = []
-        for name in names:
-            key = "/".join(filter(None, [prefix.strip("/"), f"{name}.out"]))
-            counts.append(count_result_records(self._open(bucket, key), self._request))
-        return None if None in counts else sum(filter(None, counts))
+        bucket, prefix = self._output
+        bodies = (self._open(bucket, f"{prefix}{name}.out") for name in names)
+        return add_counts([count_result_records(body, self._request) for body in bodies])
 
     def copy_first_records(self, limit: int, uri: str, kms_key: str | None) -> int:
         """Copy the first `limit` records to objects under `uri`; return their number.
@@ -222,12 +237,6 @@ class TransformObjects:
         """Delete the job's input: the copy of the first records that a trial read."""
         for item in self.inputs:
             self._s3.delete_object(Bucket=self._bucket, Key=item.key)
-
-
-def split_uri(uri: str) -> tuple[str, str]:
-    """Return the bucket and key of s3://BUCKET/KEY."""
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    return bucket, key
 
 
 def _list_objects(s3: Any, bucket: str, prefix: str) -> Iterator[dict[str, Any]]:

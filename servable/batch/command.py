@@ -29,6 +29,7 @@ from servable.batch.objects import (
 )
 from servable.batch.result import (
     AWS,
+    LOCAL_AWS,
     RUNS,
     BatchEstimate,
     BatchResult,
@@ -43,7 +44,6 @@ from servable.project.completion import ENVIRONMENT
 from servable.project.environments import Project, format_stage_command, list_errors, pass_project
 
 CANNOT_BE_TOLD = 3
-LOCAL_AWS = "local AWS"
 
 
 @click.command()

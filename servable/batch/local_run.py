@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from servable.batch.objects import (
     count_result_records,
     read_first_records,
 )
-from servable.batch.result import MESSAGE, BatchResult, FailedRequest, build_failed_request
+from servable.batch.result import MESSAGE, BatchResult, FailedRequest, parse_failure
 from servable.console.lines import format_duration, show_progress_line
 from servable.project.provided import (
     READY_SECONDS,
@@ -56,6 +57,7 @@ class LocalBatch:
         Its S3 URIs and resources aren't used.
         """
         self._served, self._request, self._log = served, request, log
+        self._by_line = request["TransformInput"].get("SplitType") == "Line"
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._failed: list[FailedRequest] = []
@@ -87,16 +89,15 @@ class LocalBatch:
     def _run_files(self, files: Sequence[LocalFile]) -> BatchResult:
         rows = sum(count_file(file.input, self._request, count_records) for file in files)
         served = self._served
-        variables = served.variables | build_batch_variables(self._request)
-        container = Container(
-            lambda: launch(
-                served.archive,
-                variables,
-                ready_timeout_seconds=READY_SECONDS,
-                log=self._log,
-                tensorflow=served.tensorflow,
-            )
+        start = partial(
+            launch,
+            served.archive,
+            served.variables | build_batch_variables(self._request),
+            ready_timeout_seconds=READY_SECONDS,
+            log=self._log,
+            tensorflow=served.tensorflow,
         )
+        container = Container(start)
         began, written, interrupted = time.monotonic(), [], False
         try:
             with show_progress_line() as show:
@@ -114,8 +115,7 @@ class LocalBatch:
             container.close()
         seconds = time.monotonic() - began
         counts = [count_file(file, self._request, count_result_records) for file in written]
-        rows_out = add_counts(counts)
-        accept = self._request["TransformOutput"]["Accept"]
+        rows_out, accept = add_counts(counts), self._request["TransformOutput"]["Accept"]
         not_counted = f"responses of type {accept} don't show how many rows they cover"
         return BatchResult(
             job=self._request["TransformJobName"],
@@ -156,7 +156,7 @@ class LocalBatch:
             except AnswerError as error:
                 answer = self._find_bad_records(sender, error, body, first, file.input)
             with self._lock:
-                self._done += body.count(b"\n") + 1 if self._is_split_by_line else 1
+                self._done += body.count(b"\n") + 1 if self._by_line else 1
                 tell()
             return answer
 
@@ -171,8 +171,9 @@ class LocalBatch:
                 raise  # the disk's
             row = getattr(error, "record", None)
             place = f"{file.input}{f' row {row:,}' if row else ''}"
+            lines = getattr(error, "lines", ["ClientError", MESSAGE, str(error)])
             if str(error) != _REFUSED:
-                self._failed.append(_build_failure(place, error))
+                self._failed.append(parse_failure(place, lines))
             return False
         except BaseException:
             # Requests in progress aren't waited for.
@@ -183,10 +184,6 @@ class LocalBatch:
             pool.shutdown(cancel_futures=True)
         return True
 
-    @property
-    def _is_split_by_line(self) -> bool:
-        return bool(self._request["TransformInput"].get("SplitType") == "Line")
-
     def _find_bad_records(
         self, sender: RequestSender, error: AnswerError, body: bytes, first: int, file: Path
     ) -> bytes:
@@ -195,12 +192,11 @@ class LocalBatch:
         Bad records get "null" as their line. Raises the error if the records can't be told apart,
         and `TransformError` for too many bad records.
         """
-        lines = body.split(b"\n") if self._is_split_by_line else [body]
-        if error.kind != "ClientError" or not self._is_split_by_line:
+        if error.kind != "ClientError" or not self._by_line:
             raise error
+        lines = body.split(b"\n")
         if len(lines) > 1:
-            middle = len(lines) // 2
-            parts = []
+            middle, parts = len(lines) // 2, []
             for part, number in ((lines[:middle], first), (lines[middle:], first + middle)):
                 sent = b"\n".join(part)
                 try:
@@ -209,15 +205,7 @@ class LocalBatch:
                     parts.append(self._find_bad_records(sender, half, sent, number, file))
             return b"\n".join(parts)
         with self._lock:
-            self._failed.append(_build_failure(f"{file} row {first:,}", error))
+            self._failed.append(parse_failure(f"{file} row {first:,}", error.lines))
             if len(self._failed) >= MOST_FAILED:
                 raise TransformError(f"{MOST_FAILED} bad records; stopped searching for more")
         return b"null"
-
-
-def _build_failure(place: str, error: Exception) -> FailedRequest:
-    if not isinstance(error, AnswerError):
-        return build_failed_request(place, "ClientError", str(error))
-    kind, *lines = error.lines
-    message = " ".join(line for line in lines if line not in ("", MESSAGE))
-    return build_failed_request(place, kind, message)

@@ -190,31 +190,23 @@ def explain_unsuitable(request: CapturedRequest) -> str | None:
     return None
 
 
-def build_golden_tables(
+def build_golden_files(
     requests: Sequence[CapturedRequest], model: str, tolerance: float
-) -> list[Golden]:
-    """Return a table for each request, with the files captured-N and captured-N-answer.
+) -> tuple[list[Golden], dict[str, bytes]]:
+    """Return a table for each request, and the content of captured-N and captured-N-answer by name.
 
     `requests`: those for which `explain_unsuitable` returns None.
     """
-    tables = []
+    tables, files = [], dict[str, bytes]()
     for number, request in enumerate(requests, start=1):
         assert request.answer is not None  # `explain_unsuitable` has checked it
         stem = f"golden/{model}/captured-{number}"
         extension = _EXTENSIONS[parse_media_type(request.content_type)]
         answered = _EXTENSIONS.get(parse_media_type(request.answer.content_type), ".bin")
-        files = ProjectPath(f"{stem}{extension}"), ProjectPath(f"{stem}-answer{answered}")
-        tables.append(Golden(request=files[0], answer=files[1], tolerance=tolerance))
-    return tables
-
-
-def write_golden_files(root: Path, table: Golden, request: CapturedRequest) -> None:
-    """Write the two files of a golden request below the project folder. Raises OSError."""
-    assert table.answer is not None
-    assert request.answer is not None
-    for name, content in ((table.request, request.body), (table.answer, request.answer.body)):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(root / name, content)
+        name, answer = ProjectPath(f"{stem}{extension}"), ProjectPath(f"{stem}-answer{answered}")
+        tables.append(Golden(request=name, answer=answer, tolerance=tolerance))
+        files |= {name: request.body, answer: request.answer.body}
+    return tables, files
 
 
 def set_golden_tables(text: str, model: str, tables: Sequence[Golden]) -> str:
@@ -302,13 +294,14 @@ def golden(
     limits = loaded.environment.replay
     relative = [output.relative or 0.0 for output in limits.outputs.values()]
     tolerance = max(_LEAST_TOLERANCE, limits.by_type.float32, *relative)
-    tables = build_golden_tables([request for request, _ in chosen], model, tolerance)
+    tables, contents = build_golden_files([request for request, _ in chosen], model, tolerance)
     file = project.files / f"{loaded.name}.toml"
     before = file.read_text(encoding="utf-8")
     after = set_golden_tables(before, model, tables)
     if write:
-        for table, (request, _) in zip(tables, chosen, strict=True):
-            write_golden_files(loaded.root, table, request)
+        for name, content in contents.items():
+            (loaded.root / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(loaded.root / name, content)
         write_file(file, after)
     _print_selection(chosen, [table.request for table in tables], as_json)
     if not as_json:

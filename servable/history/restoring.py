@@ -8,7 +8,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ class RestoredFile:
     text: str
     """TOML."""
     findings: list[Finding]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
 
 
 def build_restored_file(
@@ -61,7 +61,7 @@ def build_restored_file(
         problem = f"the record of deployment {deployment.number} no longer exists"
         remedy = "check out its git revision and deploy it"
         raise PackagingError(Path(loaded.file), problem, remedy)
-    settings = _copy_without_none(record["settings"])
+    settings: Any = json.loads(json.dumps(record["settings"]), object_hook=_remove_none)
     notes: list[str] = []
     containers = [*record["variants"], *record.get("batches", [])]
     for container in containers:
@@ -102,7 +102,14 @@ def _write_derived_values(loaded: ValidFile, settings: Any, containers: list[Any
             table = _find_table(settings, name) if kind == "variant" else settings["batch"][name]
             tables = {"job": table, "container": table.setdefault("container", {}), "models": model}
             derived = now.get((kind, name), {})
-            for place, key, value in _iterate_recorded(container, stock="image" not in model):
+            recorded = {
+                (place, key): value
+                for place in ("job", "container")
+                for key, value in container.get(place, {}).items()
+            }
+            if "image" not in model:  # the container's image is one of AWS's
+                recorded = {("models", "tensorflow"): container["tensorflow"]} | recorded
+            for (place, key), value in recorded.items():
                 other = derived.get((place, key))
                 if value in (other, tables[place].get(key)):
                     continue
@@ -116,18 +123,6 @@ def _write_derived_values(loaded: ValidFile, settings: Any, containers: list[Any
         if not changed:
             break
     return [*notes.values()]
-
-
-def _iterate_recorded(container: Any, *, stock: bool) -> Iterator[tuple[str, str, Any]]:
-    """Yield (table, key, value) for each value that a record contains of a container.
-
-    The table is "models", "job", or "container". `stock`: the container's image is one of AWS's.
-    """
-    if stock:
-        yield "models", "tensorflow", container["tensorflow"]
-    for place in ("job", "container"):
-        for key, value in container.get(place, {}).items():
-            yield place, key, value
 
 
 def _derive_values(
@@ -177,10 +172,8 @@ def replace_file(loaded: ValidFile, folder: Path, restorable: RestoredFile) -> t
     return file, kept
 
 
-def _copy_without_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy_without_none(item) for key, item in value.items() if item is not None}
-    return [_copy_without_none(item) for item in value] if isinstance(value, list) else value
+def _remove_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if value is not None}
 
 
 def _can_repack(loaded: ValidFile, settings: Any, name: str, url: str) -> bool:
@@ -231,17 +224,12 @@ def _render_checked_text(
 
 
 def _render_text(settings: Any, deployment: Deployment) -> str:
-    document = tomlkit.document()
-    document.add(tomlkit.comment(":schema ./schema.json").indent(0))
     number = deployment.number or deployment.fingerprint[:12]
-    for line in (
-        f"Deployment {number}, of {deployment.time}. Written by `servable history --restore`; whole, without",
-        "`extends`. Return to the file in git when the problem is solved.",
-    ):
-        document.add(tomlkit.comment(line))
-    for name, value in settings.items():
-        document.add(name, tomlkit.item(value))
-    return tomlkit.dumps(document).replace("# :schema", "#:schema", 1)
+    return f"""\
+#:schema ./schema.json
+# Deployment {number}, of {deployment.time}. Written by `servable history --restore`; whole, without
+# `extends`. Return to the file in git when the problem is solved.
+{tomlkit.dumps(settings)}"""
 
 
 def _verify_image(

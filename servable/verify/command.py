@@ -21,7 +21,7 @@ from servable.project.environments import Project, find_environment, pass_projec
 from servable.verdict import EXIT_CODES
 from servable.verify import alarms, dependencies, endpoint, golden, model, scaling
 from servable.verify.dependencies import BOUNDARY, PERMISSIONS, POLICY, ROLE, TRUST
-from servable.verify.deployed import UNKNOWN, DeployedStack, read_stack
+from servable.verify.deployed import UNKNOWN, DeployedStack, Properties, read_stack
 from servable.verify.difference import DEPLOY, KEEP, Difference, Report, find_unequal
 from servable.verify.golden import KIND as GOLDEN
 from servable.verify.golden import NO_ANSWER
@@ -118,18 +118,15 @@ def compare_stacks(
         report.add(dependencies.compare_dependencies(live))
         if synthesised_stack.kind == "endpoint":
             report.add(compare_overrides(live, meant))
-            _compare_endpoint(live, loaded, account, report)
+            _compare_endpoint(live, loaded, report)
     return report
 
 
-def _compare_endpoint(
-    live: DeployedStack, loaded: ValidFile, account: Account, report: Report
-) -> None:
-    environment = loaded.environment
+def _compare_endpoint(live: DeployedStack, loaded: ValidFile, report: Report) -> None:
+    environment, account = loaded.environment, live.account
     report.add(endpoint.compare_endpoints(live))
     compared = all(each.kind not in UNCOMPARED for each in report.differences)
     report.add(endpoint.compare_batch_models(live))
-    report.add(endpoint.describe_fleets(live))
     if environment.variants:
         report.add(scaling.compare_scaling(live))
     report.add(alarms.compare_alarms(live))
@@ -217,7 +214,7 @@ def _rank_consequence(resource: Mapping[str, Any], path: str) -> int:
 
 
 def _find_leaves(
-    wanted: Mapping[str, Any] | None, actual: Mapping[str, Any] | None
+    wanted: Properties | None, actual: Properties | None
 ) -> dict[str, tuple[Any, Any]]:
     """Return (wanted, actual) of each leaf that differs, by its path."""
     if wanted is None or actual is None:
@@ -251,11 +248,8 @@ def describe_patching(stack: DeployedStack, differences: Iterable[Difference]) -
     models = stack.find_resources(endpoint.MODEL)
     arns = [str(each.properties.get("ExecutionRoleArn", UNKNOWN)) for each in models]
     roles = {arn.rsplit("/", 1)[-1] for arn in arns if arn != UNKNOWN}
-    policies = {
-        policy.name
-        for policy in stack.find_resources(POLICY)
-        if roles & {str(role) for role in policy.properties.get("Roles", [])}
-    }
+    inline = stack.find_resources(POLICY)
+    policies = {each.name for each in inline if roles & {*each.properties.get("Roles", [])}}
     reasons = []
     for difference in differences:
         if difference.kind == GOLDEN and difference.wanted != NO_ANSWER:

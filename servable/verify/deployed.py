@@ -8,6 +8,8 @@ from typing import Any, Final
 from servable.project.account import Account, fetch_or_none
 from servable_scaling.intrinsics import Evaluator, TemplateError
 
+Properties = Mapping[str, Any]
+"""The properties of a resource by name, from a template or from AWS."""
 UNKNOWN: Final = "<known only to CloudFormation>"
 """A value that only CloudFormation knows; it is not compared."""
 # Functions whose values follow from a stack's resources and exports; others depend on its parameters.
@@ -42,12 +44,15 @@ class DeployedEvaluator(Evaluator):
     def __init__(
         self,
         *,
-        resources: Mapping[str, Mapping[str, Any]],
+        resources: Mapping[str, Properties],
         physical: Mapping[str, str],
         pseudo: Mapping[str, str],
         exports: Mapping[str, str],
     ) -> None:
-        """Store what the template refers to. `physical`: the physical IDs by logical ID."""
+        """Store what the template refers to.
+
+        `physical`: the physical IDs by logical ID. `pseudo`: pseudo parameters such as AWS::Region.
+        """
         super().__init__(pseudo=pseudo, exports=exports)
         self._resources, self._physical = resources, physical
 
@@ -91,7 +96,7 @@ class Resource:
     logical: str
     type: str
     physical: str
-    properties: Mapping[str, Any]
+    properties: Properties
 
     @property
     def name(self) -> str:

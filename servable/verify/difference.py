@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any, Literal
 
 from servable.verdict import Verdict
-from servable.verify.deployed import UNKNOWN
+from servable.verify.deployed import UNKNOWN, Properties
 
 # CloudFormation leaves a resource alone that the template doesn't change. A drift-aware change set compares
 # with the actual resources:
@@ -131,19 +131,14 @@ def find_changes(
 
 
 def find_undeclared(
-    kind: str,
-    resource: str,
-    wanted: Mapping[str, Any],
-    actual: Mapping[str, Any],
-    defaults: Mapping[str, object],
-    remedy: str,
+    kind: str, name: str, wanted: Properties, actual: Properties, defaults: Properties, remedy: str
 ) -> Iterator[Difference]:
     """Yield a difference for each key that the template omits and that isn't at its default."""
     for key, default in defaults.items():
         now = actual.get(key)
         if key not in wanted and now is not None and not is_same(default, now):
             meant = "the default" if default is None else default
-            yield Difference(kind, resource, remedy, key, meant, now)
+            yield Difference(kind, name, remedy, key, meant, now)
 
 
 def find_unequal(wanted: Any, actual: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

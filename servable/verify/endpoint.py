@@ -1,16 +1,11 @@
 """Compare the endpoint: status, configuration, weights, instance counts, and models."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from servable.plan.live import has_components
-from servable.verify.deployed import DeployedStack, Resource
-from servable.verify.difference import (
-    RESTORE,
-    Difference,
-    build_missing_difference,
-    find_changes,
-)
+from servable.verify.deployed import DeployedStack, Properties, Resource
+from servable.verify.difference import RESTORE, Difference, build_missing_difference, find_changes
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 ENDPOINT, CONFIG = "AWS::SageMaker::Endpoint", "AWS::SageMaker::EndpointConfig"
@@ -25,7 +20,8 @@ _MODEL_EXTRAS = ("VpcConfig", "EnableNetworkIsolation", "Containers", "Inference
 _NAMES = ("EndpointConfigName", "Tags", "ModelName", "ModelNameOverride")
 
 
-def compare_endpoints(stack: DeployedStack) -> Iterator[Difference]:
+def compare_endpoints(stack: DeployedStack) -> Iterator[Difference | str]:
+    """Compare the endpoint, and yield a note with the instances of each type (`_describe_fleet`)."""
     for resource in stack.find_resources(ENDPOINT):
         name = resource.properties["EndpointName"]
         live = stack.fetch("sagemaker", "describe_endpoint", EndpointName=name)
@@ -40,10 +36,11 @@ def compare_endpoints(stack: DeployedStack) -> Iterator[Difference]:
         yield from differences
         if not any(difference.kind == COMPONENTS for difference in differences):
             yield from _compare_fleet(stack, live)
+        yield from _describe_fleet(stack, live)
 
 
 def _compare_config(
-    stack: DeployedStack, resource: Resource, live: Mapping[str, Any]
+    stack: DeployedStack, resource: Resource, live: Properties
 ) -> Iterator[Difference]:
     """Compare the endpoint's configuration, data capture, models, and components.
 
@@ -89,7 +86,7 @@ def _compare_config(
         yield from _compare_component(stack, component.properties)
 
 
-def _compare_component(stack: DeployedStack, wanted: Mapping[str, Any]) -> Iterator[Difference]:
+def _compare_component(stack: DeployedStack, wanted: Properties) -> Iterator[Difference]:
     """Compare what a component's copies run and reserve. The number of running copies isn't compared."""
     kind, name = "inference component", wanted["InferenceComponentName"]
     specification = wanted["Specification"]
@@ -106,7 +103,7 @@ def _compare_component(stack: DeployedStack, wanted: Mapping[str, Any]) -> Itera
         yield from _compare_model(stack, meant, there["ModelName"])
 
 
-def _find_config(stack: DeployedStack) -> Mapping[str, Any]:
+def _find_config(stack: DeployedStack) -> Properties:
     """Return the properties of the stack's endpoint configuration."""
     (config,) = stack.find_resources(CONFIG)
     return config.properties
@@ -127,22 +124,17 @@ def _remove_names(value: Any) -> Any:
     return pools | {key: _remove_names(each) for key, each in value.items() if key not in _NAMES}
 
 
-def _list_variants(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _list_variants(config: Properties) -> list[Properties]:
     return [variant for kind in KINDS for variant in config.get(kind) or []]
 
 
 def _find_extras(
-    kind: str,
-    name: str,
-    wanted: Mapping[str, Any],
-    actual: Mapping[str, Any],
-    keys: tuple[str, ...],
+    kind: str, name: str, wanted: Properties, actual: Properties, keys: Sequence[str]
 ) -> Iterator[Difference]:
+    remedy = f"{RESTORE}, or add it to the file"
     for key in keys:
         if actual.get(key) and key not in wanted:
-            yield Difference(
-                kind, name, f"{RESTORE}, or add it to the file", key, found=actual[key]
-            )
+            yield Difference(kind, name, remedy, key, found=actual[key])
 
 
 def compare_batch_models(stack: DeployedStack) -> Iterator[Difference]:
@@ -156,7 +148,7 @@ def compare_batch_models(stack: DeployedStack) -> Iterator[Difference]:
             yield from _compare_model(stack, model, name)
 
 
-def _iterate_models(config: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
+def _iterate_models(config: Properties) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield ((variant, instance type), model) for each instance type of each variant.
 
     The instance type is "" if the variant has no instance pools.
@@ -187,24 +179,18 @@ def _compare_model(stack: DeployedStack, resource: Resource, name: str) -> Itera
             yield Difference("model", name, remedy, where, found=there[key])
 
 
-def describe_fleets(stack: DeployedStack) -> Iterator[str]:
+def _describe_fleet(stack: DeployedStack, live: Properties) -> Iterator[str]:
     """Yield a sentence with the instances of each type, for each variant with instance pools."""
-    for resource in stack.find_resources(ENDPOINT):
-        name = resource.properties["EndpointName"]
-        live = stack.fetch("sagemaker", "describe_endpoint", EndpointName=name)
-        preferred = {
-            variant["VariantName"]: variant["InstancePools"][0]["InstanceType"]
-            for variant in _list_variants(_find_config(stack))
-            if variant.get("InstancePools")
-        }
-        for variant in _list_variants(live or {}):
-            name = variant["VariantName"]
-            pools = {
-                pool["InstanceType"]: int(pool["CurrentInstanceCount"])
-                for pool in variant.get("InstancePools") or []
-            }
-            if pools:
-                yield f"{name} runs on {_describe_counts(pools, preferred.get(name))}"
+    preferred = {
+        variant["VariantName"]: variant["InstancePools"][0]["InstanceType"]
+        for variant in _list_variants(_find_config(stack))
+        if variant.get("InstancePools")
+    }
+    for variant in _list_variants(live):
+        name, pools = variant["VariantName"], variant.get("InstancePools") or []
+        counts = {pool["InstanceType"]: int(pool["CurrentInstanceCount"]) for pool in pools}
+        if counts:
+            yield f"{name} runs on {_describe_counts(counts, preferred.get(name))}"
 
 
 def _describe_counts(pools: Mapping[str, int], preferred: str | None) -> str:
@@ -220,12 +206,10 @@ def _describe_counts(pools: Mapping[str, int], preferred: str | None) -> str:
     )
 
 
-def _compare_fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference]:
+def _compare_fleet(stack: DeployedStack, live: Properties) -> Iterator[Difference]:
     """Compare weights and instance counts. `live`: the response of DescribeEndpoint."""
-    scaled = {
-        resource.properties["ResourceId"].split("/")[-1]: resource.properties
-        for resource in stack.find_resources(TARGET)
-    }
+    targets = (resource.properties for resource in stack.find_resources(TARGET))
+    scaled = {target["ResourceId"].split("/")[-1]: target for target in targets}
     there = {settings["VariantName"]: settings for settings in _list_variants(live)}
     for settings in _list_variants(_find_config(stack)):
         variant = settings["VariantName"]
@@ -249,11 +233,7 @@ def _compare_fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Di
 
 
 def _compare_count(
-    name: str,
-    wanted: Mapping[str, Any],
-    now: Mapping[str, Any],
-    target: Mapping[str, Any] | None,
-    back: str,
+    name: str, wanted: Properties, now: Properties, target: Properties | None, back: str
 ) -> Iterator[Difference]:
     """Compare the number of instances; for serverless, of provisioned concurrency.
 
@@ -278,7 +258,7 @@ def _compare_count(
         yield Difference("drifted count", name, remedy, key, bounds_text, count)
 
 
-def list_scheduled_bounds(target: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def list_scheduled_bounds(target: Properties) -> list[Properties]:
     """Return the bounds that the scheduled actions of a scaling target set."""
     actions = target.get("ScheduledActions") or []
     return [action.get("ScalableTargetAction", {}) for action in actions]

@@ -1,12 +1,11 @@
 """Compare scaling: registered, with its bounds and policies, and not suspended."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 from zoneinfo import ZoneInfo
 
-from servable.verify.deployed import DeployedStack
+from servable.verify.deployed import DeployedStack, Properties
 from servable.verify.difference import (
     RESTORE,
     Difference,
@@ -59,23 +58,21 @@ def compare_scaling(stack: DeployedStack) -> Iterator[Difference]:
 
 def _list_registered(
     stack: DeployedStack, operation: str, key: str, **where: str
-) -> Iterator[Mapping[str, Any]]:
+) -> Iterator[Properties]:
     """Return what Application Auto Scaling has registered for SageMaker."""
     listing = ("application-autoscaling", operation, key)
     return stack.account.iterate_items(*listing, ServiceNamespace="sagemaker", **where)
 
 
 def _compare_target(
-    stack: DeployedStack, wanted: Mapping[str, Any], actual: Mapping[str, Any]
+    stack: DeployedStack, wanted: Properties, actual: Properties
 ) -> Iterator[Difference]:
     """Compare the bounds of a scaling target, and whether it is suspended."""
     name, scheduled = wanted["ResourceId"], list_scheduled_bounds(wanted)
     # A scheduled action sets the bounds, so that its bounds count as deployed.
-    bounds = {
-        key: wanted[key]
-        for key in ("MinCapacity", "MaxCapacity")
-        if actual.get(key) not in [each.get(key) for each in scheduled]
-    }
+    keys = ("MinCapacity", "MaxCapacity")
+    changed = [key for key in keys if actual.get(key) not in [each.get(key) for each in scheduled]]
+    bounds = {key: wanted[key] for key in changed}
     remedy = f"it was registered again outside CloudFormation; {RESTORE}"
     yield from find_changes("scaling bounds", name, bounds, actual, remedy)
     suspended, meant = (side.get("SuspendedState") or {} for side in (actual, wanted))
@@ -89,9 +86,7 @@ def _compare_target(
     yield from find_changes("scaling suspended", name, resumed, suspended, remedy)
 
 
-def _compare_policies(
-    stack: DeployedStack, targets: list[Mapping[str, Any]]
-) -> Iterator[Difference]:
+def _compare_policies(stack: DeployedStack, targets: list[Properties]) -> Iterator[Difference]:
     """Compare the scaling policies. A policy outside the template would work against the deployed ones."""
     listing = ("describe_scaling_policies", "ScalingPolicies")
     there = {
@@ -118,7 +113,7 @@ def _compare_policies(
         yield Difference(BY_HAND, resource, remedy, name, *sides)
 
 
-def _compare_schedule(stack: DeployedStack, wanted: Mapping[str, Any]) -> Iterator[Difference]:
+def _compare_schedule(stack: DeployedStack, wanted: Properties) -> Iterator[Difference]:
     """Compare the scheduled actions."""
     name, key = wanted["ResourceId"], "ScheduledActionName"
     listing = ("describe_scheduled_actions", "ScheduledActions")
@@ -136,7 +131,7 @@ def _compare_schedule(stack: DeployedStack, wanted: Mapping[str, Any]) -> Iterat
         yield Difference(BY_HAND, name, remedy, action, *sides)
 
 
-def _is_over(planned: Mapping[str, Any]) -> bool:
+def _is_over(planned: Properties) -> bool:
     """Return whether an action was scheduled for one moment in the past."""
     once = re.fullmatch(r"at\((.+)\)", str(planned["Schedule"]))
     if once is None:

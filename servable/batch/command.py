@@ -152,9 +152,8 @@ class BatchCommand:
         """Raise click.UsageError for options that can't be combined."""
         places = [place for place in (self.input, self.output) if place is not None]
         if self.attach and (places or self.limit or self.estimate):
-            raise click.UsageError(
-                "--attach follows a job that is already running; remove the other options"
-            )
+            problem = "--attach follows a job that is already running"
+            raise click.UsageError(f"{problem}; remove the other options")
         if self.is_of_files:
             if not Path(self.input or "").exists():
                 raise click.UsageError(f"--input {self.input}: no such file or folder")
@@ -216,9 +215,8 @@ class BatchCommand:
     def _build_request(self, account: Account, name: str) -> dict[str, Any]:
         """Return the request that starts the job, and print its name, by which you can follow it."""
         batch, model = self.job.batch, self._find_model(account)
-        request = self.job.build_request(
-            job_name=name, model_name=model, input_uri=self.input, output_uri=self.output
-        )
+        places = {"input_uri": self.input, "output_uri": self.output}
+        request = self.job.build_request(job_name=name, model_name=model, **places)
         table = TransformObjects(account.client("s3"), request)
         output = request["TransformOutput"]["S3OutputPath"]
         for place, own in ((self.input or batch.input, batch.input), (output, batch.output)):

@@ -89,15 +89,11 @@ class LocalBatch:
     def _run_files(self, files: Sequence[LocalFile]) -> BatchResult:
         rows = sum(count_file(file.input, self._request, count_records) for file in files)
         served = self._served
+        variables = served.variables | build_batch_variables(self._request)
         start = partial(
-            launch,
-            served.archive,
-            served.variables | build_batch_variables(self._request),
-            ready_timeout_seconds=READY_SECONDS,
-            log=self._log,
-            tensorflow=served.tensorflow,
+            launch, served.archive, variables, log=self._log, tensorflow=served.tensorflow
         )
-        container = Container(start)
+        container = Container(partial(start, ready_timeout_seconds=READY_SECONDS))
         began, written, interrupted = time.monotonic(), [], False
         try:
             with show_progress_line() as show:
@@ -151,10 +147,7 @@ class LocalBatch:
         failed = len(self._failed)
 
         def send(body: bytes, first: int) -> bytes:
-            try:
-                answer = sender.send(body)
-            except AnswerError as error:
-                answer = self._find_bad_records(sender, error, body, first, file.input)
+            answer = self._send(sender, body, first, file.input)
             with self._lock:
                 self._done += body.count(b"\n") + 1 if self._by_line else 1
                 tell()
@@ -184,28 +177,26 @@ class LocalBatch:
             pool.shutdown(cancel_futures=True)
         return True
 
-    def _find_bad_records(
-        self, sender: RequestSender, error: AnswerError, body: bytes, first: int, file: Path
-    ) -> bytes:
-        """Find the bad records of a rejected request by bisection; return the response lines.
+    def _send(self, sender: RequestSender, body: bytes, first: int, file: Path) -> bytes:
+        """Return the response lines; find the bad records of a rejected request by bisection.
 
-        Bad records get "null" as their line. Raises the error if the records can't be told apart,
-        and `TransformError` for too many bad records.
+        Bad records get "null" as their line. Raises `AnswerError` if the records can't be told
+        apart, and `TransformError` for too many bad records.
         """
-        if error.kind != "ClientError" or not self._by_line:
-            raise error
+        try:
+            return sender.send(body)
+        except AnswerError as error:
+            if error.kind != "ClientError" or not self._by_line:
+                raise
+            failure = parse_failure(f"{file} row {first:,}", error.lines)
         lines = body.split(b"\n")
         if len(lines) > 1:
-            middle, parts = len(lines) // 2, []
-            for part, number in ((lines[:middle], first), (lines[middle:], first + middle)):
-                sent = b"\n".join(part)
-                try:
-                    parts.append(sender.send(sent).removesuffix(b"\n"))
-                except AnswerError as half:
-                    parts.append(self._find_bad_records(sender, half, sent, number, file))
-            return b"\n".join(parts)
+            middle = len(lines) // 2
+            halves = ((lines[:middle], first), (lines[middle:], first + middle))
+            sent = (self._send(sender, b"\n".join(half), at, file) for half, at in halves)
+            return b"\n".join(answer.removesuffix(b"\n") for answer in sent)
         with self._lock:
-            self._failed.append(parse_failure(f"{file} row {first:,}", error.lines))
+            self._failed.append(failure)
             if len(self._failed) >= MOST_FAILED:
                 raise TransformError(f"{MOST_FAILED} bad records; stopped searching for more")
         return b"null"

@@ -150,9 +150,8 @@ def list_files(given: Path, output: Path) -> list[LocalFile]:
     if not given.is_dir():
         return [LocalFile(given, output / f"{given.name}.out")]
     if output.resolve().is_relative_to(given.resolve()):
-        raise BatchError(
-            f"{output}: the output is inside the input {given}; use a different --output"
-        )
+        problem = f"{output}: the output is inside the input {given}"
+        raise BatchError(f"{problem}; use a different --output")
     names = sorted(path.relative_to(given) for path in given.rglob("*") if path.is_file())
     if not names:
         raise BatchError(f"{given}: the folder contains no files; use a different --input")
@@ -184,9 +183,8 @@ class TransformObjects:
             if not item["Key"].endswith("/")
         ]
         if not self.inputs:
-            raise BatchError(
-                f"{source['S3Uri']}: found no objects; upload the table, or use a different --input"
-            )
+            remedy = "upload the table, or use a different --input"
+            raise BatchError(f"{source['S3Uri']}: found no objects; {remedy}")
         self.size = sum(item.size for item in self.inputs)
         bucket, prefix = split_uri(request["TransformOutput"]["S3OutputPath"])
         self._output = bucket, f"{prefix.strip('/')}/".lstrip("/")

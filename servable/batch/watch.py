@@ -172,21 +172,16 @@ class TransformWatch:
         return self._objects.list_results(since)
 
     def _iterate_messages(self) -> Iterator[str]:
-        """Yield the messages of SageMaker's agent about each object, of up to `_MOST_EVENTS` events."""
-        paginator = self._account.client("logs").get_paginator("filter_log_events")
-        pages = paginator.paginate(
+        """Return the messages of SageMaker's agent about each object, of up to `_MOST_EVENTS` events."""
+        events = self._account.list_or_empty(
+            "logs",
+            "filter_log_events",
+            "events",
             logGroupName=LOG_GROUP,
             logStreamNamePrefix=f"{self._job}/",
             PaginationConfig={"MaxItems": _MOST_EVENTS},
         )
-        try:
-            for page in pages:
-                for event in page["events"]:
-                    if event["logStreamName"].endswith(_DATA_LOG):
-                        yield event["message"]
-        except ClientError as error:
-            if not is_not_found(error):
-                raise
+        return (e["message"] for e in events if e["logStreamName"].endswith(_DATA_LOG))
 
     def _count_rows(self) -> None:
         for item in self._objects.inputs:

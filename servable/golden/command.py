@@ -76,21 +76,15 @@ class GoldenSelection:
         selected: list[tuple[CapturedRequest, list[Facet]]] = []
         while rest and len(selected) < most:
             # Of several that cover as much, the smallest body comes first.
-            event = min(
-                covers, key=lambda name: (-len(covers[name] & rest), len(several[name].body), name)
-            )
+            event = min(covers, key=lambda e: (-len(covers[e] & rest), len(several[e].body), e))
             selected.append((several[event], sorted(covers[event] & rest)))
             rest -= covers[event]
         return selected
 
     def _find_covered(self, request: CapturedRequest) -> set[Facet]:
-        facets = find_facets(request).items()
-        best = {facet: value for facet, (value, _) in self._candidates.items()}
-        return {
-            facet
-            for facet, value in facets
-            if facet in best and (value is None or value <= best[facet])
-        }
+        found, known = find_facets(request), self._candidates
+        facets = [(facet, value) for facet, value in found.items() if facet in known]
+        return {facet for facet, value in facets if value is None or value <= known[facet][0]}
 
 
 def find_facets(request: CapturedRequest) -> dict[Facet, float | None]:

@@ -116,11 +116,8 @@ def _list_versions(account: Account, stack: str) -> list[dict[str, Any]]:
     listed = ("cloudformation", "list_stack_resources", "StackResourceSummaries")
     for resource in account.list_or_empty(*listed, StackName=stack):
         if resource["ResourceType"] == POINTER:
-            listed, name = (
-                ("ssm", "get_parameter_history", "Parameters"),
-                resource["PhysicalResourceId"],
-            )
-            versions = account.list_or_empty(*listed, Name=name)
+            listed = ("ssm", "get_parameter_history", "Parameters")
+            versions = account.list_or_empty(*listed, Name=resource["PhysicalResourceId"])
             return sorted(versions, key=lambda version: int(version["Version"]))
     return []
 

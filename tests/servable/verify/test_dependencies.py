@@ -176,6 +176,8 @@ def test_what_was_changed_is_named(
     restores = {
         "key not usable": "enable the key, or cancel its deletion",
         "event rule disabled": "`aws events enable-rule --name updates --region us-east-1`",
+        "log retention": f"it was changed outside the stack; {RESTORE}",
+        "event pattern": f"it was edited outside the stack; {RESTORE}",
     }
     assert restores.get(kind, RESTORE) in found.remedy
 

@@ -126,6 +126,8 @@ def test_settings_guardrails_and_capture_are_compared_and_names_of_models_are_no
         ("endpoint configuration", "KmsKeyId"),
     ]
     assert all(RESTORE in each.remedy for each in found)
+    live.variant["InstancePools"] = [{"InstanceType": "ml.m5.large", "Priority": 1}]
+    assert "ProductionVariants[primary].InstancePools" in [each.key for each in live.find()]
 
     live = Live()
     live.endpoint["LastDeploymentConfig"] = {
@@ -270,6 +272,9 @@ def test_an_inference_component_is_compared_with_what_its_copies_run() -> None:
     assert live.named() == [("model", "by-hand", "PrimaryContainer.Image")]
     assert list(compare_batch_models(live.stack())) == []
     live.models["by-hand"]["PrimaryContainer"]["Image"] = "i:2.20"
+    model = live.models.pop("by-hand")
+    assert live.named() == [("model missing", "by-hand", "")]
+    live.models["by-hand"] = model
     live.component["InferenceComponentStatus"] = "Failed"
     (failed,) = live.find()
     assert (failed.found, failed.remedy) == ("Failed", "the reason: none is stated")

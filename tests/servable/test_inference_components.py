@@ -9,6 +9,7 @@ from servable.verify.endpoint import compare_endpoints
 from servable.verify.golden import KIND, NO_ANSWER
 
 ROLE_ARN = "arn:aws:iam::111111111111:role/serving"
+VARIANT = {"VariantName": "AllTraffic", "ModelName": "ranker", "InitialVariantWeight": 1}
 
 
 def resource(kind: str, physical: str = "", **properties: object) -> Resource:
@@ -33,7 +34,7 @@ def deployed(*resources: Resource) -> DeployedStack:
 def test_verify_names_it_once_and_compares_no_variant() -> None:
     stack = deployed(
         resource("SageMaker::Endpoint", EndpointName="ranker", EndpointConfigName="by-hand"),
-        resource("SageMaker::EndpointConfig", ProductionVariants=[]),
+        resource("SageMaker::EndpointConfig", ProductionVariants=[VARIANT]),
     )
     (found,) = compare_endpoints(stack)
     assert isinstance(found, Difference)

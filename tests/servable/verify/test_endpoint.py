@@ -171,14 +171,16 @@ def test_what_models_run_is_compared_each_type_of_a_pool_with_its_own() -> None:
         resource("SageMaker::Model", "by-hand", PrimaryContainer={**CONTAINER, "Image": "i:2.19"})
     )
     assert live.named() == [("model", "by-hand", "PrimaryContainer.Image")]
+    assert Live(ModelName="of another stack").named() == []
 
     live = Live()
     assert list(compare_batch_models(live.stack())) == []
     live.models["model-1"]["PrimaryContainer"]["Image"] = "served, and compared with its endpoint"
-    live.resources.append(resource("SageMaker::Model", "of-batch", PrimaryContainer=CONTAINER))
+    alone = {"PrimaryContainer": CONTAINER, "EnableNetworkIsolation": True}
+    live.resources.append(resource("SageMaker::Model", "of-batch", **alone))
     (missing,) = compare_batch_models(live.stack())
     assert (missing.kind, missing.resource) == ("model missing", "of-batch")
-    live.models["of-batch"] = {**live.models["by-hand"]}
+    live.models["of-batch"] = {**live.models["by-hand"], **alone}
     assert list(compare_batch_models(live.stack())) == []
     live.models["of-batch"]["PrimaryContainer"] = {**CONTAINER, "Image": "i:2.19"}
     assert [each.key for each in compare_batch_models(live.stack())] == ["PrimaryContainer.Image"]
@@ -249,7 +251,8 @@ def test_of_serverless_the_provisioned_concurrency_counts(
         {} if now is None else {"ProvisionedConcurrency": now}
     )
     found = live.find()
-    assert [each.key for each in found] == ["ProvisionedConcurrency"] * drifted
+    key = "ProvisionedConcurrency"
+    assert [(each.key, each.remedy) for each in found] == [(key, RESTORE)] * drifted
 
 
 def test_an_inference_component_is_compared_with_what_its_copies_run() -> None:
@@ -306,6 +309,8 @@ def test_the_fleet_of_a_pool_is_counted_by_type_with_the_preferred_one_first() -
     assert elsewhere.startswith(
         "primary runs on 2 x ml.m5.large, 1 x ml.c5.large: AWS had too few ml.m5.large when 1 of them"
     )
+    live.resources[1].properties["ProductionVariants"][0].pop("InstancePools")
+    assert said(c5=1) == ["primary runs on 1 x ml.c5.large"]
     assert said() == []
     live.endpoint = None
     assert said() == []

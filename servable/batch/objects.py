@@ -23,6 +23,8 @@ LOCAL_CONTAINER = "local container"
 # The longest record that a job can send.
 _MOST_RECORD_BYTES = 100 * MB
 _SPACE = re.compile(r"\s*")
+Request = Mapping[str, Any]
+"""The parameters of CreateTransformJob, or its description."""
 Counted = TypeVar("Counted", int, int | None)
 
 
@@ -30,7 +32,7 @@ class BatchError(Exception):
     """The error if a job can't be started or followed. `str()` is a whole sentence with the remedy."""
 
 
-def count_records(body: IO[bytes], request: Mapping[str, Any]) -> int:
+def count_records(body: IO[bytes], request: Request) -> int:
     """Count the records of an input, split as the CreateTransformJob request splits it.
 
     Raises `BatchError`.
@@ -46,7 +48,7 @@ def count_records(body: IO[bytes], request: Mapping[str, Any]) -> int:
         raise BatchError(f"an input doesn't match its settings in the file: {error}") from None
 
 
-def count_result_records(body: IO[bytes], request: Mapping[str, Any]) -> int | None:
+def count_result_records(body: IO[bytes], request: Request) -> int | None:
     """Count the records that a result contains responses for.
 
     Returns None for a format in which they can't be told apart. Raises ValueError for a result
@@ -72,9 +74,7 @@ def add_counts(counts: Sequence[int | None]) -> int | None:
 
 
 def count_file(
-    file: Path,
-    request: Mapping[str, Any],
-    count: Callable[[IO[bytes], Mapping[str, Any]], Counted],
+    file: Path, request: Request, count: Callable[[IO[bytes], Request], Counted]
 ) -> Counted:
     """Return what `count` returns for a file. Raises `BatchError` with the file's name."""
     try:
@@ -84,9 +84,7 @@ def count_file(
         raise BatchError(f"{file}: {error}") from None
 
 
-def read_first_records(
-    body: IO[bytes], request: Mapping[str, Any], limit: int
-) -> tuple[bytes, int]:
+def read_first_records(body: IO[bytes], request: Request, limit: int) -> tuple[bytes, int]:
     """Return an input with the first `limit` records of another, and their number.
 
     The new input has the same format.
@@ -100,7 +98,7 @@ def read_first_records(
     return gzip.compress(content, mtime=0) if gzipped else content, len(first)
 
 
-def _iterate_records(body: IO[bytes], request: Mapping[str, Any]) -> Iterator[bytes]:
+def _iterate_records(body: IO[bytes], request: Request) -> Iterator[bytes]:
     split = request["TransformInput"].get("SplitType", "None")
     return read_records(cast(BinaryIO, body), split, _MOST_RECORD_BYTES, single=False)
 
@@ -170,7 +168,7 @@ class InputObject:
 class TransformObjects:
     """The objects in S3 that a CreateTransformJob request reads and writes."""
 
-    def __init__(self, s3: Any, request: Mapping[str, Any]) -> None:
+    def __init__(self, s3: Any, request: Request) -> None:
         """List the input. Raises `BatchError` if there is none, and one of `AwsError`."""
         self._s3, self._request = s3, request
         source = request["TransformInput"]["DataSource"]["S3DataSource"]

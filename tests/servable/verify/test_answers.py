@@ -118,6 +118,14 @@ def test_the_variant_of_which_least_is_known_decides(files: Path) -> None:
     assert (report.answers, report.notes) == ("compared", [])
 
 
+def test_each_model_of_a_multi_model_endpoint_is_asked(files: Path) -> None:
+    several = '[models.all]\nmulti_model = ["ranker"]\ntensorflow = "2.20"\nserver_memory_gib = 1\n'
+    text = VALID.replace('model = "ranker"\n', 'model = "all"\n') + several + GOLDEN
+    _, account = ask(loaded(files, text).environment, InvokeEndpoint=says("{}"))
+    ((_, asked),) = account.calls
+    assert (asked["TargetVariant"], asked["TargetModel"]) == ("primary", "ranker.tar.gz")
+
+
 QUEUED = VALID + GOLDEN + "\n[asynchronous]\n"
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -77,20 +77,19 @@ def _read_deployments(account: Account, stack: str) -> list[Deployment]:
     bucket, prefix = split_uri(outputs.get(OUTPUT, f"{bucket}/{FOLDER}/{stack}"))
     records = dict(_read_records(account, bucket, f"{prefix}."))
     listed: list[Deployment] = []
-    for version in _list_versions(account, stack):
+    versions = _list_versions(account, stack)
+    for version in versions:
         fingerprint = str(version["Value"])
         before, record = listed[-1].record if listed else None, records.get(fingerprint)
         deployment = Deployment(
             number=int(version["Version"]),
             time=str(version["LastModifiedDate"]),
-            live=False,
+            live=version is versions[-1],
             fingerprint=fingerprint,
             record=record,
             changes=tuple(_list_changes(before, record)) if before and record else (),
         )
         listed.append(deployment)
-    if listed:
-        listed[-1] = replace(listed[-1], live=True)
     # The pointer, which records what was live, is deleted with its stack.
     since = found["CreationTime"].astimezone(UTC).isoformat(timespec="seconds") if found else None
     others = sorted(

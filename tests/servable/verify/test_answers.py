@@ -65,6 +65,7 @@ def test_a_known_answer_is_compared_with_that_of_the_variant_or_why_it_is_none(f
     report, _ = ask(environment, InvokeEndpoint=says('{"predictions": [0.7]}'))
     (found,) = report.differences
     assert (found.kind, found.resource) == ("golden answer", "ranker/primary")
+    assert (found.wanted, found.found) == (0.5, 0.7)
     assert found.key.startswith("request.json: ")
     assert report.answers == "compared"
 

@@ -173,9 +173,8 @@ def test_an_open_bucket_and_retention_for_ever_are_said_and_no_error_is_swallowe
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = find(DEPLOYED["bucket"], GetPublicAccessBlock=None, GetBucketEncryption=None)
-    assert [each.kind for each in found] == ["bucket open to the public"] * 2 + [
-        "bucket encryption"
-    ] * 2
+    kinds = ["bucket open to the public"] * 2 + ["bucket encryption"] * 2
+    assert [each.kind for each in found] == kinds
     (found,) = find(DEPLOYED["logs"], DescribeLogGroups=groups(kmsKeyId="k"))
     assert (found.wanted, found.found) == (30, "for ever")
 

@@ -68,7 +68,7 @@ def test_what_only_one_of_many_requests_holds_is_covered_by_few() -> None:
         assert special in chosen(*ordinary[:25], special, *ordinary[25:])
     small, large = (asked(b'{"instances":%s[{"x": [1, 2, 3]}]}' % (b" " * n)) for n in (1, 2))
     assert [one for one in chosen(large, small, *ordinary) if one in (small, large)] == [small]
-    several = (asked({"instances": [1], "signature_name": str(number)}) for number in range(300))
+    several = (asked({"instances": [at], "signature_name": str(at)}) for at in range(300))
     assert len(chosen(*several)) == 12
 
     assert len(chosen(*(rows(number / 10) for number in range(200)))) <= 3

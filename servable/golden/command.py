@@ -82,9 +82,8 @@ class GoldenSelection:
         return selected
 
     def _find_covered(self, request: CapturedRequest) -> set[Facet]:
-        found, known = find_facets(request), self._candidates
-        facets = [(facet, value) for facet, value in found.items() if facet in known]
-        return {facet for facet, value in facets if value is None or value <= known[facet][0]}
+        facets, best = find_facets(request), self._candidates
+        return {key for key, value in facets.items() if value is None or value <= best[key][0]}
 
 
 def find_facets(request: CapturedRequest) -> dict[Facet, float | None]:

@@ -13,7 +13,6 @@ import click
 
 from infra.catalog.limits import find_maximum
 from infra.parameters.batch.job import TRIALS, BatchJob, find_batch_job
-from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.environment import build_stack_name
 from infra.parameters.finding import suggest_name
 from infra.parameters.loading import ValidFile
@@ -24,12 +23,15 @@ from servable.batch.objects import (
     MOST_COUNTED_BYTES,
     BatchError,
     TransformObjects,
+    count_file,
     count_records,
     list_files,
 )
 from servable.batch.result import (
     AWS,
+    LOCAL_AWS,
     RUNS,
+    BatchEstimate,
     BatchResult,
     estimate_batch,
     find_measured_rate,
@@ -42,20 +44,6 @@ from servable.project.completion import ENVIRONMENT
 from servable.project.environments import Project, format_stage_command, list_errors, pass_project
 
 CANNOT_BE_TOLD = 3
-LOCAL_AWS = "local AWS"
-
-
-@dataclass(frozen=True, kw_only=True)
-class BatchOptions:
-    """The parsed command-line options, each under its parameter's name."""
-
-    input: str | None
-    output: str | None
-    limit: int | None
-    attach: str | None
-    estimate: bool
-    local: bool
-    as_json: bool
 
 
 @click.command()
@@ -97,30 +85,27 @@ def batch(project: Project, environment: str, name: str | None, **values: Any) -
     Ctrl-C leaves the job running; --attach follows it again. Exits with 1 if the job failed, or rows
     have no answer, and with 3 if the outcome, or the estimate, is unknown.
     """
-    options = BatchOptions(**values)
     loaded = project.load_valid(environment)
     job = _find_job(loaded, name)
-    files = options.local and options.input is not None and "://" not in options.input
-    _check_options(options, job.batch, files=files)
+    again = shlex.join(["servable", "batch", environment, job.name])
+    run = BatchCommand(loaded=loaded, job=job, again=again, **values)
+    run.check_options()
     if problems := list_errors(loaded):
         raise click.ClickException("\n".join(problems))
     enable_ctrl_c()
-    again = shlex.join(["servable", "batch", environment, job.name])
-    run = BatchCommand(loaded, job, options, again)
+    code = 2
     try:
-        if options.estimate:
-            return run.print_estimate(files=files)
-        return run.run_in_container() if files else run.run_in_aws()
+        if run.estimate:
+            return run.print_estimate()
+        return run.run_in_container() if run.is_of_files else run.run_in_aws()
     except (BatchError, PackagingError) as error:
-        click.echo(f"servable batch: {error}", err=True)
-        return 2
+        problem = str(error)
     except UnknownJobError as error:
-        click.echo(f"servable batch: outcome unknown: {error}", err=True)
-        return CANNOT_BE_TOLD
+        problem, code = f"outcome unknown: {error}", CANNOT_BE_TOLD
     except AwsError as error:
-        problem = f"AWS rejected the call: {error}"
-        click.echo(f"servable batch: {problem}; check the credentials", err=True)
-        return 2
+        problem = f"AWS rejected the call: {error}; check the credentials"
+    click.echo(f"servable batch: {problem}", err=True)
+    return code
 
 
 def _find_job(loaded: ValidFile, name: str | None) -> BatchJob:
@@ -142,41 +127,47 @@ def _find_job(loaded: ValidFile, name: str | None) -> BatchJob:
     return job
 
 
-def _check_options(options: BatchOptions, batch: BatchSettings, *, files: bool) -> None:
-    """Raise click.UsageError for options that can't be combined."""
-    places = [place for place in (options.input, options.output) if place is not None]
-    if options.attach and (places or options.limit or options.estimate or files):
-        raise click.UsageError(
-            "--attach follows a job that is already running; remove the other options"
-        )
-    if files:
-        assert options.input is not None  # `files` requires it
-        if not Path(options.input).exists():
-            raise click.UsageError(f"--input {options.input}: no such file or folder")
-        if not options.estimate and (options.output is None or "://" in options.output):
-            raise click.UsageError("--input is a local file or folder; give --output FOLDER")
-        return
-    given, output = options.input or batch.input, options.output or batch.output
-    if places and f"{output.rstrip('/')}/".startswith(given):
-        raise click.UsageError(
-            f"{output}: the output is inside the input {given}; use a different --input or --output"
-        )
-    for place in places:
-        if not re.fullmatch(r"s3://[^/]+/.*", place):
-            raise click.UsageError(
-                f"{place}: write s3://BUCKET/PREFIX/, or add --local for a file on this computer"
-            )
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BatchCommand:
-    """One call of the command `servable batch`."""
+    """One call of the command `servable batch`, with its parsed options."""
 
     loaded: ValidFile
     job: BatchJob
-    options: BatchOptions
     again: str
     """The command without options."""
+    input: str | None = None
+    output: str | None = None
+    limit: int | None = None
+    attach: str | None = None
+    estimate: bool = False
+    local: bool = False
+    as_json: bool = False
+
+    @property
+    def is_of_files(self) -> bool:
+        """Return whether the input is a file or folder on this computer."""
+        return self.local and self.input is not None and "://" not in self.input
+
+    def check_options(self) -> None:
+        """Raise click.UsageError for options that can't be combined."""
+        places = [place for place in (self.input, self.output) if place is not None]
+        if self.attach and (places or self.limit or self.estimate):
+            problem = "--attach follows a job that is already running"
+            raise click.UsageError(f"{problem}; remove the other options")
+        if self.is_of_files:
+            if not Path(self.input or "").exists():
+                raise click.UsageError(f"--input {self.input}: no such file or folder")
+            if not self.estimate and (self.output is None or "://" in self.output):
+                raise click.UsageError("--input is a local file or folder; give --output FOLDER")
+            return
+        given, output = self.input or self.job.batch.input, self.output or self.job.batch.output
+        if places and f"{output.rstrip('/')}/".startswith(given):
+            problem = f"{output}: the output is inside the input {given}"
+            raise click.UsageError(f"{problem}; use a different --input or --output")
+        for place in places:
+            if not re.fullmatch(r"s3://[^/]+/.*", place):
+                remedy = "write s3://BUCKET/PREFIX/, or add --local for a file on this computer"
+                raise click.UsageError(f"{place}: {remedy}")
 
     def run_in_container(self) -> int:
         """Run files of this computer in the local container, and return the exit code."""
@@ -185,16 +176,13 @@ class BatchCommand:
         from servable.project.provided import LaunchError
         from servable.serve.serve import prepare_batch
 
-        options, root = self.options, self.loaded.root
-        output = Path(options.output or "")
-        if options.limit is not None:
-            output /= TRIALS
-        files = list_files(Path(options.input or ""), output)
-        log = create_private_folder(root / RUNS) / "container.log"
+        output = Path(self.output or "", TRIALS if self.limit is not None else "")
+        files = list_files(Path(self.input or ""), output)
+        log = create_private_folder(self.loaded.root / RUNS) / "container.log"
         request = self.job.build_request(job_name=self._create_job_name(), model_name="local")
         served = prepare_batch(self.loaded, self.job)
         try:
-            result = LocalBatch(served, request, log).run(files, options.limit)
+            result = LocalBatch(served, request, log).run(files, self.limit)
         except LaunchError as error:
             reason = served.explain_failure(str(error))
             raise BatchError(f"the container didn't start: {reason}") from None
@@ -202,22 +190,20 @@ class BatchCommand:
 
     def run_in_aws(self) -> int:
         """Start or find a job, follow it, and return the exit code."""
-        options, environment = self.options, self.loaded.environment
-        account = open_account(environment, local=options.local)
+        account = open_account(self.loaded.environment, local=self.local)
         account.check_credentials()
-        name = options.attach or self._create_job_name()
-        local = " --local" if options.local else ""
+        name = self.attach or self._create_job_name()
+        local = " --local" if self.local else ""
         comes_back = f"`{self.again}{local} --attach {name}` resumes following it"
-        started = options.attach is not None
+        request, started = None, self.attach is not None
         try:
-            request = None
             if not started:
                 request = self._build_request(account, name)
                 # The job may start even if its response is lost.
                 started = True
             watch = TransformWatch(account, name, comes_back, request=request)
             watch.follow()
-            result = watch.fetch_result(environment)
+            result = watch.fetch_result(self.loaded.environment)
         except KeyboardInterrupt:
             stop = f"aws sagemaker stop-transform-job --transform-job-name {name}"
             goes_on = f"{name} continues; {comes_back}, `{stop}` stops it"
@@ -228,30 +214,22 @@ class BatchCommand:
 
     def _build_request(self, account: Account, name: str) -> dict[str, Any]:
         """Return the request that starts the job, and print its name, by which you can follow it."""
-        options, s3 = self.options, account.client("s3")
-        model = self._find_model(account)
-        request = self.job.build_request(
-            job_name=name, model_name=model, input_uri=options.input, output_uri=options.output
-        )
-        table = TransformObjects(s3, request)
+        batch, model = self.job.batch, self._find_model(account)
+        places = {"input_uri": self.input, "output_uri": self.output}
+        request = self.job.build_request(job_name=name, model_name=model, **places)
+        table = TransformObjects(account.client("s3"), request)
         output = request["TransformOutput"]["S3OutputPath"]
-        self._print_role_notes(options.input, output)
-        if options.limit is not None:
+        for place, own in ((self.input or batch.input, batch.input), (output, batch.output)):
+            if not place.startswith(own):
+                click.echo(f"note: the role of {self.job.name} can access only {own}", err=True)
+        if self.limit is not None:
             trial = f"{output.rstrip('/')}/{TRIALS}/{name}"
-            key = self.job.batch.output_kms_key
-            count = table.copy_first_records(options.limit, f"{trial}/in/", key)
+            count = table.copy_first_records(self.limit, f"{trial}/in/", batch.output_kms_key)
             click.echo(f"a copy of the first {count:,} rows is in {trial}/in/", err=True)
             request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"] = f"{trial}/in/"
             output = request["TransformOutput"]["S3OutputPath"] = f"{trial}/out/"
         click.echo(f"{name} writes to {output}; Ctrl-C leaves it running", err=True)
         return request
-
-    def _print_role_notes(self, given: str | None, output: str) -> None:
-        """Print the S3 URIs of this run to which the model's role may lack access."""
-        batch = self.job.batch
-        for place, own in ((given or batch.input, batch.input), (output, batch.output)):
-            if not place.startswith(own):
-                click.echo(f"note: the role of {self.job.name} can access only {own}", err=True)
 
     def _create_job_name(self) -> str:
         """Return a new job name, with random characters in case two jobs start at once."""
@@ -275,46 +253,39 @@ class BatchCommand:
     def _print_result(self, result: BatchResult) -> int:
         """Print the result, and return the exit code."""
         save_rate(self.loaded.root, self._rate_name, self.job, result)
-        if self.options.as_json:
-            click.echo(json.dumps(result.as_object()))
-        else:
-            click.echo("\n".join(result.format_lines()))
+        self._print(result)
         if result.interrupted:
             click.echo("interrupted; run the same command again to recreate every result", err=True)
             return 130
         return int(not result.is_complete)
 
+    def _print(self, told: BatchResult | BatchEstimate) -> None:
+        lines = [json.dumps(told.as_object())] if self.as_json else told.format_lines()
+        click.echo("\n".join(lines))
+
     @property
     def _rate_name(self) -> str:
         return f"{self.loaded.name}/{self.job.name}"
 
-    def print_estimate(self, *, files: bool) -> int:
+    def print_estimate(self) -> int:
         """Print the estimated time and cost; return 0, or 3 if one of them is unknown."""
-        options, environment = self.options, self.loaded.environment
-        where_to = {"input_uri": options.input, "output_uri": options.output}
+        environment, rows = self.loaded.environment, None
+        where_to = {"input_uri": self.input, "output_uri": self.output}
         request = self.job.build_request(job_name="estimate", model_name="estimate", **where_to)
-        rows: list[int] | None
-        if files:
-            table = list_files(Path(options.input or ""), Path("/dev/null"))
-            sizes, where = [file.input.stat().st_size for file in table], LOCAL_CONTAINER
-            rows = []
-            for file in table:
-                with file.input.open("rb") as body:
-                    rows.append(count_records(body, request))
+        if self.is_of_files:
+            files, where = list_files(Path(self.input or ""), Path("/dev/null")), LOCAL_CONTAINER
+            sizes = [file.input.stat().st_size for file in files]
+            rows = [count_file(file.input, request, count_records) for file in files]
         else:
-            account = open_account(environment, local=options.local)
+            account = open_account(environment, local=self.local)
             where = LOCAL_AWS if account.has_custom_endpoint else AWS
             objects = TransformObjects(account.client("s3"), request)
             sizes = [item.size for item in objects.inputs]
-            rows = None
             if objects.size <= MOST_COUNTED_BYTES:
                 rows = [objects.count_input_records(item) for item in objects.inputs]
-        if rows is not None and options.limit is not None:
-            rows = [min(sum(rows), options.limit)]
+        if rows is not None and self.limit is not None:
+            rows = [min(sum(rows), self.limit)]
         rate = find_measured_rate(self.loaded.root, self._rate_name, environment, self.job, where)
         told = estimate_batch(environment, self.job, rate, rows, sizes=sizes, in_aws=where == AWS)
-        if options.as_json:
-            click.echo(json.dumps(told.as_object()))
-        else:
-            click.echo("\n".join(told.format_lines()))
+        self._print(told)
         return CANNOT_BE_TOLD if told.missing else 0

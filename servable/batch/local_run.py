@@ -10,19 +10,21 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from model_packaging.beside import open_atomically
 from servable.batch.objects import (
     LOCAL_CONTAINER,
-    BatchError,
     LocalFile,
+    add_counts,
+    count_file,
     count_records,
     count_result_records,
     read_first_records,
 )
-from servable.batch.result import MESSAGE, BatchResult, FailedRequest, build_failed_request
+from servable.batch.result import MESSAGE, BatchResult, FailedRequest, parse_failure
 from servable.console.lines import format_duration, show_progress_line
 from servable.project.provided import (
     READY_SECONDS,
@@ -55,6 +57,7 @@ class LocalBatch:
         Its S3 URIs and resources aren't used.
         """
         self._served, self._request, self._log = served, request, log
+        self._by_line = request["TransformInput"].get("SplitType") == "Line"
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._failed: list[FailedRequest] = []
@@ -84,18 +87,13 @@ class LocalBatch:
                 return
 
     def _run_files(self, files: Sequence[LocalFile]) -> BatchResult:
-        rows = sum(self._count_rows(file.input, count_records) or 0 for file in files)
+        rows = sum(count_file(file.input, self._request, count_records) for file in files)
         served = self._served
         variables = served.variables | build_batch_variables(self._request)
-        container = Container(
-            lambda: launch(
-                served.archive,
-                variables,
-                ready_timeout_seconds=READY_SECONDS,
-                log=self._log,
-                tensorflow=served.tensorflow,
-            )
+        start = partial(
+            launch, served.archive, variables, log=self._log, tensorflow=served.tensorflow
         )
+        container = Container(partial(start, ready_timeout_seconds=READY_SECONDS))
         began, written, interrupted = time.monotonic(), [], False
         try:
             with show_progress_line() as show:
@@ -112,8 +110,8 @@ class LocalBatch:
             self._stopping.set()
             container.close()
         seconds = time.monotonic() - began
-        answers = [self._count_rows(file, count_result_records) for file in written]
-        accept = self._request["TransformOutput"]["Accept"]
+        counts = [count_file(file, self._request, count_result_records) for file in written]
+        rows_out, accept = add_counts(counts), self._request["TransformOutput"]["Accept"]
         not_counted = f"responses of type {accept} don't show how many rows they cover"
         return BatchResult(
             job=self._request["TransformJobName"],
@@ -123,8 +121,8 @@ class LocalBatch:
             objects_out=len(written),
             bytes_in=sum(file.input.stat().st_size for file in files),
             rows_in=rows,
-            rows_out=None if None in answers else sum(filter(None, answers)),
-            not_counted=not_counted if None in answers else None,
+            rows_out=rows_out,
+            not_counted=not_counted if rows_out is None else None,
             failed=tuple(self._failed),
             seconds=seconds,
             usd=0.0,
@@ -132,15 +130,6 @@ class LocalBatch:
             output=str(files[0].result.parent),
             interrupted=interrupted,
         )
-
-    def _count_rows(
-        self, file: Path, count: Callable[[IO[bytes], Mapping[str, Any]], int | None]
-    ) -> int | None:
-        try:
-            with file.open("rb") as body:
-                return count(body, self._request)
-        except BatchError as error:
-            raise BatchError(f"{file}: {error}") from None
 
     def _describe_progress(self, rows: int, seconds: float) -> str:
         rest = f"{self._done / seconds:,.0f} rows/s; "
@@ -158,12 +147,9 @@ class LocalBatch:
         failed = len(self._failed)
 
         def send(body: bytes, first: int) -> bytes:
-            try:
-                answer = sender.send(body)
-            except AnswerError as error:
-                answer = self._find_bad_records(sender, error, body, first, file.input)
+            answer = self._send(sender, body, first, file.input)
             with self._lock:
-                self._done += body.count(b"\n") + 1 if self._is_split_by_line else 1
+                self._done += body.count(b"\n") + 1 if self._by_line else 1
                 tell()
             return answer
 
@@ -178,8 +164,9 @@ class LocalBatch:
                 raise  # the disk's
             row = getattr(error, "record", None)
             place = f"{file.input}{f' row {row:,}' if row else ''}"
+            lines = getattr(error, "lines", ["ClientError", MESSAGE, str(error)])
             if str(error) != _REFUSED:
-                self._failed.append(_build_failure(place, error))
+                self._failed.append(parse_failure(place, lines))
             return False
         except BaseException:
             # Requests in progress aren't waited for.
@@ -190,41 +177,26 @@ class LocalBatch:
             pool.shutdown(cancel_futures=True)
         return True
 
-    @property
-    def _is_split_by_line(self) -> bool:
-        return bool(self._request["TransformInput"].get("SplitType") == "Line")
+    def _send(self, sender: RequestSender, body: bytes, first: int, file: Path) -> bytes:
+        """Return the response lines; find the bad records of a rejected request by bisection.
 
-    def _find_bad_records(
-        self, sender: RequestSender, error: AnswerError, body: bytes, first: int, file: Path
-    ) -> bytes:
-        """Find the bad records of a rejected request by bisection; return the response lines.
-
-        Bad records get "null" as their line. Raises the error if the records can't be told apart,
-        and `TransformError` for too many bad records.
+        Bad records get "null" as their line. Raises `AnswerError` if the records can't be told
+        apart, and `TransformError` for too many bad records.
         """
-        lines = body.split(b"\n") if self._is_split_by_line else [body]
-        if error.kind != "ClientError" or not self._is_split_by_line:
-            raise error
+        try:
+            return sender.send(body)
+        except AnswerError as error:
+            if error.kind != "ClientError" or not self._by_line:
+                raise
+            failure = parse_failure(f"{file} row {first:,}", error.lines)
+        lines = body.split(b"\n")
         if len(lines) > 1:
             middle = len(lines) // 2
-            parts = []
-            for part, number in ((lines[:middle], first), (lines[middle:], first + middle)):
-                sent = b"\n".join(part)
-                try:
-                    parts.append(sender.send(sent).removesuffix(b"\n"))
-                except AnswerError as half:
-                    parts.append(self._find_bad_records(sender, half, sent, number, file))
-            return b"\n".join(parts)
+            halves = ((lines[:middle], first), (lines[middle:], first + middle))
+            sent = (self._send(sender, b"\n".join(half), at, file) for half, at in halves)
+            return b"\n".join(answer.removesuffix(b"\n") for answer in sent)
         with self._lock:
-            self._failed.append(_build_failure(f"{file} row {first:,}", error))
+            self._failed.append(failure)
             if len(self._failed) >= MOST_FAILED:
                 raise TransformError(f"{MOST_FAILED} bad records; stopped searching for more")
         return b"null"
-
-
-def _build_failure(place: str, error: Exception) -> FailedRequest:
-    if not isinstance(error, AnswerError):
-        return build_failed_request(place, "ClientError", str(error))
-    kind, *lines = error.lines
-    message = " ".join(line for line in lines if line not in ("", MESSAGE))
-    return build_failed_request(place, kind, message)

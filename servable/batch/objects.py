@@ -5,14 +5,15 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, TypeVar, cast
 
 from infra.parameters.batch.job import OF_LINES, parse_media_type
+from servable.project.account import split_uri
 from servable_tensors.records import TransformError, compute_relative_name, read_records
 
 MB = 1 << 20
@@ -22,13 +23,16 @@ LOCAL_CONTAINER = "local container"
 # The longest record that a job can send.
 _MOST_RECORD_BYTES = 100 * MB
 _SPACE = re.compile(r"\s*")
+Request = Mapping[str, Any]
+"""The parameters of CreateTransformJob, or its description."""
+Counted = TypeVar("Counted", int, int | None)
 
 
 class BatchError(Exception):
     """The error if a job can't be started or followed. `str()` is a whole sentence with the remedy."""
 
 
-def count_records(body: IO[bytes], request: Mapping[str, Any]) -> int:
+def count_records(body: IO[bytes], request: Request) -> int:
     """Count the records of an input, split as the CreateTransformJob request splits it.
 
     Raises `BatchError`.
@@ -44,7 +48,7 @@ def count_records(body: IO[bytes], request: Mapping[str, Any]) -> int:
         raise BatchError(f"an input doesn't match its settings in the file: {error}") from None
 
 
-def count_result_records(body: IO[bytes], request: Mapping[str, Any]) -> int | None:
+def count_result_records(body: IO[bytes], request: Request) -> int | None:
     """Count the records that a result contains responses for.
 
     Returns None for a format in which they can't be told apart. Raises ValueError for a result
@@ -61,13 +65,26 @@ def count_result_records(body: IO[bytes], request: Mapping[str, Any]) -> int | N
     if request.get("BatchStrategy") != "MultiRecord":
         return sum(1 for _ in _iterate_documents(body))
     # A response of the container without code: one object for all lines of a request.
-    counts = [_count_predictions(document) for document in _iterate_documents(body)]
+    return add_counts([_count_predictions(document) for document in _iterate_documents(body)])
+
+
+def add_counts(counts: Sequence[int | None]) -> int | None:
+    """Return the sum, or None if one of the counts is None."""
     return None if None in counts else sum(filter(None, counts))
 
 
-def read_first_records(
-    body: IO[bytes], request: Mapping[str, Any], limit: int
-) -> tuple[bytes, int]:
+def count_file(
+    file: Path, request: Request, count: Callable[[IO[bytes], Request], Counted]
+) -> Counted:
+    """Return what `count` returns for a file. Raises `BatchError` with the file's name."""
+    try:
+        with file.open("rb") as body:
+            return count(body, request)
+    except BatchError as error:
+        raise BatchError(f"{file}: {error}") from None
+
+
+def read_first_records(body: IO[bytes], request: Request, limit: int) -> tuple[bytes, int]:
     """Return an input with the first `limit` records of another, and their number.
 
     The new input has the same format.
@@ -81,7 +98,7 @@ def read_first_records(
     return gzip.compress(content, mtime=0) if gzipped else content, len(first)
 
 
-def _iterate_records(body: IO[bytes], request: Mapping[str, Any]) -> Iterator[bytes]:
+def _iterate_records(body: IO[bytes], request: Request) -> Iterator[bytes]:
     split = request["TransformInput"].get("SplitType", "None")
     return read_records(cast(BinaryIO, body), split, _MOST_RECORD_BYTES, single=False)
 
@@ -131,9 +148,8 @@ def list_files(given: Path, output: Path) -> list[LocalFile]:
     if not given.is_dir():
         return [LocalFile(given, output / f"{given.name}.out")]
     if output.resolve().is_relative_to(given.resolve()):
-        raise BatchError(
-            f"{output}: the output is inside the input {given}; use a different --output"
-        )
+        problem = f"{output}: the output is inside the input {given}"
+        raise BatchError(f"{problem}; use a different --output")
     names = sorted(path.relative_to(given) for path in given.rglob("*") if path.is_file())
     if not names:
         raise BatchError(f"{given}: the folder contains no files; use a different --input")
@@ -152,7 +168,7 @@ class InputObject:
 class TransformObjects:
     """The objects in S3 that a CreateTransformJob request reads and writes."""
 
-    def __init__(self, s3: Any, request: Mapping[str, Any]) -> None:
+    def __init__(self, s3: Any, request: Request) -> None:
         """List the input. Raises `BatchError` if there is none, and one of `AwsError`."""
         self._s3, self._request = s3, request
         source = request["TransformInput"]["DataSource"]["S3DataSource"]
@@ -165,10 +181,11 @@ class TransformObjects:
             if not item["Key"].endswith("/")
         ]
         if not self.inputs:
-            raise BatchError(
-                f"{source['S3Uri']}: found no objects; upload the table, or use a different --input"
-            )
+            remedy = "upload the table, or use a different --input"
+            raise BatchError(f"{source['S3Uri']}: found no objects; {remedy}")
         self.size = sum(item.size for item in self.inputs)
+        bucket, prefix = split_uri(request["TransformOutput"]["S3OutputPath"])
+        self._output = bucket, f"{prefix.strip('/')}/".lstrip("/")
 
     def _open(self, bucket: str, key: str) -> IO[bytes]:
         body = self._s3.get_object(Bucket=bucket, Key=key)["Body"]
@@ -179,27 +196,21 @@ class TransformObjects:
 
     def list_results(self, since: datetime) -> dict[str, int]:
         """Return the sizes of the results written since `since`, by the name of their input."""
-        bucket, prefix = split_uri(self._request["TransformOutput"]["S3OutputPath"])
-        prefix = f"{prefix.rstrip('/')}/".lstrip("/")
-        names = {item.name for item in self.inputs}
+        bucket, prefix = self._output
+        names = {f"{prefix}{item.name}.out": item.name for item in self.inputs}
         # S3 tells whole seconds.
         since = since.replace(microsecond=0) - timedelta(seconds=1)
         return {
-            name: item["Size"]
+            names[item["Key"]]: item["Size"]
             for item in _list_objects(self._s3, bucket, prefix)
-            if (name := item["Key"].removeprefix(prefix).removesuffix(".out")) in names
-            and item["Key"].endswith(".out")
-            and item["LastModified"] >= since
+            if item["Key"] in names and item["LastModified"] >= since
         }
 
     def count_output_records(self, names: Iterable[str]) -> int | None:
         """Count the records in the results; None if one can't be counted."""
-        bucket, prefix = split_uri(self._request["TransformOutput"]["S3OutputPath"])
-        counts = []
-        for name in names:
-            key = "/".join(filter(None, [prefix.strip("/"), f"{name}.out"]))
-            counts.append(count_result_records(self._open(bucket, key), self._request))
-        return None if None in counts else sum(filter(None, counts))
+        bucket, prefix = self._output
+        bodies = (self._open(bucket, f"{prefix}{name}.out") for name in names)
+        return add_counts([count_result_records(body, self._request) for body in bodies])
 
     def copy_first_records(self, limit: int, uri: str, kms_key: str | None) -> int:
         """Copy the first `limit` records to objects under `uri`; return their number.
@@ -222,12 +233,6 @@ class TransformObjects:
         """Delete the job's input: the copy of the first records that a trial read."""
         for item in self.inputs:
             self._s3.delete_object(Bucket=self._bucket, Key=item.key)
-
-
-def split_uri(uri: str) -> tuple[str, str]:
-    """Return the bucket and key of s3://BUCKET/KEY."""
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    return bucket, key
 
 
 def _list_objects(s3: Any, bucket: str, prefix: str) -> Iterator[dict[str, Any]]:

@@ -75,62 +75,64 @@ class BatchResult:
             ("rows out", self.rows_out, self.objects_out),
         ):
             number = "not counted" if rows is None else f"{rows:,}"
-            yield f"{label:10}{number:>14}   in {format_count(objects, 'object')}"
+            yield _format_row(label, number, f"in {format_count(objects, 'object')}")
         if self.not_counted:
-            yield f"{'':27}{self.not_counted}"
-        yield f"{'failed':10}{len(self.failed):14,}"
+            yield _format_row("", "", self.not_counted)
+        yield _format_row("failed", f"{len(self.failed):,}")
         yield from self._format_failures()
         if self.failed and self.instance_type is not None:
             yield f"{'':27}to see which rows failed, download the file and run --local --input FILE"
         if self.seconds is not None:
             start = ""
-            if (whole := self.seconds_with_start) is not None:
-                start = f"   {format_duration(whole)} including the start of instances"
-            yield f"{'time':10}{format_duration(self.seconds):>14}{start}"
+            if self.seconds_with_start is not None:
+                start = (
+                    f"{format_duration(self.seconds_with_start)} including the start of instances"
+                )
+            yield _format_row("time", format_duration(self.seconds), start)
         cost = "not known" if self.usd is None else f"${self.usd:,.4f}"
-        yield f"{'cost':10}{cost:>14}   {self.price}".rstrip()
-        yield f"{'results':10}{'':3}{self.output}"
+        yield _format_row("cost", cost, self.price)
+        yield f"{'results':13}{self.output}"
         if self.status == "Completed" and not self.is_complete:
-            yield (
-                "The number of rows changed: an empty line has no response, and code "
-                "may combine several lines into one."
-            )
+            why = "an empty line has no response, and code may combine several lines into one"
+            yield f"The number of rows changed: {why}."
 
     def _format_failures(self) -> Iterator[str]:
-        kinds: dict[tuple[str, str], list[str]] = {}
+        kinds: dict[str, list[str]] = {}
         for failed in self.failed:
-            kinds.setdefault((failed.kind, failed.message), []).append(failed.place)
-        for (kind, message), places in sorted(kinds.items(), key=lambda item: -len(item[1])):
+            said = f"{failed.kind}{f': {failed.message}' if failed.message else ''}"
+            kinds.setdefault(said, []).append(failed.place)
+        for said, places in sorted(kinds.items(), key=lambda item: -len(item[1])):
             more = len(places) - SHOWN_FAILURES
             named = ", ".join(places[:SHOWN_FAILURES]) + (f" and {more:,} more" if more > 0 else "")
-            yield f"{len(places):24,}   {kind}{f': {message}' if message else ''}"
-            yield f"{'':27}{named}"
+            yield _format_row("", f"{len(places):,}", said)
+            yield _format_row("", "", named)
+
+
+def _format_row(label: str, value: str, rest: str = "") -> str:
+    return f"{label:10}{value:>14}   {rest}".rstrip()
 
 
 def parse_failures(messages: Iterable[str]) -> tuple[FailedRequest, ...]:
-    """Return the failed requests in a job's log: for each object, its kind and the message.
-
-    The message is the container's.
-    """
+    """Return the failed requests in a job's log, one for each object."""
     lines: dict[str, list[str]] = {}
     for message in messages:
         if found := _LOG_LINE.search(message):
             lines.setdefault(found["place"], []).append(found["text"])
-    return tuple(_parse_failure(place, texts) for place, texts in lines.items())
+    return tuple(parse_failure(place, texts) for place, texts in lines.items())
 
 
-def _parse_failure(place: str, texts: list[str]) -> FailedRequest:
-    words = texts.index(MESSAGE) + 1 if MESSAGE in texts else len(texts)
-    return build_failed_request(place, texts[0], " ".join(filter(None, texts[words:])))
+def parse_failure(place: str, lines: list[str]) -> FailedRequest:
+    """Return a failed request from its kind and, after `MESSAGE`, the container's response.
 
-
-def build_failed_request(place: str, kind: str, message: str) -> FailedRequest:
-    """Return a failed request. `message`: the container's response; if it is JSON, its "error" is used."""
+    If the response is JSON, its "error" is the message.
+    """
+    words = lines.index(MESSAGE) + 1 if MESSAGE in lines else len(lines)
+    message = " ".join(filter(None, lines[words:]))
     try:
         message = str(json.loads(message)["error"])
     except (ValueError, TypeError, LookupError):
         pass  # unchanged: from a different container, or truncated
-    return FailedRequest(place=place, kind=kind, message=message)
+    return FailedRequest(place=place, kind=lines[0], message=message)
 
 
 def compute_cost(seconds: float, instances: int, price: Price) -> tuple[float, str]:
@@ -144,7 +146,7 @@ def format_count(number: int, noun: str) -> str:
 
 
 RUNS = Path(".servable") / "batch"
-AWS = "aws"
+AWS, LOCAL_AWS = "aws", "local AWS"
 # With fewer rows, the slow first requests are much of the time.
 FEW_ROWS = 10_000
 
@@ -181,10 +183,8 @@ class BatchEstimate:
         rows = "rows not counted" if self.rows is None else f"{self.rows:,} rows"
         yield f"{rows} in {format_count(self.objects, 'object')}, {self.bytes_in / 1e6:,.1f} MB"
         if self.seconds is not None:
-            start = (
-                " plus 3 to 5 minutes to start instances, which isn't billed" if self.in_aws else ""
-            )
-            yield f"time  about {format_duration(self.seconds)}{start}"
+            start = " plus 3 to 5 minutes to start instances, which isn't billed"
+            yield f"time  about {format_duration(self.seconds)}{start if self.in_aws else ''}"
         if self.usd is not None:
             yield f"cost  about ${self.usd:,.4f}: {self.price}"
         if self.rate is not None:
@@ -214,23 +214,18 @@ def find_measured_rate(
     is the rate of a variant with the same model and instance type, provided that [traffic] states
     how many rows its requests had.
     """
-    best: MeasuredRate | None = None
     wanted = (name, job.batch.instance_type, where)
-    for file in sorted((root / RUNS).glob("*.json")):
-        run = json.loads(file.read_bytes())
-        if (run["batch"], run["instance_type"], run["where"]) != wanted:
-            continue
+    stored = (json.loads(file.read_bytes()) for file in sorted((root / RUNS).glob("*.json")))
+    runs = [run for run in stored if (run["batch"], run["instance_type"], run["where"]) == wanted]
+    if runs:
+        run = sorted(runs, key=lambda each: each["rows_in"])[-1]
         # On this computer there is one instance.
         busy = min(run["instances"], run["objects_in"]) if where == AWS else 1
-        if best is None or run["rows_in"] >= (best.rows or 0):
-            best = MeasuredRate(
-                rows_per_second=run["rows_in"] / run["seconds"] / busy,
-                rows=run["rows_in"],
-                source=f"{run['job']}, {where}",
-            )
+        rate, source = run["rows_in"] / run["seconds"] / busy, f"{run['job']}, {where}"
+        return MeasuredRate(rows_per_second=rate, rows=run["rows_in"], source=source)
     rows = environment.traffic.rows_per_request
-    if best is not None or where != AWS or rows is None:
-        return best
+    if where != AWS or rows is None:
+        return None
     for variant, stated in environment.variants_by_table.items():
         same = (stated.model, stated.instance_type) == (job.batch.model, job.batch.instance_type)
         if same and stated.scaling and (rps := stated.scaling.max_rps_per_instance):
@@ -264,16 +259,15 @@ def estimate_batch(
         )
     if rows is None:
         missing.append("the rows weren't counted, because the input is too large or unreadable")
-    if rate is not None and rows is not None:
+    elif rate is not None:
         # An object is never divided among instances.
-        instances = min(batch.instances, len(rows)) if in_aws else 1
-        longest = max(sum(rows) / instances, max(rows))
+        longest = max(sum(rows) / (min(batch.instances, len(rows)) if in_aws else 1), max(rows))
         seconds = max(longest / rate.rows_per_second, 1.0)
+        if price is not None and in_aws:
+            usd, said = compute_cost(seconds, batch.instances, price)
     if price is None and in_aws:
         unknown = f"no price of {batch.instance_type} is known"
         missing.append(f"{unknown}; set prices.instance_usd_per_hour")
-    elif seconds is not None and price is not None and in_aws:
-        usd, said = compute_cost(seconds, batch.instances, price)
     return BatchEstimate(
         rows=None if rows is None else sum(rows),
         objects=len(sizes),

@@ -12,7 +12,14 @@ from botocore.exceptions import ClientError
 from infra.parameters.batch.job import TRIALS
 from infra.parameters.environment import Environment
 from servable.batch.objects import MOST_COUNTED_BYTES, BatchError, TransformObjects
-from servable.batch.result import BatchResult, compute_cost, format_count, parse_failures
+from servable.batch.result import (
+    AWS,
+    LOCAL_AWS,
+    BatchResult,
+    compute_cost,
+    format_count,
+    parse_failures,
+)
 from servable.console.lines import format_duration, show_progress_line
 from servable.project.account import Account, Answered, AwsError, is_not_found
 
@@ -106,31 +113,15 @@ class TransformWatch:
 
     def _build_result(self, environment: Environment) -> BatchResult:
         shown, resources = self.shown, self.shown["TransformResources"]
-        results = self._list_results()
-        rows_in = rows_out = None
-        not_counted = f"the input has more than {MOST_COUNTED_BYTES / 1e9:g} GB"
-        if self._counted and sum(results.values()) <= MOST_COUNTED_BYTES:
-            self._counting.join()
-            not_counted = ""
-            if len(self._rows) == len(self._objects.inputs):
-                rows_in = sum(self._rows.values())
-            else:
-                not_counted = "cannot read the input"
-            try:
-                rows_out = self._objects.count_output_records(results)
-            except ValueError as error:
-                not_counted = str(error)
-            if rows_out is None and not not_counted:
-                accept = shown["TransformOutput"].get("Accept", "no Accept")
-                not_counted = f"responses of type {accept} don't show how many rows they cover"
+        results, local = self._list_results(), self._account.has_custom_endpoint
+        rows_in, rows_out, not_counted = self._count_all(results)
         began, ended = shown.get("TransformStartTime"), shown.get("TransformEndTime")
         seconds = (ended - began).total_seconds() if began and ended else None
         kind, count = resources["InstanceType"], resources["InstanceCount"]
         price = environment.prices.find_instance_price(kind, environment.region)
         has_failed = shown["TransformJobStatus"] == "Failed"
-        failed = parse_failures(self._iterate_messages()) if has_failed else ()
         usd, said = None, f"no price of {kind} is known; set prices.instance_usd_per_hour"
-        if self._account.has_custom_endpoint:
+        if local:
             usd, said = 0.0, "on this computer"
         elif price is not None and seconds is not None:
             usd, said = compute_cost(seconds, count, price)
@@ -138,7 +129,7 @@ class TransformWatch:
             job=self._job,
             status=shown["TransformJobStatus"],
             reason=shown.get("FailureReason"),
-            where="local AWS" if self._account.has_custom_endpoint else "aws",
+            where=LOCAL_AWS if local else AWS,
             instance_type=kind,
             instances=count,
             objects_in=len(self._objects.inputs),
@@ -146,14 +137,32 @@ class TransformWatch:
             bytes_in=self._objects.size,
             rows_in=rows_in,
             rows_out=rows_out,
-            not_counted=not_counted or None,
-            failed=failed,
+            not_counted=not_counted,
+            failed=parse_failures(self._iterate_messages()) if has_failed else (),
             seconds=seconds,
             seconds_with_start=(ended - shown["CreationTime"]).total_seconds() if ended else None,
             usd=usd,
             price=said,
             output=shown["TransformOutput"]["S3OutputPath"],
         )
+
+    def _count_all(self, results: Mapping[str, int]) -> tuple[int | None, int | None, str | None]:
+        """Return the rows of the input and of the results, and why one of them is None."""
+        if not self._counted or sum(results.values()) > MOST_COUNTED_BYTES:
+            return None, None, f"the input has more than {MOST_COUNTED_BYTES / 1e9:g} GB"
+        self._counting.join()
+        rows_in: int | None = sum(self._rows.values())
+        rows_out, why = None, None
+        if len(self._rows) != len(self._objects.inputs):
+            rows_in, why = None, "cannot read the input"
+        try:
+            rows_out = self._objects.count_output_records(results)
+        except ValueError as error:
+            why = str(error)
+        if rows_out is None and why is None:
+            accept = self.shown["TransformOutput"].get("Accept", "no Accept")
+            why = f"responses of type {accept} don't show how many rows they cover"
+        return rows_in, rows_out, why
 
     def _list_results(self) -> dict[str, int]:
         since: datetime = self.shown["CreationTime"]
@@ -163,21 +172,16 @@ class TransformWatch:
         return self._objects.list_results(since)
 
     def _iterate_messages(self) -> Iterator[str]:
-        """Yield the messages of SageMaker's agent about each object, of up to `_MOST_EVENTS` events."""
-        paginator = self._account.client("logs").get_paginator("filter_log_events")
-        pages = paginator.paginate(
+        """Return the messages of SageMaker's agent about each object, of up to `_MOST_EVENTS` events."""
+        events = self._account.list_or_empty(
+            "logs",
+            "filter_log_events",
+            "events",
             logGroupName=LOG_GROUP,
             logStreamNamePrefix=f"{self._job}/",
             PaginationConfig={"MaxItems": _MOST_EVENTS},
         )
-        try:
-            for page in pages:
-                for event in page["events"]:
-                    if event["logStreamName"].endswith(_DATA_LOG):
-                        yield event["message"]
-        except ClientError as error:
-            if not is_not_found(error):
-                raise
+        return (e["message"] for e in events if e["logStreamName"].endswith(_DATA_LOG))
 
     def _count_rows(self) -> None:
         for item in self._objects.inputs:

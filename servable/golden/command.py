@@ -8,7 +8,6 @@ stay in memory.
 
 import contextlib
 import json
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,7 +29,7 @@ from servable.project.account import open_account
 from servable.project.completion import ENVIRONMENT
 from servable.project.environment_edit import format_diff
 from servable.project.environment_edit import write as write_file
-from servable.project.environments import ENVIRONMENTS, SET, Project
+from servable.project.environments import Project, pass_project
 from servable.replay.index import CaptureIndex
 from servable.replay.places import PlaceError, open_place
 from servable.verdict import Verdict
@@ -54,21 +53,17 @@ class GoldenSelection:
     def __init__(self) -> None:
         self._candidates: dict[Facet, tuple[float, CapturedRequest]] = {}
         """The extreme, the smaller the better (for kinds the body's size), and its request."""
-        self._facets: dict[str, set[Facet]] = {}
 
     def add(self, request: CapturedRequest) -> None:
         """Take a request into account. Raises nothing: a body in any format has facets."""
-        kinds, extremes = find_facets(request)
-        for facet in kinds:
-            if facet in self._candidates or len(self._candidates) < MOST_KINDS:
-                self._offer(facet, float(len(request.body)), request)
-        for facet, value in extremes.items():
-            self._offer(facet, value, request)
-
-    def _offer(self, facet: Facet, value: float, request: CapturedRequest) -> None:
-        best = self._candidates.get(facet)
-        if best is None or value < best[0]:
-            self._candidates[facet] = value, request
+        for facet, extreme in find_facets(request).items():
+            best, value = self._candidates.get(facet), extreme
+            if value is None:
+                value = float(len(request.body))
+                if best is None and len(self._candidates) >= MOST_KINDS:
+                    continue
+            if best is None or value < best[0]:
+                self._candidates[facet] = value, request
 
     def select(self, most: int) -> list[tuple[CapturedRequest, list[Facet]]]:
         """Return at most `most` requests, each with the facets that it adds.
@@ -76,68 +71,60 @@ class GoldenSelection:
         Requests that cover the most facets come first.
         """
         several = {request.event_id: request for _, request in self._candidates.values()}
-        covers = {event: set(self._iterate_covered(request)) for event, request in several.items()}
+        covers = {event: self._find_covered(request) for event, request in several.items()}
         rest = set(self._candidates)
         selected: list[tuple[CapturedRequest, list[Facet]]] = []
         while rest and len(selected) < most:
             # Of several that cover as much, the smallest body comes first.
-            event = min(
-                covers, key=lambda name: (-len(covers[name] & rest), len(several[name].body), name)
-            )
-            added = sorted(covers[event] & rest)
+            event = min(covers, key=lambda e: (-len(covers[e] & rest), len(several[e].body), e))
+            selected.append((several[event], sorted(covers[event] & rest)))
             rest -= covers[event]
-            selected.append((several[event], added))
         return selected
 
-    def _iterate_covered(self, request: CapturedRequest) -> Iterator[Facet]:
-        kinds, extremes = find_facets(request)
-        yield from (facet for facet in kinds if facet in self._candidates)
-        for facet, value in extremes.items():
-            if value <= self._candidates[facet][0]:
-                yield facet
+    def _find_covered(self, request: CapturedRequest) -> set[Facet]:
+        facets, best = find_facets(request), self._candidates
+        return {key for key, value in facets.items() if value is None or value <= best[key][0]}
 
 
-def find_facets(request: CapturedRequest) -> tuple[set[Facet], dict[Facet, float]]:
-    """Return a request's kinds, and its extremes with a number each.
+def find_facets(request: CapturedRequest) -> dict[Facet, float | None]:
+    """Return a request's kinds, each with None, and its extremes with a number each.
 
     The number of an extreme is smaller the more extreme the request is.
     """
     media = parse_media_type(request.content_type)
-    kinds: set[Facet] = {("content type", media)}
     form, signature, inputs, rows = _read_request(request, media)
-    kinds |= {("form", media, form), ("signature", signature), ("inputs", *sorted(inputs))}
-    extremes: dict[Facet, float] = {
+    facets: dict[Facet, float | None] = {
+        ("content type", media): None,
+        ("form", media, form): None,
+        ("signature", signature): None,
+        ("inputs", *sorted(inputs)): None,
         ("body", "largest"): -float(len(request.body)),
         ("rows", "fewest"): float(rows),
         ("rows", "most"): -float(rows),
     }
     for name, array in list(inputs.items())[:_MOST_INPUTS]:
         rest = array.shape[1:] if array.ndim and len(array) == rows else array.shape
-        kinds.add(("shape", name, str(list(rest)), array.dtype.kind))
-        for facet, value in _find_extremes(name, array):
-            if math.isinf(value):
-                kinds.add(facet)
-            else:
-                extremes[facet] = value
-    return kinds, extremes
+        facets["shape", name, str(list(rest)), array.dtype.kind] = None
+        facets |= {(name, what): value for what, value in _find_extremes(array)}
+    return facets
 
 
-def _find_extremes(name: str, array: Array) -> Iterator[tuple[Facet, float]]:
+def _find_extremes(array: Array) -> Iterator[tuple[str, float | None]]:
     if not array.size:
-        yield (name, "empty"), math.inf
+        yield "empty", None
     elif array.dtype.kind == "O":
         lengths = [len(value) for value in array.ravel().tolist()]
-        yield (name, "shortest"), float(min(lengths))
-        yield (name, "longest"), -float(max(lengths))
+        yield "shortest", float(min(lengths))
+        yield "longest", -float(max(lengths))
     elif array.dtype.kind in "fiu":
         finite = array[np.isfinite(array)]
         if finite.size:
-            yield (name, "least"), float(finite.min())
-            yield (name, "greatest"), -float(finite.max())
+            yield "least", float(finite.min())
+            yield "greatest", -float(finite.max())
         if np.isnan(array).any():
-            yield (name, "NaN"), math.inf
+            yield "NaN", None
         if np.isinf(array).any():
-            yield (name, "infinite"), math.inf
+            yield "infinite", None
 
 
 def _read_request(request: CapturedRequest, media: str) -> tuple[str, str, dict[str, Array], int]:
@@ -190,40 +177,29 @@ def explain_unsuitable(request: CapturedRequest) -> str | None:
         return "with custom attributes or a target model"
     codec = CODECS.get(media)
     usual = (codec.own_answer or media) if codec else JSON
-    if parse_media_type(request.answer.content_type) not in (usual, media):
-        return (
-            f"with a response in {parse_media_type(request.answer.content_type)} that its Accept "
-            "header requested"
-        )
+    answered = parse_media_type(request.answer.content_type)
+    if answered not in (usual, media):
+        return f"with a response in {answered} that its Accept header requested"
     return None
 
 
-def build_golden_tables(
+def build_golden_files(
     requests: Sequence[CapturedRequest], model: str, tolerance: float
-) -> list[Golden]:
-    """Return a table for each request, with the files captured-N and captured-N-answer.
+) -> tuple[list[Golden], dict[str, bytes]]:
+    """Return a table for each request, and the content of captured-N and captured-N-answer by name.
 
     `requests`: those for which `explain_unsuitable` returns None.
     """
-    tables = []
+    tables, files = [], dict[str, bytes]()
     for number, request in enumerate(requests, start=1):
         assert request.answer is not None  # `explain_unsuitable` has checked it
         stem = f"golden/{model}/captured-{number}"
         extension = _EXTENSIONS[parse_media_type(request.content_type)]
         answered = _EXTENSIONS.get(parse_media_type(request.answer.content_type), ".bin")
-        answer = ProjectPath(f"{stem}-answer{answered}")
-        request_file = ProjectPath(f"{stem}{extension}")
-        tables.append(Golden(request=request_file, answer=answer, tolerance=tolerance))
-    return tables
-
-
-def write_golden_files(root: Path, table: Golden, request: CapturedRequest) -> None:
-    """Write the two files of a golden request below the project folder. Raises OSError."""
-    assert table.answer is not None
-    assert request.answer is not None
-    for name, content in ((table.request, request.body), (table.answer, request.answer.body)):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(root / name, content)
+        name, answer = ProjectPath(f"{stem}{extension}"), ProjectPath(f"{stem}-answer{answered}")
+        tables.append(Golden(request=name, answer=answer, tolerance=tolerance))
+        files |= {name: request.body, answer: request.answer.body}
+    return tables, files
 
 
 def set_golden_tables(text: str, model: str, tables: Sequence[Golden]) -> str:
@@ -249,8 +225,7 @@ _LEAST_TOLERANCE = 1e-4
 
 @click.command(context_settings={"show_default": True})
 @ENVIRONMENT
-@ENVIRONMENTS
-@SET
+@pass_project
 @click.option(
     "--from-captured",
     "place",
@@ -269,9 +244,8 @@ _LEAST_TOLERANCE = 1e-4
 @LOCAL
 @AS_JSON
 def golden(
+    project: Project,
     environment: str,
-    folder: str,
-    sets: tuple[str, ...],
     place: str,
     variant: str | None,
     most: int,
@@ -283,7 +257,7 @@ def golden(
 
     Each becomes a golden request with its captured answer, which `servable verify` compares. Their bodies are
     then project files: check them for personal data before you commit them."""
-    loaded, files = (project := Project(folder, sets)).load_endpoint(environment), project.files
+    loaded = project.load_endpoint(environment)
     account = open_account(loaded.environment, local=local)
     selection, left_out = GoldenSelection(), Counter[str]()
     try:
@@ -313,13 +287,14 @@ def golden(
     limits = loaded.environment.replay
     relative = [output.relative or 0.0 for output in limits.outputs.values()]
     tolerance = max(_LEAST_TOLERANCE, limits.by_type.float32, *relative)
-    tables = build_golden_tables([request for request, _ in chosen], model, tolerance)
-    file = files / f"{loaded.name}.toml"
+    tables, contents = build_golden_files([request for request, _ in chosen], model, tolerance)
+    file = project.files / f"{loaded.name}.toml"
     before = file.read_text(encoding="utf-8")
     after = set_golden_tables(before, model, tables)
     if write:
-        for table, (request, _) in zip(tables, chosen, strict=True):
-            write_golden_files(loaded.root, table, request)
+        for name, content in contents.items():
+            (loaded.root / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(loaded.root / name, content)
         write_file(file, after)
     _print_selection(chosen, [table.request for table in tables], as_json)
     if not as_json:
@@ -329,21 +304,18 @@ def golden(
     return 0
 
 
-def _print_selection(chosen: list[Any], names: list[str], as_json: bool) -> None:
+def _print_selection(
+    chosen: Sequence[tuple[CapturedRequest, list[Facet]]], names: Sequence[str], as_json: bool
+) -> None:
     rows = [
-        {
-            "file": name,
-            "captured": request.location,
-            "covers": [" ".join(facet) for facet in facets],
-        }
+        {"file": name, "captured": request.location, "covers": [*map(" ".join, facets)]}
         for name, (request, facets) in zip(names, chosen, strict=True)
     ]
     if as_json:
         verdict: Verdict = "holds" if rows else "does not hold"
         click.echo(json.dumps({"verdict": verdict, "golden": rows}, indent=2))
         return
-    for row in rows:
-        covers = row["covers"]
-        more = f" and {len(covers) - 6} more" if len(covers) > 6 else ""
-        shown = escape_name(", ".join(covers[:6]))
-        click.echo(f"{Path(row['file']).name}: {row['captured']}: {shown}{more}")
+    for name, (request, facets) in zip(names, chosen, strict=True):
+        more = f" and {len(facets) - 6} more" if len(facets) > 6 else ""
+        shown = escape_name(", ".join(map(" ".join, facets[:6])))
+        click.echo(f"{Path(name).name}: {request.location}: {shown}{more}")

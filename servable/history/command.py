@@ -86,11 +86,10 @@ def _print_deployments(listed: list[Deployment], as_json: bool) -> None:
         return
     table = [_HEADS, *map(_format_cells, listed)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
-    click.echo(lines[0])
-    for line, deployment in zip(lines[1:], listed, strict=True):
-        click.echo(line)
-        for detail in _list_details(deployment):
+    details = [(), *map(_list_details, listed)]
+    for row, below in zip(table, details, strict=True):
+        click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
+        for detail in below:
             click.echo(f"    {detail}")
 
 
@@ -117,11 +116,8 @@ def _list_details(deployment: Deployment) -> Iterator[str]:
 
 def _print_restored(loaded: ValidFile, back: RestoredFile, as_json: bool, *, shown: bool) -> None:
     if as_json:
-        output = {
-            "text": back.text,
-            "notes": back.notes,
-            "findings": [finding.as_json() for finding in back.findings],
-        }
+        findings = [finding.as_json() for finding in back.findings]
+        output = {"text": back.text, "notes": back.notes, "findings": findings}
         click.echo(json.dumps(output, indent=2, default=str))
         return
     if shown:

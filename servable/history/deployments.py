@@ -11,7 +11,7 @@ from infra.parameters.spellings import rename_variables
 from infra.policy.execution_policy import BOOTSTRAP_BUCKET
 from infra.recording import FOLDER, OUTPUT
 from model_packaging.refusal import PackagingError
-from servable.project.account import Account, AwsError, fetch_or_none
+from servable.project.account import Account, AwsError, fetch_or_none, split_uri
 
 POINTER = "AWS::SSM::Parameter"
 
@@ -70,39 +70,31 @@ def list_deployments(account: Account, stack: str) -> list[Deployment]:
 def _read_deployments(account: Account, stack: str) -> list[Deployment]:
     describe = account.client("cloudformation").describe_stacks
     described = fetch_or_none(describe, StackName=stack)
-    found = described["Stacks"][0] if described else None
+    found = described["Stacks"][0] if described else {}
+    outputs = {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
     # The default also applies to a deleted stack.
     bucket = BOOTSTRAP_BUCKET.format(account=account.number, region=account.region)
-    location = f"{bucket}/{FOLDER}/{stack}"
-    for output in found.get("Outputs", []) if found else []:
-        if output["OutputKey"] == OUTPUT:
-            location = output["OutputValue"].removeprefix("s3://")
-    bucket, _, prefix = location.partition("/")
+    bucket, prefix = split_uri(outputs.get(OUTPUT, f"{bucket}/{FOLDER}/{stack}"))
     records = dict(_read_records(account, bucket, f"{prefix}."))
     listed: list[Deployment] = []
-    before: Mapping[str, Any] | None = None
     versions = _list_versions(account, stack)
     for version in versions:
         fingerprint = str(version["Value"])
-        record = records.get(fingerprint)
-        listed.append(
-            Deployment(
-                number=int(version["Version"]),
-                time=str(version["LastModifiedDate"]),
-                live=version is versions[-1],
-                fingerprint=fingerprint,
-                record=record,
-                changes=tuple(_list_changes(before, record)) if before and record else (),
-            )
+        before, record = listed[-1].record if listed else None, records.get(fingerprint)
+        deployment = Deployment(
+            number=int(version["Version"]),
+            time=str(version["LastModifiedDate"]),
+            live=version is versions[-1],
+            fingerprint=fingerprint,
+            record=record,
+            changes=tuple(_list_changes(before, record)) if before and record else (),
         )
-        before = record
-    known = {deployment.fingerprint for deployment in listed}
+        listed.append(deployment)
     # The pointer, which records what was live, is deleted with its stack.
     since = found["CreationTime"].astimezone(UTC).isoformat(timespec="seconds") if found else None
     others = sorted(
-        (str(record.get("published")), fingerprint, record)
-        for fingerprint, record in records.items()
-        if fingerprint not in known
+        (str(records[fingerprint].get("published")), fingerprint)
+        for fingerprint in records.keys() - {deployment.fingerprint for deployment in listed}
     )
     others_listed = [
         Deployment(
@@ -110,10 +102,10 @@ def _read_deployments(account: Account, stack: str) -> list[Deployment]:
             time=published,
             live=False,
             fingerprint=fingerprint,
-            record=record,
+            record=records[fingerprint],
             state_known=since is not None and published >= since,
         )
-        for number, (published, fingerprint, record) in enumerate(others, start=1)
+        for number, (published, fingerprint) in enumerate(others, start=1)
     ]
     return [*listed[::-1], *others_listed[::-1]]
 
@@ -121,8 +113,7 @@ def _read_deployments(account: Account, stack: str) -> list[Deployment]:
 def _list_versions(account: Account, stack: str) -> list[dict[str, Any]]:
     """Return the versions of the pointer parameter, oldest first; SSM keeps the last 100."""
     listed = ("cloudformation", "list_stack_resources", "StackResourceSummaries")
-    resources = account.list_or_empty(*listed, StackName=stack)
-    for resource in resources:
+    for resource in account.list_or_empty(*listed, StackName=stack):
         if resource["ResourceType"] == POINTER:
             listed = ("ssm", "get_parameter_history", "Parameters")
             versions = account.list_or_empty(*listed, Name=resource["PhysicalResourceId"])
@@ -133,9 +124,8 @@ def _list_versions(account: Account, stack: str) -> list[dict[str, Any]]:
 def _read_records(
     account: Account, bucket: str, prefix: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    s3 = account.client("s3")
+    s3, listed = account.client("s3"), ("s3", "list_objects_v2", "Contents")
     # If the bucket does not exist, nothing was ever deployed here.
-    listed = ("s3", "list_objects_v2", "Contents")
     for item in account.list_or_empty(*listed, Bucket=bucket, Prefix=prefix):
         body = s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read()
         try:

@@ -8,7 +8,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,14 @@ from infra.preflight.check import check
 from model_packaging.beside import MADE, create_private_folder, write_atomically
 from model_packaging.refusal import PackagingError
 from servable.history.deployments import Deployment
-from servable.project.account import Account, is_not_found
+from servable.project.account import Account, is_not_found, split_uri
 from servable.verify.model import compute_digest
 
 # The previous files: git may not have them with their comments.
 REPLACED = Path(MADE) / "replaced"
 # Keys that describe how an archive is packed; an archive in S3 is packed already.
-_OF_PACKING = {"saved_model", "version", "code", "handler", "install", "warm_up"}
-_OF_PACKING |= {"also_serves", "compression"}
+_OF_PACKING = {"saved_model", "version", "code", "handler", "install", "warm_up", "also_serves"}
+_OF_PACKING |= {"compression"}
 # How often values are derived again: a written value may change what is derived for others.
 _PASSES = 4
 _NOTHING = "acknowledge-nothing"
@@ -46,7 +46,7 @@ class RestoredFile:
     text: str
     """TOML."""
     findings: list[Finding]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
 
 
 def build_restored_file(
@@ -61,18 +61,18 @@ def build_restored_file(
         problem = f"the record of deployment {deployment.number} no longer exists"
         remedy = "check out its git revision and deploy it"
         raise PackagingError(Path(loaded.file), problem, remedy)
-    settings = _copy_without_none(record["settings"])
+    settings: Any = json.loads(json.dumps(record["settings"]), object_hook=_remove_none)
     notes: list[str] = []
-    batches = record.get("batches", [])
-    for container in [*record["variants"], *batches]:
+    containers = [*record["variants"], *record.get("batches", [])]
+    for container in containers:
         name, where = container["model"], container["archive"]
-        _verify_image(container, settings, account, notes)
-        if "artifact" in settings["models"][name]:
-            _verify_archive(account, where, settings["models"][name]["artifact"]["sha256"])
+        model = settings["models"][name]
+        notes += _verify_image(container, model.get("image"), settings["region"], account)
+        if "artifact" in model:
+            _verify_archive(account, where, model["artifact"]["sha256"])
         elif _can_repack(loaded, settings, name, where):
             notes.append(f"{name}: the current sources produce the same archive")
         else:
-            model = settings["models"][name]
             settings["models"][name] = _pin_archive(model, where, container, account)
             notes.append(f"{name}: served from the original location {where}")
     # Models that were only packed into an archive are removed, because the file names the archive. Older
@@ -83,7 +83,7 @@ def build_restored_file(
         model = settings["models"][name]
         used |= {*model.get("also_serves", []), *model.get("multi_model", [])}
     settings["models"] = {name: model for name, model in settings["models"].items() if name in used}
-    notes += _write_derived_values(loaded, settings, [*record["variants"], *batches])
+    notes += _write_derived_values(loaded, settings, containers)
     text, findings = _render_checked_text(loaded, settings, deployment)
     return RestoredFile(text=text, findings=findings, notes=notes)
 
@@ -100,35 +100,29 @@ def _write_derived_values(loaded: ValidFile, settings: Any, containers: list[Any
             kind = "variant" if "variant" in container else "batch"
             name, model = container[kind], settings["models"][container["model"]]
             table = _find_table(settings, name) if kind == "variant" else settings["batch"][name]
+            tables = {"job": table, "container": table.setdefault("container", {}), "models": model}
             derived = now.get((kind, name), {})
-            for place, key, value in _iterate_recorded(container, stock="image" not in model):
-                into = {"models": model, "job": table}.get(place)
-                into = table.setdefault("container", {}) if into is None else into
-                if derived.get((place, key)) == value or into.get(key) == value:
-                    continue
-                into[key], changed = value, True
-                label = f"models.{container['model']}" if place == "models" else f"{kind} {name}"
+            recorded = {
+                (place, key): value
+                for place in ("job", "container")
+                for key, value in container.get(place, {}).items()
+            }
+            if "image" not in model:  # the container's image is one of AWS's
+                recorded = {("models", "tensorflow"): container["tensorflow"]} | recorded
+            for (place, key), value in recorded.items():
                 other = derived.get((place, key))
+                if value in (other, tables[place].get(key)):
+                    continue
+                tables[place][key], changed = value, True
+                label = f"models.{container['model']}" if place == "models" else f"{kind} {name}"
                 today = f"today's derived value is {'none' if other is None else json.dumps(other)}"
                 was = f"{label}: {key} = {json.dumps(value)} was derived at that time"
                 notes[f"{label}.{key}"] = f"{was}, and is now set in the file: {today}"
-            if not table.get("container", True):
+            if not table["container"]:
                 del table["container"]
         if not changed:
             break
     return [*notes.values()]
-
-
-def _iterate_recorded(container: Any, *, stock: bool) -> Iterator[tuple[str, str, Any]]:
-    """Yield (table, key, value) for each value that a record contains of a container.
-
-    The table is "models", "job", or "container". `stock`: the container's image is one of AWS's.
-    """
-    if stock:
-        yield "models", "tensorflow", container["tensorflow"]
-    for place in ("job", "container"):
-        for key, value in container.get(place, {}).items():
-            yield place, key, value
 
 
 def _derive_values(
@@ -142,12 +136,12 @@ def _derive_values(
         environment = Environment.model_validate(settings, context={"project": loaded.root})
     except ValueError:
         return {}
-    found: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
-    placed: list[tuple[str, str, Placement]] = [
-        ("variant", each.name, each) for each in list_placements(environment) if not each.pool
-    ]
     jobs = list_batch_jobs(environment)
-    placed += [("batch", job.name, job.deployed_placement) for job in jobs]
+    placed: list[tuple[str, str, Placement]] = [
+        *(("variant", each.name, each) for each in list_placements(environment) if not each.pool),
+        *(("batch", job.name, job.deployed_placement) for job in jobs),
+    ]
+    found: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
     for kind, name, placement in placed:
         chosen = placement.settings.model_dump(mode="json", exclude_none=True)
         found[kind, name] = {("container", key): value for key, value in chosen.items()}
@@ -178,10 +172,8 @@ def replace_file(loaded: ValidFile, folder: Path, restorable: RestoredFile) -> t
     return file, kept
 
 
-def _copy_without_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy_without_none(item) for key, item in value.items() if item is not None}
-    return [_copy_without_none(item) for item in value] if isinstance(value, list) else value
+def _remove_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if value is not None}
 
 
 def _can_repack(loaded: ValidFile, settings: Any, name: str, url: str) -> bool:
@@ -197,11 +189,10 @@ def _can_repack(loaded: ValidFile, settings: Any, name: str, url: str) -> bool:
 def _pin_archive(model: Any, url: str, variant: dict[str, Any], account: Account) -> dict[str, Any]:
     if not url.endswith(".tar.gz"):
         problem = "it is stored as files under an S3 prefix, and only an archive can be pinned"
-        raise PackagingError(
-            Path(url), problem, "check out the record's git revision and deploy it"
-        )
+        remedy = "check out the record's git revision and deploy it"
+        raise PackagingError(Path(url), problem, remedy)
     sha256 = _verify_archive(account, url, None)
-    bucket, _, name = url.removeprefix("s3://").partition("/")
+    bucket, name = split_uri(url)
     size = account.client("s3").head_object(Bucket=bucket, Key=name)["ContentLength"]
     artifact = {"uri": url, "sha256": sha256, "size_bytes": size}
     if variant.get("model_gib"):
@@ -233,57 +224,45 @@ def _render_checked_text(
 
 
 def _render_text(settings: Any, deployment: Deployment) -> str:
-    document = tomlkit.document()
-    document.add(tomlkit.comment(":schema ./schema.json").indent(0))
     number = deployment.number or deployment.fingerprint[:12]
-    for line in (
-        f"Deployment {number}, of {deployment.time}. Written by `servable history --restore`; whole, without",
-        "`extends`. Return to the file in git when the problem is solved.",
-    ):
-        document.add(tomlkit.comment(line))
-    for name, value in settings.items():
-        document.add(name, tomlkit.item(value))
-    return tomlkit.dumps(document).replace("# :schema", "#:schema", 1)
+    return f"""\
+#:schema ./schema.json
+# Deployment {number}, of {deployment.time}. Written by `servable history --restore`; whole, without
+# `extends`. Return to the file in git when the problem is solved.
+{tomlkit.dumps(settings)}"""
 
 
 def _verify_image(
-    variant: dict[str, Any], settings: Any, account: Account, notes: list[str]
-) -> None:
-    """Verify that an image exists: a stock image in the catalog, any other in its ECR repository.
+    container: dict[str, Any], own: str | None, region: str, account: Account
+) -> Iterator[str]:
+    """Verify that an image exists: a stock image in the catalog, its `own` in its ECR repository.
 
-    Raises `PackagingError` if it doesn't.
+    Yields a note if it can't be verified. Raises `PackagingError` if it doesn't exist.
     """
-    uri = variant["image"]
-    own = settings["models"][variant["model"]].get("image")
+    uri, version = container["image"], container["tensorflow"]
     if own is None:
-        version, region = variant["tensorflow"], settings["region"]
         if version not in images.list_versions() or region not in images.list_regions(version):
             problem = f"the image of TensorFlow {version} is no longer known in {region}"
             raise PackagingError(Path(uri), problem, "set a different `tensorflow` and deploy it")
-        return
-    parsed = images.parse_own_image(own)
-    if parsed is None:
-        return
-    which = re.search(r"@(sha256:[0-9a-f]{64})$", own)
-    image_id = {"imageDigest": which[1]} if which else {"imageTag": parsed.tag}
-    try:
-        account.client("ecr").describe_images(
-            registryId=parsed.account, repositoryName=parsed.repository, imageIds=[image_id]
-        )
-    except ClientError as error:
-        if is_not_found(error):
-            problem = "this image is no longer in its repository"
-            raise PackagingError(Path(uri), problem, "push it again") from None
-        notes.append(f"{uri}: not verified: {error}")
+    elif (parsed := images.parse_own_image(own)) is not None:
+        which = re.search(r"@(sha256:[0-9a-f]{64})$", own)
+        image_id = {"imageDigest": which[1]} if which else {"imageTag": parsed.tag}
+        repository = {"registryId": parsed.account, "repositoryName": parsed.repository}
+        try:
+            account.client("ecr").describe_images(**repository, imageIds=[image_id])
+        except ClientError as error:
+            if is_not_found(error):
+                problem = "this image is no longer in its repository"
+                raise PackagingError(Path(uri), problem, "push it again") from None
+            yield f"{uri}: not verified: {error}"
 
 
 def _verify_archive(account: Account, url: str, sha256: str | None) -> str:
     """Return the archive's SHA-256. Raises `PackagingError` if the archive was deleted or changed."""
-    bucket, _, name = url.removeprefix("s3://").partition("/")
     s3 = account.client("s3")
-    actual = compute_digest(s3, bucket, name)
+    actual = compute_digest(s3, url)
     if actual is None:
-        remedy = _describe_remedy(s3, bucket, name)
+        remedy = _describe_remedy(s3, *split_uri(url))
         raise PackagingError(Path(url), "the archive no longer exists", remedy)
     if sha256 is not None and actual != sha256:
         problem = f"the archive changed: its SHA-256 is {actual}, not {sha256}"

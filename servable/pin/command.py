@@ -5,6 +5,8 @@ import json
 import math
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,10 @@ from typing import Any
 import boto3
 import click
 import tomlkit
-from botocore.exceptions import BotoCoreError, ClientError
 
 from model_packaging.beside import write_atomically
 from model_packaging.existing_archive import UnpackedSize
+from servable.project.account import AwsError, split_uri
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, Project, build_unknown_error
 
@@ -38,29 +40,27 @@ def pin(environment: str, folder: str, newest: bool, as_json: bool) -> int:
     if environment not in known:
         raise build_unknown_error(environment, known)
     source = read_source(root, files, environment)
-    rows = []
+    rows, region = [], source.values.get("region")
     for model, table in source.values.get("models", {}).items():
         if "artifact" not in table:
             continue
         given = table["artifact"]
         key = "model_package" if "model_package" in given else "uri"
         file = root / source.find_origin(("models", model, "artifact", key), "")
+        uri, image, name = given.get("uri", ""), None, None
         try:
-            region = source.values.get("region")
-            uri, image, name = given.get("uri", ""), None, None
-            if key == "model_package":
-                sagemaker = boto3.client("sagemaker", region_name=region)
-                if newest:
-                    given = given | {key: (name := find_newest_approved(sagemaker, given[key]))}
-                arn = build_package_arn(given[key], str(region), str(source.values.get("account")))
-                uri, image = read_approved_package(sagemaker, arn)
-            pinned = measure_archive(boto3.client("s3", region_name=region), uri)
-            changed = write_pin(file, model, pinned, image=image, package=name)
+            with _explain_errors(environment, "your AWS configuration"):
+                if key == "model_package":
+                    sagemaker = boto3.client("sagemaker", region_name=region)
+                    if newest:
+                        name = find_newest_approved(sagemaker, given[key])
+                    account = str(source.values.get("account"))
+                    arn = build_package_arn(name or given[key], str(region), account)
+                    uri, image = read_approved_package(sagemaker, arn)
+                pinned = measure_archive(boto3.client("s3", region_name=region), uri)
+                changed = write_pin(file, model, pinned, image=image, package=name)
         except PinError as wrong:
             click.echo(str(wrong), err=True)
-            sys.exit(1)
-        except BotoCoreError as wrong:  # a client that cannot be made: a profile that is not there
-            click.echo(f"{environment}: {wrong}; check your AWS configuration", err=True)
             sys.exit(1)
         shown = file.relative_to(root).as_posix()
         rows.append({"file": shown, "model": model, "changed": changed, **pinned.__dict__})
@@ -99,6 +99,15 @@ def build_package_arn(name: str, region: str, account: str) -> str:
     return f"arn:{partition}:sagemaker:{region}:{account}:model-package/{name}"
 
 
+@contextmanager
+def _explain_errors(problem: str, remedy: str) -> Iterator[None]:
+    """Raise `PinError` for an error of AWS, or for a client that can't be created."""
+    try:
+        yield
+    except AwsError as wrong:
+        raise PinError(f"{problem}: {wrong}; check {remedy}") from None
+
+
 def find_newest_approved(sagemaker: Any, name: str) -> str:
     """Return the newest approved version in a package's group.
 
@@ -108,16 +117,12 @@ def find_newest_approved(sagemaker: Any, name: str) -> str:
     group = name.rpartition("/")[0]
     # A group of another account is named by its ARN.
     asked = group.replace(":model-package/", ":model-package-group/")
-    try:
+    remedy = "model_package and your credentials (sagemaker:ListModelPackages)"
+    with _explain_errors(f"{group}: its versions cannot be listed", remedy):
         pages = sagemaker.get_paginator("list_model_packages").paginate(
             ModelPackageGroupName=asked, ModelApprovalStatus="Approved"
         )
         rows = [row for page in pages for row in page["ModelPackageSummaryList"]]
-    except (BotoCoreError, ClientError) as wrong:
-        raise PinError(
-            f"{group}: its versions cannot be listed: {wrong}; check model_package and your credentials "
-            "(sagemaker:ListModelPackages)"
-        ) from None
     if not rows:
         raise PinError(f"{group}: no version is approved; approve one in the model registry")
     return f"{group}/{max(int(row['ModelPackageVersion']) for row in rows)}"
@@ -129,13 +134,9 @@ def read_approved_package(sagemaker: Any, arn: str) -> tuple[str, str]:
     Raises `PinError` if the package doesn't exist, isn't approved, or isn't one container with
     one archive: CreateModel isn't known to reject packages that aren't approved.
     """
-    try:
+    remedy = "model_package and your credentials (sagemaker:DescribeModelPackage)"
+    with _explain_errors(f"{arn}: cannot be read", remedy):
         package = sagemaker.describe_model_package(ModelPackageName=arn)
-    except (BotoCoreError, ClientError) as wrong:
-        raise PinError(
-            f"{arn}: cannot be read: {wrong}; check model_package and your credentials "
-            "(sagemaker:DescribeModelPackage)"
-        ) from None
     status = package.get("ModelApprovalStatus")
     if status != "Approved":
         raise PinError(
@@ -156,18 +157,13 @@ def measure_archive(s3: Any, uri: str) -> PinnedArchive:
 
     Raises `PinError` if it can't be read.
     """
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    try:
-        answer = s3.get_object(Bucket=bucket, Key=key)
-        digest = hashlib.sha256()
-        size_bytes, unpacked = 0, UnpackedSize()
-        for chunk in answer["Body"].iter_chunks(CHUNK_BYTES):
+    bucket, key = split_uri(uri)
+    digest, size_bytes, unpacked = hashlib.sha256(), 0, UnpackedSize()
+    with _explain_errors(f"{uri}: cannot be read", "the uri and your credentials"):
+        for chunk in s3.get_object(Bucket=bucket, Key=key)["Body"].iter_chunks(CHUNK_BYTES):
             digest.update(chunk)
             size_bytes += len(chunk)
             unpacked.add_data(chunk)
-    except (BotoCoreError, ClientError) as wrong:
-        problem = f"{uri}: cannot be read: {wrong}"
-        raise PinError(f"{problem}; check the uri and your credentials") from None
     size_gib = math.ceil(unpacked.bytes / 2**30 * 1000) / 1000 if unpacked.bytes else None
     return PinnedArchive(uri, digest.hexdigest(), size_bytes, size_gib)
 
@@ -192,12 +188,11 @@ def write_pin(
     if "artifact" not in table:
         problem = f"{file}: models.{model}.artifact isn't set in this file"
         raise PinError(f"{problem}; run `servable pin` for the file that sets it")
-    stated = dict(table["artifact"])
     every = {"model_package": package, **vars(pinned)}
-    values = {key: value for key, value in every.items() if value is not None}
     stock = re.search(r"/tensorflow-inference:([0-9]+\.[0-9]+)", image or "")
+    values = {key: value for key, value in every.items() if value is not None}
     about = {"tensorflow": stock[1]} if stock else {"image": image} if image else {}
-    if {**stated, **values} == stated and {**table, **about} == table:
+    if {**table["artifact"], **values} == table["artifact"] and {**table, **about} == table:
         return False
     table.update(about)
     table["artifact"].update(values)

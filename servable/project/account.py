@@ -173,3 +173,9 @@ def fetch_or_none(call: Callable[..., Answered], **parameters: Any) -> Answered 
         if is_not_found(error):
             return None
         raise
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    """Return the bucket and key of s3://BUCKET/KEY."""
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    return bucket, key

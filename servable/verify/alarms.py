@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, timedelta
 from itertools import groupby
 from typing import Any
@@ -35,23 +35,18 @@ def compare_alarms(stack: DeployedStack) -> Iterator[Difference]:
     resources = [*stack.find_resources(METRIC), *stack.find_resources(COMPOSITE)]
     names = [_find_name(resource) for resource in resources]
     there: dict[str, dict[str, Any]] = {}
+    types = ["MetricAlarm", "CompositeAlarm"]
     for begin in range(0, len(names), _AT_ONCE):
         page = stack.account.client("cloudwatch").describe_alarms(
-            AlarmNames=names[begin : begin + _AT_ONCE],
-            AlarmTypes=["MetricAlarm", "CompositeAlarm"],
-            MaxRecords=_AT_ONCE,
+            AlarmNames=names[begin : begin + _AT_ONCE], AlarmTypes=types, MaxRecords=_AT_ONCE
         )
-        for alarm in [*page.get("MetricAlarms", []), *page.get("CompositeAlarms", [])]:
-            there[alarm["AlarmName"]] = alarm
-    for resource in resources:
-        name = _find_name(resource)
+        there |= {alarm["AlarmName"]: alarm for kind in types for alarm in page.get(f"{kind}s", [])}
+    for name, resource in zip(names, resources, strict=True):
         if name in there:
             yield from _compare_alarm(stack, resource, there[name])
         else:
-            command = format_write_command(stack, resource)
-            yield build_missing_difference(
-                "alarm", name, f"a deployment won't recreate it; {command}"
-            )
+            remedy = f"a deployment won't recreate it; {format_write_command(stack, resource)}"
+            yield build_missing_difference("alarm", name, remedy)
 
 
 def _find_name(resource: Resource) -> str:
@@ -90,13 +85,10 @@ def _compare_alarm(
     }
     yield from find_undeclared("alarm changed", name, wanted, actual, defaults, remedy)
     if wanted.get("ActionsEnabled", True) is not False:
-        meant, enabled = (
-            {"ActionsEnabled": True},
-            {"ActionsEnabled": actual.get("ActionsEnabled", True)},
-        )
         command = f"aws cloudwatch enable-alarm-actions --alarm-names {shlex.quote(name)}"
         remedy = f"enable them: `{command} --region {stack.account.region}`"
-        yield from find_changes("alarm actions disabled", name, meant, enabled, remedy)
+        enabled, key = actual.get("ActionsEnabled", True), "ActionsEnabled"
+        yield from find_changes("alarm actions disabled", name, True, enabled, remedy, key)
     for key in _ACTIONS:
         expected, has = set(wanted.get(key, [])), set(actual.get(key, []))
         if expected != has:
@@ -111,18 +103,14 @@ _MICROSECONDS = 1000  # in a millisecond: CloudWatch has ModelLatency in microse
 
 
 def compare_latency(
-    account: Account,
-    environment: Environment,
-    measured: dict[str, Any],
-    note: Callable[[str], None],
-) -> Iterator[Difference]:
+    account: Account, environment: Environment, measured: dict[str, Any]
+) -> Iterator[Difference | str]:
     """Compare each variant's slowest minute since the last update with its alarm.
 
-    `measured` gets the latency of that minute, in milliseconds.
+    `measured` gets the latency of that minute, in milliseconds. Also yields notes.
     """
     name, limit = environment.endpoint.name, environment.alarms.p99_latency_ms
     since = account.client("sagemaker").describe_endpoint(EndpointName=name)["LastModifiedTime"]
-    until = since + timedelta(minutes=FIRST_MINUTES)
     for variant in environment.serving_variants:
         component = environment.components.get(variant)
         of_variant = {"EndpointName": name, "VariantName": variant}
@@ -132,33 +120,26 @@ def compare_latency(
             MetricName="ModelLatency",
             Dimensions=[{"Name": key, "Value": value} for key, value in of.items()],
             StartTime=since.replace(second=0, microsecond=0),
-            EndTime=until,
+            EndTime=since + timedelta(minutes=FIRST_MINUTES),
             Period=60,
             ExtendedStatistics=["p99"],
         )["Datapoints"]
         if not points:
             at = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-            note(f"{variant}: no requests in the first {FIRST_MINUTES} minutes since {at}")
+            yield f"{variant}: no requests in the first {FIRST_MINUTES} minutes since {at}"
             continue
-        by_minute = sorted(
-            (point["Timestamp"], point["ExtendedStatistics"]["p99"] / _MICROSECONDS)
-            for point in points
-        )
-        worst = max(latency_ms for _, latency_ms in by_minute)
-        measured[variant] = {
-            "p99_latency_ms": round(worst, 2),
-            "alarm_ms": limit,
-            "minutes": len(points),
-        }
+        by_time = sorted(points, key=lambda point: point["Timestamp"])
+        by_minute = [point["ExtendedStatistics"]["p99"] / _MICROSECONDS for point in by_time]
+        worst, count = max(by_minute), len(by_minute)
+        numbers = {"p99_latency_ms": round(worst, 2), "alarm_ms": limit, "minutes": count}
+        measured[variant] = numbers
         if limit is None or worst <= limit:
             continue
         # Like the alarm, ignore a few slow minutes, such as that of the first request.
         needed = environment.alarms.window_minutes
-        runs = groupby(latency_ms > limit for _, latency_ms in by_minute)
+        runs = groupby(latency_ms > limit for latency_ms in by_minute)
         if max(len([*run]) for slow, run in runs if slow) < needed:
-            note(
-                f"{variant}: above the alarm's {limit:g} ms, but for less than its {needed} minutes"
-            )
+            yield f"{variant}: above the alarm's {limit:g} ms, but for less than its {needed} minutes"
         else:
             yield Difference(
                 "slower since the update",
@@ -166,5 +147,5 @@ def compare_latency(
                 f"roll back: {GO_BACK}; or see p99-latency in the runbook",
                 key="p99_latency_ms",
                 wanted=f"at most {limit:g}",
-                found=f"{worst:.1f} in the worst of {len(points)} minutes",
+                found=f"{worst:.1f} in the worst of {count} minutes",
             )

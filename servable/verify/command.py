@@ -17,11 +17,11 @@ from servable.console.findings import echo_styled
 from servable.plan.synthesis import SynthesisedStack, synthesise_stacks
 from servable.project.account import Account, AwsError, open_account
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, Project
+from servable.project.environments import Project, find_environment, pass_project
 from servable.verdict import EXIT_CODES
 from servable.verify import alarms, dependencies, endpoint, golden, model, scaling
 from servable.verify.dependencies import BOUNDARY, PERMISSIONS, POLICY, ROLE, TRUST
-from servable.verify.deployed import UNKNOWN, DeployedStack, read_stack
+from servable.verify.deployed import UNKNOWN, DeployedStack, Properties, read_stack
 from servable.verify.difference import DEPLOY, KEEP, Difference, Report, find_unequal
 from servable.verify.golden import KIND as GOLDEN
 from servable.verify.golden import NO_ANSWER
@@ -29,28 +29,20 @@ from servable.verify.golden import NO_ANSWER
 
 @click.command()
 @ENVIRONMENT
-@ENVIRONMENTS
-@SET
+@pass_project
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
 @click.option("--no-invoke", is_flag=True, help="Do not send the golden request.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def verify(
-    environment: str,
-    folder: str,
-    sets: tuple[str, ...],
-    local: bool,
-    no_invoke: bool,
-    as_json: bool,
-) -> int:
+def verify(project: Project, environment: str, local: bool, no_invoke: bool, as_json: bool) -> int:
     """List every difference between ENV's file, CloudFormation and what runs.
 
     Exit 0: as deployed, and every variant gave a known answer to a golden request; 1: a difference; 3: as
     deployed, but no answer was compared. With --no-invoke, 0 without invoking.
     """
-    loaded, files = (project := Project(folder, sets)).load_valid(environment), project.files
+    loaded = project.load_valid(environment)
     try:
         account = open_account(loaded.environment, local=local)
-        report = compare_environment(loaded, files, account, invoke=not no_invoke)
+        report = compare_environment(loaded, project.files, account, invoke=not no_invoke)
     except PackagingError as wrong:
         click.echo(f"servable verify: {wrong}", err=True)
         return 2
@@ -64,10 +56,8 @@ def verify(
 def _print_report(report: Report) -> None:
     click.echo(f"{report.environment}  {report.summary}")
     for variant, measured in report.measured.items():
-        limit = (
-            "no alarm" if measured["alarm_ms"] is None else f"alarm at {measured['alarm_ms']:g} ms"
-        )
-        minutes = measured["minutes"]
+        minutes, alarm_ms = measured["minutes"], measured["alarm_ms"]
+        limit = "no alarm" if alarm_ms is None else f"alarm at {alarm_ms:g} ms"
         span = "the first minute" if minutes == 1 else f"the slowest of the first {minutes} minutes"
         click.echo(f"  {variant}: p99 {measured['p99_latency_ms']:g} ms in {span}; {limit}")
     if report.patchable is not None:
@@ -102,9 +92,8 @@ def compare_environment(
         return compare_stacks(again, stacks, account, meant=loaded.overrides, invoke=invoke)
     except AwsError as wrong:
         problem = f"cannot read the deployed resources: {wrong}"
-        raise PackagingError(
-            Path("AWS"), problem, "check the credentials and their permissions"
-        ) from None
+        remedy = "check the credentials and their permissions"
+        raise PackagingError(Path("AWS"), problem, remedy) from None
 
 
 def compare_stacks(
@@ -127,42 +116,35 @@ def compare_stacks(
             continue
         report.add([*check_status(live), *compare_template(synthesised_stack, live)])
         report.add(dependencies.compare_dependencies(live))
-        report.add(dependencies.compare_roles(live))
         if synthesised_stack.kind == "endpoint":
             report.add(compare_overrides(live, meant))
-            report.add(_compare_endpoint(live, loaded, account, report))
-            compared = all(each.kind not in UNCOMPARED for each in report.differences)
-            if compared and loaded.environment.variants:
-                report.patchable = describe_patching(live, report.differences)
+            _compare_endpoint(live, loaded, report)
     return report
 
 
-def _compare_endpoint(
-    live: DeployedStack, loaded: ValidFile, account: Account, report: Report
-) -> Iterator[Difference]:
-    environment, note = loaded.environment, report.notes.append
-    differences = list(endpoint.compare_endpoints(live))
-    yield from differences
-    yield from endpoint.compare_batch_models(live)
-    for sentence in endpoint.describe_fleets(live):
-        note(sentence)
+def _compare_endpoint(live: DeployedStack, loaded: ValidFile, report: Report) -> None:
+    environment, account = loaded.environment, live.account
+    report.add(endpoint.compare_endpoints(live))
+    compared = all(each.kind not in UNCOMPARED for each in report.differences)
+    report.add(endpoint.compare_batch_models(live))
     if environment.variants:
-        yield from scaling.compare_scaling(live)
-    yield from alarms.compare_alarms(live)
-    yield from model.compare_archives(live, loaded, note)
-    yield from model.check_image_patches(live, environment, note)
-    if any(each.kind in UNCOMPARED for each in differences) or not environment.variants:
+        report.add(scaling.compare_scaling(live))
+    report.add(alarms.compare_alarms(live))
+    report.add(model.compare_archives(live, loaded))
+    report.add(model.check_image_patches(live, environment))
+    if not compared or not environment.variants:
         return
     if report.invoke:
-        yield from golden.compare_responses(account, environment, report)
-    yield from alarms.compare_latency(account, environment, report.measured, note)
+        report.add(golden.compare_responses(account, environment, report))
+    report.add(alarms.compare_latency(account, environment, report.measured))
+    report.patchable = describe_patching(live, report.differences)
 
 
 def _load_with_overrides(
     loaded: ValidFile, folder: Path, overrides: Mapping[str, str]
 ) -> ValidFile:
     environments = load(loaded.root, folder, {loaded.name: overrides})
-    again = next(environment for environment in environments if environment.name == loaded.name)
+    again = find_environment(environments, loaded.name)
     wrong = select_errors(check(again))
     if wrong or not isinstance(again, ValidFile):
         problem = f"has errors with the deployed overrides: {'; '.join(map(str, wrong))}"
@@ -175,18 +157,13 @@ _AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
 
 def check_status(deployed: DeployedStack) -> Iterator[Difference]:
     """Yield a difference if the stack isn't stable, for example after a rollback."""
-    if deployed.status in _AT_REST:
+    status, remedy = deployed.status, "wait until it has finished"
+    if status in _AT_REST:
         return
-    moving = deployed.status.endswith("_IN_PROGRESS")
-    remedy = (
-        "wait until it has finished"
-        if moving
-        else f"the reason: {deployed.find_rollback_reason()}; fix it and deploy, or keep what "
-        f"runs: {KEEP}"
-    )
-    yield Difference(
-        "stack status", deployed.name, remedy, wanted="UPDATE_COMPLETE", found=deployed.status
-    )
+    if not status.endswith("_IN_PROGRESS"):
+        why = deployed.find_rollback_reason()
+        remedy = f"the reason: {why}; fix it and deploy, or keep what runs: {KEEP}"
+    yield Difference("stack status", deployed.name, remedy, "", "UPDATE_COMPLETE", status)
 
 
 def compare_overrides(deployed: DeployedStack, meant: Mapping[str, str]) -> Iterator[Difference]:
@@ -219,7 +196,7 @@ def compare_template(stack: SynthesisedStack, deployed: DeployedStack) -> Iterat
             Difference("not as in the file", f"{deployed.name}/{logical}", remedy, path, *sides),
         )
         for logical in sorted({*wanted, *actual})
-        for path, *sides in _iterate_leaves(wanted.get(logical), actual.get(logical))
+        for path, sides in _find_leaves(wanted.get(logical), actual.get(logical)).items()
     ]
     first = min((rank for rank, _ in ranked), default=0)
     yield from (difference for rank, difference in ranked if rank == first)
@@ -236,20 +213,15 @@ def _rank_consequence(resource: Mapping[str, Any], path: str) -> int:
     return {"AWS::CloudWatch::Dashboard": 2, "AWS::SSM::Parameter": 3}.get(resource["Type"], 0)
 
 
-def _iterate_leaves(
-    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
-) -> Iterator[tuple[str, Any, Any]]:
-    if before is None or after is None:
-        yield "", "there" if before else "not there", "there" if after else "not there"
-        return
-    a, b = ({k: v for k, v in side.items() if k != "Metadata"} for side in (before, after))
-    leaves = list(find_unequal(a, b))
-    leaves += [(path, there, wanted) for path, wanted, there in find_unequal(b, a)]
-    seen = set()
-    for path, wanted, there in leaves:
-        if path not in seen:
-            seen.add(path)
-            yield path, wanted, there
+def _find_leaves(
+    wanted: Properties | None, actual: Properties | None
+) -> dict[str, tuple[Any, Any]]:
+    """Return (wanted, actual) of each leaf that differs, by its path."""
+    if wanted is None or actual is None:
+        return {"": ("there" if wanted else "not there", "there" if actual else "not there")}
+    a, b = ({k: v for k, v in side.items() if k != "Metadata"} for side in (wanted, actual))
+    leaves = {path: (meant, there) for path, meant, there in find_unequal(a, b)}
+    return leaves | {path: (meant, there) for path, there, meant in find_unequal(b, a)}
 
 
 # Kinds of differences that keep AWS from patching an endpoint. AWS's notice names four reasons:
@@ -257,10 +229,8 @@ def _iterate_leaves(
 _UNPATCHABLE = {
     "endpoint configuration missing": "configuration",
     **dict.fromkeys(("model missing", "artefact missing", "artefact changed"), "model"),
-    **dict.fromkeys(
-        ("IAM Role missing", "IAM Policy missing", "policy on role missing"), "execution role"
-    ),
-    **dict.fromkeys((TRUST, PERMISSIONS, BOUNDARY), "execution role"),
+    **dict.fromkeys(("IAM Role missing", "IAM Policy missing"), "execution role"),
+    **dict.fromkeys(("policy on role missing", TRUST, PERMISSIONS, BOUNDARY), "execution role"),
     **dict.fromkeys(("endpoint status", GOLDEN), "health"),
 }
 # Neither is known before a container starts.
@@ -275,14 +245,11 @@ def describe_patching(stack: DeployedStack, differences: Iterable[Difference]) -
     It is "yes, …" followed by what wasn't checked, or "no, because …" with every reason.
     """
     # The names of the models' execution roles.
-    models = stack.find_resources("AWS::SageMaker::Model")
+    models = stack.find_resources(endpoint.MODEL)
     arns = [str(each.properties.get("ExecutionRoleArn", UNKNOWN)) for each in models]
     roles = {arn.rsplit("/", 1)[-1] for arn in arns if arn != UNKNOWN}
-    policies = {
-        policy.name
-        for policy in stack.find_resources(POLICY)
-        if roles & {str(role) for role in policy.properties.get("Roles", [])}
-    }
+    inline = stack.find_resources(POLICY)
+    policies = {each.name for each in inline if roles & {*each.properties.get("Roles", [])}}
     reasons = []
     for difference in differences:
         if difference.kind == GOLDEN and difference.wanted != NO_ANSWER:

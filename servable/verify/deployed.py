@@ -8,17 +8,20 @@ from typing import Any, Final
 from servable.project.account import Account, fetch_or_none
 from servable_scaling.intrinsics import Evaluator, TemplateError
 
+Properties = Mapping[str, Any]
+"""The properties of a resource by name, from a template or from AWS."""
 UNKNOWN: Final = "<known only to CloudFormation>"
 """A value that only CloudFormation knows; it is not compared."""
 # Functions whose values follow from a stack's resources and exports; others depend on its parameters.
 _KNOWN = ("Ref", "Fn::GetAtt", "Fn::Join", "Fn::Sub", "Fn::ImportValue")
+_ALARM = "arn:${AWS::Partition}:cloudwatch:${AWS::Region}:${AWS::AccountId}:alarm:"
 # The prefix that turns a physical name into an ARN.
 _ARNS = {
-    "AWS::IAM::Role": "arn:{partition}:iam::{account}:role/",
-    "AWS::KMS::Key": "arn:{partition}:kms:{region}:{account}:key/",
-    "AWS::S3::Bucket": "arn:{partition}:s3:::",
-    "AWS::CloudWatch::Alarm": "arn:{partition}:cloudwatch:{region}:{account}:alarm:",
-    "AWS::CloudWatch::CompositeAlarm": "arn:{partition}:cloudwatch:{region}:{account}:alarm:",
+    "AWS::IAM::Role": "arn:${AWS::Partition}:iam::${AWS::AccountId}:role/",
+    "AWS::KMS::Key": "arn:${AWS::Partition}:kms:${AWS::Region}:${AWS::AccountId}:key/",
+    "AWS::S3::Bucket": "arn:${AWS::Partition}:s3:::",
+    "AWS::CloudWatch::Alarm": _ALARM,
+    "AWS::CloudWatch::CompositeAlarm": _ALARM,
 }
 
 
@@ -41,19 +44,17 @@ class DeployedEvaluator(Evaluator):
     def __init__(
         self,
         *,
-        resources: Mapping[str, Mapping[str, Any]],
+        resources: Mapping[str, Properties],
         physical: Mapping[str, str],
         pseudo: Mapping[str, str],
         exports: Mapping[str, str],
     ) -> None:
-        """Store the values that the template refers to.
+        """Store what the template refers to.
 
-        `resources`: the template's resources. `physical`: physical by logical ID. `pseudo`:
-        pseudo parameters such as AWS::Region.
+        `physical`: the physical IDs by logical ID. `pseudo`: pseudo parameters such as AWS::Region.
         """
         super().__init__(pseudo=pseudo, exports=exports)
-        self._resources = resources
-        self._physical = physical
+        self._resources, self._physical = resources, physical
 
     def evaluate_function(self, name: str, argument: Any) -> Any:
         if name not in _KNOWN:
@@ -72,8 +73,7 @@ class DeployedEvaluator(Evaluator):
         return self._physical.get(name, UNKNOWN)
 
     def find_attribute(self, name: str, attribute: str) -> str:
-        physical = self._physical.get(name)
-        if physical is None:
+        if (physical := self._physical.get(name)) is None:
             return UNKNOWN
         if attribute in ("ModelName", "EndpointConfigName"):
             return AnyCase(physical.rsplit("/", 1)[-1])
@@ -85,11 +85,7 @@ class DeployedEvaluator(Evaluator):
             return physical
         if attribute != "Arn" or resource["Type"] not in _ARNS:
             return UNKNOWN
-        before = _ARNS[resource["Type"]].format(
-            partition=self.pseudo["AWS::Partition"],
-            region=self.pseudo["AWS::Region"],
-            account=self.pseudo["AWS::AccountId"],
-        )
+        before = self.evaluate({"Fn::Sub": _ARNS[resource["Type"]]})
         return f"{before}{properties.get('Path', '/').removeprefix('/')}{physical}"
 
 
@@ -100,7 +96,7 @@ class Resource:
     logical: str
     type: str
     physical: str
-    properties: Mapping[str, Any]
+    properties: Properties
 
     @property
     def name(self) -> str:
@@ -121,6 +117,10 @@ class DeployedStack:
     def find_resources(self, kind: str) -> Iterator[Resource]:
         """Return the resources of one CloudFormation type."""
         return (resource for resource in self.resources if resource.type == kind)
+
+    def fetch(self, service: str, operation: str, **parameters: Any) -> Any:
+        """Return the response of an operation, or None if the resource doesn't exist."""
+        return fetch_or_none(getattr(self.account.client(service), operation), **parameters)
 
     @property
     def overrides(self) -> dict[str, str]:
@@ -151,42 +151,36 @@ def read_stack(account: Account, name: str) -> DeployedStack | None:
     body = cloudformation.get_template(StackName=name)["TemplateBody"]
     template = body if isinstance(body, dict) else json.loads(body)
     resources = template["Resources"]
+    summaries = ("cloudformation", "list_stack_resources", "StackResourceSummaries")
     physical = {
         summary["LogicalResourceId"]: summary["PhysicalResourceId"]
-        for summary in account.iterate_items(
-            "cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name
-        )
+        for summary in account.iterate_items(*summaries, StackName=name)
         if summary.get("PhysicalResourceId")
     }
     partition = str(described["StackId"]).split(":")[1]
+    pseudo = {
+        "AWS::AccountId": account.number,
+        "AWS::Region": account.region,
+        "AWS::Partition": partition,
+        "AWS::URLSuffix": "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com",
+        "AWS::StackName": str(described["StackName"]),
+        "AWS::StackId": str(described["StackId"]),
+    }
+    listed = account.iterate_items("cloudformation", "list_exports", "Exports")
+    exports = {export["Name"]: export["Value"] for export in listed}
     evaluator = DeployedEvaluator(
-        resources=resources,
-        physical=physical,
-        pseudo={
-            "AWS::AccountId": account.number,
-            "AWS::Region": account.region,
-            "AWS::Partition": partition,
-            "AWS::URLSuffix": "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com",
-            "AWS::StackName": str(described["StackName"]),
-            "AWS::StackId": str(described["StackId"]),
-        },
-        exports={
-            export["Name"]: export["Value"]
-            for export in account.iterate_items("cloudformation", "list_exports", "Exports")
-        },
+        resources=resources, physical=physical, pseudo=pseudo, exports=exports
     )
+    evaluated = (
+        Resource(
+            logical=logical,
+            type=resource["Type"],
+            physical=physical.get(logical, ""),
+            properties=evaluator.evaluate(resource.get("Properties", {})),
+        )
+        for logical, resource in resources.items()
+    )
+    status = described["StackStatus"]
     return DeployedStack(
-        account=account,
-        name=name,
-        status=described["StackStatus"],
-        template=template,
-        resources=tuple(
-            Resource(
-                logical=logical,
-                type=resource["Type"],
-                physical=physical.get(logical, ""),
-                properties=evaluator.evaluate(resource.get("Properties", {})),
-            )
-            for logical, resource in resources.items()
-        ),
+        account=account, name=name, status=status, template=template, resources=tuple(evaluated)
     )

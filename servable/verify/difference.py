@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any, Literal
 
 from servable.verdict import Verdict
-from servable.verify.deployed import UNKNOWN
+from servable.verify.deployed import UNKNOWN, Properties
 
 # CloudFormation leaves a resource alone that the template doesn't change. A drift-aware change set compares
 # with the actual resources:
@@ -22,16 +22,8 @@ KEEP = f"`servable history {{environment}} --restore live --write`, then {DEPLOY
 Answers = Literal["not asked", "not compared", "compared"]
 """Ordered by how much is known about the endpoint's responses."""
 # The keys that name an item of a list whose order isn't the template's.
-_NAMES = (
-    "VariantName",
-    "InstanceType",
-    "Name",
-    "Id",
-    "VariantPropertyType",
-    "AlarmName",
-    "CaptureMode",
-)
-
+_NAMES = ["VariantName", "InstanceType", "Name", "Id", "VariantPropertyType", "AlarmName"]
+_NAMES += ["CaptureMode"]
 # The names of the two values, if they aren't the live and the deployed one.
 SIDES = {
     "not as in the file": ("deployed", "in the file"),
@@ -81,11 +73,14 @@ class Report:
     invoke: bool = True
     """Whether golden requests are sent at all."""
 
-    def add(self, differences: Iterable[Difference]) -> None:
-        """Append differences, with the environment's name in their commands."""
-        for difference in differences:
-            remedy = difference.remedy.replace("{environment}", self.environment)
-            self.differences.append(replace(difference, remedy=remedy))
+    def add(self, found: Iterable[Difference | str]) -> None:
+        """Append notes (str), and differences with the environment's name in their commands."""
+        for each in found:
+            if isinstance(each, str):
+                self.notes.append(each)
+            else:
+                remedy = each.remedy.replace("{environment}", self.environment)
+                self.differences.append(replace(each, remedy=remedy))
 
     @property
     def verdict(self) -> Verdict:
@@ -125,40 +120,25 @@ def build_missing_difference(what: str, name: str, remedy: str = RESTORE) -> Dif
 
 
 def find_changes(
-    kind: str, resource: str, wanted: Mapping[str, Any], actual: Mapping[str, Any], remedy: str
+    kind: str, resource: str, wanted: Any, actual: Any, remedy: str = RESTORE, key: str = ""
 ) -> Iterator[Difference]:
-    """Yield a difference for every property that isn't as deployed."""
-    for path, value, now in find_unequal(wanted, actual):
+    """Yield a difference for every property that isn't as deployed.
+
+    `key`: the property whose values are compared; "": the values are properties by name.
+    """
+    for path, value, now in find_unequal(wanted, actual, key):
         yield Difference(kind, resource, remedy, path, value, now)
 
 
-def report_added_keys(
-    kind: str,
-    resource: str,
-    actual: Mapping[str, Any],
-    keys: Iterable[str],
-    remedy: str,
-    wanted: str | None = None,
-) -> Iterator[Difference]:
-    """Yield a difference for each of `keys`, which `actual` has without a deployment."""
-    for key in keys:
-        yield Difference(kind, resource, remedy, key, wanted, actual[key])
-
-
 def find_undeclared(
-    kind: str,
-    resource: str,
-    wanted: Mapping[str, Any],
-    actual: Mapping[str, Any],
-    defaults: Mapping[str, object],
-    remedy: str,
+    kind: str, name: str, wanted: Properties, actual: Properties, defaults: Properties, remedy: str
 ) -> Iterator[Difference]:
     """Yield a difference for each key that the template omits and that isn't at its default."""
     for key, default in defaults.items():
         now = actual.get(key)
         if key not in wanted and now is not None and not is_same(default, now):
             meant = "the default" if default is None else default
-            yield Difference(kind, resource, remedy, key, meant, now)
+            yield Difference(kind, name, remedy, key, meant, now)
 
 
 def find_unequal(wanted: Any, actual: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -183,30 +163,24 @@ def _compare_lists(
 ) -> Iterator[tuple[str, Any, Any]]:
     several = [*wanted, *actual]
     tables = all(isinstance(item, Mapping) for item in several)
-    named = (
-        name
-        for name in _NAMES
-        if tables and all(isinstance(item.get(name), str) for item in several)
-    )
-    key = next(named, None)
-    if key is None or not wanted:
-        if all(isinstance(item, str) for item in several):
-            wanted, actual = sorted(wanted), sorted(actual)
-        if len(wanted) != len(actual) and UNKNOWN not in wanted:
-            yield path, list(wanted), list(actual)
-            return
-        for index, (expected, present) in enumerate(zip(wanted, actual, strict=False)):
-            yield from find_unequal(expected, present, f"{path}[{index}]")
+    named = (name for name in _NAMES if all(isinstance(item.get(name), str) for item in several))
+    key = next(named, None) if wanted and tables else None
+    if key is not None:
+        sides = [{item[key]: item for item in side} for side in (wanted, actual)]
+        for name in {**sides[0], **sides[1]}:
+            if all(name in side for side in sides):
+                yield from find_unequal(sides[0][name], sides[1][name], f"{path}[{name}]")
+            else:
+                there = ["there" if name in side else "not there" for side in sides]
+                yield f"{path}[{name}]", there[0], there[1]
         return
-    there = {item[key]: item for item in actual}
-    for item in wanted:
-        where = f"{path}[{item[key]}]"
-        if item[key] in there:
-            yield from find_unequal(item, there.pop(item[key]), where)
-        else:
-            yield where, "there", "not there"
-    for name in there:
-        yield f"{path}[{name}]", "not there", "there"
+    if all(isinstance(item, str) for item in several):
+        wanted, actual = sorted(wanted), sorted(actual)
+    if len(wanted) != len(actual) and UNKNOWN not in wanted:
+        yield path, list(wanted), list(actual)
+        return
+    for index, (expected, present) in enumerate(zip(wanted, actual, strict=False)):
+        yield from find_unequal(expected, present, f"{path}[{index}]")
 
 
 def is_same(wanted: Any, actual: Any) -> bool:

@@ -1,38 +1,30 @@
 """Compare the endpoint: status, configuration, weights, instance counts, and models."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from servable.plan.live import has_components
-from servable.project.account import fetch_or_none
-from servable.verify.deployed import DeployedStack, Resource
-from servable.verify.difference import (
-    RESTORE,
-    Difference,
-    build_missing_difference,
-    find_changes,
-    report_added_keys,
-)
+from servable.verify.deployed import DeployedStack, Properties, Resource
+from servable.verify.difference import RESTORE, Difference, build_missing_difference, find_changes
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
+ENDPOINT, CONFIG = "AWS::SageMaker::Endpoint", "AWS::SageMaker::EndpointConfig"
+MODEL, COMPONENT = "AWS::SageMaker::Model", "AWS::SageMaker::InferenceComponent"
 KINDS = ("ProductionVariants", "ShadowProductionVariants")
 COMPONENTS = "inference components"
 
 # Properties that change an endpoint or model, although the template omits them.
-_CONFIG_EXTRAS = (
-    "DataCaptureConfig",
-    "ShadowProductionVariants",
-    "AsyncInferenceConfig",
-    "KmsKeyId",
-)
+_CONFIG_EXTRAS = ("DataCaptureConfig", KINDS[1], "AsyncInferenceConfig", "KmsKeyId")
 _MODEL_EXTRAS = ("VpcConfig", "EnableNetworkIsolation", "Containers", "InferenceExecutionConfig")
+# Models are compared by their content, and not by their names.
+_NAMES = ("EndpointConfigName", "Tags", "ModelName", "ModelNameOverride")
 
 
-def compare_endpoints(stack: DeployedStack) -> Iterator[Difference]:
-    sagemaker = stack.account.client("sagemaker")
-    for resource in stack.find_resources("AWS::SageMaker::Endpoint"):
+def compare_endpoints(stack: DeployedStack) -> Iterator[Difference | str]:
+    """Compare the endpoint, and yield a note with the instances of each type (`_describe_fleet`)."""
+    for resource in stack.find_resources(ENDPOINT):
         name = resource.properties["EndpointName"]
-        live = fetch_or_none(sagemaker.describe_endpoint, EndpointName=name)
+        live = stack.fetch("sagemaker", "describe_endpoint", EndpointName=name)
         if live is None:
             yield build_missing_difference("endpoint", name)
             continue
@@ -44,32 +36,30 @@ def compare_endpoints(stack: DeployedStack) -> Iterator[Difference]:
         yield from differences
         if not any(difference.kind == COMPONENTS for difference in differences):
             yield from _compare_fleet(stack, live)
+        yield from _describe_fleet(stack, live)
 
 
 def _compare_config(
-    stack: DeployedStack, resource: Resource, live: Mapping[str, Any]
+    stack: DeployedStack, resource: Resource, live: Properties
 ) -> Iterator[Difference]:
     """Compare the endpoint's configuration, data capture, models, and components.
 
     After a rollback, the old configuration is live although the endpoint is InService.
     """
-    name, wanted = live["EndpointName"], resource.properties["EndpointConfigName"]
+    name, running, key = live["EndpointName"], live["EndpointConfigName"], "EndpointConfigName"
     why = live.get("FailureReason") or "AWS gives no reason; check the alarm topic's events"
     remedy = f"the live resources differ from the deployed ones; {why}; fix that, and {RESTORE}"
-    yield from find_changes("silent rollback", name, {"EndpointConfigName": wanted}, live, remedy)
+    yield from find_changes("silent rollback", name, resource.properties[key], running, remedy, key)
     guardrails = resource.properties.get("DeploymentConfig", {})
     last = live.get("LastDeploymentConfig") or guardrails
     remedy = f"the endpoint was updated without them; {RESTORE}"
     yield from find_changes("deployment guardrails", name, guardrails, last, remedy)
-    sagemaker = stack.account.client("sagemaker")
-    config = fetch_or_none(
-        sagemaker.describe_endpoint_config, EndpointConfigName=live["EndpointConfigName"]
-    )
+    config = stack.fetch("sagemaker", "describe_endpoint_config", EndpointConfigName=running)
     if config is None:
-        yield build_missing_difference("endpoint configuration", live["EndpointConfigName"])
+        yield build_missing_difference("endpoint configuration", running)
         return
-    (meant,) = stack.find_resources("AWS::SageMaker::EndpointConfig")
-    if has_components(config) and not has_components(meant.properties):
+    meant = _find_config(stack)
+    if has_components(config) and not has_components(meant):
         yield Difference(
             COMPONENTS,
             name,
@@ -81,258 +71,194 @@ def _compare_config(
         return
     remedy = f"{RESTORE}; CloudTrail shows who changed it (UpdateEndpoint)"
     kind = "endpoint configuration"
-    # Models are compared by their content, below, and not by their names.
-    sides = _remove_names(meant.properties), _remove_names(config)
-    yield from find_changes(kind, name, *sides, remedy)
-    yield from _find_extras(kind, name, meant.properties, config, _CONFIG_EXTRAS)
+    yield from find_changes(kind, name, _remove_names(meant), _remove_names(config), remedy)
+    yield from _find_extras(kind, name, meant, config, _CONFIG_EXTRAS)
     capture, capturing = (
-        {"EnableCapture": bool(side.get("DataCaptureConfig", {}).get("EnableCapture"))}
-        for side in (meant.properties, live)
+        bool(side.get("DataCaptureConfig", {}).get("EnableCapture")) for side in (meant, live)
     )
-    yield from find_changes("data capture", name, capture, capturing, RESTORE)
-    yield from _compare_models(stack, meant.properties, config)
-    yield from _compare_components(stack)
+    yield from find_changes("data capture", name, capture, capturing, RESTORE, "EnableCapture")
+    names, models = dict(_iterate_models(config)), _find_models(stack)
+    for place, deployed_name in _iterate_models(meant):
+        # The difference of the configuration reports a missing variant.
+        if place in names and deployed_name in models:
+            yield from _compare_model(stack, models[deployed_name], names[place])
+    for component in stack.find_resources(COMPONENT):
+        yield from _compare_component(stack, component.properties)
 
 
-def _compare_components(stack: DeployedStack) -> Iterator[Difference]:
-    """Compare what each component's copies run and reserve. The number of running copies isn't compared."""
-    sagemaker = stack.account.client("sagemaker")
-    for resource in stack.find_resources("AWS::SageMaker::InferenceComponent"):
-        name, wanted = resource.properties["InferenceComponentName"], resource.properties
-        live = fetch_or_none(sagemaker.describe_inference_component, InferenceComponentName=name)
-        if live is None:
-            yield build_missing_difference("inference component", name)
-            continue
-        if live["InferenceComponentStatus"] == "Failed":
-            remedy = f"the reason: {live.get('FailureReason', 'none is stated')}"
-            sides = {"wanted": "InService", "found": "Failed"}
-            yield Difference("inference component", name, remedy, **sides)
-        specification = {"Specification": wanted["Specification"]}
-        remedy = f"it was updated outside CloudFormation; {RESTORE}"
-        yield from find_changes("inference component", name, specification, live, remedy)
-        models = {each.name: each for each in stack.find_resources("AWS::SageMaker::Model")}
-        running = fetch_or_none(
-            sagemaker.describe_model, ModelName=live["Specification"]["ModelName"]
-        )
-        if (meant := models.get(wanted["Specification"]["ModelName"])) and running:
-            yield from compare_model(meant.name, meant.properties, running)
+def _compare_component(stack: DeployedStack, wanted: Properties) -> Iterator[Difference]:
+    """Compare what a component's copies run and reserve. The number of running copies isn't compared."""
+    kind, name = "inference component", wanted["InferenceComponentName"]
+    specification = wanted["Specification"]
+    live = stack.fetch("sagemaker", "describe_inference_component", InferenceComponentName=name)
+    if live is None:
+        yield build_missing_difference(kind, name)
+        return
+    if live["InferenceComponentStatus"] == "Failed":
+        remedy = f"the reason: {live.get('FailureReason', 'none is stated')}"
+        yield Difference(kind, name, remedy, wanted="InService", found="Failed")
+    remedy, there = f"it was updated outside CloudFormation; {RESTORE}", live["Specification"]
+    yield from find_changes(kind, name, specification, there, remedy, "Specification")
+    if meant := _find_models(stack).get(specification["ModelName"]):
+        yield from _compare_model(stack, meant, there["ModelName"])
 
 
-def _remove_names(config: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {
-        key: value for key, value in config.items() if key not in ("EndpointConfigName", "Tags")
-    }
-    for kind in KINDS:
-        if kind in config:
-            kept[kind] = [
-                {key: value for key, value in variant.items() if key != "ModelName"}
-                | {
-                    "InstancePools": [
-                        {key: value for key, value in pool.items() if key != "ModelNameOverride"}
-                        for pool in variant.get("InstancePools", [])
-                    ]
-                }
-                for variant in config[kind]
-            ]
-    return kept
+def _find_config(stack: DeployedStack) -> Properties:
+    """Return the properties of the stack's endpoint configuration."""
+    (config,) = stack.find_resources(CONFIG)
+    return config.properties
 
 
-def _list_variants(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _find_models(stack: DeployedStack) -> dict[str, Resource]:
+    """Return the stack's models by their names."""
+    return {resource.name: resource for resource in stack.find_resources(MODEL)}
+
+
+def _remove_names(value: Any) -> Any:
+    """Return a part of a configuration without `_NAMES`, and with the pools that AWS omits."""
+    if isinstance(value, list):
+        return [_remove_names(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    pools: dict[str, Any] = {"InstancePools": []} if "VariantName" in value else {}
+    return pools | {key: _remove_names(each) for key, each in value.items() if key not in _NAMES}
+
+
+def _list_variants(config: Properties) -> list[Properties]:
     return [variant for kind in KINDS for variant in config.get(kind) or []]
 
 
 def _find_extras(
-    kind: str,
-    name: str,
-    wanted: Mapping[str, Any],
-    actual: Mapping[str, Any],
-    keys: tuple[str, ...],
+    kind: str, name: str, wanted: Properties, actual: Properties, keys: Sequence[str]
 ) -> Iterator[Difference]:
-    more = [key for key in keys if actual.get(key) and key not in wanted]
-    yield from report_added_keys(kind, name, actual, more, f"{RESTORE}, or add it to the file")
-
-
-def _compare_models(
-    stack: DeployedStack, meant: Mapping[str, Any], config: Mapping[str, Any]
-) -> Iterator[Difference]:
-    sagemaker = stack.account.client("sagemaker")
-    live = {
-        key: name for variant in _list_variants(config) for key, name in _iterate_models(variant)
-    }
-    models = {resource.name: resource for resource in stack.find_resources("AWS::SageMaker::Model")}
-    for key, deployed_name in (
-        pair for variant in _list_variants(meant) for pair in _iterate_models(variant)
-    ):
-        name, wanted = live.get(key), models.get(deployed_name)
-        if name is None or wanted is None:
-            continue  # the difference of the configuration reports the missing variant
-        actual = fetch_or_none(sagemaker.describe_model, ModelName=name)
-        if actual is None:
-            yield build_missing_difference("model", name)
-            continue
-        yield from compare_model(name, wanted.properties, actual)
+    remedy = f"{RESTORE}, or add it to the file"
+    for key in keys:
+        if actual.get(key) and key not in wanted:
+            yield Difference(kind, name, remedy, key, found=actual[key])
 
 
 def compare_batch_models(stack: DeployedStack) -> Iterator[Difference]:
     """Compare the models that no endpoint uses: those of batches."""
-    served = {
-        name
-        for config in stack.find_resources("AWS::SageMaker::EndpointConfig")
-        for variant in _list_variants(config.properties)
-        for _, name in _iterate_models(variant)
-    }
-    served |= {
-        component.properties["Specification"].get("ModelName")
-        for component in stack.find_resources("AWS::SageMaker::InferenceComponent")
-    }
-    for resource in stack.find_resources("AWS::SageMaker::Model"):
-        if resource.name not in served:
-            describe = stack.account.client("sagemaker").describe_model
-            actual = fetch_or_none(describe, ModelName=resource.name)
-            if actual is None:
-                yield build_missing_difference("model", resource.name)
-            else:
-                yield from compare_model(resource.name, resource.properties, actual)
+    configs = stack.find_resources(CONFIG)
+    served = {name for config in configs for _, name in _iterate_models(config.properties)}
+    components = stack.find_resources(COMPONENT)
+    served |= {each.properties["Specification"].get("ModelName") for each in components}
+    for name, model in _find_models(stack).items():
+        if name not in served:
+            yield from _compare_model(stack, model, name)
 
 
-def _iterate_models(variant: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield ((variant, instance type), model) for each instance type of a variant.
+def _iterate_models(config: Properties) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield ((variant, instance type), model) for each instance type of each variant.
 
     The instance type is "" if the variant has no instance pools.
     """
-    pools = variant.get("InstancePools") or [{}]
-    for pool in pools:
-        name = pool.get("ModelNameOverride") or variant.get("ModelName")
-        if name is not None:  # inference components bring their own models
-            yield (variant["VariantName"], pool.get("InstanceType", "")), name
+    for variant in _list_variants(config):
+        for pool in variant.get("InstancePools") or [{}]:
+            name = pool.get("ModelNameOverride") or variant.get("ModelName")
+            if name is not None:  # inference components bring their own models
+                yield (variant["VariantName"], pool.get("InstanceType", "")), name
 
 
-def compare_model(
-    name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]
-) -> Iterator[Difference]:
-    """Compare the image, archive, role, and every environment variable of a model."""
+def _compare_model(stack: DeployedStack, resource: Resource, name: str) -> Iterator[Difference]:
+    """Compare the image, archive, role, and every environment variable of the model `name`."""
+    wanted = resource.properties
+    actual = stack.fetch("sagemaker", "describe_model", ModelName=name)
+    if actual is None:
+        yield build_missing_difference("model", name)
+        return
     remedy = f"the endpoint runs a different model; {RESTORE}"
     yield from find_changes("model", name, wanted, actual, remedy)
     yield from _find_extras("model", name, wanted, actual, _MODEL_EXTRAS)
     expected, there = (
-        properties.get("PrimaryContainer", {}).get("Environment", {})
-        for properties in (wanted, actual)
+        side.get("PrimaryContainer", {}).get("Environment", {}) for side in (wanted, actual)
     )
-    more = {
-        f"PrimaryContainer.Environment.{key}": there[key] for key in there if key not in expected
-    }
-    yield from report_added_keys("model", name, more, more, remedy)
+    for key in there:
+        if key not in expected:
+            where = f"PrimaryContainer.Environment.{key}"
+            yield Difference("model", name, remedy, where, found=there[key])
 
 
-def describe_fleets(stack: DeployedStack) -> Iterator[str]:
+def _describe_fleet(stack: DeployedStack, live: Properties) -> Iterator[str]:
     """Yield a sentence with the instances of each type, for each variant with instance pools."""
-    sagemaker = stack.account.client("sagemaker")
-    for resource in stack.find_resources("AWS::SageMaker::Endpoint"):
-        live = fetch_or_none(
-            sagemaker.describe_endpoint, EndpointName=resource.properties["EndpointName"]
-        )
-        for variant in _list_variants(live or {}):
-            pools = {
-                pool["InstanceType"]: int(pool["CurrentInstanceCount"])
-                for pool in variant.get("InstancePools") or []
-            }
-            if pools:
-                yield f"{variant['VariantName']} runs on {_describe_counts(stack, variant, pools)}"
+    preferred = {
+        variant["VariantName"]: variant["InstancePools"][0]["InstanceType"]
+        for variant in _list_variants(_find_config(stack))
+        if variant.get("InstancePools")
+    }
+    for variant in _list_variants(live):
+        name, pools = variant["VariantName"], variant.get("InstancePools") or []
+        counts = {pool["InstanceType"]: int(pool["CurrentInstanceCount"]) for pool in pools}
+        if counts:
+            yield f"{name} runs on {_describe_counts(counts, preferred.get(name))}"
 
 
-def _describe_counts(
-    stack: DeployedStack, variant: Mapping[str, Any], pools: Mapping[str, int]
-) -> str:
-    (config,) = stack.find_resources("AWS::SageMaker::EndpointConfig")
-    preferred = [
-        settings["InstancePools"][0]["InstanceType"]
-        for settings in _list_variants(config.properties)
-        if settings["VariantName"] == variant["VariantName"] and settings.get("InstancePools")
-    ]
+def _describe_counts(pools: Mapping[str, int], preferred: str | None) -> str:
     # What the file prefers comes first, whatever order AWS answers in.
-    order = sorted(pools, key=lambda kind: kind not in preferred)
+    order = sorted(pools, key=lambda kind: kind != preferred)
     shown = ", ".join(f"{pools[kind]} x {kind}" for kind in order)
-    elsewhere = sum(count for kind, count in pools.items() if kind not in preferred)
-    if not preferred or not elsewhere:
+    elsewhere = sum(count for kind, count in pools.items() if kind != preferred)
+    if preferred is None or not elsewhere:
         return shown
     return (
-        f"{shown}: AWS had too few {preferred[0]} when {elsewhere} of them started; they stay until "
+        f"{shown}: AWS had too few {preferred} when {elsewhere} of them started; they stay until "
         "scaling removes them, these first, or an update replaces the fleet"
     )
 
 
-def _compare_fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference]:
+def _compare_fleet(stack: DeployedStack, live: Properties) -> Iterator[Difference]:
     """Compare weights and instance counts. `live`: the response of DescribeEndpoint."""
-    scaled = {
-        resource.properties["ResourceId"].split("/")[-1]: resource.properties
-        for resource in stack.find_resources(TARGET)
-    }
-    (config,) = stack.find_resources("AWS::SageMaker::EndpointConfig")
+    targets = (resource.properties for resource in stack.find_resources(TARGET))
+    scaled = {target["ResourceId"].split("/")[-1]: target for target in targets}
     there = {settings["VariantName"]: settings for settings in _list_variants(live)}
-    for settings in _list_variants(config.properties):
+    for settings in _list_variants(_find_config(stack)):
         variant = settings["VariantName"]
         if variant not in there:
             continue  # the difference of the configuration reports it
-        name = f"{live['EndpointName']}/{variant}"
-        weight = {"CurrentWeight": settings["InitialVariantWeight"]}
-        remedy = _format_reset_command(
-            stack, live, variant, "Weight", settings["InitialVariantWeight"]
+        name, now = f"{live['EndpointName']}/{variant}", there[variant]
+        set_back = (
+            "set it back: `aws sagemaker update-endpoint-weights-and-capacities "
+            f"--endpoint-name {live['EndpointName']} --region {stack.account.region} "
+            f"--desired-weights-and-capacities VariantName={variant},Desired"
         )
-        yield from find_changes("drifted weight", name, weight, there[variant], remedy)
+        weight, key = settings["InitialVariantWeight"], "CurrentWeight"
+        remedy = f"{set_back}Weight={weight}`"
+        yield from find_changes("drifted weight", name, weight, now.get(key), remedy, key)
         target = scaled.get(variant)
         if (managed := settings.get("ManagedInstanceScaling")) is not None:
             bounds = (("MinCapacity", "MinInstanceCount"), ("MaxCapacity", "MaxInstanceCount"))
             target = {key: managed[bound] for key, bound in bounds}
-        back = _format_reset_command(
-            stack, live, variant, "InstanceCount", settings.get("InitialInstanceCount")
-        )
-        yield from _compare_count(name, settings, there[variant], target, back)
-
-
-def _format_reset_command(
-    stack: DeployedStack, live: Mapping[str, Any], variant: str, what: str, value: object
-) -> str:
-    """Return the command that sets a variant's weight or number of instances."""
-    return (
-        "set it back: `aws sagemaker update-endpoint-weights-and-capacities "
-        f"--endpoint-name {live['EndpointName']} --region {stack.account.region} "
-        f"--desired-weights-and-capacities VariantName={variant},Desired{what}={value}`"
-    )
+        remedy = f"{set_back}InstanceCount={settings.get('InitialInstanceCount')}`"
+        yield from _compare_count(name, settings, now, target, remedy)
 
 
 def _compare_count(
-    name: str,
-    wanted: Mapping[str, Any],
-    now: Mapping[str, Any],
-    target: Mapping[str, Any] | None,
-    back: str,
+    name: str, wanted: Properties, now: Properties, target: Properties | None, back: str
 ) -> Iterator[Difference]:
     """Compare the number of instances; for serverless, of provisioned concurrency.
 
     `back`: how to set the number of instances back where nothing scales.
     """
-    key = "CurrentInstanceCount"
+    key, remedy = "CurrentInstanceCount", back
     started, count = wanted.get("InitialInstanceCount"), now.get(key)
     if "ServerlessConfig" in wanted:
-        key = "ProvisionedConcurrency"
+        key, remedy = "ProvisionedConcurrency", RESTORE
         started = wanted["ServerlessConfig"].get(key)
         count = (now.get("CurrentServerlessConfig") or {}).get(key)
         if started is None and count is None:
             return  # without provisioned concurrency
     least = most = int(started or 0)
     if target is not None:
+        remedy = "scaling hasn't restored it; check the scaling activities"
         bounds = [target, *list_scheduled_bounds(target)]
         least = min(int(bound["MinCapacity"]) for bound in bounds if "MinCapacity" in bound)
         most = max(int(bound["MaxCapacity"]) for bound in bounds if "MaxCapacity" in bound)
     if count is None or not least <= count <= most:
-        remedy = back if key == "CurrentInstanceCount" else RESTORE
-        if target is not None:
-            remedy = "scaling hasn't restored it; check the scaling activities"
         bounds_text = least if least == most else f"{least} to {most}"
         yield Difference("drifted count", name, remedy, key, bounds_text, count)
 
 
-def list_scheduled_bounds(target: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def list_scheduled_bounds(target: Properties) -> list[Properties]:
     """Return the bounds that the scheduled actions of a scaling target set."""
     actions = target.get("ScheduledActions") or []
     return [action.get("ScalableTargetAction", {}) for action in actions]

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
 from servable.answers.differences import find_content_type, find_differences, read_known_response
-from servable.project.account import Account, fetch_or_none
+from servable.project.account import Account, fetch_or_none, split_uri
 from servable.verify.difference import Answers, Difference, Report
 
 KIND = "golden answer"
@@ -38,34 +38,29 @@ class NoInstanceError(Exception):
 
 def compare_responses(
     account: Account, environment: Environment, report: Report
-) -> Iterator[Difference]:
+) -> Iterator[Difference | str]:
     """Send each model's golden requests once to each variant or component that serves it.
 
-    `report.answers` gets how far the responses were compared.
+    Also yields notes. `report.answers` gets how far the responses were compared.
     """
     done: dict[str, Answers] = {}
     for variant, settings in environment.serving_variants.items():
         if settings.shadow:
             continue  # it can't be invoked by name, and SageMaker discards its responses
-        done[variant], any_request = "not asked", False
-        model = environment.models[settings.model]
-        names = model.multi_model or [settings.model]
-        for name in names:
-            if name not in environment.models:
-                continue
-            component = environment.components.get(variant)
-            target = {"InferenceComponentName": component} if component else {}
-            target = target or {"TargetVariant": variant}
-            if model.multi_model:
-                target["TargetModel"] = f"{name}.tar.gz"
-            for golden in environment.models[name].golden_requests.values():
-                any_request = True
-                answer = yield from _compare_response(account, environment, target, golden, report)
-                done[variant] = max(done[variant], answer, key=_KNOWN.index)
-        if not any_request:
-            report.notes.append(
-                f"{variant}: no golden request was sent, because the model has none; set models.NAME.golden"
-            )
+        done[variant] = "not asked"
+        model, component = environment.models[settings.model], environment.components.get(variant)
+        to = {"InferenceComponentName": component} if component else {"TargetVariant": variant}
+        requests = [
+            (to | ({"TargetModel": f"{name}.tar.gz"} if model.multi_model else {}), golden)
+            for name in model.multi_model or [settings.model]
+            if name in environment.models
+            for golden in environment.models[name].golden_requests.values()
+        ]
+        for target, golden in requests:
+            answer = yield from _compare_response(account, environment, target, golden, report)
+            done[variant] = max(done[variant], answer, key=_KNOWN.index)
+        if not requests:
+            yield f"{variant}: no golden request was sent, because the model has none; set models.NAME.golden"
     report.answers = min(done.values(), key=_KNOWN.index)
 
 
@@ -75,65 +70,62 @@ def _compare_response(
     target: Mapping[str, str],
     golden: Golden,
     report: Report,
-) -> Generator[Difference, None, Answers]:
-    endpoint = environment.endpoint.name
+) -> Generator[Difference | str, None, Answers]:
+    """Compare one response, and return how far it was compared."""
+    endpoint, path = environment.endpoint.name, golden.request
     resource = f"{endpoint}/{[*target.values()][-1]}"
-
-    def build_difference(actual: object, wanted: object, remedy: str, key: str = "") -> Difference:
-        where = f"{golden.request}{f': {key}' if key else ''}"
-        return Difference(KIND, resource, remedy, where, wanted, actual)
-
     try:
-        body = golden.request.path.read_bytes()
+        body = path.path.read_bytes()
     except OSError as wrong:
-        yield build_difference(
-            wrong.strerror, "a file", f"{wrong.filename}: write it, or remove the key"
-        )
+        remedy = f"{wrong.filename}: write it, or remove the key"
+        yield Difference(KIND, resource, remedy, str(path), "a file", wrong.strerror)
         return "not asked"
     wanted = read_known_response(golden)
+    invoke = _invoke_async if environment.kind.queued else _invoke
     try:
-        if environment.kind.queued:
-            actual = _invoke_async(account, endpoint, body, golden.request_content_type)
-        else:
-            _require_copies(account, target.get("InferenceComponentName"))
-            answer = account.client("sagemaker-runtime").invoke_endpoint(
-                EndpointName=endpoint, Body=body, ContentType=golden.request_content_type, **target
-            )
-            actual = answer["Body"].read()
+        actual = invoke(account, endpoint, body, golden.request_content_type, target)
     except NoInstanceError:
-        report.notes.append(
+        yield (
             f"{resource}: no golden request was sent, since no instance or copy runs and it would wait for "
             "one to start"
         )
         return "not asked"
     except (ClientError, NotAnsweredError) as error:
-        yield build_difference(str(error), NO_ANSWER, "check the endpoint's log group")
+        remedy = "check the endpoint's log group"
+        yield Difference(KIND, resource, remedy, str(path), NO_ANSWER, str(error))
         return "not compared"
     if wanted is None:
-        file = golden.answer or "FILE"
-        write = f"servable invoke {report.environment} --body {golden.request} --output {file}"
-        report.notes.append(
-            f"{resource}: {golden.request} was answered, but there is no answer to compare: `{write}`"
+        write = (
+            f"servable invoke {report.environment} --body {path} --output {golden.answer or 'FILE'}"
         )
+        yield f"{resource}: {path} was answered, but there is no answer to compare: `{write}`"
         return "not compared"
     unequal = find_differences(wanted, actual, golden.tolerance, find_content_type(golden))
     if (first := next(unequal, None)) is not None:
-        key, expected, present = first
+        key, *sides = first
         remedy = "the model, its code, or its image changed; if this is intended, record the new response"
-        yield build_difference(present, expected, remedy, key)
+        yield Difference(KIND, resource, remedy, f"{path}{f': {key}' if key else ''}", *sides)
     return "compared"
 
 
-def _require_copies(account: Account, component: str | None) -> None:
-    """Raise `NoInstanceError` if the component has no copy."""
-    if component is not None:
-        sagemaker = account.client("sagemaker")
-        live = sagemaker.describe_inference_component(InferenceComponentName=component)
+def _invoke(
+    account: Account, endpoint: str, body: bytes, content_type: str, target: Mapping[str, str]
+) -> bytes:
+    """Return the response body. Raises `NoInstanceError`, and botocore's errors."""
+    if (component := target.get("InferenceComponentName")) is not None:
+        describe = account.client("sagemaker").describe_inference_component
+        live = describe(InferenceComponentName=component)
         if live["RuntimeConfig"]["CurrentCopyCount"] == 0:
             raise NoInstanceError
+    answer = account.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName=endpoint, Body=body, ContentType=content_type, **target
+    )
+    return bytes(answer["Body"].read())
 
 
-def _invoke_async(account: Account, endpoint: str, body: bytes, content_type: str) -> bytes:
+def _invoke_async(
+    account: Account, endpoint: str, body: bytes, content_type: str, _: Mapping[str, str]
+) -> bytes:
     """Return the response body of an asynchronous request.
 
     The bucket's lifecycle rules delete the request and the response. Raises `NotAnsweredError`,
@@ -143,7 +135,7 @@ def _invoke_async(account: Account, endpoint: str, body: bytes, content_type: st
     if all(variant.get("CurrentInstanceCount") == 0 for variant in live["ProductionVariants"]):
         raise NoInstanceError
     output = live["AsyncInferenceConfig"]["OutputConfig"]
-    bucket, key = output["S3OutputPath"].split("/")[2], f"{REQUESTS}/verify-{uuid.uuid4().hex}"
+    bucket, key = split_uri(output["S3OutputPath"])[0], f"{REQUESTS}/verify-{uuid.uuid4().hex}"
     s3 = account.client("s3")
     s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType=content_type)
     accepted = account.client("sagemaker-runtime").invoke_endpoint_async(
@@ -165,6 +157,6 @@ def _read_object(s3: Any, location: str | None) -> bytes | None:
     """Return an object's content, or None if the object doesn't exist."""
     if location is None:
         return None
-    bucket, _, key = location.removeprefix("s3://").partition("/")
+    bucket, key = split_uri(location)
     content = fetch_or_none(s3.get_object, Bucket=bucket, Key=key)
     return None if content is None else bytes(content["Body"].read())

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,9 +12,10 @@ from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
 from model_packaging.tree import compute_sha256
 from servable.package.package import Package, pack_models
-from servable.project.account import fetch_or_none
+from servable.project.account import fetch_or_none, split_uri
 from servable.verify.deployed import UNKNOWN, DeployedStack
 from servable.verify.difference import Difference, build_missing_difference
+from servable.verify.endpoint import MODEL
 
 CHUNK_BYTES = 8 * 1024 * 1024
 PINNED = "SERVABLE_ARTIFACT_SHA256"
@@ -24,66 +25,42 @@ IMAGE_RULE = "image-ended"
 REMEDY = "new instances would load different bytes: find out who wrote them, delete them, and deploy again"
 
 
-def compare_archives(
-    stack: DeployedStack, loaded: ValidFile, note: Callable[[str], None]
-) -> Iterator[Difference]:
+def compare_archives(stack: DeployedStack, loaded: ValidFile) -> Iterator[Difference | str]:
     """Compare the hash of every archive that a deployed model names.
 
-    `note`: called with a text about each archive that can't be compared.
+    Yields a note (str) for each archive that can't be compared.
     """
-    containers = [
-        model.properties["PrimaryContainer"]
-        for model in stack.find_resources("AWS::SageMaker::Model")
-    ]
-    packed = _pack_models(loaded, containers, note)
+    containers = [model.properties["PrimaryContainer"] for model in stack.find_resources(MODEL)]
+    packed: list[Package] = []
+    # Pack the models on this computer: the same inputs give the same bytes everywhere.
+    if not all(PINNED in container.get("Environment", {}) for container in containers):
+        try:
+            packed = list(pack_models(loaded))
+        except PackagingError as wrong:
+            yield f"the archive's bytes weren't compared: {wrong}"
     for container in containers:
-        name = container.get("ModelPackageName")
-        if name is not None:
-            yield from _compare_package(stack, str(name), container["Environment"][PINNED], note)
-            continue
-        single = container.get("ModelDataUrl", UNKNOWN)
-        source = container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri")
-        if single is UNKNOWN and not source:
-            continue
-        url = str(source or single)
         pinned = container.get("Environment", {}).get(PINNED)
-        yield from _compare_objects(
-            stack, url, {url: pinned} if pinned else _list_hashes(url, packed), note
-        )
+        url = container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri")
+        url = url or container.get("ModelDataUrl", UNKNOWN)
+        if (package := container.get("ModelPackageName")) is not None:
+            yield from _compare_package(stack, str(package), pinned)
+        elif url is not UNKNOWN:
+            hashes = {str(url): pinned} if pinned else _list_hashes(str(url), packed)
+            yield from _compare_objects(stack, str(url), hashes)
 
 
-def _compare_package(
-    stack: DeployedStack, name: str, pinned: str, note: Callable[[str], None]
-) -> Iterator[Difference]:
+def _compare_package(stack: DeployedStack, name: str, pinned: str) -> Iterator[Difference | str]:
     """Compare a model package: it must exist, be approved, and have the pinned archive."""
-    client = stack.account.client("sagemaker")
-    package = fetch_or_none(client.describe_model_package, ModelPackageName=name)
+    package = stack.fetch("sagemaker", "describe_model_package", ModelPackageName=name)
     if package is None:
         yield build_missing_difference("model package", name)
         return
-    status = package.get("ModelApprovalStatus")
+    status, key = package.get("ModelApprovalStatus"), "ModelApprovalStatus"
     if status != APPROVED:
         remedy = "set artifact.model_package to an approved version, pin it, and deploy"
-        key = "ModelApprovalStatus"
         yield Difference("model package", name, remedy, key, APPROVED, str(status))
     url = str(package["InferenceSpecification"]["Containers"][0].get("ModelDataUrl"))
-    yield from _compare_objects(stack, url, {url: pinned}, note)
-
-
-def _pack_models(
-    loaded: ValidFile, containers: list[Mapping[str, Any]], note: Callable[[str], None]
-) -> list[Package]:
-    """Pack the models on this computer; the same inputs give the same bytes everywhere.
-
-    Returns [] if all archives are pinned, or if packing fails.
-    """
-    if all(PINNED in container.get("Environment", {}) for container in containers):
-        return []
-    try:
-        return list(pack_models(loaded))
-    except PackagingError as wrong:
-        note(f"the archive's bytes weren't compared: {wrong}")
-        return []
+    yield from _compare_objects(stack, url, {url: pinned})
 
 
 def _list_hashes(url: str, packed: list[Package]) -> dict[str, str | None]:
@@ -96,40 +73,37 @@ def _list_hashes(url: str, packed: list[Package]) -> dict[str, str | None]:
         if archive.path is not None:
             hashes[f"{url}{archive.model}.tar.gz"] = archive.sha256
         else:
-            hashes |= {
-                f"{url}{file.name}": compute_sha256(file.path) for file in archive.tree.files
-            }
+            files = archive.tree.files
+            hashes |= {f"{url}{file.name}": compute_sha256(file.path) for file in files}
     return hashes
 
 
 def _compare_objects(
-    stack: DeployedStack, at: str, hashes: dict[str, str | None], note: Callable[[str], None]
-) -> Iterator[Difference]:
+    stack: DeployedStack, at: str, hashes: dict[str, str | None]
+) -> Iterator[Difference | str]:
     s3 = stack.account.client("s3")
     if not hashes:
-        bucket, _, key = at.removeprefix("s3://").partition("/")
+        bucket, key = split_uri(at)
         listed = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
         if not listed.get("KeyCount"):
             yield build_missing_difference("artefact", at)
     for url, sha256 in hashes.items():
-        bucket, _, key = url.removeprefix("s3://").partition("/")
-        actual = compute_digest(s3, bucket, key, whole=sha256 is not None)
+        actual = compute_digest(s3, url, whole=sha256 is not None)
         if actual is None:
             yield build_missing_difference("artefact", url)
         elif sha256 is None:
-            note(
-                f"{url}: exists; its bytes weren't compared: the sources here pack to a different archive"
-            )
+            yield f"{url}: exists; its bytes weren't compared: the sources here pack to a different archive"
         elif actual != sha256:
             yield Difference("artefact changed", url, REMEDY, "sha256", sha256, actual)
 
 
-def compute_digest(s3: Any, bucket: str, key: str, *, whole: bool = True) -> str | None:
+def compute_digest(s3: Any, url: str, *, whole: bool = True) -> str | None:
     """Return the SHA-256 of an object in hex, or None if it doesn't exist.
 
     Without `whole`, the content isn't read, and the result for an existing object is "".
     """
     call = s3.get_object if whole else s3.head_object
+    bucket, key = split_uri(url)
     answer = fetch_or_none(call, Bucket=bucket, Key=key)
     if answer is None or not whole:
         return None if answer is None else ""
@@ -140,27 +114,20 @@ def compute_digest(s3: Any, bucket: str, key: str, *, whole: bool = True) -> str
 
 
 def check_image_patches(
-    stack: DeployedStack, environment: Environment, note: Callable[[str], None]
-) -> Iterator[Difference]:
-    """Yield a difference for each image that no longer gets patches today."""
+    stack: DeployedStack, environment: Environment
+) -> Iterator[Difference | str]:
+    """Yield a difference, or a note if it is accepted, for each image that no longer gets patches."""
     today = datetime.now(UTC).date().isoformat()
-    uris = {
-        resource.properties["PrimaryContainer"]["Image"]
-        for resource in stack.find_resources("AWS::SageMaker::Model")
-        if "Image" in resource.properties["PrimaryContainer"]  # a model package has its own
-    }
-    for uri in sorted(map(str, uris)):
+    containers = [model.properties["PrimaryContainer"] for model in stack.find_resources(MODEL)]
+    # A model package has its own image.
+    for uri in sorted({str(each["Image"]) for each in containers if "Image" in each}):
         version = _STOCK.search(uri)
         ended = images.find_end_of_patch(version[1], on=today) if version else None
-        if version is None or ended is None:
+        if ended is None:
             continue
         if reason := environment.acknowledge.get(IMAGE_RULE):
-            note(f"patches of {uri} ended on {ended} or before; accepted: {reason}")
-            continue
-        yield Difference(
-            "ended image",
-            uri,
-            f"set a newer tensorflow, or acknowledge.{IMAGE_RULE} with a reason",
-            wanted=f"patched on {today}",
-            found=f"patches ended on {ended} or before",
-        )
+            yield f"patches of {uri} ended on {ended} or before; accepted: {reason}"
+        else:
+            remedy = f"set a newer tensorflow, or acknowledge.{IMAGE_RULE} with a reason"
+            sides = f"patched on {today}", f"patches ended on {ended} or before"
+            yield Difference("ended image", uri, remedy, "", *sides)

@@ -9,6 +9,7 @@ from servable.verify.endpoint import compare_endpoints
 from servable.verify.golden import KIND, NO_ANSWER
 
 ROLE_ARN = "arn:aws:iam::111111111111:role/serving"
+VARIANT = {"VariantName": "AllTraffic", "ModelName": "ranker", "InitialVariantWeight": 1}
 
 
 def resource(kind: str, physical: str = "", **properties: object) -> Resource:
@@ -33,9 +34,11 @@ def deployed(*resources: Resource) -> DeployedStack:
 def test_verify_names_it_once_and_compares_no_variant() -> None:
     stack = deployed(
         resource("SageMaker::Endpoint", EndpointName="ranker", EndpointConfigName="by-hand"),
-        resource("SageMaker::EndpointConfig", ProductionVariants=[]),
+        resource("SageMaker::EndpointConfig", ProductionVariants=[VARIANT]),
     )
-    assert [one.kind for one in compare_endpoints(stack)] == ["inference components"]
+    (found,) = compare_endpoints(stack)
+    assert isinstance(found, Difference)
+    assert found.kind == "inference components"
 
 
 def test_what_keeps_aws_from_patching_is_named() -> None:

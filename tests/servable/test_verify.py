@@ -39,10 +39,10 @@ def in_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyP
 def verified(
     patch: pytest.MonkeyPatch, answer: Any, *more: str, answers: Answers = "compared"
 ) -> Result:
-    def found(*_: Any, **__: Any) -> Report:
+    def found(*_: Any, invoke: bool) -> Report:
         if isinstance(answer, Exception):
             raise answer
-        return Report(environment="prod", differences=answer, answers=answers)
+        return Report(environment="prod", differences=answer, answers=answers, invoke=invoke)
 
     patch.setattr(verify_command, "compare_environment", found)
     return CliRunner().invoke(verify_command.verify, ["prod", *more], standalone_mode=False)
@@ -56,6 +56,7 @@ def test_the_exit_code_and_json_tell_differences_and_whether_answers_are_known(
     for answers in ("not asked", "not compared"):
         ran = verified(in_project, [], answers=answers)
         assert (ran.return_value, ran.stdout) == (3, f"prod  as deployed, answers {answers}\n")
+    assert verified(in_project, [], "--no-invoke", answers="not asked").return_value == 0
     parsed = json.loads(verified(in_project, [], "--json", answers="not asked").stdout)
     assert (parsed["ok"], parsed["verdict"]) == (False, "cannot be told")
     report = Report(environment="prod", invoke=False)
@@ -73,11 +74,19 @@ def test_the_exit_code_and_json_tell_differences_and_whether_answers_are_known(
     assert ran.stderr == "servable verify: AWS: could not be asked; give credentials\n"
 
 
+def test_a_report_has_the_latency_of_each_variant(capsys: pytest.CaptureFixture[str]) -> None:
+    first = {"p99_latency_ms": 12.5, "alarm_ms": 100, "minutes": 1}
+    measured = {"a": first, "b": {**first, "alarm_ms": None, "minutes": 3}}
+    verify_command._print_report(Report(environment="prod", measured=measured))
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "  a: p99 12.5 ms in the first minute; alarm at 100 ms",
+        "  b: p99 12.5 ms in the slowest of the first 3 minutes; no alarm",
+    ]
+
+
 def test_each_value_of_a_difference_is_named_once_by_what_changed() -> None:
-    for kind, said in [
-        ("not as in the file", "deployed 2, in the file 5"),
-        ("golden answer", "got 2, wanted 5"),
-    ]:
+    words = {"not as in the file": "deployed 2, in the file 5", "golden answer": "got 2, wanted 5"}
+    for kind, said in words.items():
         difference = Difference(kind=kind, resource="x", wanted=5, found=2, remedy="deploy")
         assert str(difference) == f"x: {kind}: {said}; deploy"
     for old, new in [("100", "120"), ("", "all")]:
@@ -146,6 +155,5 @@ def test_a_minute_of_the_clock_is_said_without_its_seconds(project: Path) -> Non
     account = Mock()
     account.client("sagemaker").describe_endpoint.return_value = {"LastModifiedTime": updated}
     account.client("cloudwatch").get_metric_statistics.return_value = {"Datapoints": []}
-    notes: list[str] = []
-    assert list(compare_latency(account, valid(loaded).environment, {}, notes.append)) == []
+    notes = list(compare_latency(account, valid(loaded).environment, {}))
     assert notes == ["primary: no requests in the first 15 minutes since 2026-11-23 09:12 UTC"]

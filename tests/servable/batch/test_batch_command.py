@@ -41,12 +41,6 @@ def named_job(root: Path) -> tuple[BatchJob, ValidFile]:
     return job, loaded
 
 
-def no_options() -> command.BatchOptions:
-    return command.BatchOptions(
-        input=None, output=None, limit=None, attach=None, estimate=False, local=False, as_json=False
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -92,10 +86,8 @@ def test_a_wrong_file_runs_nothing_and_a_job_s_name_is_used_once(
     names = []
     for name in ("nightly", "a_long-name" * 9):
         named = dataclasses.replace(job, name=name)
-        names += [
-            command.BatchCommand(loaded, named, no_options(), "")._create_job_name()
-            for _ in range(2)
-        ]
+        run = command.BatchCommand(loaded=loaded, job=named, again="")
+        names += [run._create_job_name() for _ in range(2)]
     assert len({*names}) == 4
     for name in names:
         assert re.fullmatch(r"rows-(nightly|a-long-name[a-z-]*)-\d{8}-\d{6}-[0-9a-f]{4}", name)

@@ -43,10 +43,11 @@ def chosen(*several: CapturedRequest, most: int = 12) -> list[CapturedRequest]:
     return [one for one, _ in selection.select(most)]
 
 
-LEAST, GREATEST, LONGEST = rows(-9.0), rows(9.0), rows(1.0, 2.0, 3.0)
+LEAST, GREATEST, LONGEST = rows(-9.0), rows(9.0), rows(*[1.0] * 30)
 
 
 def test_what_only_one_of_many_requests_holds_is_covered_by_few() -> None:
+    spec = serialize_model_spec("", None, "regress")
     cases: list[CapturedRequest] = [
         LEAST,
         GREATEST,
@@ -58,16 +59,17 @@ def test_what_only_one_of_many_requests_holds_is_covered_by_few() -> None:
         asked({"instances": [{"x": ["a", "b"]}]}),
         asked(b"1,0.5\n", CSV),
         asked(to_npy(np.ones((1, 2))), NPY),
-        asked(
-            serialize_predict_request(
-                serialize_model_spec("", None, "regress"), {"x": np.ones((1, 2))}
-            ),
-            PROTOBUF,
-        ),
+        asked(serialize_predict_request(spec, {"x": np.ones((1, 2))}), PROTOBUF),
+        asked(b'{"instances": [{"x": [NaN, 0.5]}]}'),
+        asked(b'{"instances": [{"x": [Infinity, 0.5]}]}'),
     ]
+    ordinary = [rows(*[0.5] * 20), *(rows(number / 10) for number in range(50))]
     for special in cases:
-        ordinary = [rows(number / 10) for number in range(50)]
         assert special in chosen(*ordinary[:25], special, *ordinary[25:])
+    small, large = (asked(b'{"instances":%s[{"x": [1, 2, 3]}]}' % (b" " * n)) for n in (1, 2))
+    assert [one for one in chosen(large, small, *ordinary) if one in (small, large)] == [small]
+    several = (asked({"instances": [at], "signature_name": str(at)}) for at in range(300))
+    assert len(chosen(*several)) == 12
 
     assert len(chosen(*(rows(number / 10) for number in range(200)))) <= 3
     everything = asked({"inputs": {"x": [[-99.0, 99.0]] * 9}})
@@ -131,16 +133,8 @@ def test_the_first_element_that_differs_beyond_the_tolerance_is_named() -> None:
         ("output[1][0]", 0.6, 0.7)
     ]
     cases: list[tuple[object, object, tuple[object, ...]]] = [
-        (
-            {"predictions": [[0.1, 0.2], [0.3, 0.4]]},
-            {"predictions": [[0.1, 0.2], [0.3, 0.5]]},
-            ("output[1][1]", 0.4, 0.5),
-        ),
-        (
-            {"predictions": [{"label": "a"}]},
-            {"predictions": [{"label": "b"}]},
-            ("label[0]", "a", "b"),
-        ),
+        ({"predictions": [[1, 0.4]]}, {"predictions": [[1, 0.5]]}, ("output[0][1]", 0.4, 0.5)),
+        ({"predictions": [{"y": "a"}]}, {"predictions": [{"y": "b"}]}, ("y[0]", "a", "b")),
         ({"outputs": {"a": [1]}}, {"outputs": {}}, ("a", "an output", "none")),
         (
             {"predictions": [[1, 2]]},

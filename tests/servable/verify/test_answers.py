@@ -1,6 +1,7 @@
 """What an endpoint answers, how fast it was, and what its archives and images are."""
 
 import hashlib
+import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -64,6 +65,7 @@ def test_a_known_answer_is_compared_with_that_of_the_variant_or_why_it_is_none(f
     report, _ = ask(environment, InvokeEndpoint=says('{"predictions": [0.7]}'))
     (found,) = report.differences
     assert (found.kind, found.resource) == ("golden answer", "ranker/primary")
+    assert (found.wanted, found.found) == (0.5, 0.7)
     assert found.key.startswith("request.json: ")
     assert report.answers == "compared"
 
@@ -96,11 +98,8 @@ def test_without_a_golden_request_or_answer_nothing_is_compared(files: Path) -> 
     (files / "request.json").unlink()
     report, account = ask(environment)
     (found,) = report.differences
-    assert (found.wanted, found.found, report.answers) == (
-        "a file",
-        "No such file or directory",
-        "not asked",
-    )
+    said = ("a file", "No such file or directory", "not asked")
+    assert (found.wanted, found.found, report.answers) == said
     assert account.calls == []
 
 
@@ -118,6 +117,14 @@ def test_the_variant_of_which_least_is_known_decides(files: Path) -> None:
         InvokeEndpoint=says('{"predictions": [0.5]}'),
     )
     assert (report.answers, report.notes) == ("compared", [])
+
+
+def test_each_model_of_a_multi_model_endpoint_is_asked(files: Path) -> None:
+    several = '[models.all]\nmulti_model = ["ranker"]\ntensorflow = "2.20"\nserver_memory_gib = 1\n'
+    text = VALID.replace('model = "ranker"\n', 'model = "all"\n') + several + GOLDEN
+    _, account = ask(loaded(files, text).environment, InvokeEndpoint=says("{}"))
+    ((_, asked),) = account.calls
+    assert (asked["TargetVariant"], asked["TargetModel"]) == ("primary", "ranker.tar.gz")
 
 
 QUEUED = VALID + GOLDEN + "\n[asynchronous]\n"
@@ -182,8 +189,8 @@ def test_a_component_is_asked_by_its_name_while_a_copy_runs(files: Path) -> None
         )
         asked = [parameters.get("InferenceComponentName") for _, parameters in account.calls]
         assert asked == ["ranker-first"] * (1 + copies)
-        assert (report.answers, len(report.notes)) == (
-            ("compared", 0) if copies else ("not asked", 1))  # fmt: skip
+        known = ("compared", 0) if copies else ("not asked", 1)
+        assert (report.answers, len(report.notes)) == known
 
 
 def minutes(*latencies_ms: float) -> dict[str, Any]:
@@ -198,13 +205,10 @@ def minutes(*latencies_ms: float) -> dict[str, Any]:
 def look_at(
     root: Path, *latencies_ms: float, limit: str = "p99_latency_ms = 100\nwindow_minutes = 2\n"
 ) -> tuple[list[Difference], dict[str, Any], list[str]]:
-    measured: dict[str, Any] = {}
-    notes: list[str] = []
-    account = AnsweringAccount(
-        DescribeEndpoint=ENDPOINT, GetMetricStatistics=minutes(*latencies_ms)
-    )
+    report, points = Report(environment="prod"), minutes(*latencies_ms)
+    account = AnsweringAccount(DescribeEndpoint=ENDPOINT, GetMetricStatistics=points)
     environment = loaded(root, f"{VALID}\n[alarms]\n{limit}").environment
-    found = list(alarms.compare_latency(account, environment, measured, notes.append))
+    report.add(alarms.compare_latency(account, environment, report.measured))
     asked = dict(account.calls)["GetMetricStatistics"]
     assert (asked["StartTime"], asked["EndTime"]) == (
         TIME.replace(second=0),
@@ -215,7 +219,7 @@ def look_at(
         {"Name": "EndpointName", "Value": "ranker"},
         {"Name": "VariantName", "Value": "primary"},
     ]
-    return found, measured, notes
+    return report.differences, report.measured, report.notes
 
 
 def test_slow_minutes_count_where_they_last_as_long_as_the_alarm_takes(files: Path) -> None:
@@ -245,12 +249,10 @@ def bytes_of(content: bytes | None) -> dict[str, Answer]:
 def check_archive(
     root: Path, container: Mapping[str, Any], **answers: Answer
 ) -> tuple[list[Difference], list[str]]:
-    notes: list[str] = []
+    report = Report(environment="prod")
     deployed = resource("SageMaker::Model", "m", PrimaryContainer=container)
-    found = model.compare_archives(
-        stack(AnsweringAccount(**answers), deployed), loaded(root), notes.append
-    )
-    return list(found), notes
+    report.add(model.compare_archives(stack(AnsweringAccount(**answers), deployed), loaded(root)))
+    return report.differences, report.notes
 
 
 def test_a_pinned_archive_and_a_package_are_read_and_compared_by_their_hash(files: Path) -> None:
@@ -272,9 +274,8 @@ def test_a_pinned_archive_and_a_package_are_read_and_compared_by_their_hash(file
     good = bytes_of(b"good")
     approved = check_archive(files, container, DescribeModelPackage=version("Approved"), **good)
     assert approved == ([], [])
-    ((other,), _) = check_archive(
-        files, container, DescribeModelPackage=version("Rejected"), **good
-    )
+    rejected = version("Rejected")
+    ((other,), _) = check_archive(files, container, DescribeModelPackage=rejected, **good)
     assert (other.kind, other.found) == ("model package", "Rejected")
     ((gone,), _) = check_archive(files, container, DescribeModelPackage=None)
     assert gone.kind == "model package missing"
@@ -282,10 +283,8 @@ def test_a_pinned_archive_and_a_package_are_read_and_compared_by_their_hash(file
 
 def test_an_archive_is_there_and_those_of_a_prefix_are_found_by_name(files: Path) -> None:
     found, (note,) = check_archive(files, {"ModelDataUrl": "s3://b/k.tar.gz"}, **bytes_of(b"x"))
-    assert (found, note.startswith("s3://b/k.tar.gz: exists; its bytes weren't compared")) == (
-        [],
-        True,
-    )
+    assert found == []
+    assert note.startswith("s3://b/k.tar.gz: exists; its bytes weren't compared")
     assert check_archive(files, {})[0] == []
 
     found, _ = check_archive(files, {"ModelDataUrl": "s3://b/p/"}, **bytes_of(b"x"))
@@ -295,6 +294,11 @@ def test_an_archive_is_there_and_those_of_a_prefix_are_found_by_name(files: Path
     source = {"ModelDataSource": {"S3DataSource": {"S3Uri": "s3://b/p/"}}}
     found, _ = check_archive(files, source, **bytes_of(None))
     assert [each.kind for each in found] == ["artefact missing"]
+    shutil.rmtree(files / "model")  # the archive can't be packed here
+    for content, kinds in ((b"x", []), (None, ["artefact missing"])):
+        found, (note,) = check_archive(files, source, **bytes_of(content))
+        assert [each.kind for each in found] == kinds
+        assert note.startswith("the archive's bytes weren't compared: ")
 
 
 def version(status: str) -> dict[str, Any]:
@@ -306,13 +310,11 @@ def version(status: str) -> dict[str, Any]:
 
 def test_an_image_whose_patches_ended_is_named_or_accepted_with_a_reason(files: Path) -> None:
     def check(tag: str, environment: Environment) -> tuple[list[str], list[str]]:
-        notes: list[str] = []
+        report = Report(environment="prod")
         image = {"Image": f"r/tensorflow-inference:{tag}-cpu"} if tag else {}
         deployed = resource("SageMaker::Model", "m", PrimaryContainer=image)
-        found = model.check_image_patches(
-            stack(AnsweringAccount(), deployed), environment, notes.append
-        )
-        return [each.kind for each in found], notes
+        report.add(model.check_image_patches(stack(AnsweringAccount(), deployed), environment))
+        return [each.kind for each in report.differences], report.notes
 
     environment = loaded(files).environment
     assert check("2.19", environment) == (["ended image"], [])

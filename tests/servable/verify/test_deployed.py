@@ -207,7 +207,6 @@ class Compared:
 
 EVERY = [
     "dependencies.compare_dependencies",
-    "dependencies.compare_roles",
     "endpoint.compare_endpoints",
     "endpoint.compare_batch_models",
     "scaling.compare_scaling",
@@ -253,7 +252,7 @@ def test_an_endpoint_that_is_not_compared_or_absent_is_neither_asked_nor_called_
     compared.found = {}
 
     compared.report(synthesised("data"))
-    assert compared.asked == ["dependencies.compare_dependencies", "dependencies.compare_roles"]
+    assert compared.asked == ["dependencies.compare_dependencies"]
     report = compared.report(synthesised("data"), synthesised(), DescribeStacks=None)
     assert [str(each) for each in report.differences] == [
         "prod-endpoint: not deployed; `cdk deploy 'prod/*'`"

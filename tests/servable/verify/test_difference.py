@@ -10,10 +10,10 @@ from servable.verify.difference import (
     Difference,
     Report,
     build_missing_difference,
+    find_changes,
     find_undeclared,
     find_unequal,
     is_same,
-    report_added_keys,
 )
 
 
@@ -36,8 +36,8 @@ def test_numbers_and_booleans_may_be_text_and_added_keys_are_named() -> None:
     ]
     for wanted, actual, equal in cases:
         assert is_same(wanted, actual) is equal
-    (found,) = report_added_keys("kind", "name", {"A": 1, "B": 2}, ["B"], "fix", "none")
-    assert (found.key, found.wanted, found.found, found.remedy) == ("B", "none", 2, "fix")
+    (found,) = find_changes("kind", "name", 1, 2, "fix", "B")
+    assert (found.key, found.wanted, found.found, found.remedy) == ("B", 1, 2, "fix")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from servable.verify.deployed import Resource
 from servable.verify.difference import RESTORE, Difference
-from servable.verify.endpoint import compare_batch_models, compare_endpoints, describe_fleets
+from servable.verify.endpoint import compare_batch_models, compare_endpoints
 from tests.servable.verify.answering import AnsweringAccount, resource, stack
 
 ROLE = "arn:aws:iam::111111111111:role/serving"
@@ -69,7 +69,7 @@ class Live:
         return stack(account, *self.resources)
 
     def find(self) -> list[Difference]:
-        return list(compare_endpoints(self.stack()))
+        return [each for each in compare_endpoints(self.stack()) if not isinstance(each, str)]
 
     def named(self) -> list[tuple[str, str, str]]:
         return [(each.kind, each.resource, each.key) for each in self.find()]
@@ -126,6 +126,8 @@ def test_settings_guardrails_and_capture_are_compared_and_names_of_models_are_no
         ("endpoint configuration", "KmsKeyId"),
     ]
     assert all(RESTORE in each.remedy for each in found)
+    live.variant["InstancePools"] = [{"InstanceType": "ml.m5.large", "Priority": 1}]
+    assert "ProductionVariants[primary].InstancePools" in [each.key for each in live.find()]
 
     live = Live()
     live.endpoint["LastDeploymentConfig"] = {
@@ -169,14 +171,16 @@ def test_what_models_run_is_compared_each_type_of_a_pool_with_its_own() -> None:
         resource("SageMaker::Model", "by-hand", PrimaryContainer={**CONTAINER, "Image": "i:2.19"})
     )
     assert live.named() == [("model", "by-hand", "PrimaryContainer.Image")]
+    assert Live(ModelName="of another stack").named() == []
 
     live = Live()
     assert list(compare_batch_models(live.stack())) == []
     live.models["model-1"]["PrimaryContainer"]["Image"] = "served, and compared with its endpoint"
-    live.resources.append(resource("SageMaker::Model", "of-batch", PrimaryContainer=CONTAINER))
+    alone = {"PrimaryContainer": CONTAINER, "EnableNetworkIsolation": True}
+    live.resources.append(resource("SageMaker::Model", "of-batch", **alone))
     (missing,) = compare_batch_models(live.stack())
     assert (missing.kind, missing.resource) == ("model missing", "of-batch")
-    live.models["of-batch"] = {**live.models["by-hand"]}
+    live.models["of-batch"] = {**live.models["by-hand"], **alone}
     assert list(compare_batch_models(live.stack())) == []
     live.models["of-batch"]["PrimaryContainer"] = {**CONTAINER, "Image": "i:2.19"}
     assert [each.key for each in compare_batch_models(live.stack())] == ["PrimaryContainer.Image"]
@@ -247,7 +251,8 @@ def test_of_serverless_the_provisioned_concurrency_counts(
         {} if now is None else {"ProvisionedConcurrency": now}
     )
     found = live.find()
-    assert [each.key for each in found] == ["ProvisionedConcurrency"] * drifted
+    key = "ProvisionedConcurrency"
+    assert [(each.key, each.remedy) for each in found] == [(key, RESTORE)] * drifted
 
 
 def test_an_inference_component_is_compared_with_what_its_copies_run() -> None:
@@ -270,17 +275,17 @@ def test_an_inference_component_is_compared_with_what_its_copies_run() -> None:
     assert live.named() == [("model", "by-hand", "PrimaryContainer.Image")]
     assert list(compare_batch_models(live.stack())) == []
     live.models["by-hand"]["PrimaryContainer"]["Image"] = "i:2.20"
+    model = live.models.pop("by-hand")
+    assert live.named() == [("model missing", "by-hand", "")]
+    live.models["by-hand"] = model
     live.component["InferenceComponentStatus"] = "Failed"
     (failed,) = live.find()
     assert (failed.found, failed.remedy) == ("Failed", "the reason: none is stated")
     live.component["InferenceComponentStatus"] = "InService"
     live.component["Specification"]["ComputeResourceRequirements"] = {"MinMemoryRequiredInMb": 2048}
     ((kind, name, key),) = live.named()
-    assert (kind, name, key.rsplit(".")[-1]) == (
-        "inference component",
-        "ranker-a",
-        "MinMemoryRequiredInMb",
-    )
+    assert (kind, name) == ("inference component", "ranker-a")
+    assert key == "Specification.ComputeResourceRequirements.MinMemoryRequiredInMb"
 
 
 def test_the_fleet_of_a_pool_is_counted_by_type_with_the_preferred_one_first() -> None:
@@ -294,13 +299,15 @@ def test_the_fleet_of_a_pool_is_counted_by_type_with_the_preferred_one_first() -
         ]
         live.running.pop("InstancePools", None)
         live.running.update({"InstancePools": pools} if pools else {})
-        return list(describe_fleets(live.stack()))
+        return [each for each in compare_endpoints(live.stack()) if isinstance(each, str)]
 
     assert said(c5=0, m5=2) == ["primary runs on 2 x ml.m5.large, 0 x ml.c5.large"]
     (elsewhere,) = said(c5=1, m5=2)
     assert elsewhere.startswith(
         "primary runs on 2 x ml.m5.large, 1 x ml.c5.large: AWS had too few ml.m5.large when 1 of them"
     )
+    live.resources[1].properties["ProductionVariants"][0].pop("InstancePools")
+    assert said(c5=1) == ["primary runs on 1 x ml.c5.large"]
     assert said() == []
     live.endpoint = None
-    assert list(describe_fleets(live.stack())) == []
+    assert said() == []

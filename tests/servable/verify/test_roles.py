@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from servable.verify.dependencies import compare_roles
+from servable.verify.dependencies import compare_dependencies
 from servable.verify.deployed import UNKNOWN, Resource
 from servable.verify.difference import RESTORE, Difference
 from tests.servable.verify.answering import AnsweringAccount, resource, stack
@@ -78,7 +78,7 @@ class Live:
             },
             ListEntitiesForPolicy={"PolicyRoles": [{"RoleName": name} for name in self.holders]},
         )  # fmt: skip
-        return list(compare_roles(stack(account, *(resources or (role(), INLINE, MANAGED)))))
+        return list(compare_dependencies(stack(account, *(resources or (role(), INLINE, MANAGED)))))
 
 
 def keys(found: list[Difference]) -> list[tuple[str, str, str]]:

@@ -129,6 +129,7 @@ def test_bounds_suspension_and_schedules_are_compared() -> None:
     assert keys(live.find()) == [("scheduled action missing", f"{ID}: day", "")]
     live.actions = [dict(DAILY), {**DAILY, "ScheduledActionName": "mine"}]
     assert keys(live.find()) == [("scaling by hand", ID, "mine")]
+    assert live.find()[0].wanted == "no such scheduled action"
 
 
 def test_an_action_for_a_moment_in_the_past_may_be_gone_and_what_is_missing_is_named() -> None:

@@ -108,6 +108,7 @@ def test_a_package_gets_its_archive_and_image_or_another_version(tmp_path: Path)
         assert f'uri = "{URI}"' in text
         assert 'package = "ranker/7"' in text
         assert line in text
+        assert write_pin(file, "ranker", packed, image=f"{registry}/serving:v4")
     assert 'model_package = "ranker/8"' in pinned(package="ranker/8")
 
 

@@ -203,7 +203,7 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # feature that needs it.
 MOST_LINES = 89_125
 # The goal is 70,000.
-MOST_LINES_OF_TESTS = 83_094
+MOST_LINES_OF_TESTS = 83_097
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
     ("servable",): 26_960,
     ("servable_local",): 19_390,

@@ -49,7 +49,7 @@ def named_job(root: Path) -> tuple[BatchJob, ValidFile]:
         (["--input", "table.csv"], "add --local for a file on this computer"),
         (["--local", "--input", "none.csv", "--output", "out"], "no such file or folder"),
         (["--local", "--input", "."], "give --output FOLDER"),
-        (["--input", "s3://a/in/", "--output", "s3://a/in/out/"], "inside the input"),
+        (["--local", "--input", "s3://a/in/", "--output", "s3://a/in/out/"], "inside the input"),
         (["--input", f"s3://{BUCKET}/"], "inside the input"),
         (["--attach", "job", "--estimate"], "remove the other options"),
         (["--attach", "job", "--output", "s3://a/out/"], "remove the other options"),

@@ -65,26 +65,22 @@ def test_records_are_counted_as_they_are_split_and_the_first_keep_their_form() -
 
 
 def test_answers_are_counted_as_the_records_that_they_are_of() -> None:
+    several = request(accept="application/json", BatchStrategy="MultiRecord")
     cases: list[tuple[bytes | str, dict[str, Any], int | None]] = [
         (b"1\n2\n", request(), 2),
         ((PRETTY + "\n") * 3, request(accept="application/json", BatchStrategy="SingleRecord"), 3),
-        ((PRETTY + "\n") * 3, request(accept="application/json", BatchStrategy="MultiRecord"), 6),
+        ((PRETTY + "\n") * 3, several, 6),
         (PRETTY, request("None", "application/json", "None"), 1),
+        (b'{"outputs": [1]}', several, None),
         (b'{"SageMakerOutput":1}\n', request(DataProcessing={"JoinSource": "Input"}), 1),
-        (
-            b'{"outputs": [1]}',
-            request(accept="application/json", BatchStrategy="MultiRecord"),
-            None,
-        ),
         (b"\x93NUMPY", request(accept="application/x-npy"), None),
     ]
     for body, asked, count in cases:
         content = body.encode() if isinstance(body, str) else body
         assert count_result_records(io.BytesIO(content), asked) == count
 
-    asked = request(accept="application/json", BatchStrategy="MultiRecord")
     document = json.dumps({"predictions": [1] * 500_000}).encode()
-    assert count_result_records(io.BytesIO(document + b"\n" + document), asked) == 1_000_000
+    assert count_result_records(io.BytesIO(document + b"\n" + document), several) == 1_000_000
 
     asked = request(accept="application/json", BatchStrategy="SingleRecord")
     with pytest.raises(ValueError, match=r"a result isn't JSON: '\\n<html>"):

@@ -138,20 +138,20 @@ def test_the_log_of_a_failed_job_names_what_failed(table: Table) -> None:
     said = f"2026-11-28T03:00:00.000:[sagemaker logs]: {table.bucket}/in/a.csv: ClientError: 400"
     asked = {"logGroupName": "/aws/sagemaker/TransformJobs", "logStreamNamePrefix": f"{JOB}/"}
     events = [
-        {"logStreamName": f"{JOB}/i-1/data-log", "message": said},
         {"logStreamName": f"{JOB}/i-1", "message": said.replace("400", "500")},
+        {"logStreamName": f"{JOB}/i-1/data-log", "message": said},
     ]
     table.logs.add_response("filter_log_events", {"events": events}, asked)
     with table.logs:
         watch = table.watch(TransformJobStatus="Failed", FailureReason="ClientError")
         result = watch.fetch_result(table.environment)
+        watch.shown["TransformJobStatus"] = "Stopped"  # it reads no log
+        assert watch.fetch_result(table.environment).failed == ()
     table.logs.assert_no_pending_responses()
     assert [(each.place, each.kind) for each in result.failed] == [
         (f"{table.bucket}/in/a.csv", "ClientError: 400")
     ]
     assert (result.status, result.reason) == ("Failed", "ClientError")
-    watch.shown["TransformJobStatus"] = "Stopped"
-    assert watch.fetch_result(table.environment).failed == ()
     # --- without a log, and where it may not be read
     watch = table.watch(TransformJobStatus="Failed")
     table.logs.add_client_error("filter_log_events", "ResourceNotFoundException")

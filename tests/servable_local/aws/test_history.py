@@ -116,10 +116,8 @@ class Past:
 
     def destroy(self) -> None:
         """`cdk destroy`: the records are where the bootstrap keeps them, the pointer is gone."""
-        bucket, s3 = (
-            f"cdk-hnb659fds-assets-{self.account.number}-us-east-1",
-            self.account.client("s3"),
-        )
+        bucket = f"cdk-hnb659fds-assets-{self.account.number}-us-east-1"
+        s3 = self.account.client("s3")
         s3.create_bucket(Bucket=bucket)
         for one in self.found():
             key = f"deployments/{STACK}.{one.fingerprint}.json"
@@ -227,7 +225,7 @@ def test_the_way_back_has_the_values_that_the_file_contained_or_that_were_derive
 ) -> None:
     packed = compute_packed_key(past.loaded().environment, "ranker", past.project)
     stated = tomllib.loads(past.file.read_text())
-    past.deploy(past.record(name=packed, container={}))
+    past.deploy(past.record(name=packed, container={}, scaling=None))
     same = "ranker: the current sources produce the same archive"
     found = past.restored(past.found()[0])
     assert (tomllib.loads(found.text), found.notes) == (stated, [same])
@@ -241,6 +239,15 @@ def test_the_way_back_has_the_values_that_the_file_contained_or_that_were_derive
     past.remove(packed)
     # The CLI publishes what is not there: the next deploy packs it again.
     assert past.restored(past.found()[0]).notes == [same]
+
+    # With an unknown key nothing can be derived.
+    first = past.found()[-1]
+    record = json.loads(json.dumps(first.record))
+    record["variants"][0]["tensorflow"] = "2.19"
+    record["settings"]["variants"]["primary"] |= {"container": THEN, "gone": 1}
+    found = past.restored(replace(first, record=record))
+    assert tomllib.loads(found.text)["models"]["ranker"]["tensorflow"] == "2.19"
+    assert not [note for note in found.notes if "tfs_processes" in note]
 
 
 def test_an_image_or_an_archive_that_is_gone_is_refused_with_the_reason(past: Past) -> None:

@@ -4,17 +4,16 @@ import datetime
 import math
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from infra.catalog import images
-from infra.catalog.images import find_modules
 from infra.parameters.finding import suggest_name
 from infra.policy.sizing import BYTES_PER_GIB
 from model_packaging.refusal import PackagingError
-from model_packaging.verification import Verified, verify
+from model_packaging.verification import verify
 from servable.project.account import Account, AwsError, choose_remedy, fetch_or_none
 
 Described = Mapping[str, Any]
@@ -23,6 +22,7 @@ Described = Mapping[str, Any]
 STACK_TAG = "aws:cloudformation:stack-name"
 # The image unpacks into /opt/ml/model, and names a model after the folder of its versions.
 AT_ROOT = "model"
+NEWEST = images.list_versions()[-1]
 STARTS_GUNICORN = ("code/inference.py", "code/lib", "code/requirements.txt")
 _ARNS = ("EndpointArn", "EndpointConfigArn", "ModelArn")
 # Field of the snapshot, Describe operation in words, key of its response.
@@ -81,6 +81,10 @@ class LiveSnapshot:
     unread: Mapping[str, str] = field(default_factory=dict)
     """Each resource or list that couldn't be read, to the reason."""
 
+    def find_package_container(self, container: Described) -> Described:
+        """Return the container of the model package that a model's container names, or {}."""
+        return find_container(self.packages.get(container.get("ModelPackageName", ""), {}))
+
 
 def read_live_snapshot(
     account: Account, kind: str, name: str, *, archives: bool = True
@@ -117,8 +121,8 @@ class _Reader:
             for container in containers
             if (arn := container.get("ModelPackageName"))
         }
-        held = map(find_package_container, packages.values())
-        uris = dict.fromkeys(find_data_uri(each) for each in (*containers, *held))
+        holders = [*containers, *map(find_container, packages.values())]
+        uris = [uri for uri in dict.fromkeys(map(find_data_uri, holders)) if uri]
         beneath = {"endpoint configuration": config} if endpoint else {}
         if config:
             beneath |= {f"model {each}": described for each, described in models.items()}
@@ -133,12 +137,10 @@ class _Reader:
             archives={
                 uri: self._read_archive(uri, version)
                 for uri in uris
-                if archives and uri and uri.endswith(".tar.gz")
+                if archives and uri.endswith(".tar.gz")
             },
             prefixes={
-                uri: self._list_names_below(uri)
-                for uri in uris
-                if uri and not uri.endswith(".tar.gz")
+                uri: self._list_names_below(uri) for uri in uris if not uri.endswith(".tar.gz")
             },
             tags=self._list_tags(endpoint or config or models[name]),
             other_tags={what: self._list_tags(described) for what, described in beneath.items()},
@@ -191,7 +193,7 @@ class _Reader:
         name = f"/aws/sagemaker/Endpoints/{endpoint}"
         groups = self._list("log group", "logs", "describe_log_groups", "logGroups",
                             logGroupNamePrefix=name)  # fmt: skip
-        read["log_group"] = next((group for group in groups if group["logGroupName"] == name), {})
+        read["log_group"] = {group["logGroupName"]: group for group in groups}.get(name, {})
         return read
 
     def _list_composites(self, alarms: Sequence[Described]) -> list[Described]:
@@ -239,31 +241,23 @@ class _Reader:
             except AwsError as wrong:
                 remedy = "check your credentials (s3:GetObject, and kms:Decrypt of its key)"
                 raise PackagingError(Path(uri), f"cannot be read: {wrong}", remedy) from None
-            modules = find_modules(tensorflow) or find_modules(images.list_versions()[-1])
+            modules = images.find_modules(tensorflow) or images.find_modules(NEWEST)
             assert modules is not None  # those of the newest image are known
             try:
                 verified = verify(file, python=modules.python, provided=modules.modules)
             except PackagingError as refusal:
                 raise PackagingError(Path(uri), refusal.problem, refusal.remedy) from None
-            return build_live_archive(verified, file.stat().st_size, hidden=str(file))
-
-
-def build_live_archive(verified: Verified, size_bytes: int, *, hidden: str = "") -> LiveArchive:
-    """Return the parts of a verified archive that an adoption needs.
-
-    `hidden`: a path to leave out of sentences.
-    """
-    models: dict[str, list[int]] = {}
-    for model, version, _ in verified.versions:
-        models.setdefault(model or AT_ROOT, []).append(version)
-    unpacked = sum(member.bytes for member in verified.members)
-    return LiveArchive(
-        sha256=verified.sha256,
-        size_bytes=size_bytes,
-        size_gib=math.ceil(unpacked / BYTES_PER_GIB * 1000) / 1000,
-        models=models,
-        problems=[text.replace(f"{hidden}: ", "") for text in verified.problems],
-    )
+            models: dict[str, list[int]] = {}
+            for model, version, _ in verified.versions:
+                models.setdefault(model or AT_ROOT, []).append(version)
+            unpacked = sum(member.bytes for member in verified.members)
+            return LiveArchive(
+                sha256=verified.sha256,
+                size_bytes=file.stat().st_size,
+                size_gib=math.ceil(unpacked / BYTES_PER_GIB * 1000) / 1000,
+                models=models,
+                problems=[text.replace(f"{file}: ", "") for text in verified.problems],
+            )
 
 
 def iterate_variants(config: Described) -> Iterator[tuple[Described, bool]]:
@@ -304,18 +298,10 @@ def iterate_model_names(config: Described) -> Iterator[str]:
                 yield pool["ModelNameOverride"]
 
 
-def find_container(model: Described) -> Described:
-    """Return the (first) container of a DescribeModel response."""
-    container: Described = model.get("PrimaryContainer") or next(
-        iter(model.get("Containers") or [{}])
-    )
-    return container
-
-
-def find_package_container(package: Described) -> Described:
-    """Return the (first) container of a DescribeModelPackage response."""
-    containers = package.get("InferenceSpecification", {}).get("Containers") or [{}]
-    container: Described = containers[0]
+def find_container(described: Described) -> Described:
+    """Return the (first) container of a DescribeModel or DescribeModelPackage response."""
+    several = described.get("InferenceSpecification", described).get("Containers") or [{}]
+    container: Described = described.get("PrimaryContainer") or several[0]
     return container
 
 
@@ -338,17 +324,17 @@ def find_data_uri(container: Described) -> str | None:
     return url
 
 
-def find_image_version(containers: Sequence[Described]) -> str:
-    """Return the TensorFlow version in the tag of the first image that has one.
+def parse_image_version(image: str) -> str | None:
+    """Return the TensorFlow version in an image's tag, or None if the catalog doesn't have it."""
+    tag = image.rpartition("/")[2].partition(":")[2]
+    version = ".".join(tag.split("-")[0].split(".")[:2])
+    return version if version in images.list_versions() else None
 
-    If no image has one, return the newest version.
-    """
-    for container in containers:
-        tag = str(container.get("Image", "")).rpartition(":")[2]
-        version = ".".join(tag.split("-")[0].split(".")[:2])
-        if version in images.list_versions():
-            return version
-    return images.list_versions()[-1]
+
+def find_image_version(containers: Iterable[Described]) -> str:
+    """Return the version of the first image that has one, or the newest version."""
+    versions = (parse_image_version(str(each.get("Image", ""))) for each in containers)
+    return next(filter(None, versions), NEWEST)
 
 
 def _is_watching(alarm: Described, endpoint: str) -> bool:

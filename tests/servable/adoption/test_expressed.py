@@ -14,7 +14,7 @@ from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
 from servable.init.adoption.expressed import Expressed, convert_live_endpoint
 from servable.init.adoption.expressed_model import is_secret
-from servable.init.adoption.live_fields import LiveFields, NotCarried
+from servable.init.adoption.live_fields import Listed, LiveFields, NotCarried
 from servable.init.adoption.live_snapshot import LiveSnapshot
 from servable.init.from_live import render_environment
 from tests.servable.adoption.snapshots import ARCHIVE, IMAGE, URI, snapshot, target, tracking
@@ -37,7 +37,7 @@ def variant(result: Expressed) -> dict[str, Any]:
 
 
 def list_untaken(fields: dict[str, Any]) -> list[NotCarried]:
-    listed: list[NotCarried] = []
+    listed = Listed()
     LiveFields("it", fields, listed).note_rest()
     return listed
 

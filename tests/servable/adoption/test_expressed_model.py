@@ -7,7 +7,7 @@ import pytest
 
 from infra.catalog import images
 from model_packaging.refusal import PackagingError
-from servable.init.adoption.expressed_model import ExpressedModel, _choose_free_name, convert_model
+from servable.init.adoption.expressed_model import ExpressedModel, _choose_free_name
 from servable.init.adoption.live_snapshot import LiveSnapshot
 from tests.servable.adoption.snapshots import ARCHIVE, ARN, IMAGE, URI, snapshot
 
@@ -24,7 +24,7 @@ def express(
     **more: Any,
 ) -> ExpressedModel:
     shown = live or snapshot(**more)
-    return convert_model(shown, "ranker-1", instance_type=kind, taken={key: {} for key in taken})
+    return ExpressedModel(shown, "ranker-1", kind, taken)
 
 
 def rows(model: ExpressedModel) -> list[tuple[str, object, str]]:

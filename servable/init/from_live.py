@@ -36,8 +36,8 @@ from servable.new.project_files import (
     write_all,
 )
 from servable.project.account import Account, AwsError
-from servable.project.environments import Project, select_lasting_errors
-from servable.project.folder import FOLDER, find_project_folder, find_state_folder
+from servable.project.environments import select_lasting_errors
+from servable.project.folder import find_state_folder
 from servable.project.provided import find_local_aws
 from servable_tensors.archive import (
     ArchiveError,
@@ -65,42 +65,34 @@ class LiveSource:
     region: str
 
 
-def write_live_environment(source: LiveSource, folder: str, *, as_json: bool) -> int:
-    """Write the environment file of `source`, and print what the file lacks. Returns the exit code."""
-    root = find_project_folder()
-    project = Project(folder)
-    root, files = (root, root / FOLDER) if folder == FOLDER else (project.root, project.files)
-    try:
-        aws = find_local_aws(find_state_folder()) if source.local else None
-        if source.local and aws is None:
-            problem = "the local AWS is not running"
-            raise PackagingError(Path("--local"), problem, "`servable local up`")
-        account = Account(region=source.region, number=source.account, aws=aws)
-        account.check_credentials()
-        name = source.environment or derive_model_name(Path(source.name))
-        file = choose_environment_file(files, name)
-        snapshot = read_live_snapshot(account, source.kind, source.name)
-        result = convert_live_endpoint(snapshot, endpoint_name=source.endpoint_name)
-        golden = (
-            _record_golden_request(source, account, root, name, result) if source.request else {}
-        )
-        shown = file.relative_to(root) if file.is_relative_to(root) else file
-        written = {**find_missing_files(root, derive_service_name(root)), shown.as_posix(): ""}
-        if refused := find_conflicts(root, [*written, *result.sources]):
-            click.echo("\n".join([*refused, "nothing was written"]), err=True)
-            return 1
-        result = fetch_models(result, account, root)
-        text = render_environment(result, source=f"{source.kind} {source.name}")
-        written[shown.as_posix()] = text
-    except PackagingError as wrong:
-        click.echo(f"servable init: {wrong}", err=True)
+def write_live_environment(source: LiveSource, root: Path, folder: Path, *, as_json: bool) -> int:
+    """Write the environment file of `source`, and print what the file lacks. Returns the exit code.
+
+    `folder`: that of the environment files. Raises `PackagingError`.
+    """
+    aws = find_local_aws(find_state_folder()) if source.local else None
+    if source.local and aws is None:
+        problem = "the local AWS is not running"
+        raise PackagingError(Path("--local"), problem, "`servable local up`")
+    account = Account(region=source.region, number=source.account, aws=aws)
+    account.check_credentials()
+    name = source.environment or derive_model_name(Path(source.name))
+    path = choose_environment_file(folder, name)
+    file = (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+    snapshot = read_live_snapshot(account, source.kind, source.name)
+    result = convert_live_endpoint(snapshot, endpoint_name=source.endpoint_name)
+    golden = _record_golden_request(source, account, name, result) if source.request else {}
+    written = {**find_missing_files(root, derive_service_name(root)), file: ""}
+    if refused := find_conflicts(root, [*written, *result.sources]):
+        click.echo("\n".join([*refused, "nothing was written"]), err=True)
         return 1
-    for path, body in golden.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(body)
-    findings = predict_findings(root, files, name, written)
+    result = fetch_models(result, account, root)
+    written[file] = render_environment(result, source=f"{source.kind} {source.name}")
+    for place, body in golden.items():
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).write_bytes(body)
+    findings = predict_findings(root, folder, name, written)
     write_all(root, written)
-    faults = select_lasting_errors(findings)
     following = list_next_steps(source, snapshot, name, cli=PINS in written)
     if as_json:
         output = {
@@ -114,7 +106,7 @@ def write_live_environment(source: LiveSource, folder: str, *, as_json: bool) ->
         click.echo(json.dumps(output, indent=2, default=str))
     else:
         _print_result([*written, *golden], result, following, findings)
-    return int(bool(faults))
+    return int(bool(select_lasting_errors(findings)))
 
 
 def fetch_models(result: Expressed, account: Account, root: Path) -> Expressed:
@@ -134,7 +126,7 @@ def fetch_models(result: Expressed, account: Account, root: Path) -> Expressed:
 
 
 def _record_golden_request(
-    source: LiveSource, account: Account, root: Path, name: str, result: Expressed
+    source: LiveSource, account: Account, name: str, result: Expressed
 ) -> dict[str, bytes]:
     """Send the request to the deployed endpoint, and return the bodies of request and response.
 
@@ -234,7 +226,7 @@ def render_environment(expressed: Expressed, *, source: str) -> str:
         "#:schema ./schema.json",
         f"# Written by `servable init` from {escape_name(source)}. Settings not covered are listed last.",
         "# schema.json has every key; `servable check --explain` shows the defaults of the rest.",
-        tomlkit.dumps(_order_values(expressed.tables)).rstrip(),
+        tomlkit.dumps(expressed.tables).rstrip(),  # plain values of a table first
         "",
     ]
     for heading, rows in _group_by_effect(expressed.not_carried):
@@ -244,14 +236,6 @@ def render_environment(expressed: Expressed, *, source: str) -> str:
             lines += textwrap.wrap(text, 100, initial_indent="# - ", subsequent_indent="#   ",
                                    break_long_words=False, break_on_hyphens=False)  # fmt: skip
     return "\n".join(lines) + "\n"
-
-
-def _order_values(value: Any) -> Any:
-    """Return a table with plain values first; in TOML, they can't follow a table."""
-    if not isinstance(value, dict):
-        return value
-    ordered = {key: _order_values(inner) for key, inner in value.items()}
-    return dict(sorted(ordered.items(), key=lambda item: isinstance(item[1], dict)))
 
 
 def fetch(sources: Mapping[str, str], account: Account, target: Path) -> None:

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 from botocore.exceptions import ClientError
 
+from model_packaging.refusal import PackagingError
 from servable.init import from_live
 from servable.init.adoption.live_snapshot import LiveSnapshot
 from servable.init.from_live import LiveSource, write_live_environment
@@ -47,7 +48,8 @@ def adopt(
         account="123456789012",
         region="us-east-1",
     )
-    return write_live_environment(source, FOLDER, as_json=request is None)
+    folder = Path.cwd() / FOLDER
+    return write_live_environment(source, Path.cwd(), folder, as_json=request is None)
 
 
 def test_files_and_rows_are_printed_and_the_answer_is_a_golden_one(
@@ -96,7 +98,7 @@ def test_json_has_the_files_the_list_and_the_commands(
 
 
 def test_without_an_answer_nothing_is_written(
-    invoke: Mock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    invoke: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failure = {"Error": {"Code": "ModelError", "Message": "no"}}
     invoke.side_effect = ClientError(failure, "InvokeEndpoint")
@@ -104,6 +106,6 @@ def test_without_an_answer_nothing_is_written(
         ("request.bin", "the content type of the extension '.bin' is unknown"),
         ("request.json", "ranker does not answer it"),
     ):
-        assert adopt(monkeypatch, snapshot(), file) == 1
-        assert problem in capsys.readouterr().err
+        with pytest.raises(PackagingError, match=problem):
+            adopt(monkeypatch, snapshot(), file)
         assert sorted(path.name for path in Path().iterdir()) == ["request.bin", "request.json"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import tomlkit
 
 from infra.catalog.limits import find_maximum
 from infra.parameters.loading import ValidFile
@@ -25,6 +26,7 @@ from servable.init.first_environment import (
     Start,
     choose_environment_file,
     find_folders,
+    find_relative_path,
     format_size,
     predict_findings,
 )
@@ -231,8 +233,8 @@ def _write_preview(source: str, name: str | None, days: int, folder: str, as_jso
     stem = loaded.environment.endpoint.name.removesuffix(f"-{loaded.name}")
     endpoint = f"{stem[: find_maximum('EndpointName') - len(name) - 1].rstrip('-')}-{name}"
     expires = date.today() + timedelta(days=days)
-    root, path = loaded.root, choose_environment_file(files, name)
-    file = (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+    root = loaded.root
+    file = find_relative_path(root, choose_environment_file(files, name))
     text = _render_preview(loaded, name, endpoint, expires)
     findings = predict_findings(root, files, name, {file: text})
     if faults := select_errors(findings):
@@ -269,22 +271,19 @@ def _render_preview(loaded: ValidFile, name: str, endpoint_name: str, expires: d
     production = environment.production or loaded.name.startswith("prod")
     quiet = [key for key in ("notify", "page") if getattr(environment.alarms, key)]
     first = (loaded.root / loaded.file).read_text(encoding="utf-8-sig").partition("\n")[0]
+    protect = {"protect": False} if environment.endpoint.protect else {}
+    tables = {
+        "extends": loaded.name,
+        **({"production": False} if production else {}),
+        "endpoint": {"name": endpoint_name, **protect},
+        **({"alarms": {key: [] for key in quiet}} if quiet else {}),
+        "tags": {"preview-of": loaded.name, "expires": str(expires)},
+    }
     lines = [
         *([first] if first.startswith("#:schema") else []),
         f"# A preview of {loaded.name}, until {expires}. When done, run `cdk destroy '{name}/*'`",
         "# and delete this file. The tag is for people and cleanup jobs; nothing expires automatically.",
-        f'extends = "{loaded.name}"',
-        *(["production = false"] if production else []),
-        "",
-        "[endpoint]",
-        f'name = "{endpoint_name}"',
-        *(["protect = false"] if environment.endpoint.protect else []),
-        *(["", "[alarms]", *(f"{key} = []" for key in quiet)] if quiet else []),
-        "",
-        "[tags]",
-        f'preview-of = "{loaded.name}"',
-        f'expires = "{expires}"',
-        "",
+        tomlkit.dumps(tables),
     ]
     return "\n".join(lines)
 

@@ -76,7 +76,7 @@ class Start:
         version_folder, self.version = find_version(saved_model)
         self.info = read(version_folder)
         file = choose_environment_file(folder, name or self.model)
-        self.name, self.file = file.stem, _find_relative_path(root, file)
+        self.name, self.file = file.stem, find_relative_path(root, file)
         self.project = find_missing_files(root, derive_service_name(root))
         """Files of a project that the folder lacks: path -> text."""
         files = [path for path in saved_model.rglob("*") if path.is_file()]
@@ -104,10 +104,10 @@ class Start:
         self.request_file = f"golden/{self.name}/request{request.suffix if request else '.json'}"
         self.answer_file = f"golden/{self.name}/answer.json"
         code = find_code(saved_model)
-        self.code = None if code is None else _find_relative_path(root, code)
+        self.code = None if code is None else find_relative_path(root, code)
         """Folder of the code next to the versions."""
         self.has_handler = code is not None and (code / "inference.py").is_file()
-        self.saved_model = _find_relative_path(root, saved_model)
+        self.saved_model = find_relative_path(root, saved_model)
         self.extends = folder == root / FOLDER and is_base_extendable(root, self.project)
         self.notes += _list_notes(names, self.saved_model, self.code)
 
@@ -195,7 +195,7 @@ def stage_environment(
         inside.mkdir()
         for file in folder.glob("*.toml"):
             shutil.copy(file, inside)
-        places = {inside.as_posix(): _find_relative_path(root, folder)}
+        places = {inside.as_posix(): find_relative_path(root, folder)}
         environments = {}
         for path, text in files.items():
             if (root / path).parent == folder:
@@ -212,7 +212,7 @@ def stage_environment(
         yield next(one for one in load(root, inside) if one.name == name), places
 
 
-def _find_relative_path(root: Path, path: Path) -> str:
+def find_relative_path(root: Path, path: Path) -> str:
     """Return a path relative to the project if it lies there, also through a link.
 
     Otherwise return the absolute path.

@@ -26,7 +26,11 @@ from servable.init.adoption.live_snapshot import (
     is_capturing,
     read_live_snapshot,
 )
-from servable.init.first_environment import choose_environment_file, predict_findings
+from servable.init.first_environment import (
+    choose_environment_file,
+    find_relative_path,
+    predict_findings,
+)
 from servable.init.model_folder import derive_model_name
 from servable.new.project_files import (
     PINS,
@@ -39,13 +43,7 @@ from servable.project.account import Account, AwsError
 from servable.project.environments import select_lasting_errors
 from servable.project.folder import find_state_folder
 from servable.project.provided import find_local_aws
-from servable_tensors.archive import (
-    ArchiveError,
-    LayoutError,
-    find_code,
-    find_models,
-    unpack,
-)
+from servable_tensors.archive import ArchiveError, LayoutError, find_code, find_models, unpack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +75,7 @@ def write_live_environment(source: LiveSource, root: Path, folder: Path, *, as_j
     account = Account(region=source.region, number=source.account, aws=aws)
     account.check_credentials()
     name = source.environment or derive_model_name(Path(source.name))
-    path = choose_environment_file(folder, name)
-    file = (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+    file = find_relative_path(root, choose_environment_file(folder, name))
     snapshot = read_live_snapshot(account, source.kind, source.name)
     result = convert_live_endpoint(snapshot, endpoint_name=source.endpoint_name)
     golden = _record_golden_request(source, account, name, result) if source.request else {}
@@ -88,9 +85,9 @@ def write_live_environment(source: LiveSource, root: Path, folder: Path, *, as_j
         return 1
     result = fetch_models(result, account, root)
     written[file] = render_environment(result, source=f"{source.kind} {source.name}")
-    for place, body in golden.items():
-        (root / place).parent.mkdir(parents=True, exist_ok=True)
-        (root / place).write_bytes(body)
+    for path, body in golden.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(body)
     findings = predict_findings(root, folder, name, written)
     write_all(root, written)
     following = list_next_steps(source, snapshot, name, cli=PINS in written)

@@ -1,7 +1,4 @@
-"""Convert a deployed endpoint to the keys of an environment file; list what the keys lack.
-
-The functions have no side effects.
-"""
+"""Convert a deployed endpoint to an environment file's keys, and list what they lack. Writes nothing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Convert a variant's scalable target, policies, and schedule to [variants.NAME.scaling]."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from infra.policy.derived_settings import (
@@ -28,6 +28,7 @@ _PREDEFINED = {
     "SageMakerVariantConcurrentRequestsPerModelHighResolution": ("max_concurrency_per_instance", 1),
     "SageMakerVariantProvisionedConcurrencyUtilization": ("provisioned_use_percent", 100),
 }
+_BACKLOG = {"MetricName": "ApproximateBacklogSizePerInstance", "Statistic": "Average"}
 _SAFETY = "safety_factor is 1 to keep the target, because an instance's maximum is unknown"
 # Operator of the alarm of a step policy -> what the steps are above or below, their near bound, and the
 # minutes that the alarm of [scaling] evaluates.
@@ -105,7 +106,8 @@ class ExpressedScaling:
         custom = fields.take("CustomizedMetricSpecification") or {}
         metric = fields.take("PredefinedMetricSpecification.PredefinedMetricType")
         key, unit = _PREDEFINED.get(str(metric), ("", 1.0))
-        if _is_backlog(custom):
+        dimensions = [each["Name"] for each in custom.get("Dimensions") or []]
+        if custom.items() >= _BACKLOG.items() and dimensions == ["EndpointName"]:
             key, unit = "max_backlog_per_instance", 1
         if not key or key in self._keys:
             reason = "no key of [scaling] tracks this metric, or another policy tracks it already"
@@ -169,14 +171,6 @@ class ExpressedScaling:
                                   "at_least": bound("Min"), "at_most": bound("Max")})  # fmt: skip
         self._keys.setdefault("schedule", []).append(entry)
         fields.note_rest()
-
-
-def _is_backlog(metric: Mapping[str, Any]) -> bool:
-    return (
-        metric.get("MetricName") == "ApproximateBacklogSizePerInstance"
-        and metric.get("Statistic") == "Average"
-        and [each["Name"] for each in metric.get("Dimensions") or []] == ["EndpointName"]
-    )
 
 
 def _convert_unit(value: float, unit: float) -> float:

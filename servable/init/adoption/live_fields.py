@@ -76,7 +76,7 @@ class LiveFields:
     def note_rest(self, **changed: str) -> None:
         """List the fields that weren't taken. `changed`: field -> why its value changes."""
         for path, value in _iterate_leaves(self._fields, ""):
-            if reason := changed.get(path.partition(".")[0].partition("[")[0]):
+            if reason := changed.get(path.partition(".")[0]):
                 self.note(path, value, reason)
             else:
                 self.note(path, value, "no key of an environment file can express it", "lost")

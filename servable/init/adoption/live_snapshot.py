@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from botocore import xform_name
+
 from infra.catalog import images
 from infra.parameters.finding import suggest_name
 from infra.policy.sizing import BYTES_PER_GIB
@@ -108,13 +110,13 @@ class _Reader:
         self._unread: dict[str, str] = {}
 
     def read_snapshot(self, kind: str, name: str, *, archives: bool) -> LiveSnapshot:
-        endpoint = self._describe("endpoint", "Endpoint", name) if kind == "endpoint" else {}
+        endpoint = self._describe("Endpoint", name) if kind == "endpoint" else {}
         config: Described = {}
         if kind != "model":
             of_endpoint = endpoint.get("EndpointConfigName", name)
-            config = self._describe("endpoint_config", "EndpointConfig", of_endpoint)
+            config = self._describe("EndpointConfig", of_endpoint)
         names = [name] if kind == "model" else dict.fromkeys(iterate_model_names(config))
-        models = {each: self._describe("model", "Model", each) for each in names}
+        models = {each: self._describe("Model", each) for each in names}
         containers = [find_container(model) for model in models.values()]
         packages = {
             arn: self._sagemaker.describe_model_package(ModelPackageName=arn)
@@ -123,6 +125,7 @@ class _Reader:
         }
         holders = [*containers, *map(find_container, packages.values())]
         uris = [uri for uri in dict.fromkeys(map(find_data_uri, holders)) if uri]
+        packed = [uri for uri in uris if uri.endswith(".tar.gz")]
         beneath = {"endpoint configuration": config} if endpoint else {}
         if config:
             beneath |= {f"model {each}": described for each, described in models.items()}
@@ -134,14 +137,8 @@ class _Reader:
             config=config,
             models=models,
             packages=packages,
-            archives={
-                uri: self._read_archive(uri, version)
-                for uri in uris
-                if archives and uri.endswith(".tar.gz")
-            },
-            prefixes={
-                uri: self._list_names_below(uri) for uri in uris if not uri.endswith(".tar.gz")
-            },
+            archives={uri: self._read_archive(uri, version) for uri in packed if archives},
+            prefixes={uri: self._list_names_below(uri) for uri in uris if uri not in packed},
             tags=self._list_tags(endpoint or config or models[name]),
             other_tags={what: self._list_tags(described) for what, described in beneath.items()},
             stacks_of_roles=self._find_role_stacks(models),
@@ -149,17 +146,15 @@ class _Reader:
             **(self._read_endpoint_resources(name) if endpoint else {}),
         )
 
-    def _describe(self, call: str, kind: str, name: str) -> Described:
-        described: Described | None = fetch_or_none(
-            getattr(self._sagemaker, f"describe_{call}"), **{f"{kind}Name": name}
-        )
+    def _describe(self, kind: str, name: str) -> Described:
+        call, field_name = xform_name(kind), f"{kind}Name"
+        operation = getattr(self._sagemaker, f"describe_{call}")
+        described: Described | None = fetch_or_none(operation, **{field_name: name})
         if described is None:
             pages = self._account.iterate_items("sagemaker", f"list_{call}s", f"{kind}s")
-            names = [each[f"{kind}Name"] for each in pages]
+            remedy = suggest_name(name, [each[field_name] for each in pages])
             there = f"account {self._account.number}, {self._account.region}"
-            raise PackagingError(
-                Path(name), f"no {kind} with this name in {there}", suggest_name(name, names)
-            )
+            raise PackagingError(Path(name), f"no {kind} with this name in {there}", remedy)
         return described
 
     def _list(self, what: str, *operation: str, **parameters: Any) -> list[Any]:
@@ -222,9 +217,9 @@ class _Reader:
             except AwsError as wrong:
                 self._unread[f"role {name}"] = str(wrong)
                 continue
-            for tag in role.get("Tags", []):
-                if tag["Key"] == STACK_TAG:
-                    stacks[arn] = tag["Value"]
+            tags = {tag["Key"]: tag["Value"] for tag in role.get("Tags", [])}
+            if STACK_TAG in tags:
+                stacks[arn] = tags[STACK_TAG]
         return stacks
 
     def _list_names_below(self, prefix: str) -> list[str]:
@@ -291,11 +286,8 @@ def infer_detailed_default(config: Described) -> bool | None:
 def iterate_model_names(config: Described) -> Iterator[str]:
     """Yield the model names of every variant and instance type, with repetitions."""
     for variant, _ in iterate_variants(config):
-        if variant.get("ModelName"):
-            yield variant["ModelName"]
-        for pool in variant.get("InstancePools") or []:
-            if pool.get("ModelNameOverride"):
-                yield pool["ModelNameOverride"]
+        overrides = (pool.get("ModelNameOverride") for pool in variant.get("InstancePools") or [])
+        yield from filter(None, (variant.get("ModelName"), *overrides))
 
 
 def find_container(described: Described) -> Described:

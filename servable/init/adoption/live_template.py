@@ -3,7 +3,6 @@
 It is compared with the template of the environment file.
 """
 
-import copy
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -176,7 +175,7 @@ class _LiveResources:
 
 def _select_properties(kind: str, described: Described) -> dict[str, Any]:
     kept = {key: described[key] for key in _PROPERTIES[kind] if key in described}
-    slim: dict[str, Any] = _remove_empty(copy.deepcopy(kept))
+    slim: dict[str, Any] = _remove_empty(kept)
     return slim
 
 

@@ -218,12 +218,12 @@ def test_metrics_and_tags_are_the_file_s_or_listed() -> None:
 
     tables, listed = express(
         tags={"team": "ranking", "aws:x": "1"},
-        other_tags={"model m": {"team": "ranking", "cost": "42", "aws:y": "2"}},
+        other_tags={"model m": {"team": "ranking", "aws:y": "2"}, "model n": {"team": "search"}},
     )
-    assert (tables["tags"], listed) == (
-        {"team": "ranking"}, [("tag aws:x", "1", "none"), ("model m: tag cost", "42", "lost")])  # fmt: skip
-    tables, listed = express(other_tags={"model m": {"team": "search"}})
-    assert ("tags" in tables, listed) == (False, [("model m: tag team", "search", "lost")])
+    lost = ("model n: tag team", "search", "lost")
+    assert (tables["tags"], listed) == ({"team": "ranking"}, [("tag aws:x", "1", "none"), lost])
+    tables, listed = express(other_tags={"model n": {"team": "search"}})
+    assert ("tags" in tables, listed) == (False, [lost])
 
 
 # --- alarms and updates
@@ -323,18 +323,19 @@ def test_an_update_s_policy_is_the_rollout_or_listed_as_a_whole() -> None:
         "Type": "CANARY", "WaitIntervalInSeconds": 600,
         "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10},
     }  # fmt: skip
-    at_once = {"Type": "ALL_AT_ONCE"}
-    for routing, waits, rollout in (
+    at_once, waits = {"Type": "ALL_AT_ONCE"}, {"TerminationWaitInSeconds": 300}
+    short = {key: value for key, value in canary.items() if key != "WaitIntervalInSeconds"}
+    for routing, more, rollout in (
         (canary, {}, {"strategy": "canary", "canary_percent": 10, "bake_minutes": 10}),
+        (short, {}, {"strategy": "canary", "canary_percent": 10, "bake_minutes": 0}),
         (at_once, {}, {"strategy": "all_at_once", "bake_minutes": 0}),
-        (
-            at_once,
-            {"TerminationWaitInSeconds": 300},
-            {"strategy": "all_at_once", "bake_minutes": 5},
-        ),
+        (at_once, waits, {"strategy": "all_at_once", "bake_minutes": 5}),
     ):
-        policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing, **waits}}
+        policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing, **more}}
         assert express(endpoint={"LastDeploymentConfig": policy})[0]["rollout"] == rollout
+    size = {"MaximumBatchSize": canary["CanarySize"], "WaitIntervalInSeconds": 0}
+    tables, _ = express(endpoint={"LastDeploymentConfig": {"RollingUpdatePolicy": size}})
+    assert tables["rollout"]["rollback_batch_percent"] == 100
     rollback = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "slow"}]}}
     tables, listed = express(endpoint={"LastDeploymentConfig": ROLLING | rollback})
     assert tables["rollout"] == {
@@ -360,6 +361,7 @@ def test_an_update_s_policy_is_the_rollout_or_listed_as_a_whole() -> None:
             {"WaitIntervalInSeconds": 61, "CanarySize": tenth},
             {"WaitIntervalInSeconds": 600, "CanarySize": one},
             {},
+            {"Type": "OTHER"},
         )
     ]
     for kind, policies in (("Rolling", rolling), ("BlueGreen", blue_green)):

@@ -5,7 +5,7 @@
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from datetime import date, timedelta
 from importlib.util import find_spec
@@ -23,9 +23,9 @@ from servable.console.extras import MissingExtraError
 from servable.console.findings import print_lines
 from servable.console.signals import enable_ctrl_c
 from servable.init.first_environment import (
+    Options,
     Start,
     choose_environment_file,
-    find_folders,
     find_relative_path,
     format_size,
     predict_findings,
@@ -34,7 +34,6 @@ from servable.init.first_request import add_first_response
 from servable.init.model_folder import copy_model
 from servable.new.project_files import (
     PINS,
-    derive_service_name,
     find_conflicts,
     find_missing_files,
     list_notes,
@@ -87,19 +86,7 @@ ACCOUNT, REGION = "123456789012", "us-east-1"
 @click.option("--region", help="AWS region (default: the shell's, otherwise the local AWS's).")
 @ENVIRONMENTS
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def init(
-    saved_model: Path | None,
-    name: str | None,
-    source: str | None,
-    expires_in_days: int | None,
-    account: str | None,
-    region: str | None,
-    request: Path | None,
-    copy: bool,
-    folder: str,
-    as_json: bool,
-    **live: Any,
-) -> int:
+def init(**options: Any) -> int:
     """Read SAVED_MODEL, choose an instance type, and write an environment file.
 
     A golden request is written with its answer, if the model answers it in the local container: that of
@@ -109,80 +96,69 @@ def init(
     --from-config or --from-model, read the live resources, whatever created them, write an equivalent file,
     and list what it does not cover. Exit 1: `servable check` rejects the file, or nothing was written.
     """
-    is_live = any(live.values())
+    given = Options(**options)
     try:
-        if is_live and (saved_model or source or copy or expires_in_days is not None):
-            raise click.UsageError(
-                "omit SAVED_MODEL, --from, and --copy with --from-endpoint, --from-config, and --from-model"
-            )
-        if source is not None:
-            if saved_model or account or region or copy or request:
-                raise click.UsageError(
-                    "--from can't be combined with SAVED_MODEL, --account, --region, --copy, or --request"
-                )
-            return _write_preview(source, name, expires_in_days or PREVIEW_DAYS, folder, as_json)
-        if expires_in_days is not None:
-            raise click.UsageError("--expires-in-days applies only to a preview; pass --from ENV")
-        if is_live:
-            live |= {"request": request, "environment": name}
-            return _write_from_live(live, account, region, folder, as_json=as_json)
-        if saved_model is not None:
-            choices = {"name": name, "account": account, "region": region, "request": request}
-            return _write_first_environment(saved_model, choices, copy, folder, as_json)
-        if name or account or region or copy or request:
-            raise click.UsageError("pass the folder of a SavedModel, or --from ENV --name NEW")
-        return _write_missing_files(as_json)
+        return _choose_writer(given)(given)
     except PackagingError as wrong:
         click.echo(f"servable init: {wrong}", err=True)
         return 1
 
 
-def _write_from_live(
-    live: dict[str, Any], account: str | None, region: str | None, folder: str, *, as_json: bool
-) -> int:
-    """Write the environment of a deployed endpoint, configuration, or model.
+def _choose_writer(given: Options) -> Callable[[Options], int]:
+    """Return the function that writes what the options require. Raises click.UsageError."""
+    is_preview = given.source is not None or given.expires_in_days is not None
+    if given.live_sources or given.endpoint_name or given.local:
+        if given.saved_model or given.copy or is_preview:
+            raise click.UsageError(
+                "omit SAVED_MODEL, --from, and --copy with --from-endpoint, --from-config, and --from-model"
+            )
+        return _write_from_live
+    of_model = given.account or given.region or given.copy or given.request
+    if given.source is not None:
+        if given.saved_model or of_model:
+            raise click.UsageError(
+                "--from can't be combined with SAVED_MODEL, --account, --region, --copy, or --request"
+            )
+        return _write_preview
+    if is_preview:
+        raise click.UsageError("--expires-in-days applies only to a preview; pass --from ENV")
+    if given.saved_model is None and (given.name or of_model):
+        raise click.UsageError("pass the folder of a SavedModel, or --from ENV --name NEW")
+    return _write_missing_files if given.saved_model is None else _write_first_environment
 
-    `live`: the options of the source by their names, with `request` and `environment`.
-    """
-    names = {kind: live.pop(f"from_{kind}") for kind in ("endpoint", "config", "model")}
-    given = [(kind, name) for kind, name in names.items() if name]
-    if len(given) != 1:
+
+def _write_from_live(given: Options) -> int:
+    """Write the environment of a deployed endpoint, configuration, or model."""
+    if len(given.live_sources) != 1:
         problem = "pass exactly one of --from-endpoint, --from-config, and --from-model"
         raise click.UsageError(problem)
-    ((kind, name),) = given
-    if live["request"] and kind != "endpoint":
+    if given.request and not given.from_endpoint:
         raise click.UsageError("--request needs a live endpoint; pass --from-endpoint")
     if find_spec("boto3") is None:
         raise MissingExtraError("servable init --from-endpoint", "boto3", "aws")
-    from servable.init.from_live import LiveSource, write_live_environment  # these need boto3
+    from servable.init.from_live import write_live_environment  # it needs boto3
 
-    local = live["local"]
-    where = region or _find_region() or (REGION if local else None)
-    if where is None:
+    region = given.region or _find_region() or (REGION if given.local else None)
+    if region is None:
         raise click.UsageError("no region is configured; pass --region, or set AWS_REGION")
-    number = account or (ACCOUNT if local else _find_account(where))
-    if number is None:
+    account = given.account or (ACCOUNT if given.local else _find_account(region))
+    if account is None:
         problem = "servable init: AWS rejected this shell's credentials; run `servable doctor`"
         raise click.ClickException(problem)
-    source = LiveSource(kind=kind, name=name, account=number, region=where, **live)
-    return write_live_environment(source, *find_folders(folder), as_json=as_json)
+    return write_live_environment(given, account, region)
 
 
-def _write_first_environment(
-    saved_model: Path, choices: dict[str, Any], copy: bool, folder: str, as_json: bool
-) -> int:
-    """Write the first environment of a SavedModel, and return the exit code.
-
-    `choices`: the options that `Start` has; account and region may be None.
-    """
-    root, files = find_folders(folder)
-    region = choices["region"] or _find_region() or REGION
-    account = choices["account"] or _find_account(region)
-    choices |= {"account": account or ACCOUNT, "region": region}
+def _write_first_environment(given: Options) -> int:
+    """Write the first environment of a SavedModel."""
+    root, files = given.find_folders()
+    region = given.region or _find_region() or REGION
+    account = given.account or _find_account(region)
+    saved_model = given.saved_model
+    assert saved_model is not None  # `_choose_writer` has checked it
     with ExitStack() as removed_on_failure:
-        if copy:
+        if given.copy:
             saved_model = copy_model(saved_model, root, removed_on_failure)
-        first = Start(root, files, saved_model, **choices)
+        first = Start(root, files, saved_model, given, account or ACCOUNT, region)
         findings = predict_findings(root, files, first.name, first.files)
         faults = select_lasting_errors(findings)
         if refused := [*find_conflicts(root, first.files), *map(str, faults)]:
@@ -203,36 +179,37 @@ def _write_first_environment(
         "notes": first.notes,
         "findings": [finding.as_json() for finding in findings],
     }
-    _print_output(output, _list_lines(first, account), as_json)
-    if not as_json:
+    _print_output(output, _list_lines(first, account), given)
+    if not given.as_json:
         for finding in findings:
             click.echo(str(finding), err=True)
     return 0
 
 
-def _write_missing_files(as_json: bool) -> int:
+def _write_missing_files(given: Options) -> int:
     """Write the missing files of the project, without an environment."""
     root = find_project_folder()
-    files = find_missing_files(root, derive_service_name(root))
+    files = find_missing_files(root)
     if problems := find_conflicts(root, files):
         return _print_rejection(problems)
     write_all(root, files)
     notes = list_notes(root)
     lines = [f"{file}: written" for file in files] or [f"{root}: no files are missing"]
     lines += [f"note: {note}" for note in notes]
-    _print_output({"files": list(files), "notes": notes}, lines, as_json)
+    _print_output({"files": list(files), "notes": notes}, lines, given)
     return 0
 
 
-def _write_preview(source: str, name: str | None, days: int, folder: str, as_json: bool) -> int:
+def _write_preview(given: Options) -> int:
     """Write a temporary copy of an environment: own stack, endpoint, tags, and last day."""
+    name, project = given.name, Project(given.folder)
     if name is None:
         raise click.UsageError("--from requires a name for the preview, for example --name pr42")
-    loaded, files = (project := Project(folder)).load_valid(source), project.files
+    loaded, files = project.load_valid(str(given.source)), project.files
     # ranker-dev of environment dev becomes ranker-pr42.
     stem = loaded.environment.endpoint.name.removesuffix(f"-{loaded.name}")
     endpoint = f"{stem[: find_maximum('EndpointName') - len(name) - 1].rstrip('-')}-{name}"
-    expires = date.today() + timedelta(days=days)
+    expires = date.today() + timedelta(days=given.expires_in_days or PREVIEW_DAYS)
     root = loaded.root
     file = find_relative_path(root, choose_environment_file(files, name))
     text = _render_preview(loaded, name, endpoint, expires)
@@ -253,7 +230,7 @@ def _write_preview(source: str, name: str | None, days: int, folder: str, as_jso
         f"{file}: written; endpoint {endpoint}, until {expires}",
         f"next: `{cdk} deploy '{name}/*'`; in the end `{cdk} destroy '{name}/*'`",
     ]
-    _print_output(output, lines, as_json)
+    _print_output(output, lines, given)
     return 0
 
 
@@ -262,8 +239,9 @@ def _print_rejection(problems: Iterable[str]) -> int:
     return 1
 
 
-def _print_output(output: dict[str, Any], lines: Iterable[str], as_json: bool) -> None:
-    click.echo(json.dumps(output, indent=2, default=str) if as_json else "\n".join(lines))
+def _print_output(output: dict[str, Any], lines: Iterable[str], given: Options) -> None:
+    text = json.dumps(output, indent=2, default=str) if given.as_json else "\n".join(lines)
+    click.echo(text)
 
 
 def _render_preview(loaded: ValidFile, name: str, endpoint_name: str, expires: date) -> str:

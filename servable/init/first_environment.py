@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tomlkit
@@ -34,7 +34,7 @@ from servable.init.model_folder import (
     find_version,
     read_input_example,
 )
-from servable.new.project_files import derive_service_name, find_missing_files, is_base_extendable
+from servable.new.project_files import find_missing_files, is_base_extendable
 from servable.project.environments import Project
 from servable.project.folder import FOLDER, find_project_folder
 
@@ -47,6 +47,41 @@ HANDLER = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What `servable init` was given."""
+
+    saved_model: Path | None = None
+    name: str | None = None
+    """Name of the environment; None: that of the model or of what is deployed."""
+    source: str | None = None
+    """Environment to write a preview of."""
+    expires_in_days: int | None = None
+    from_endpoint: str | None = None
+    from_config: str | None = None
+    from_model: str | None = None
+    endpoint_name: str | None = None
+    request: Path | None = None
+    """Body of the golden request."""
+    copy: bool = False
+    local: bool = False
+    account: str | None = None
+    region: str | None = None
+    folder: str = FOLDER
+    as_json: bool = False
+
+    @property
+    def live_sources(self) -> dict[str, str]:
+        """Return the deployed resources to read: endpoint, config, or model -> its name."""
+        kinds = ("endpoint", "config", "model")
+        return {kind: name for kind in kinds if (name := getattr(self, f"from_{kind}"))}
+
+    def find_folders(self) -> tuple[Path, Path]:
+        """Return the folder of the project, which need not be one yet, and that of its environments."""
+        root, project = find_project_folder(), Project(self.folder)
+        return (root, root / FOLDER) if self.folder == FOLDER else (project.root, project.files)
+
+
 class Start:
     """Facts read from a SavedModel, and the files that result from them.
 
@@ -55,29 +90,21 @@ class Start:
     """
 
     def __init__(
-        self,
-        root: Path,
-        folder: Path,
-        given: Path,
-        *,
-        name: str | None,
-        account: str,
-        region: str,
-        request: Path | None,
+        self, root: Path, folder: Path, given: Path, options: Options, account: str, region: str
     ) -> None:
         """Read the SavedModel, and choose the instance type and settings. Writes nothing.
 
         `folder`: that of the environment files. `given`: that of the SavedModel, or of MLflow.
-        `name`: of the environment; None: the model's name. `request`: the caller's, which becomes
-        the golden request. Raises `PackagingError`.
+        Raises `PackagingError`.
         """
         self.account, self.region, self.model = account, region, derive_model_name(given)
+        request = options.request
         saved_model = find_saved_model(given) or given
         version_folder, self.version = find_version(saved_model)
         self.info = read(version_folder)
-        file = choose_environment_file(folder, name or self.model)
+        file = choose_environment_file(folder, options.name or self.model)
         self.name, self.file = file.stem, find_relative_path(root, file)
-        self.project = find_missing_files(root, derive_service_name(root))
+        self.project = find_missing_files(root)
         """Files of a project that the folder lacks: path -> text."""
         files = [path for path in saved_model.rglob("*") if path.is_file()]
         self.size_gib = sum(path.stat().st_size for path in files) / BYTES_PER_GIB
@@ -117,12 +144,6 @@ class Start:
         golden = {self.request_file: self.body, self.answer_file: self.answer}
         given = {path: text for path, text in golden.items() if text is not None}
         return {**self.project, self.file: _render_environment(self), **given}
-
-
-def find_folders(folder: str) -> tuple[Path, Path]:
-    """Return the project's folder, which need not be a project yet, and that of its environments."""
-    root, project = find_project_folder(), Project(folder)
-    return (root, root / FOLDER) if folder == FOLDER else (project.root, project.files)
 
 
 def _list_notes(signatures: Collection[str], saved_model: str, code: str | None) -> Iterator[str]:

@@ -54,12 +54,12 @@ def build_project_files(service: str) -> dict[str, str]:
     return {**files, SCHEMA: reference.build_json_schema()}
 
 
-def find_missing_files(root: Path, service: str) -> dict[str, str]:
+def find_missing_files(root: Path) -> dict[str, str]:
     """Return the files that `servable` and `cdk` need and that a folder lacks, as path -> text.
 
     They include a base if there is no environment yet, and a lock file if no package.json exists.
     """
-    every = build_project_files(service)
+    every = build_project_files(derive_service_name(root))
     wanted = [name for name in NEEDED if not (root / name).exists()]
     if not any((root / FOLDER).glob("*.toml")):
         wanted.append(BASE)

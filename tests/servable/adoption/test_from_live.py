@@ -13,8 +13,8 @@ from botocore.exceptions import ClientError
 from model_packaging.refusal import PackagingError
 from servable.init import from_live
 from servable.init.adoption.live_snapshot import LiveSnapshot
-from servable.init.from_live import LiveSource, write_live_environment
-from servable.project.folder import FOLDER
+from servable.init.first_environment import Options
+from servable.init.from_live import write_live_environment
 from tests.servable.adoption.snapshots import snapshot
 
 ANSWER, REQUEST = b'{"predictions": [0.5]}', b'{"instances": [1]}'
@@ -39,17 +39,10 @@ def adopt(
     monkeypatch: pytest.MonkeyPatch, live: LiveSnapshot, request: str | None = None, **how: Any
 ) -> int:
     monkeypatch.setattr(from_live, "read_live_snapshot", lambda *_: live)
-    fields: dict[str, Any] = {"kind": "endpoint", "name": "ranker", "environment": "dev"}
-    source = LiveSource(
-        **fields | how,
-        endpoint_name=None,
-        request=None if request is None else Path(request),
-        local=False,
-        account="123456789012",
-        region="us-east-1",
-    )
-    folder = Path.cwd() / FOLDER
-    return write_live_environment(source, Path.cwd(), folder, as_json=request is None)
+    live_name = how or {"from_endpoint": "ranker"}
+    body = None if request is None else Path(request)
+    given = Options(name="dev", request=body, as_json=request is None, **live_name)
+    return write_live_environment(given, "123456789012", "us-east-1")
 
 
 def test_files_and_rows_are_printed_and_the_answer_is_a_golden_one(
@@ -88,7 +81,7 @@ def test_files_and_rows_are_printed_and_the_answer_is_a_golden_one(
 def test_json_has_the_files_the_list_and_the_commands(
     invoke: Mock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert adopt(monkeypatch, snapshot(tags={"aws:x": "y"}), kind="model", name="ranker-1") == 0
+    assert adopt(monkeypatch, snapshot(tags={"aws:x": "y"}), from_model="ranker-1") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["environment"], found["files"][-1]) == ("dev", "environments/dev.toml")
     row = {"where": "tag aws:x", "value": "y", "reason": "AWS's own tag", "effect": "none"}

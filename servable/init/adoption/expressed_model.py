@@ -60,7 +60,7 @@ _REFERENCE = re.compile(r"arn:[^\s]+|true|false|", re.IGNORECASE)
 _NO_SETTINGS = dict.fromkeys(
     ("ModelName", "ModelArn", "CreationTime", "ResponseMetadata", "DeploymentRecommendation",
      "PrimaryContainer", "Containers")
-) | {"EnableNetworkIsolation": False}  # fmt: skip
+)  # fmt: skip
 _CONTAINER = dict.fromkeys(
     ("Image", "Environment", "ModelDataUrl", "ModelPackageName", "ContainerHostname", "Mode")
 ) | {"ImageConfig": {"RepositoryAccessMode": "Platform"}}

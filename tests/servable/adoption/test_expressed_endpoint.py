@@ -94,19 +94,27 @@ def test_a_variant_is_serverless_a_shadow_of_pools_or_has_sagemaker_s_own_number
     ]
     assert list(result.tables["models"]) == ["ranker"]
     assert [where for where, *_ in rows(result) if "ModelNameOverride" in where] == []
-    result = convert_live_endpoint(pools_of(ModelDataUrl="s3://team/other/model.tar.gz"))
-    assert ("instance type ml.c5.xlarge: ModelNameOverride", "wider", "lost") in rows(result)
-    assert list(result.tables["models"]) == ["ranker"]
+    several = [*POOLS, POOLS[0] | {"InstanceType": "ml.m5.xlarge", "Priority": 3}]
+    for differing in (
+        {"ModelDataUrl": "s3://team/other/model.tar.gz"},
+        {"Image": "1.dkr.ecr.us-east-1.amazonaws.com/own:1"},
+        {"Environment": {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "other"}},
+    ):
+        result = convert_live_endpoint(pools_of(several, **differing))
+        found = [row for row in rows(result) if row[0].endswith(": ModelNameOverride")]
+        assert found == [(f"instance type {each}: ModelNameOverride", "wider", "lost")
+                         for each in ("ml.c5.xlarge", "ml.m5.xlarge")]  # fmt: skip
+        assert list(result.tables["models"]) == ["ranker"]
 
 
-POOLS = [
+POOLS: list[dict[str, Any]] = [
     {"InstanceType": "ml.c5.xlarge", "Priority": 2, "ModelNameOverride": "wider"},
     {"InstanceType": "ml.c6i.xlarge", "Priority": 1},
 ]
 
 
-def pools_of(**wider: Any) -> LiveSnapshot:
-    live = snapshot(variant={"InstanceType": None, "InstancePools": POOLS})
+def pools_of(pools: list[dict[str, Any]] = POOLS, **wider: Any) -> LiveSnapshot:
+    live = snapshot(variant={"InstanceType": None, "InstancePools": pools})
     first = live.models["ranker-1"]
     container = {**first["PrimaryContainer"], **wider}
     second = {**first, "ModelName": "wider", "PrimaryContainer": container}

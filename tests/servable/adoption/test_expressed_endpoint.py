@@ -141,12 +141,16 @@ def test_keys_days_and_one_network_are_the_endpoint_s() -> None:
     tables, listed = express(model=vpc)
     network = {"subnets": SUBNETS, "security_groups": ["sg-0a1b2c3d"]}
     assert (tables["network"], listed) == (network, [])
-    live = pools_of()
-    for name, stated in (("ranker-1", network), ("wider", None)):
-        models = {**live.models, name: {**live.models[name], **vpc}}
+    live, differs = pools_of(), [("models: VpcConfig", "changed")]
+    for names, stated, listed in (
+        (["ranker-1"], network, differs),
+        (["wider"], None, differs),
+        (["ranker-1", "wider"], network, []),
+    ):
+        models = {**live.models, **{name: {**live.models[name], **vpc} for name in names}}
         both = convert_live_endpoint(replace(live, models=models))
         found = [(where, effect) for where, _, effect in rows(both) if "VpcConfig" in where]
-        assert (found, both.tables.get("network")) == ([("models: VpcConfig", "changed")], stated)
+        assert (found, both.tables.get("network")) == (listed, stated)
 
 
 SUBNETS = ["subnet-0a1b2c3d", "subnet-4e5f6071"]
@@ -223,6 +227,7 @@ def test_metrics_and_tags_are_the_file_s_or_listed() -> None:
     assert ("metrics" in result.tables, BY_DAY in rows(result)) == (False, True)
     old = {"CreationTime": datetime(2026, 6, 17, 12, tzinfo=UTC)}
     assert rows(convert_live_endpoint(snapshot(config=old))) == []
+    assert rows(convert_live_endpoint(snapshot())) == [BY_DAY]
 
     tables, listed = express(
         tags={"team": "ranking", "aws:x": "1"},

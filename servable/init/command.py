@@ -23,7 +23,7 @@ from servable.console.extras import MissingExtraError
 from servable.console.findings import print_lines
 from servable.console.signals import enable_ctrl_c
 from servable.init.first_environment import (
-    Options,
+    InitOptions,
     Start,
     choose_environment_file,
     find_relative_path,
@@ -96,7 +96,7 @@ def init(**options: Any) -> int:
     --from-config or --from-model, read the live resources, whatever created them, write an equivalent file,
     and list what it does not cover. Exit 1: `servable check` rejects the file, or nothing was written.
     """
-    given = Options(**options)
+    given = InitOptions(**options)
     try:
         return _choose_writer(given)(given)
     except PackagingError as wrong:
@@ -104,7 +104,7 @@ def init(**options: Any) -> int:
         return 1
 
 
-def _choose_writer(given: Options) -> Callable[[Options], int]:
+def _choose_writer(given: InitOptions) -> Callable[[InitOptions], int]:
     """Return the function that writes what the options require. Raises click.UsageError."""
     is_preview = given.source is not None or given.expires_in_days is not None
     if given.live_sources or given.endpoint_name or given.local:
@@ -127,7 +127,7 @@ def _choose_writer(given: Options) -> Callable[[Options], int]:
     return _write_missing_files if given.saved_model is None else _write_first_environment
 
 
-def _write_from_live(given: Options) -> int:
+def _write_from_live(given: InitOptions) -> int:
     """Write the environment of a deployed endpoint, configuration, or model."""
     if len(given.live_sources) != 1:
         problem = "pass exactly one of --from-endpoint, --from-config, and --from-model"
@@ -148,7 +148,7 @@ def _write_from_live(given: Options) -> int:
     return write_live_environment(given, account, region)
 
 
-def _write_first_environment(given: Options) -> int:
+def _write_first_environment(given: InitOptions) -> int:
     """Write the first environment of a SavedModel."""
     root, files = given.find_folders()
     region = given.region or _find_region() or REGION
@@ -186,7 +186,7 @@ def _write_first_environment(given: Options) -> int:
     return 0
 
 
-def _write_missing_files(given: Options) -> int:
+def _write_missing_files(given: InitOptions) -> int:
     """Write the missing files of the project, without an environment."""
     root = find_project_folder()
     files = find_missing_files(root)
@@ -200,7 +200,7 @@ def _write_missing_files(given: Options) -> int:
     return 0
 
 
-def _write_preview(given: Options) -> int:
+def _write_preview(given: InitOptions) -> int:
     """Write a temporary copy of an environment: own stack, endpoint, tags, and last day."""
     name, project = given.name, Project(given.folder)
     if name is None:
@@ -239,7 +239,7 @@ def _print_rejection(problems: Iterable[str]) -> int:
     return 1
 
 
-def _print_output(output: dict[str, Any], lines: Iterable[str], given: Options) -> None:
+def _print_output(output: dict[str, Any], lines: Iterable[str], given: InitOptions) -> None:
     text = json.dumps(output, indent=2, default=str) if given.as_json else "\n".join(lines)
     click.echo(text)
 

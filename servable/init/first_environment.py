@@ -48,7 +48,7 @@ HANDLER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class InitOptions:
     """What `servable init` was given."""
 
     saved_model: Path | None = None
@@ -90,7 +90,7 @@ class Start:
     """
 
     def __init__(
-        self, root: Path, folder: Path, given: Path, options: Options, account: str, region: str
+        self, root: Path, folder: Path, given: Path, options: InitOptions, account: str, region: str
     ) -> None:
         """Read the SavedModel, and choose the instance type and settings. Writes nothing.
 

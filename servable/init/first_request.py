@@ -32,12 +32,11 @@ def add_first_response(
         problem = (
             f"{start.code}/requirements.txt is not packed yet; run `servable package {start.name}`"
         )
+    if problem is not None and start.invented:
+        _remove_request(start, problem, "No request was sent")
+        return
     if problem is not None:
-        if start.invented:
-            _remove_request(start, problem, "No request was sent")
-        else:
-            note = f"{problem.rstrip('.')}: the golden request has no recorded answer"
-            start.notes.append(note)
+        start.notes.append(f"{problem.rstrip('.')}: the golden request has no recorded answer")
         return
     # These need boto3, NumPy, and psutil, which the base doesn't install.
     from servable.answers.differences import find_differences
@@ -74,8 +73,7 @@ def add_first_response(
     (_, first), (_, second) = answers
     start.answer = first.decode()
     if unlike := next(find_differences(first, second, TOLERANCE), None):
-        where, was, now = unlike
-        start.answer = None
+        (where, was, now), start.answer = unlike, None
         start.notes.append(
             f"two responses to the golden request differ ({where}: {was!r:.100}, then {now!r:.100}): no "
             "response was recorded; export the model without randomness, such as dropout"

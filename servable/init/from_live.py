@@ -27,7 +27,7 @@ from servable.init.adoption.live_snapshot import (
     read_live_snapshot,
 )
 from servable.init.first_environment import (
-    Options,
+    InitOptions,
     choose_environment_file,
     find_relative_path,
     predict_findings,
@@ -41,7 +41,7 @@ from servable.project.provided import find_local_aws
 from servable_tensors.archive import ArchiveError, LayoutError, find_code, find_models, unpack
 
 
-def write_live_environment(given: Options, number: str, region: str) -> int:
+def write_live_environment(given: InitOptions, number: str, region: str) -> int:
     """Write the environment of what is deployed in that account, and print what the file lacks.
 
     Returns the exit code. Raises `PackagingError`.
@@ -103,7 +103,7 @@ def fetch_models(result: Expressed, account: Account, root: Path) -> Expressed:
 
 
 def _record_golden_request(
-    given: Options, account: Account, name: str, result: Expressed
+    given: InitOptions, account: Account, name: str, result: Expressed
 ) -> dict[str, bytes]:
     """Send the request to the deployed endpoint, and return the bodies of request and response.
 
@@ -134,7 +134,9 @@ def _record_golden_request(
     return files
 
 
-def list_next_steps(given: Options, snapshot: LiveSnapshot, name: str, *, cli: bool) -> list[str]:
+def list_next_steps(
+    given: InitOptions, snapshot: LiveSnapshot, name: str, *, cli: bool
+) -> list[str]:
     """Return the commands that compare the file with the deployed endpoint, and deploy it.
 
     `cli`: the file that pins the CDK CLI was just written, and the CLI isn't installed.

@@ -335,7 +335,8 @@ def mlflow_folder(folder: Path, example: object = None) -> Path:
 def test_the_saved_model_of_an_mlflow_folder_and_its_input_example_are_found(begun: Path) -> None:
     example = json.loads((RANKER.parent / "golden" / "request-columnar.json").read_text())
     mlflow_folder(begun / "mlruns" / "prices", example)
-    assert run("mlruns/prices", "--name", "first").return_value == 0
+    ran = run("mlruns/prices", "--name", "first")
+    assert (ran.return_value, "MLflow's own server" in ran.stdout) == (0, True)
     assert list(written(begun).environment.models) == ["prices"]
     assert model_of(begun).saved_model == "mlruns/prices/tf2model"
     assert json.loads((begun / "golden" / "first" / "request.json").read_text()) == example

@@ -128,11 +128,8 @@ def test_a_variable_that_may_be_a_secret_is_named_and_its_value_is_nowhere(
 ) -> None:
     result = convert_live_endpoint(snapshot(container={"Environment": {name: value}}))
     text = render_environment(result, source="endpoint ranker").replace("123456789012", "")
-    assert (value in text, json.dumps(value) in text, f"variable {name}" in text) == (
-        False,
-        False,
-        True,
-    )
+    found = (value in text, json.dumps(value) in text, f"variable {name}" in text)
+    assert found == (False, False, True)
 
 
 @pytest.mark.parametrize(
@@ -197,15 +194,16 @@ def test_an_archive_names_its_table_and_what_it_leaves_open_is_listed() -> None:
     live = snapshot()
     (first,) = live.config["ProductionVariants"]
     uri = "s3://team/run-8/model.tar.gz"
-    other = {**live.models["ranker-1"], "PrimaryContainer": {"Image": IMAGE, "ModelDataUrl": uri}}
+    other = {"PrimaryContainer": {"Image": IMAGE, "ModelDataUrl": uri}, "ExecutionRoleArn": "other"}
     both = replace(
         live,
         config={"ProductionVariants": [first, {**first, "VariantName": "B", "ModelName": "b"}]},
         models={**live.models, "b": other},
         archives={**live.archives, uri: ARCHIVE},
     )
-    models = convert_live_endpoint(both).tables["models"]
-    assert [table["artifact"].get("default_model") for table in models.values()] == [None, "ranker"]
+    tables = convert_live_endpoint(both).tables
+    named = [table["artifact"].get("default_model") for table in tables["models"].values()]
+    assert (named, "execution_role" in tables["endpoint"]) == ([None, "ranker"], False)
 
 
 def test_a_field_or_variable_is_a_key() -> None:

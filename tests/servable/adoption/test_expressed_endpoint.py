@@ -87,7 +87,8 @@ def test_a_variant_is_serverless_a_shadow_of_pools_or_has_sagemaker_s_own_number
         "provisioned_concurrency": 3, "max_provisioned_concurrency": 6,
     }  # fmt: skip
 
-    result = convert_live_endpoint(pools_of(Environment={"OMP_NUM_THREADS": "8"}))
+    own = {**SHARED, "OMP_NUM_THREADS": "8"}
+    result = convert_live_endpoint(pools_of(Environment=own))
     assert result.tables["variants"]["AllTraffic"]["instance_pools"] == [
         {"instance_type": "ml.c6i.xlarge"},
         {"instance_type": "ml.c5.xlarge", "container": {"omp_threads": 8}},
@@ -107,6 +108,7 @@ def test_a_variant_is_serverless_a_shadow_of_pools_or_has_sagemaker_s_own_number
         assert list(result.tables["models"]) == ["ranker"]
 
 
+SHARED = {"SAGEMAKER_GUNICORN_WORKERS": "2"}
 POOLS: list[dict[str, Any]] = [
     {"InstanceType": "ml.c5.xlarge", "Priority": 2, "ModelNameOverride": "wider"},
     {"InstanceType": "ml.c6i.xlarge", "Priority": 1},
@@ -114,7 +116,8 @@ POOLS: list[dict[str, Any]] = [
 
 
 def pools_of(pools: list[dict[str, Any]] = POOLS, **wider: Any) -> LiveSnapshot:
-    live = snapshot(variant={"InstanceType": None, "InstancePools": pools})
+    shared = {"Environment": SHARED}
+    live = snapshot(container=shared, variant={"InstanceType": None, "InstancePools": pools})
     first = live.models["ranker-1"]
     container = {**first["PrimaryContainer"], **wider}
     second = {**first, "ModelName": "wider", "PrimaryContainer": container}

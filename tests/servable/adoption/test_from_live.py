@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from model_packaging.refusal import PackagingError
 from servable.init import from_live
 from servable.init.adoption.live_snapshot import LiveSnapshot
-from servable.init.first_environment import Options
+from servable.init.first_environment import InitOptions
 from servable.init.from_live import write_live_environment
 from tests.servable.adoption.snapshots import snapshot
 
@@ -41,7 +41,7 @@ def adopt(
     monkeypatch.setattr(from_live, "read_live_snapshot", lambda *_: live)
     live_name = how or {"from_endpoint": "ranker"}
     body = None if request is None else Path(request)
-    given = Options(name="dev", request=body, as_json=request is None, **live_name)
+    given = InitOptions(name="dev", request=body, as_json=request is None, **live_name)
     return write_live_environment(given, "123456789012", "us-east-1")
 
 

@@ -260,6 +260,7 @@ def variable(name: str) -> str:
 
         ("MetricsConfig.EnableEnhancedMetrics", None, "false", "SageMaker's default"),
         ("MetricsConfig.EnableEnhancedMetrics", None, "true", None),
+        ("MetricsConfig.EnableEnhancedMetrics", "true", "false", None),
         ("MetricsConfig.MetricPublishFrequencyInSeconds", None, "60", "SageMaker's default"),
         ("Container.ModelPackageName", "arn:aws:sagemaker:x", "arn:${P}:sagemaker:x", "same version"),
         ("Container.ModelPackageName", "arn:aws:sagemaker:x", "arn:aws:sagemaker:y", None),

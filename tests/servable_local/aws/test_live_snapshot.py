@@ -95,6 +95,8 @@ def test_an_endpoint_is_read_with_all_that_belongs_to_it(account: LocalAccount) 
     assert (config, model) == ({"cost": "42"}, {"model-owner": "ranking"})
     assert found.log_group["logGroupName"] == f"/aws/sagemaker/Endpoints/{NAME}"
     assert (found.prefixes, found.packages, found.stacks_of_roles) == ({}, {}, {})
+    logs.delete_log_group(logGroupName=found.log_group["logGroupName"])
+    assert snapshot(account).log_group == {}
 
 
 @pytest.mark.long
@@ -108,9 +110,11 @@ def test_the_archive_is_verified_or_left_alone(account: LocalAccount) -> None:
         unpacked = sum(member.size for member in packed)
     assert found.size_gib - 0.001 < unpacked / (1 << 30) <= found.size_gib
     assert (round(found.size_gib * 1000) == found.size_gib * 1000, found.problems) == (True, [])
-    account.put_archive(archive(root="half"), "run-7/model.tar.gz")
+    body = archive(root="half", files={"code/inference.py": b"def"})
+    account.put_archive(body, "run-7/model.tar.gz")
     ((_, found),) = snapshot(account).archives.items()
-    assert found.models == {"half": [1]}
+    assert (found.models, len(found.problems)) == ({"half": [1]}, 1)
+    assert found.problems[0].startswith("code/inference.py")
     assert snapshot(account, archives=False).archives == {}
     account.put_archive(b"text", "run-7/model.tar.gz")
     with pytest.raises(PackagingError, match=r"s3:/+archives-\d+/run-7/model\.tar\.gz"):

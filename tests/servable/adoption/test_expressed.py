@@ -87,9 +87,8 @@ def test_every_variable_is_in_the_file_or_in_the_list(variables: dict[str, str])
 @given(some.text(some.characters(codec="ascii", exclude_categories=["Cc"]), min_size=6))
 def test_the_value_of_a_named_password_is_nowhere(secret: str) -> None:
     secret = f"S3cr.{secret}.t"
-    result = convert_live_endpoint(
-        snapshot(container={"Environment": {"DATABASE_PASSWORD": secret}})
-    )
+    live = snapshot(container={"Environment": {"DATABASE_PASSWORD": secret}})
+    result = convert_live_endpoint(live)
     assert secret not in render_environment(result, source="endpoint ranker")
 
 
@@ -170,9 +169,7 @@ def test_the_text_is_the_tables_and_these_are_an_environment() -> None:
     assert convert_live_endpoint(without).tables["endpoint"]["name"] == "config"
     model = replace(without, config={})
     assert convert_live_endpoint(model).tables["endpoint"]["name"] == "ranker-1"
-    row = NotCarried(
-        where="alarm \x1b]0;owned\x07", value="\x9b2J\x7f", reason="has no key", effect="lost"
-    )
+    row = NotCarried("alarm \x1b]0;owned\x07", "\x9b2J\x7f", "has no key", "lost")
     result = Expressed(tables={"account": "123456789012"}, sources={}, not_carried=(row,))
     text = render_environment(result, source="endpoint a\x1b[2J\nb")
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text) == []
@@ -270,9 +267,8 @@ def test_what_belongs_to_others_or_has_no_key_is_listed() -> None:
     listed = [row for row in convert_live_endpoint(snapshot(log_group=group)).not_carried
               if row.where.startswith("log group")]  # fmt: skip
     assert [row.value for row in listed] == ["for ever"]
-    result = convert_live_endpoint(
-        snapshot(variant={"VolumeSizeInGB": 100_000}, tags={"team": "r" * 300})
-    )
+    live = snapshot(variant={"VolumeSizeInGB": 100_000}, tags={"team": "r" * 300})
+    result = convert_live_endpoint(live)
     assert {"key variants.AllTraffic.volume_gb", "key tags.team"} <= {*where(result)}
     for uri in [URI, "s3://team/files/"]:
         source = {"S3DataSource": {"S3Uri": uri, "S3DataType": "S3Prefix",

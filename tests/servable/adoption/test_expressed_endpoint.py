@@ -419,14 +419,11 @@ def test_what_is_chosen_where_nothing_is_set_is_listed() -> None:
 
 def test_the_text_lists_what_is_not_carried_by_its_effect() -> None:
     effects: tuple[Effect, ...] = ("none", "lost")
-    listed = tuple(
-        NotCarried(where=f"{effect} {'long ' * 30}end", value=None, reason="r", effect=effect)
-        for effect in effects
-    )
+    long = "long " * 30
+    listed = [NotCarried(f"{effect} {long}end", None, "r", effect) for effect in effects]
     tables = {"models": {"m": {"a": {"b": 1}, "z": 1}}, "account": "1"}
-    text = render_environment(
-        Expressed(tables=tables, not_carried=listed, sources={}), source="endpoint x"
-    )
+    expressed = Expressed(tables=tables, not_carried=listed, sources={})
+    text = render_environment(expressed, source="endpoint x")
     lines = text.splitlines()
     assert lines[:2] == [
         "#:schema ./schema.json",

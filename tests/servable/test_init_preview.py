@@ -72,8 +72,8 @@ def test_a_name_that_cannot_be_an_environments_and_a_broken_preview_are_refused(
     for name in ["../up", "base", "x-base", "4", "under_score"]:
         assert run("--from", "dev", "--name", name).return_value == 1
     assert "--from requires a name for the preview" in str(run("--from", "dev").exception)
-    for arguments in (["--name", "x"], ["model", "--from", "dev", "--name", "x"]):
-        assert isinstance(run(*arguments).exception, click.UsageError)
+    for words in ("--name x", "model --from dev --name x", "model --expires-in-days 3"):
+        assert isinstance(run(*words.split()).exception, click.UsageError)
     (dev / "environments" / "dev.toml").write_text(NOTIFIED.replace("ml.c5.xlarge", "ml.none"))
     ran = run("--from", "dev", "--name", "pr42")
     assert (ran.return_value, "ml.none" in ran.stderr) == (1, True)

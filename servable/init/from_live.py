@@ -50,8 +50,7 @@ def write_live_environment(given: InitOptions, number: str, region: str) -> int:
     ((kind, live_name),) = given.live_sources.items()
     aws = find_local_aws(find_state_folder()) if given.local else None
     if given.local and aws is None:
-        problem = "the local AWS is not running"
-        raise PackagingError(Path("--local"), problem, "`servable local up`")
+        raise PackagingError(Path("--local"), "the local AWS is not running", "`servable local up`")
     account = Account(region=region, number=number, aws=aws)
     account.check_credentials()
     name = given.name or derive_model_name(Path(live_name))
@@ -70,11 +69,12 @@ def write_live_environment(given: InitOptions, number: str, region: str) -> int:
         (root / path).write_bytes(body)
     findings = predict_findings(root, folder, name, written)
     write_all(root, written)
+    files = [*written, *golden]
     following = list_next_steps(given, snapshot, name, cli=PINS in written)
     if given.as_json:
         output = {
             "environment": name,
-            "files": [*written, *golden],
+            "files": files,
             "fetched": dict(result.sources),
             "not_carried": [asdict(row) for row in result.not_carried],
             "next": following,
@@ -82,7 +82,7 @@ def write_live_environment(given: InitOptions, number: str, region: str) -> int:
         }
         click.echo(json.dumps(output, indent=2, default=str))
     else:
-        _print_result([*written, *golden], result, following, findings)
+        _print_result(files, result, following, findings)
     return int(bool(select_lasting_errors(findings)))
 
 

@@ -30,6 +30,7 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mock:
         (tmp_path / f"request.{ending}").write_bytes(REQUEST)
     account = Mock()
     monkeypatch.setattr(from_live, "Account", Mock(return_value=account))
+    monkeypatch.setattr(from_live, "find_local_aws", Mock(side_effect=AssertionError))
     called: Mock = account.client("sagemaker-runtime").invoke_endpoint
     called.side_effect = lambda **_: {"Body": io.BytesIO(ANSWER)}
     return called
@@ -54,8 +55,7 @@ def test_files_and_rows_are_printed_and_the_answer_is_a_golden_one(
         EndpointName="ranker", Body=REQUEST, ContentType="application/json"
     )
     folder = Path.cwd()
-    golden = folder / "golden" / "dev"
-    bodies = [(golden / name).read_bytes() for name in ("request.json", "answer.json")]
+    bodies = [(folder / f"golden/dev/{name}.json").read_bytes() for name in ("request", "answer")]
     assert bodies == [REQUEST, ANSWER]
     tables = tomllib.loads((folder / "environments" / "dev.toml").read_text())
     names = {"request": "golden/dev/request.json", "answer": "golden/dev/answer.json"}

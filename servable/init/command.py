@@ -5,7 +5,7 @@
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from datetime import date, timedelta
 from importlib.util import find_spec
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import tomlkit
 
 from infra.catalog.limits import find_maximum
 from infra.parameters.loading import ValidFile
@@ -22,17 +23,17 @@ from servable.console.extras import MissingExtraError
 from servable.console.findings import print_lines
 from servable.console.signals import enable_ctrl_c
 from servable.init.first_environment import (
+    InitOptions,
     Start,
     choose_environment_file,
+    find_relative_path,
     format_size,
-    plan_start,
     predict_findings,
 )
 from servable.init.first_request import add_first_response
 from servable.init.model_folder import copy_model
 from servable.new.project_files import (
     PINS,
-    derive_service_name,
     find_conflicts,
     find_missing_files,
     list_notes,
@@ -45,10 +46,9 @@ from servable.project.environments import (
     find_cdk_command,
     select_lasting_errors,
 )
-from servable.project.folder import FOLDER, find_project_folder
+from servable.project.folder import find_project_folder
 
 MODEL = click.Path(exists=True, path_type=Path)
-TIMEOUT_SECONDS = 3
 # A pull request is usually open for a week; each further day costs a day of instances.
 PREVIEW_DAYS = 7
 LONGEST_SHAPE = 200  # characters
@@ -86,19 +86,7 @@ ACCOUNT, REGION = "123456789012", "us-east-1"
 @click.option("--region", help="AWS region (default: the shell's, otherwise the local AWS's).")
 @ENVIRONMENTS
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def init(
-    saved_model: Path | None,
-    name: str | None,
-    source: str | None,
-    expires_in_days: int | None,
-    account: str | None,
-    region: str | None,
-    request: Path | None,
-    copy: bool,
-    folder: str,
-    as_json: bool,
-    **live: Any,
-) -> int:
+def init(**options: Any) -> int:
     """Read SAVED_MODEL, choose an instance type, and write an environment file.
 
     A golden request is written with its answer, if the model answers it in the local container: that of
@@ -108,44 +96,142 @@ def init(
     --from-config or --from-model, read the live resources, whatever created them, write an equivalent file,
     and list what it does not cover. Exit 1: `servable check` rejects the file, or nothing was written.
     """
-    if any(live.values()):
-        if saved_model or source or copy or expires_in_days is not None:
+    given = InitOptions(**options)
+    try:
+        return _choose_writer(given)(given)
+    except PackagingError as wrong:
+        click.echo(f"servable init: {wrong}", err=True)
+        return 1
+
+
+def _choose_writer(given: InitOptions) -> Callable[[InitOptions], int]:
+    """Return the function that writes what the options require. Raises click.UsageError."""
+    is_preview = given.source is not None or given.expires_in_days is not None
+    if given.live_sources or given.endpoint_name or given.local:
+        if given.saved_model or given.copy or is_preview:
             raise click.UsageError(
                 "omit SAVED_MODEL, --from, and --copy with --from-endpoint, --from-config, and --from-model"
             )
-        live |= {"request": request, "environment": name}
-        return _write_from_live(live, account, region, folder, as_json=as_json)
-    if source is not None:
-        if saved_model or account or region or copy or request:
+        return _write_from_live
+    of_model = given.account or given.region or given.copy or given.request
+    if given.source is not None:
+        if given.saved_model or of_model:
             raise click.UsageError(
                 "--from can't be combined with SAVED_MODEL, --account, --region, --copy, or --request"
             )
-        return _write_preview(source, name, expires_in_days or PREVIEW_DAYS, folder, as_json)
-    if expires_in_days is not None:
+        return _write_preview
+    if is_preview:
         raise click.UsageError("--expires-in-days applies only to a preview; pass --from ENV")
-    if saved_model is None:
-        if name or account or region or copy or request:
-            raise click.UsageError("pass the folder of a SavedModel, or --from ENV --name NEW")
-        return _write_missing_files(as_json)
-    # The folder need not be a project yet.
-    root = find_project_folder()
-    project = Project(folder)
-    root, files = (root, root / FOLDER) if folder == FOLDER else (project.root, project.files)
-    where = region or _find_region() or REGION
-    account = account or _find_account(where)
-    code = 1
+    if given.saved_model is None and (given.name or of_model):
+        raise click.UsageError("pass the folder of a SavedModel, or --from ENV --name NEW")
+    return _write_missing_files if given.saved_model is None else _write_first_environment
+
+
+def _write_from_live(given: InitOptions) -> int:
+    """Write the environment of a deployed endpoint, configuration, or model."""
+    if len(given.live_sources) != 1:
+        problem = "pass exactly one of --from-endpoint, --from-config, and --from-model"
+        raise click.UsageError(problem)
+    if given.request and not given.from_endpoint:
+        raise click.UsageError("--request needs a live endpoint; pass --from-endpoint")
+    if find_spec("boto3") is None:
+        raise MissingExtraError("servable init --from-endpoint", "boto3", "aws")
+    from servable.init.from_live import write_live_environment  # it needs boto3
+
+    region = given.region or _find_region() or (REGION if given.local else None)
+    if region is None:
+        raise click.UsageError("no region is configured; pass --region, or set AWS_REGION")
+    account = given.account or (ACCOUNT if given.local else _find_account(region))
+    if account is None:
+        problem = "servable init: AWS rejected this shell's credentials; run `servable doctor`"
+        raise click.ClickException(problem)
+    return write_live_environment(given, account, region)
+
+
+def _write_first_environment(given: InitOptions) -> int:
+    """Write the first environment of a SavedModel."""
+    root, files = given.find_folders()
+    region = given.region or _find_region() or REGION
+    account = given.account or _find_account(region)
+    saved_model = given.saved_model
+    assert saved_model is not None  # `_choose_writer` has checked it
     with ExitStack() as removed_on_failure:
-        try:
-            if copy:
-                saved_model = copy_model(saved_model, root, removed_on_failure)
-            names: Any = {"name": name, "account": account or ACCOUNT, "region": where}
-            start = plan_start(root, files, saved_model, **names, request=request)
-            code = _write_first_environment(start, root, files, account, as_json)
-        except PackagingError as wrong:
-            click.echo(f"servable init: {wrong}", err=True)
-        if code == 0:
-            removed_on_failure.pop_all()
-    return code
+        if given.copy:
+            saved_model = copy_model(saved_model, root, removed_on_failure)
+        first = Start(root, files, saved_model, given, account or ACCOUNT, region)
+        findings = predict_findings(root, files, first.name, first.files)
+        faults = select_lasting_errors(findings)
+        if refused := [*find_conflicts(root, first.files), *map(str, faults)]:
+            return _print_rejection(refused)
+        enable_ctrl_c()
+        add_first_response(first, root, files, lambda text: click.echo(text, err=True))
+        findings = predict_findings(root, files, first.name, first.files)
+        write_all(root, first.files)
+        removed_on_failure.pop_all()
+    first.notes.extend(list_notes(root))
+    output = {
+        "environment": first.name,
+        "files": list(first.files),
+        "signature": first.signature,
+        "size_gib": first.size_gib,
+        "instance_type": first.instance.name,
+        "reasons": first.reasons,
+        "notes": first.notes,
+        "findings": [finding.as_json() for finding in findings],
+    }
+    _print_output(output, _list_lines(first, account), given)
+    if not given.as_json:
+        for finding in findings:
+            click.echo(str(finding), err=True)
+    return 0
+
+
+def _write_missing_files(given: InitOptions) -> int:
+    """Write the missing files of the project, without an environment."""
+    root = find_project_folder()
+    files = find_missing_files(root)
+    if problems := find_conflicts(root, files):
+        return _print_rejection(problems)
+    write_all(root, files)
+    notes = list_notes(root)
+    lines = [f"{file}: written" for file in files] or [f"{root}: no files are missing"]
+    lines += [f"note: {note}" for note in notes]
+    _print_output({"files": list(files), "notes": notes}, lines, given)
+    return 0
+
+
+def _write_preview(given: InitOptions) -> int:
+    """Write a temporary copy of an environment: own stack, endpoint, tags, and last day."""
+    name, project = given.name, Project(given.folder)
+    if name is None:
+        raise click.UsageError("--from requires a name for the preview, for example --name pr42")
+    loaded, files = project.load_valid(str(given.source)), project.files
+    # ranker-dev of environment dev becomes ranker-pr42.
+    stem = loaded.environment.endpoint.name.removesuffix(f"-{loaded.name}")
+    endpoint = f"{stem[: find_maximum('EndpointName') - len(name) - 1].rstrip('-')}-{name}"
+    expires = date.today() + timedelta(days=given.expires_in_days or PREVIEW_DAYS)
+    root = loaded.root
+    file = find_relative_path(root, choose_environment_file(files, name))
+    text = _render_preview(loaded, name, endpoint, expires)
+    findings = predict_findings(root, files, name, {file: text})
+    if faults := select_errors(findings):
+        print_lines(faults)
+        return _print_rejection([])
+    write_all(root, {file: text})
+    output = {
+        "environment": name,
+        "files": [file],
+        "endpoint": endpoint,
+        "expires": str(expires),
+        "findings": [finding.as_json() for finding in findings],
+    }
+    cdk = find_cdk_command()
+    lines = [
+        f"{file}: written; endpoint {endpoint}, until {expires}",
+        f"next: `{cdk} deploy '{name}/*'`; in the end `{cdk} destroy '{name}/*'`",
+    ]
+    _print_output(output, lines, given)
+    return 0
 
 
 def _print_rejection(problems: Iterable[str]) -> int:
@@ -153,125 +239,9 @@ def _print_rejection(problems: Iterable[str]) -> int:
     return 1
 
 
-def _write_from_live(
-    live: dict[str, Any], account: str | None, region: str | None, folder: str, *, as_json: bool
-) -> int:
-    """Write the environment of a deployed endpoint, configuration, or model.
-
-    `live`: the options of the source by their names, with `request` and `environment`.
-    """
-    names = {kind: live.pop(f"from_{kind}") for kind in ("endpoint", "config", "model")}
-    given = [(kind, name) for kind, name in names.items() if name]
-    if len(given) != 1:
-        raise click.UsageError(
-            "pass exactly one of --from-endpoint, --from-config, and --from-model"
-        )
-    ((kind, name),) = given
-    if live["request"] and kind != "endpoint":
-        raise click.UsageError("--request needs a live endpoint; pass --from-endpoint")
-    if find_spec("boto3") is None:
-        raise MissingExtraError("servable init --from-endpoint", "boto3", "aws")
-    from servable.init.from_live import LiveSource, write_live_environment  # these need boto3
-
-    local = live["local"]
-    where = region or _find_region() or (REGION if local else None)
-    if where is None:
-        raise click.UsageError("no region is configured; pass --region, or set AWS_REGION")
-    number = account or (ACCOUNT if local else _find_account(where))
-    if number is None:
-        problem = "servable init: AWS rejected this shell's credentials; run `servable doctor`"
-        raise click.ClickException(problem)
-    source = LiveSource(kind=kind, name=name, account=number, region=where, **live)
-    return write_live_environment(source, folder, as_json=as_json)
-
-
-def _write_first_environment(
-    first: Start, root: Path, files: Path, account: str | None, as_json: bool
-) -> int:
-    """Write the first environment of a SavedModel, and return the exit code.
-
-    `account`: that of the shell's credentials; None: there are none.
-    """
-    findings = predict_findings(root, files, first.name, first.files)
-    faults = select_lasting_errors(findings)
-    if refused := [*find_conflicts(root, first.files), *map(str, faults)]:
-        return _print_rejection(refused)
-    enable_ctrl_c()
-    first = add_first_response(first, root, files, lambda text: click.echo(text, err=True))
-    findings = predict_findings(root, files, first.name, first.files)
-    write_all(root, first.files)
-    first.notes.extend(list_notes(root))
-    if as_json:
-        output = {
-            "environment": first.name,
-            "files": list(first.files),
-            "signature": first.signature,
-            "size_gib": first.size_gib,
-            "instance_type": first.instance.name,
-            "reasons": first.reasons,
-            "notes": first.notes,
-            "findings": [finding.as_json() for finding in findings],
-        }
-        click.echo(json.dumps(output, indent=2, default=str))
-    else:
-        _print_start(first, account)
-        for finding in findings:
-            click.echo(str(finding), err=True)
-    return 0
-
-
-def _write_missing_files(as_json: bool) -> int:
-    """Write the missing files of the project, without an environment."""
-    root = find_project_folder()
-    files = find_missing_files(root, derive_service_name(root))
-    if problems := find_conflicts(root, files):
-        return _print_rejection(problems)
-    write_all(root, files)
-    if as_json:
-        click.echo(json.dumps({"files": list(files), "notes": list_notes(root)}, indent=2))
-        return 0
-    click.echo("\n".join(f"{file}: written" for file in files) or f"{root}: no files are missing")
-    for note in list_notes(root):
-        click.echo(f"note: {note}")
-    return 0
-
-
-def _write_preview(source: str, name: str | None, days: int, folder: str, as_json: bool) -> int:
-    """Write a temporary copy of an environment: own stack, endpoint, tags, and last day."""
-    if name is None:
-        raise click.UsageError("--from requires a name for the preview, for example --name pr42")
-    loaded, files = (project := Project(folder)).load_valid(source), project.files
-    # ranker-dev of environment dev becomes ranker-pr42.
-    stem = loaded.environment.endpoint.name.removesuffix(f"-{loaded.name}")
-    endpoint = f"{stem[: find_maximum('EndpointName') - len(name) - 1].rstrip('-')}-{name}"
-    expires = date.today() + timedelta(days=days)
-    try:
-        path = choose_environment_file(files, name)
-    except PackagingError as wrong:
-        click.echo(f"servable init: {wrong}", err=True)
-        return 1
-    root = loaded.root
-    file = (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
-    text = _render_preview(loaded, name, endpoint, expires)
-    findings = predict_findings(root, files, name, {file: text})
-    if faults := select_errors(findings):
-        print_lines(faults)
-        return _print_rejection([])
-    write_all(root, {file: text})
-    if as_json:
-        output = {
-            "environment": name,
-            "files": [file],
-            "endpoint": endpoint,
-            "expires": str(expires),
-            "findings": [finding.as_json() for finding in findings],
-        }
-        click.echo(json.dumps(output, indent=2, default=str))
-    else:
-        click.echo(f"{file}: written; endpoint {endpoint}, until {expires}")
-        cdk = find_cdk_command()
-        click.echo(f"next: `{cdk} deploy '{name}/*'`; in the end `{cdk} destroy '{name}/*'`")
-    return 0
+def _print_output(output: dict[str, Any], lines: Iterable[str], given: InitOptions) -> None:
+    text = json.dumps(output, indent=2, default=str) if given.as_json else "\n".join(lines)
+    click.echo(text)
 
 
 def _render_preview(loaded: ValidFile, name: str, endpoint_name: str, expires: date) -> str:
@@ -279,22 +249,19 @@ def _render_preview(loaded: ValidFile, name: str, endpoint_name: str, expires: d
     production = environment.production or loaded.name.startswith("prod")
     quiet = [key for key in ("notify", "page") if getattr(environment.alarms, key)]
     first = (loaded.root / loaded.file).read_text(encoding="utf-8-sig").partition("\n")[0]
+    protect = {"protect": False} if environment.endpoint.protect else {}
+    tables = {
+        "extends": loaded.name,
+        **({"production": False} if production else {}),
+        "endpoint": {"name": endpoint_name, **protect},
+        **({"alarms": {key: [] for key in quiet}} if quiet else {}),
+        "tags": {"preview-of": loaded.name, "expires": str(expires)},
+    }
     lines = [
         *([first] if first.startswith("#:schema") else []),
         f"# A preview of {loaded.name}, until {expires}. When done, run `cdk destroy '{name}/*'`",
         "# and delete this file. The tag is for people and cleanup jobs; nothing expires automatically.",
-        f'extends = "{loaded.name}"',
-        *(["production = false"] if production else []),
-        "",
-        "[endpoint]",
-        f'name = "{endpoint_name}"',
-        *(["protect = false"] if environment.endpoint.protect else []),
-        *(["", "[alarms]", *(f"{key} = []" for key in quiet)] if quiet else []),
-        "",
-        "[tags]",
-        f'preview-of = "{loaded.name}"',
-        f'expires = "{expires}"',
-        "",
+        tomlkit.dumps(tables),
     ]
     return "\n".join(lines)
 
@@ -315,21 +282,14 @@ def _find_region() -> str | None:
 
 
 def _find_account(region: str) -> str | None:
-    """Return the account of the shell's credentials, or None without credentials.
-
-    It is also None without the extra `aws`.
-    """
+    """Return the account of the shell's credentials, or None without them or the extra `aws`."""
     if find_spec("boto3") is None:
         return None
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
-    config = Config(
-        connect_timeout=TIMEOUT_SECONDS,
-        read_timeout=TIMEOUT_SECONDS,
-        retries={"total_max_attempts": 1},
-    )
+    config = Config(connect_timeout=3, read_timeout=3, retries={"total_max_attempts": 1})  # seconds
     try:
         sts = boto3.client("sts", region_name=region, config=config)
         return str(sts.get_caller_identity()["Account"])
@@ -337,30 +297,30 @@ def _find_account(region: str) -> str | None:
         return None
 
 
-def _print_start(first: Start, account: str | None) -> None:
-    signature = first.info.signatures[first.signature]
+def _list_lines(first: Start, account: str | None) -> Iterator[str]:
+    """Yield what was read and written, and the next commands.
+
+    `account`: that of the shell's credentials; None: there are none.
+    """
+    signature, name = first.info.signatures[first.signature], first.name
     for kind, tensors in (("in ", signature.inputs), ("out", signature.outputs)):
         for key, spec in tensors.items():
             shape = "unknown" if spec.shape is None else str(list(spec.shape))
             if len(shape) > LONGEST_SHAPE:
                 shape = f"of {len(spec.shape or ()):,} dimensions"
-            click.echo(f"{first.signature}  {kind}  {key}: {spec.dtype} {shape}")
-    click.echo(
-        f"{format_size(first.size_gib)}, on {first.instance.name}: {first.reasons['instance_type']}"
-    )
-    for file in first.files:
-        click.echo(f"{file}: written")
-    for note in first.notes:
-        click.echo(f"note: {note}")
-    name = first.name
-    click.echo(f"next: `servable check {name}`, `servable serve {name}`, then")
+            yield f"{first.signature}  {kind}  {key}: {spec.dtype} {shape}"
+    reason = first.reasons["instance_type"]
+    yield f"{format_size(first.size_gib)}, on {first.instance.name}: {reason}"
+    yield from (f"{file}: written" for file in first.files)
+    yield from (f"note: {note}" for note in first.notes)
+    yield f"next: `servable check {name}`, `servable serve {name}`, then"
     if PINS in first.project:
-        click.echo("  npm ci && export PATH=$PWD/node_modules/.bin:$PATH    # the CDK CLI")
+        yield "  npm ci && export PATH=$PWD/node_modules/.bin:$PATH    # the CDK CLI"
     program = "cdk" if PINS in first.project else find_cdk_command()
     if account is None:
         note = "no credentials found; the file contains the local AWS's account"
-        click.echo(f'  eval "$(servable local up {name})"    # {note}')
+        yield f'  eval "$(servable local up {name})"    # {note}'
     else:
-        click.echo(f"  {program} bootstrap aws://{account}/{first.region}    # once")
-    click.echo(f"  {program} deploy '{name}/*'")
-    click.echo(f"  servable verify {name}")
+        yield f"  {program} bootstrap aws://{account}/{first.region}    # once"
+    yield f"  {program} deploy '{name}/*'"
+    yield f"  servable verify {name}"

@@ -23,7 +23,7 @@ from infra.policy.hosting import find_newest_version
 from infra.policy.sizing import BYTES_PER_GIB, MIB_PER_GIB, ModelSizes, compute_memory
 from infra.preflight.check import check
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SavedModelInfo, read
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, read
 from servable.console.terminal import escape_name
 from servable.init.model_folder import (
     REQUIREMENTS,
@@ -34,9 +34,12 @@ from servable.init.model_folder import (
     find_version,
     read_input_example,
 )
-from servable.new.project_files import derive_service_name, find_missing_files, is_base_extendable
-from servable.project.folder import FOLDER
+from servable.new.project_files import find_missing_files, is_base_extendable
+from servable.project.environments import Project
+from servable.project.folder import FOLDER, find_project_folder
 
+# Of a request's file -> its content type.
+ENDINGS = {".json": "application/json", ".jsonl": "application/jsonlines", ".csv": "text/csv"}
 # Room for requests in flight and for the next, somewhat larger, version of the model.
 MEMORY_SHARE = 0.7
 HANDLER = (
@@ -45,117 +48,102 @@ HANDLER = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class InitOptions:
+    """What `servable init` was given."""
+
+    saved_model: Path | None = None
+    name: str | None = None
+    """Name of the environment; None: that of the model or of what is deployed."""
+    source: str | None = None
+    """Environment to write a preview of."""
+    expires_in_days: int | None = None
+    from_endpoint: str | None = None
+    from_config: str | None = None
+    from_model: str | None = None
+    endpoint_name: str | None = None
+    request: Path | None = None
+    """Body of the golden request."""
+    copy: bool = False
+    local: bool = False
+    account: str | None = None
+    region: str | None = None
+    folder: str = FOLDER
+    as_json: bool = False
+
+    @property
+    def live_sources(self) -> dict[str, str]:
+        """Return the deployed resources to read: endpoint, config, or model -> its name."""
+        kinds = ("endpoint", "config", "model")
+        return {kind: name for kind in kinds if (name := getattr(self, f"from_{kind}"))}
+
+    def find_folders(self) -> tuple[Path, Path]:
+        """Return the folder of the project, which need not be one yet, and that of its environments."""
+        root, project = find_project_folder(), Project(self.folder)
+        return (root, root / FOLDER) if self.folder == FOLDER else (project.root, project.files)
+
+
 class Start:
-    """Facts read from a SavedModel, and the files that result from them."""
+    """Facts read from a SavedModel, and the files that result from them.
 
-    name: str
-    """Name of the environment."""
-    file: str
-    """Path relative to the project, like all paths here."""
-    account: str
-    region: str
-    model: str
-    saved_model: str
-    code: str | None
-    """Folder of the code next to the versions."""
-    has_handler: bool
-    """Whether that folder has its own handler."""
-    version: int | None
-    """Version to write into the file, if the folder is a single SavedModel."""
-    info: SavedModelInfo
-    signature: str
-    size_gib: float
-    instance: Instance
-    reasons: dict[str, str]
-    body: str | None
-    """The golden request, or a candidate for it; None if there is none."""
-    invented: bool
-    """Whether its values are invented, rather than given with the model or by the caller."""
-    ending: str
-    """Suffix of the request's file: .json, or that of the caller's file."""
-    project: dict[str, str]
-    """Files of a project that the folder lacks: path -> text."""
-    extends: bool
-    """Whether the environment extends environments/base.toml, which then defines no model."""
-    notes: list[str]
-    answer: str | None = None
-    """The model's response to the golden request, on this computer."""
-    warms_up: bool = False
-    """Whether the container started with the golden request as its warm-up request."""
+    Paths are relative to the project. A response of the model changes only `body`, `answer`,
+    `warms_up`, and `notes`.
+    """
 
-    @property
-    def request_file(self) -> str:
-        return f"golden/{self.name}/request{self.ending}"
+    def __init__(
+        self, root: Path, folder: Path, given: Path, options: InitOptions, account: str, region: str
+    ) -> None:
+        """Read the SavedModel, and choose the instance type and settings. Writes nothing.
 
-    @property
-    def answer_file(self) -> str:
-        return f"golden/{self.name}/answer.json"
+        `folder`: that of the environment files. `given`: that of the SavedModel, or of MLflow.
+        Raises `PackagingError`.
+        """
+        self.account, self.region, self.model = account, region, derive_model_name(given)
+        request = options.request
+        saved_model = find_saved_model(given) or given
+        version_folder, self.version = find_version(saved_model)
+        self.info = read(version_folder)
+        file = choose_environment_file(folder, options.name or self.model)
+        self.name, self.file = file.stem, find_relative_path(root, file)
+        self.project = find_missing_files(root)
+        """Files of a project that the folder lacks: path -> text."""
+        files = [path for path in saved_model.rglob("*") if path.is_file()]
+        self.size_gib = sum(path.stat().st_size for path in files) / BYTES_PER_GIB
+        self.instance, why = _choose_cheapest_instance(self.size_gib, region)
+        written_by = (
+            f"the newest image; the model was written by {self.info.tensorflow_version or '?'}"
+        )
+        self.reasons = {"instance_type": why, "tensorflow": written_by}
+        names = self.info.signatures
+        self.signature = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in names else min(names)
+        self.notes = [REQUIREMENTS] if given != saved_model else []
+        example = (
+            read_input_example(given, self.signature) if request is None else _read_request(request)
+        )
+        self.invented = example is None
+        self.body = example or build_golden_request(
+            self.signature, names[self.signature], self.notes
+        )
+        """The golden request, or a candidate for it; None if there is none."""
+        self.answer: str | None = None
+        """The model's response to the golden request, on this computer."""
+        self.warms_up = False
+        """Whether the container started with the golden request as its warm-up request."""
+        self.request_file = f"golden/{self.name}/request{request.suffix if request else '.json'}"
+        self.answer_file = f"golden/{self.name}/answer.json"
+        code = find_code(saved_model)
+        self.code = None if code is None else find_relative_path(root, code)
+        """Folder of the code next to the versions."""
+        self.has_handler = code is not None and (code / "inference.py").is_file()
+        self.saved_model = find_relative_path(root, saved_model)
+        self.extends = folder == root / FOLDER and is_base_extendable(root, self.project)
+        self.notes += _list_notes(names, self.saved_model, self.code)
 
     @property
     def files(self) -> dict[str, str]:
         """Return the files to write, as path -> text."""
-        golden = {} if self.body is None else {self.request_file: self.body}
-        answer = {} if self.answer is None else {self.answer_file: self.answer}
-        return {**self.project, self.file: _render_environment(self), **golden, **answer}
-
-
-def plan_start(
-    root: Path,
-    folder: Path,
-    saved_model: Path,
-    *,
-    name: str | None,
-    account: str,
-    region: str,
-    request: Path | None,
-) -> Start:
-    """Read the SavedModel, and choose the instance type and settings. Writes nothing.
-
-    `folder`: that of the environment files. `name`: of the environment; None: the model's name.
-    `request`: the caller's, which becomes the golden request. Raises `PackagingError`.
-    """
-    model = derive_model_name(saved_model)
-    given, saved_model = saved_model, find_saved_model(saved_model) or saved_model
-    version_folder, version = find_version(saved_model)
-    info = read(version_folder)
-    file = choose_environment_file(folder, name or model)
-    project = find_missing_files(root, derive_service_name(root))
-    files = [path for path in saved_model.rglob("*") if path.is_file()]
-    size_gib = sum(path.stat().st_size for path in files) / BYTES_PER_GIB
-    instance, why = _choose_cheapest_instance(size_gib, region)
-    names = info.signatures
-    signature = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in names else min(names)
-    notes = [REQUIREMENTS] if given != saved_model else []
-    example = read_input_example(given, signature) if request is None else _read_request(request)
-    body = example or build_golden_request(signature, names[signature], notes)
-    shown, code_folder = _find_relative_path(root, saved_model), find_code(saved_model)
-    code = None if code_folder is None else _find_relative_path(root, code_folder)
-    notes += _list_notes(names, shown, code)
-    return Start(
-        name=file.stem,
-        file=_find_relative_path(root, file),
-        account=account,
-        region=region,
-        model=model,
-        saved_model=shown,
-        code=code,
-        has_handler=code_folder is not None and (code_folder / "inference.py").is_file(),
-        version=version,
-        info=info,
-        signature=signature,
-        size_gib=size_gib,
-        instance=instance,
-        reasons={
-            "instance_type": why,
-            "tensorflow": f"the newest image; the model was written by {info.tensorflow_version or '?'}",
-        },
-        body=body,
-        invented=example is None,
-        ending=".json" if request is None else request.suffix,
-        project=project,
-        extends=folder == root / FOLDER and is_base_extendable(root, project),
-        notes=notes,
-    )
+        golden = {self.request_file: self.body, self.answer_file: self.answer}
+        given = {path: text for path, text in golden.items() if text is not None}
+        return {**self.project, self.file: _render_environment(self), **given}
 
 
 def _list_notes(signatures: Collection[str], saved_model: str, code: str | None) -> Iterator[str]:
@@ -173,10 +161,10 @@ def _list_notes(signatures: Collection[str], saved_model: str, code: str | None)
 
 def _read_request(request: Path) -> str:
     """Read the caller's request. Raises `PackagingError` if it can't be sent unchanged."""
+    if request.suffix not in ENDINGS:
+        problem = f"unsupported file name extension {request.suffix!r}"
+        raise PackagingError(request, problem, "pass a .json, .jsonl, or .csv file")
     try:
-        if request.suffix not in (".json", ".csv", ".jsonl"):
-            problem = f"unsupported file name extension {request.suffix!r}"
-            raise PackagingError(request, problem, "pass a .json, .jsonl, or .csv file")
         return request.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise PackagingError(request, "is not UTF-8", "save it as UTF-8") from None
@@ -193,9 +181,8 @@ def choose_environment_file(folder: Path, name: str) -> Path:
         problem = f"{name!r} is not a valid environment name"
         raise PackagingError(file, problem, f"give --name: {allowed}, and not base")
     if file.exists() or file.is_symlink():
-        raise PackagingError(
-            file, "exists already", "choose a different --name, or delete the file"
-        )
+        remedy = "choose a different --name, or delete the file"
+        raise PackagingError(file, "exists already", remedy)
     return file
 
 
@@ -229,7 +216,7 @@ def stage_environment(
         inside.mkdir()
         for file in folder.glob("*.toml"):
             shutil.copy(file, inside)
-        places = {inside.as_posix(): _find_relative_path(root, folder)}
+        places = {inside.as_posix(): find_relative_path(root, folder)}
         environments = {}
         for path, text in files.items():
             if (root / path).parent == folder:
@@ -246,7 +233,7 @@ def stage_environment(
         yield next(one for one in load(root, inside) if one.name == name), places
 
 
-def _find_relative_path(root: Path, path: Path) -> str:
+def find_relative_path(root: Path, path: Path) -> str:
     """Return a path relative to the project if it lies there, also through a link.
 
     Otherwise return the absolute path.
@@ -266,10 +253,8 @@ def _choose_cheapest_instance(size_gib: float, region: str) -> tuple[Instance, s
     fitting = []
     for instance in load_instances().values():
         row = find_price(instance.name, region)
-        suits = instance.architecture == "x86_64" and not (
-            instance.gpus or instance.burstable or instance.successor
-        )
-        if not suits or row is None or region not in find_regions(instance.name):
+        unsuitable = instance.gpus or instance.burstable or instance.successor
+        if unsuitable or row is None or instance.architecture != "x86_64":
             continue
         version = find_newest_version(instance)
         settings = derive_settings(
@@ -277,7 +262,8 @@ def _choose_cheapest_instance(size_gib: float, region: str) -> tuple[Instance, s
         ).settings
         processes, workers = settings.tfs_processes or 1, settings.gunicorn_workers or 1
         used = compute_memory(instance, served, processes=processes, workers=workers)
-        if used is not None and used.total_gib <= MEMORY_SHARE * instance.memory_gib:
+        fits = used is not None and used.total_gib <= MEMORY_SHARE * instance.memory_gib
+        if used is not None and fits and region in find_regions(instance.name):
             why = (
                 f"the cheapest CPU instance type ({row.usd_per_hour:g} $/h of {row.as_of}) that holds the "
                 f"model with room: {used.total_gib:.1f} of {instance.memory_gib:g} GiB; "
@@ -288,7 +274,7 @@ def _choose_cheapest_instance(size_gib: float, region: str) -> tuple[Instance, s
         problem = f"no CPU instance type in the catalog of {region} has enough memory for {size_gib:.1f} GiB"
         remedy = "serve the model on GPUs, or split it into several models"
         raise PackagingError(Path("init"), problem, remedy)
-    _, _, name, why = min(fitting)
+    *_, name, why = min(fitting)
     return load_instances()[name], why
 
 
@@ -302,9 +288,7 @@ def format_size(gib: float) -> str:
 
 def _render_environment(start: Start) -> str:
     """Return the text of the environment file, with the reasons as comments."""
-    newest = next(
-        version for version in reversed(images.list_versions()) if version.count(".") == 1
-    )
+    newest = [version for version in images.list_versions() if version.count(".") == 1][-1]
     shown = escape_name(start.saved_model)
     lines = [
         "#:schema ./schema.json",
@@ -356,11 +340,8 @@ def _render_golden_request(start: Start) -> list[str]:
     elif start.answer is None:
         comments = ["# The model was not invoked here. To record the response, run", *recording]
     else:
-        values = (
-            "The request's values are invented: replace them with real ones"
-            if start.invented
-            else "Your request"
-        )
+        invented = "The request's values are invented: replace them with real ones"
+        values = invented if start.invented else "Your request"
         comments = [f"# {values}. The response was recorded from the model on this computer."]
     return [
         *comments,

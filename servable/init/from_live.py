@@ -4,7 +4,7 @@ import json
 import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,86 +26,55 @@ from servable.init.adoption.live_snapshot import (
     is_capturing,
     read_live_snapshot,
 )
-from servable.init.first_environment import choose_environment_file, predict_findings
+from servable.init.first_environment import (
+    InitOptions,
+    choose_environment_file,
+    find_relative_path,
+    predict_findings,
+)
 from servable.init.model_folder import derive_model_name
-from servable.new.project_files import (
-    PINS,
-    derive_service_name,
-    find_conflicts,
-    find_missing_files,
-    write_all,
-)
+from servable.new.project_files import PINS, find_conflicts, find_missing_files, write_all
 from servable.project.account import Account, AwsError
-from servable.project.environments import Project, select_lasting_errors
-from servable.project.folder import FOLDER, find_project_folder, find_state_folder
+from servable.project.environments import select_lasting_errors
+from servable.project.folder import find_state_folder
 from servable.project.provided import find_local_aws
-from servable_tensors.archive import (
-    ArchiveError,
-    LayoutError,
-    find_code,
-    find_models,
-    unpack,
-)
+from servable_tensors.archive import ArchiveError, LayoutError, find_code, find_models, unpack
 
 
-@dataclass(frozen=True, kw_only=True)
-class LiveSource:
-    """A deployed endpoint, configuration, or model, and the names to use in its file."""
+def write_live_environment(given: InitOptions, number: str, region: str) -> int:
+    """Write the environment of what is deployed in that account, and print what the file lacks.
 
-    kind: str
-    """endpoint, config, or model."""
-    name: str
-    environment: str | None
-    """Name of the environment; None: the source's."""
-    endpoint_name: str | None
-    request: Path | None
-    """Body to send to the deployed endpoint; None: nothing is sent."""
-    local: bool
-    account: str
-    region: str
-
-
-def write_live_environment(source: LiveSource, folder: str, *, as_json: bool) -> int:
-    """Write the environment file of `source`, and print what the file lacks. Returns the exit code."""
-    root = find_project_folder()
-    project = Project(folder)
-    root, files = (root, root / FOLDER) if folder == FOLDER else (project.root, project.files)
-    try:
-        aws = find_local_aws(find_state_folder()) if source.local else None
-        if source.local and aws is None:
-            problem = "the local AWS is not running"
-            raise PackagingError(Path("--local"), problem, "`servable local up`")
-        account = Account(region=source.region, number=source.account, aws=aws)
-        account.check_credentials()
-        name = source.environment or derive_model_name(Path(source.name))
-        file = choose_environment_file(files, name)
-        snapshot = read_live_snapshot(account, source.kind, source.name)
-        result = convert_live_endpoint(snapshot, endpoint_name=source.endpoint_name)
-        golden = (
-            _record_golden_request(source, account, root, name, result) if source.request else {}
-        )
-        shown = file.relative_to(root) if file.is_relative_to(root) else file
-        written = {**find_missing_files(root, derive_service_name(root)), shown.as_posix(): ""}
-        if refused := find_conflicts(root, [*written, *result.sources]):
-            click.echo("\n".join([*refused, "nothing was written"]), err=True)
-            return 1
-        result = fetch_models(result, account, root)
-        text = render_environment(result, source=f"{source.kind} {source.name}")
-        written[shown.as_posix()] = text
-    except PackagingError as wrong:
-        click.echo(f"servable init: {wrong}", err=True)
+    Returns the exit code. Raises `PackagingError`.
+    """
+    root, folder = given.find_folders()
+    ((kind, live_name),) = given.live_sources.items()
+    aws = find_local_aws(find_state_folder()) if given.local else None
+    if given.local and aws is None:
+        raise PackagingError(Path("--local"), "the local AWS is not running", "`servable local up`")
+    account = Account(region=region, number=number, aws=aws)
+    account.check_credentials()
+    name = given.name or derive_model_name(Path(live_name))
+    file = find_relative_path(root, choose_environment_file(folder, name))
+    snapshot = read_live_snapshot(account, kind, live_name)
+    result = convert_live_endpoint(snapshot, endpoint_name=given.endpoint_name)
+    golden = _record_golden_request(given, account, name, result) if given.request else {}
+    written = {**find_missing_files(root), file: ""}
+    if refused := find_conflicts(root, [*written, *result.sources]):
+        click.echo("\n".join([*refused, "nothing was written"]), err=True)
         return 1
+    result = fetch_models(result, account, root)
+    written[file] = render_environment(result, source=f"{kind} {live_name}")
     for path, body in golden.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(body)
-    findings = predict_findings(root, files, name, written)
+    findings = predict_findings(root, folder, name, written)
     write_all(root, written)
-    faults = select_lasting_errors(findings)
-    following = list_next_steps(source, snapshot, name, cli=PINS in written)
-    if as_json:
+    files = [*written, *golden]
+    following = list_next_steps(given, snapshot, name, cli=PINS in written)
+    if given.as_json:
         output = {
             "environment": name,
-            "files": [*written, *golden],
+            "files": files,
             "fetched": dict(result.sources),
             "not_carried": [asdict(row) for row in result.not_carried],
             "next": following,
@@ -113,8 +82,8 @@ def write_live_environment(source: LiveSource, folder: str, *, as_json: bool) ->
         }
         click.echo(json.dumps(output, indent=2, default=str))
     else:
-        _print_result([*written, *golden], result, following, findings)
-    return int(bool(faults))
+        _print_result(files, result, following, findings)
+    return int(bool(select_lasting_errors(findings)))
 
 
 def fetch_models(result: Expressed, account: Account, root: Path) -> Expressed:
@@ -134,54 +103,53 @@ def fetch_models(result: Expressed, account: Account, root: Path) -> Expressed:
 
 
 def _record_golden_request(
-    source: LiveSource, account: Account, root: Path, name: str, result: Expressed
+    given: InitOptions, account: Account, name: str, result: Expressed
 ) -> dict[str, bytes]:
     """Send the request to the deployed endpoint, and return the bodies of request and response.
 
     Both files are named in the tables.
     """
-    assert source.request is not None
-    body, ending = source.request.read_bytes(), source.request.suffix
+    request, endpoint = given.request, given.from_endpoint
+    assert request is not None
+    body, ending = request.read_bytes(), request.suffix
     if ending not in CONTENT_TYPES:
         allowed = ", ".join(CONTENT_TYPES)
         problem = f"the content type of the extension {ending!r} is unknown"
-        raise PackagingError(source.request, problem, f"rename the file to end in one of {allowed}")
+        raise PackagingError(request, problem, f"rename the file to end in one of {allowed}")
     served = next(iter(result.tables["variants"].values()))["model"]
     table, target = result.tables["models"][served], {}
     if members := table.get("multi_model"):  # each request names its model
         table, target = result.tables["models"][members[0]], {"TargetModel": f"{members[0]}.tar.gz"}
     try:
         answer = account.client("sagemaker-runtime").invoke_endpoint(
-            EndpointName=source.name, Body=body, ContentType=CONTENT_TYPES[ending], **target
+            EndpointName=endpoint, Body=body, ContentType=CONTENT_TYPES[ending], **target
         )
     except AwsError as wrong:
-        problem = f"{source.name} does not answer it: {wrong}"
-        raise PackagingError(
-            source.request, problem, "pass a request that the endpoint accepts"
-        ) from None
+        problem = f"{endpoint} does not answer it: {wrong}"
+        remedy = "pass a request that the endpoint accepts"
+        raise PackagingError(request, problem, remedy) from None
     files = {f"golden/{name}/request{ending}": body}
     files[f"golden/{name}/answer.json"] = answer["Body"].read()
-    request, expected = files
-    table["golden"] = {"request": request, "answer": expected}
+    table["golden"] = dict(zip(("request", "answer"), files, strict=True))
     return files
 
 
 def list_next_steps(
-    source: LiveSource, snapshot: LiveSnapshot, name: str, *, cli: bool
+    given: InitOptions, snapshot: LiveSnapshot, name: str, *, cli: bool
 ) -> list[str]:
     """Return the commands that compare the file with the deployed endpoint, and deploy it.
 
     `cli`: the file that pins the CDK CLI was just written, and the CLI isn't installed.
     """
-    local = " --local" if source.local else ""
+    local = " --local" if given.local else ""
     steps = [f"servable check {name}"]
-    if source.kind == "endpoint":
-        steps.append(f"servable plan {name} --adopt {source.name}{local}")
+    if endpoint := given.from_endpoint:
+        steps.append(f"servable plan {name} --adopt {endpoint}{local}")
         # Captured requests of a multi-model endpoint don't name their model.
         modes = [find_container(model).get("Mode") for model in snapshot.models.values()]
         if is_capturing(snapshot.config) and "MultiModel" not in modes:
             captured = snapshot.config["DataCaptureConfig"]["DestinationS3Uri"].rstrip("/")
-            place = f"{captured}/{source.name}"
+            place = f"{captured}/{endpoint}"
             steps.append(f"servable replay {name} --captured {place} --gate{local}")
             steps.append(f"servable golden {name} --from-captured {place} --write{local}")
     if cli:
@@ -234,7 +202,7 @@ def render_environment(expressed: Expressed, *, source: str) -> str:
         "#:schema ./schema.json",
         f"# Written by `servable init` from {escape_name(source)}. Settings not covered are listed last.",
         "# schema.json has every key; `servable check --explain` shows the defaults of the rest.",
-        tomlkit.dumps(_order_values(expressed.tables)).rstrip(),
+        tomlkit.dumps(expressed.tables).rstrip(),  # plain values of a table first
         "",
     ]
     for heading, rows in _group_by_effect(expressed.not_carried):
@@ -244,14 +212,6 @@ def render_environment(expressed: Expressed, *, source: str) -> str:
             lines += textwrap.wrap(text, 100, initial_indent="# - ", subsequent_indent="#   ",
                                    break_long_words=False, break_on_hyphens=False)  # fmt: skip
     return "\n".join(lines) + "\n"
-
-
-def _order_values(value: Any) -> Any:
-    """Return a table with plain values first; in TOML, they can't follow a table."""
-    if not isinstance(value, dict):
-        return value
-    ordered = {key: _order_values(inner) for key, inner in value.items()}
-    return dict(sorted(ordered.items(), key=lambda item: isinstance(item[1], dict)))
 
 
 def fetch(sources: Mapping[str, str], account: Account, target: Path) -> None:

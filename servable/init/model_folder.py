@@ -8,6 +8,7 @@ isn't a SavedModel; data/model is one if `keras_model_kwargs` requested the form
 
 import itertools
 import json
+import math
 import re
 import shutil
 from collections.abc import Iterator
@@ -150,31 +151,28 @@ def build_golden_request(name: str, signature: SignatureInfo, notes: list[str]) 
     None: JSON can't express such a request, or it would be too large; a note explains it.
     """
     body: dict[str, Any] = {} if name == DEFAULT_SIGNATURE else {"signature_name": name}
-    if not signature.method.endswith("/predict"):
-        notes.append(
-            f"signature {name} serves {signature.method.rpartition('/')[2]} with tf.Example, so no "
-            "golden request was written"
-        )
-        return None
     tensors = signature.inputs.items()
+    note = "{}, so no golden request was written".format
+    if not signature.method.endswith("/predict"):
+        method = signature.method.rpartition("/")[2]
+        notes.append(note(f"signature {name} serves {method} with tf.Example"))
+        return None
     if any(tensor.dtype in ("resource", "variant") for _, tensor in tensors):
-        notes.append(
-            f"signature {name} has an input type that JSON can't represent, so no golden request was written"
-        )
+        notes.append(note(f"signature {name} has an input type that JSON can't represent"))
         return None
     sizes = {key: _choose_sizes(spec) for key, spec in tensors}
     text = ""
     # Before anything is built: a shape of a few bytes may stand for 2^63 values.
-    least = sum(_estimate_least_bytes(sizes[key], spec.dtype) for key, spec in tensors)
-    dimensions = max(map(len, sizes.values()), default=0)
-    if least <= LARGEST_REQUEST_BYTES and dimensions <= MOST_DIMENSIONS:
+    if all(len(each) <= MOST_DIMENSIONS for each in sizes.values()) and (
+        sum(_estimate_least_bytes(sizes[key], spec.dtype) for key, spec in tensors)
+        <= LARGEST_REQUEST_BYTES
+    ):
         body["inputs"] = {key: _build_tensor(spec, sizes[key], key, notes) for key, spec in tensors}
         text = json.dumps(body, separators=(",", ":")) + "\n"
     if not 0 < len(text) <= LARGEST_REQUEST_BYTES:
-        notes.append(
-            f"one row takes more than {LARGEST_REQUEST_BYTES:,} bytes as JSON, or more than "
-            f"{MOST_DIMENSIONS} dimensions, so no golden request was written; send .npy instead"
-        )
+        most = f"more than {LARGEST_REQUEST_BYTES:,} bytes as JSON"
+        problem = note(f"one row takes {most}, or more than {MOST_DIMENSIONS} dimensions")
+        notes.append(f"{problem}; send .npy instead")
         return None
     return text
 
@@ -191,12 +189,9 @@ def _estimate_least_bytes(sizes: list[int], dtype: str) -> int:
 
     It counts two bytes for each list, and the first value's bytes for every value.
     """
-    lists, values = 0, 1
-    for size in sizes:
-        lists, values = lists + values, values * size
-        if lists + values > LARGEST_REQUEST_BYTES:
-            break
-    return 2 * lists + values * len(json.dumps(next(_generate_values(dtype))) + ",")
+    lists = sum(math.prod(sizes[:depth]) for depth in range(len(sizes)))
+    value = json.dumps(next(_generate_values(dtype))) + ","
+    return 2 * lists + math.prod(sizes) * len(value)
 
 
 def _build_tensor(spec: TensorInfo, sizes: list[int], key: str, notes: list[str]) -> Any:

@@ -54,12 +54,12 @@ def build_project_files(service: str) -> dict[str, str]:
     return {**files, SCHEMA: reference.build_json_schema()}
 
 
-def find_missing_files(root: Path, service: str) -> dict[str, str]:
+def find_missing_files(root: Path) -> dict[str, str]:
     """Return the files that `servable` and `cdk` need and that a folder lacks, as path -> text.
 
     They include a base if there is no environment yet, and a lock file if no package.json exists.
     """
-    every = build_project_files(service)
+    every = build_project_files(derive_service_name(root))
     wanted = [name for name in NEEDED if not (root / name).exists()]
     if not any((root / FOLDER).glob("*.toml")):
         wanted.append(BASE)
@@ -201,23 +201,18 @@ def build_wheel(files: Mapping[str, bytes]) -> bytes:
     """
     (metadata,) = (name for name in files if name.endswith(".dist-info/METADATA"))
     record = metadata.replace("METADATA", "RECORD")
-    text = io.StringIO()
+    names = sorted({*files} - {record}, key=lambda name: (".dist-info/" in name, name))
+    text, out = io.StringIO(), io.BytesIO()
     rows = csv.writer(text, lineterminator="\n")
-    out = io.BytesIO()
+    for name in names:
+        digest = urlsafe_b64encode(sha256(files[name]).digest()).decode().rstrip("=")
+        rows.writerow([name, f"sha256={digest}", len(files[name])])
+    rows.writerow([record, "", ""])
     with zipfile.ZipFile(out, "w") as archive:
-
-        def add(name: str, content: bytes) -> None:
+        for name in (*names, record):
             entry = zipfile.ZipInfo(name)
             entry.create_system, entry.external_attr = 3, 0o100644 << 16  # as on Linux
-            archive.writestr(entry, content)
-
-        for name in sorted(files, key=lambda name: (".dist-info/" in name, name)):
-            if name != record:
-                add(name, files[name])
-                digest = urlsafe_b64encode(sha256(files[name]).digest()).decode().rstrip("=")
-                rows.writerow([name, f"sha256={digest}", len(files[name])])
-        rows.writerow([record, "", ""])
-        add(record, text.getvalue().encode())
+            archive.writestr(entry, text.getvalue() if name == record else files[name])
     return out.getvalue()
 
 

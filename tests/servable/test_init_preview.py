@@ -4,6 +4,7 @@ import json
 from datetime import date, timedelta
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -63,14 +64,16 @@ def test_a_preview_is_the_environment_with_an_endpoint_of_its_own_and_never_writ
     protected = 'name = "ranker-dev"\nprotect = true'
     made_ = preview_of(dev, NOTIFIED.replace('name = "ranker-dev"', protected))
     assert made_.endpoint.protect is False
+    real = NOTIFIED.replace("production = false", "production = true")
+    assert preview_of(dev, real).production is False
 
 
 def test_a_name_that_cannot_be_an_environments_and_a_broken_preview_are_refused(dev: Path) -> None:
     for name in ["../up", "base", "x-base", "4", "under_score"]:
         assert run("--from", "dev", "--name", name).return_value == 1
-    assert str(run("--from", "dev").exception) == (
-        "--from requires a name for the preview, for example --name pr42"
-    )
+    assert "--from requires a name for the preview" in str(run("--from", "dev").exception)
+    for words in ("--name x", "model --from dev --name x", "model --expires-in-days 3"):
+        assert isinstance(run(*words.split()).exception, click.UsageError)
     (dev / "environments" / "dev.toml").write_text(NOTIFIED.replace("ml.c5.xlarge", "ml.none"))
     ran = run("--from", "dev", "--name", "pr42")
     assert (ran.return_value, "ml.none" in ran.stderr) == (1, True)

@@ -84,9 +84,8 @@ def test_a_project_has_what_deploying_takes_names_the_service_and_no_registry(
 
     workflows = (written / ".github" / "workflows").glob("*.yml")
     installing = {file.name: read(file) for file in workflows if "pip install" in file.read_text()}
-    assert {table["env"]["PIP_FIND_LINKS"] for table in installing.values()} == {
-        "${{ vars.PIP_FIND_LINKS }}"
-    }
+    links = {table["env"]["PIP_FIND_LINKS"] for table in installing.values()}
+    assert links == {"${{ vars.PIP_FIND_LINKS }}"}
 
 
 @pytest.mark.long
@@ -221,12 +220,8 @@ def workflows(written: Path) -> list[Path]:
 def test_actions_are_pinned_and_nothing_is_deployed_before_an_environment_is_set_up(
     workflows: list[Path],
 ) -> None:
-    used = [
-        line.strip(" -")
-        for file in workflows
-        for line in file.read_text().splitlines()
-        if "uses:" in line
-    ]
+    lines = [line.strip(" -") for file in workflows for line in file.read_text().splitlines()]
+    used = [line for line in lines if "uses:" in line]
     assert len(used) >= 6
     assert set(used) <= OURS
     for file in workflows:

@@ -15,6 +15,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as some
 
+from infra.catalog.instances import load_instances
+from infra.catalog.prices import find_price
 from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check
@@ -22,6 +24,7 @@ from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
 from servable.console.extras import explain_missing_packages
 from servable.init import first_request
 from servable.init.command import init
+from servable.init.first_environment import _choose_cheapest_instance
 from servable.init.model_folder import _choose_sizes, _estimate_least_bytes, build_golden_request
 from tests.conftest import RANKER, valid
 
@@ -123,16 +126,30 @@ def test_in_any_folder_it_writes_what_a_project_lacks_and_has_no_finding(empty: 
     assert set(said["reasons"]) == {"instance_type", "tensorflow"}
 
 
+def test_the_cheapest_instance_type_with_room_is_chosen() -> None:
+    prices = {}
+    for name, each in load_instances().items():
+        row = find_price(name, "us-east-1")
+        if row and each.architecture == "x86_64" and not (each.gpus or each.burstable):
+            prices[name] = float("inf") if each.successor else row.usd_per_hour
+    for size_gib in (0.001, 30.0):
+        chosen, _ = _choose_cheapest_instance(size_gib, "us-east-1")
+        roomy = (name for name in prices if load_instances()[name].memory_gib > 2 * size_gib + 1)
+        assert prices[chosen.name] <= min(prices[name] for name in roomy)
+        assert chosen.memory_gib * 0.7 > size_gib
+
+
 def test_what_is_no_saved_model_is_refused_and_a_base_of_another_model_not_extended(
     begun: Path,
 ) -> None:
-    ran = run("code")
-    assert (ran.return_value, "has no version folder" in ran.stderr) == (1, True)
-
     (begun / "mine.keras").write_bytes(b"PK")
-    ran = run("mine.keras")
-    assert (ran.return_value, ".export('exported')" in ran.stderr) == (1, True)
-
+    for arguments, problem in (
+        (["code"], "has no version folder"),
+        (["mine.keras"], ".export('exported')"),
+        (["model", "--request", "mine.keras"], "unsupported file name extension '.keras'"),
+    ):
+        ran = run(*arguments)
+        assert (ran.return_value, problem in ran.stderr) == (1, True)
     (begun / "environments" / "base.toml").write_text('[models.other]\nsaved_model = "model"\n')
     assert run("model", "--name", "first").return_value == 0
     assert "extends" not in (begun / "environments" / "first.toml").read_text()
@@ -335,7 +352,8 @@ def mlflow_folder(folder: Path, example: object = None) -> Path:
 def test_the_saved_model_of_an_mlflow_folder_and_its_input_example_are_found(begun: Path) -> None:
     example = json.loads((RANKER.parent / "golden" / "request-columnar.json").read_text())
     mlflow_folder(begun / "mlruns" / "prices", example)
-    assert run("mlruns/prices", "--name", "first").return_value == 0
+    ran = run("mlruns/prices", "--name", "first")
+    assert (ran.return_value, "MLflow's own server" in ran.stdout) == (0, True)
     assert list(written(begun).environment.models) == ["prices"]
     assert model_of(begun).saved_model == "mlruns/prices/tf2model"
     assert json.loads((begun / "golden" / "first" / "request.json").read_text()) == example

@@ -1,10 +1,7 @@
-"""Convert a deployed endpoint to the keys of an environment file; list what the keys lack.
-
-The functions have no side effects.
-"""
+"""Convert a deployed endpoint to an environment file's keys, and list what they lack. Writes nothing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,43 +14,49 @@ from infra.policy.container import IMAGE_DEFAULTS
 from infra.policy.derived_settings import Choice
 from infra.policy.sizing import find_default_wait
 from model_packaging.refusal import PackagingError
-from servable.init.adoption.expressed_alarms import convert_alarms, convert_rollout
-from servable.init.adoption.expressed_model import ExpressedModel, convert_model
+from servable.init.adoption.expressed_model import ExpressedModel
 from servable.init.adoption.expressed_scaling import ExpressedScaling, convert_capacity
-from servable.init.adoption.expressed_storage import convert_core_dumps, convert_storage, is_key_arn
-from servable.init.adoption.live_fields import Effect, LiveFields, NotCarried
+from servable.init.adoption.expressed_tables import (
+    KEY_ARN,
+    convert_alarms,
+    convert_rollout,
+    convert_storage,
+    convert_tags,
+)
+from servable.init.adoption.live_fields import Listed, LiveFields, NotCarried, accepts
 from servable.init.adoption.live_snapshot import (
-    STACK_TAG,
     Described,
     LiveSnapshot,
     infer_detailed_default,
     iterate_variants,
 )
 
-_IDENTITY = dict.fromkeys(
+_IDENTITY: Mapping[str, Any] = dict.fromkeys(
     ("EndpointName", "EndpointArn", "EndpointStatus", "EndpointConfigName", "EndpointConfigArn",
      "CreationTime", "LastModifiedTime", "FailureReason", "ResponseMetadata",
-     "PendingDeploymentSummary")
-)  # fmt: skip
+     "PendingDeploymentSummary", "ProductionVariants", "ShadowProductionVariants")
+) | {"EnableNetworkIsolation": False}  # fmt: skip
 # The configuration has them; DescribeEndpoint repeats what runs.
-_REPEATED = dict.fromkeys(
-    ("ProductionVariants", "ShadowProductionVariants", "DataCaptureConfig", "AsyncInferenceConfig",
-     "LastDeploymentConfig", "MetricsConfig", "ExplainerConfig")
+_REPEATED: Mapping[str, Any] = dict.fromkeys(
+    ("DataCaptureConfig", "AsyncInferenceConfig", "LastDeploymentConfig", "MetricsConfig",
+     "ExplainerConfig")
 )  # fmt: skip
-# Key of a variant -> its field.
-_SAME = {
+# Key -> the field that has the same value.
+_VARIANT = {
     "volume_gb": "VolumeSizeInGB",
     "download_timeout_seconds": "ModelDataDownloadTimeoutInSeconds",
     "startup_timeout_seconds": "ContainerStartupHealthCheckTimeoutInSeconds",
     "inference_ami": "InferenceAmiVersion",
     "ssm_access": "EnableSSMAccess",
     "provision_timeout_seconds": "VariantInstanceProvisionTimeoutInSeconds",
+    "routing": "RoutingConfig.RoutingStrategy",
 }
-# Key of [metrics] -> its field of MetricsConfig.
+_CORE_DUMPS = {"uri": "CoreDumpConfig.DestinationS3Uri", "kms_key": "CoreDumpConfig.KmsKeyId"}
+_BY_DATE = "SageMaker's default depends on the creation date; the file's default is false"
 _METRICS = {
-    "detailed_observability": "EnableDetailedObservability",
-    "enhanced_metrics": "EnableEnhancedMetrics",
-    "publish_seconds": "MetricPublishFrequencyInSeconds",
+    "detailed_observability": "MetricsConfig.EnableDetailedObservability",
+    "enhanced_metrics": "MetricsConfig.EnableEnhancedMetrics",
+    "publish_seconds": "MetricsConfig.MetricPublishFrequencyInSeconds",
 }
 
 
@@ -87,79 +90,67 @@ class _Conversion:
 
     def __init__(self, snapshot: LiveSnapshot) -> None:
         self._snapshot = snapshot
-        self._listed: list[NotCarried] = []
+        self._listed = Listed()
         for what, why in snapshot.unread.items():
-            self._note(what, None, f"cannot be read: {why}", "lost")
-        self._models: dict[str, dict[str, Any]] = {}
+            self._listed.note(what, None, f"cannot be read: {why}", "lost")
         self._converted: dict[str, ExpressedModel] = {}
         """By the deployed model's name."""
         self._step_alarms: set[str] = set()
-        self._sources: dict[str, str] = {}
         live = snapshot.endpoint
         self._running = {variant["VariantName"]: variant for variant, _ in iterate_variants(live)}
         self._name = str(live.get("EndpointName", ""))
 
     def convert(self, endpoint_name: str | None) -> Expressed:
-        snapshot = self._snapshot
-        known = _IDENTITY | {"EnableNetworkIsolation": False}
-        config = LiveFields("endpoint configuration", snapshot.config, self._listed, known=known)
+        snapshot, listed = self._snapshot, self._listed
+        config = LiveFields("endpoint configuration", snapshot.config, listed, _IDENTITY)
         variants = {
             str(variant["VariantName"]): self._convert_variant(variant, shadow=shadow)
             for variant, shadow in iterate_variants(snapshot.config)
         }
-        config.take("ProductionVariants"), config.take("ShadowProductionVariants")
         if not variants:  # a model alone
             (name,) = snapshot.models
             variants["primary"] = self._convert_model(name, None)
         without = snapshot.config.get("EndpointConfigName") or next(iter(snapshot.models))
+        served = {variant["model"] for variant in variants.values()}
+        used = [model for model in self._converted.values() if model.name in served]
         tables: dict[str, Any] = {
             "account": snapshot.account,
             "region": snapshot.region,
             "endpoint": {"name": endpoint_name or self._name or without},
-            "models": self._models,
+            "models": {name: table for model in used for name, table in model.models.items()},
             "variants": variants,
         }
         self._share_role(tables)
         self._convert_network(tables)
         self._convert_endpoint(tables["endpoint"], config)
-        tables |= convert_storage(snapshot.config, config, self._listed)
-        self._convert_metrics(tables, config.take("MetricsConfig"))
+        tables |= convert_storage(snapshot, config, listed)
+        self._convert_metrics(tables, config)
         types = {name: variant.get("instance_type") for name, variant in variants.items()}
-        if alarms := convert_alarms(snapshot, types, self._listed, scaling=self._step_alarms):
+        if alarms := convert_alarms(snapshot, types, listed, self._step_alarms):
             tables["alarms"] = alarms
         deployment = snapshot.endpoint.get("LastDeploymentConfig")
-        if deployment and (rollout := convert_rollout(deployment, self._listed)) is not None:
+        if deployment and (rollout := convert_rollout(deployment, listed)) is not None:
             tables["rollout"] = rollout
-        self._convert_tags(tables)
+        if tags := convert_tags(snapshot, listed):
+            tables["tags"] = tags
         config.note_rest()
-        repeated = _IDENTITY | _REPEATED
-        LiveFields("endpoint", snapshot.endpoint, self._listed, known=repeated).note_rest()
+        LiveFields("endpoint", snapshot.endpoint, listed, {**_IDENTITY, **_REPEATED}).note_rest()
         self._write_defaults(tables)
-        return Expressed(tables=tables, not_carried=self._listed, sources=self._sources)
-
-    def _note(self, where: str, value: object, reason: str, effect: Effect = "changed") -> None:
-        self._listed.append(NotCarried(where, value, reason, effect))
+        sources = {folder: uri for model in used for folder, uri in model.sources.items()}
+        return Expressed(tables=tables, not_carried=listed, sources=sources)
 
     def _convert_model(self, name: str, instance_type: str | None) -> dict[str, Any]:
-        """Return a variant's keys for its model; the model's own table is added to the file."""
+        """Return a variant's keys for its model."""
         model = self._converted.get(name)
         if model is None:
-            taken = self._models
-            model = convert_model(self._snapshot, name, instance_type=instance_type, taken=taken)
-            sources = {**self._sources, **model.sources}
-            served = _describe_served(model.name, model.table, sources)
-            twins = [
-                key
-                for key, table in taken.items()
-                if _describe_served(key, table, sources) == served
-            ]
-            if twins:  # a different deployed model with the same archive, image, and role
-                model = replace(model, models={twins[0]: model.table})
-            else:
-                self._models |= model.models
-                self._sources = sources
-            self._converted[name] = model
+            others = [*self._converted.values()]
+            taken = {key for other in others for key in other.models}
+            model = ExpressedModel(self._snapshot, name, instance_type, taken)
             self._listed += model.not_carried
+            for other in others:  # with the same archive, image, and role
+                if other.identity == model.identity:
+                    model.models, model.sources = other.models, other.sources
+            self._converted[name] = model
         table: dict[str, Any] = {"model": model.name}
         for key, value in (("environment", model.variables), ("container", model.container)):
             if value:
@@ -168,7 +159,7 @@ class _Conversion:
 
     def _convert_variant(self, variant: Described, *, shadow: bool) -> dict[str, Any]:
         name = variant["VariantName"]
-        fields = LiveFields(f"variant {name}", variant, self._listed, known={"VariantName": None})
+        fields = LiveFields(f"variant {name}", variant, self._listed, {"VariantName": None})
         pools = sorted(fields.take("InstancePools") or [], key=lambda each: int(each["Priority"]))
         instance_type = fields.take("InstanceType")
         preferred = instance_type or (pools[0]["InstanceType"] if pools else None)
@@ -189,13 +180,15 @@ class _Conversion:
         table |= convert_capacity(fields, running, scaling)
         if pools:
             table["instance_pools"] = [self._convert_pool(table, pool) for pool in pools]
-        for key, live in _SAME.items():
-            if (value := fields.take(live)) is not None:
-                table[key] = value
-        if routing := fields.take("RoutingConfig", "RoutingStrategy"):
-            table["routing"] = routing.lower()
-        if dumps := fields.take("CoreDumpConfig"):
-            table["core_dumps"] = convert_core_dumps(dumps, fields)
+        table |= fields.take_keys(_VARIANT)
+        if "routing" in table:
+            table["routing"] = table["routing"].lower()
+        if dumps := fields.take_keys(_CORE_DUMPS):
+            uri = str(dumps["uri"])
+            if not uri.endswith("/"):
+                reason = "the file needs a prefix that ends with a slash"
+                fields.note("CoreDumpConfig.DestinationS3Uri", uri, reason)
+            table["core_dumps"] = dumps | {"uri": f"{uri.removesuffix('/')}/"}
         if scaling.table is not None:
             table["scaling"] = scaling.table
         fields.note_rest()
@@ -212,10 +205,9 @@ class _Conversion:
             if differing:
                 entry["container"] = differing
             if other["model"] != table["model"]:
-                self._models.pop(other["model"])
                 reason = "its archive, image, or role differs from that of the variant's model"
                 where = f"instance type {instance_type}: ModelNameOverride"
-                self._note(where, override, reason, "lost")
+                self._listed.note(where, override, reason, "lost")
         return entry
 
     def _share_role(self, tables: dict[str, Any]) -> None:
@@ -225,36 +217,35 @@ class _Conversion:
                 f"the role belongs to stack {stack} and is deleted with it; before deleting it, remove "
                 "execution_role from the file, so that this stack creates its own role"
             )
-            self._note("execution role", arn, reason)
-        served = [table for table in self._models.values() if "execution_role" in table]
+            self._listed.note("execution role", arn, reason)
+        served = [table for table in tables["models"].values() if "execution_role" in table]
         if len({table["execution_role"] for table in served}) == 1:
             for table in served:
                 tables["endpoint"]["execution_role"] = table.pop("execution_role")
 
     def _convert_network(self, tables: dict[str, Any]) -> None:
-        networks = [model.network for model in self._converted.values()]
-        if networks[0]:
-            tables["network"] = dict(networks[0])
-        if any(network != networks[0] for network in networks):
+        first, *others = (model.network for model in self._converted.values())
+        if first:
+            tables["network"] = first
+        if any(network != first for network in others):
             reason = "[network] applies to all models; the file has the first model's network"
-            self._note("models: VpcConfig", str(networks), reason)
+            self._listed.note("models: VpcConfig", str([first, *others]), reason)
 
     def _convert_endpoint(self, endpoint: dict[str, Any], config: LiveFields) -> None:
         group = self._snapshot.log_group
-        if key := config.take("KmsKeyId"):
-            endpoint["volume_kms_key"] = key
-        if is_key_arn(key := group.get("kmsKeyId")):
-            endpoint["log_kms_key"] = key
+        endpoint |= config.take_keys({"volume_kms_key": "KmsKeyId"})
+        if accepts(KEY_ARN, group.get("kmsKeyId")):
+            endpoint["log_kms_key"] = group["kmsKeyId"]
         days = group.get("retentionInDays")
         if days in get_args(RetentionDays):
             endpoint["log_retention_days"] = days
         elif group:
             reason = "logs are kept for 30 days by default; to change it, set endpoint.log_retention_days"
             kept = "for ever" if days is None else f"{days} days"
-            self._note(f"log group {group['logGroupName']}: retention", kept, reason)
+            self._listed.note(f"log group {group['logGroupName']}: retention", kept, reason)
 
-    def _convert_metrics(self, tables: dict[str, Any], live: Described | None) -> None:
-        table = {key: live[name] for key, name in _METRICS.items() if name in live} if live else {}
+    def _convert_metrics(self, tables: dict[str, Any], config: LiveFields) -> None:
+        table = config.take_keys(_METRICS)
         if self._snapshot.config and "detailed_observability" not in table:
             by_day = infer_detailed_default(self._snapshot.config)
             served = tables["variants"].values()
@@ -262,29 +253,9 @@ class _Conversion:
                 table["detailed_observability"] = True
             elif by_day is not False:
                 where = "endpoint configuration: MetricsConfig.EnableDetailedObservability"
-                reason = (
-                    "SageMaker's default depends on the creation date; the file's default is false"
-                )
-                self._note(where, "not set", reason)
+                self._listed.note(where, "not set", _BY_DATE)
         if table:
             tables["metrics"] = table
-
-    def _convert_tags(self, tables: dict[str, Any]) -> None:
-        own = {}
-        for key, value in self._snapshot.tags.items():
-            if key.startswith("aws:"):
-                stack = ": that stack owns the endpoint and must release it before the import"
-                reason = f"AWS's own tag{stack if key == STACK_TAG else ''}"
-                self._note(f"tag {key}", value, reason, "none")
-            else:
-                own[key] = value
-        if own:
-            tables["tags"] = own
-        for resource, tags in self._snapshot.other_tags.items():
-            for key, value in tags.items():
-                if not key.startswith("aws:") and own.get(key) != value:
-                    reason = "[tags] applies to all resources of the stack; the file has the endpoint's tags"
-                    self._note(f"{resource}: tag {key}", value, reason, "lost")
 
     def _write_defaults(self, tables: dict[str, Any]) -> None:
         """Write the values that the endpoint omits and that Servable would otherwise choose.
@@ -292,7 +263,7 @@ class _Conversion:
         Choices that no key can prevent are listed as not carried over.
         """
         for table in tables["variants"].values():
-            if self._models[table["model"]].get("multi_model") is None:
+            if "multi_model" not in tables["models"][table["model"]]:
                 container = table.setdefault("container", {})
                 container.setdefault("tfs_processes", IMAGE_DEFAULTS.tfs_processes)
         environment = self._validate_environment(tables)
@@ -312,7 +283,7 @@ class _Conversion:
                         reason = (
                             f"not set, so {choice.name} becomes {choice.value}: {choice.reason}"
                         )
-                        self._note(f"variant {name}: {choice.name}", None, reason)
+                        self._listed.note(f"variant {name}: {choice.name}", None, reason)
 
     def _validate_environment(self, tables: dict[str, Any]) -> Environment:
         """Return the tables as an environment.
@@ -334,18 +305,8 @@ class _Conversion:
                         raise PackagingError(Path(self._name or "live"), reason, remedy) from None
                     _remove_key(tables, key)
                     where = f"key {'.'.join(map(str, key))}"
-                    self._note(where, error["input"], reason, "lost")
+                    self._listed.note(where, error["input"], reason, "lost")
         raise AssertionError("a pass removed nothing")
-
-
-def _describe_served(
-    name: str, table: Mapping[str, Any], sources: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return what a table [models.NAME] serves, independent of its name."""
-    served = {**table, "saved_model": sources.get(table.get("saved_model", ""))}
-    if "artifact" in table:
-        served["artifact"] = {"default_model": name, **table["artifact"]}
-    return served
 
 
 def _write_container_defaults(table: dict[str, Any], placed: Placement) -> None:

@@ -1,7 +1,7 @@
 """Convert a variant's scalable target, policies, and schedule to [variants.NAME.scaling]."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from infra.policy.derived_settings import (
@@ -10,7 +10,7 @@ from infra.policy.derived_settings import (
     STEP_MINUTES_BELOW,
 )
 from infra.policy.execution_policy import SCALING_ROLE
-from servable.init.adoption.live_fields import LiveFields, NotCarried
+from servable.init.adoption.live_fields import Listed, LiveFields
 from servable.init.adoption.live_snapshot import Described, LiveSnapshot
 
 _COUNTS = (
@@ -28,6 +28,14 @@ _PREDEFINED = {
     "SageMakerVariantConcurrentRequestsPerModelHighResolution": ("max_concurrency_per_instance", 1),
     "SageMakerVariantProvisionedConcurrencyUtilization": ("provisioned_use_percent", 100),
 }
+_BACKLOG = {"MetricName": "ApproximateBacklogSizePerInstance", "Statistic": "Average"}
+_SAFETY = "safety_factor is 1 to keep the target, because an instance's maximum is unknown"
+# Operator of the alarm of a step policy -> what the steps are above or below, their near bound, and the
+# minutes that the alarm of [scaling] evaluates.
+_DIRECTIONS = {
+    "GreaterThan": ("above", "MetricIntervalLowerBound", STEP_MINUTES_ABOVE),
+    "LessThan": ("below", "MetricIntervalUpperBound", STEP_MINUTES_BELOW),
+}
 
 
 class ExpressedScaling:
@@ -37,7 +45,7 @@ class ExpressedScaling:
         self.table: dict[str, Any] | None = None
         self.bounds: tuple[int, int] | None = None
         """Minimum and maximum of the target: instances, or provisioned concurrency."""
-        self.not_carried: list[NotCarried] = []
+        self.not_carried = Listed()
         self.step_alarms: set[str] = set()
         """Names of alarms that [scaling] creates again."""
         self._keys: dict[str, Any] = {}
@@ -46,30 +54,28 @@ class ExpressedScaling:
         self._where = f"scaling of {variant}"
         resource = f"endpoint/{endpoint}/variant/{variant}".lower()
 
-        def select_own(described: Sequence[Described]) -> Iterator[Described]:
-            return (each for each in described if each["ResourceId"].lower() == resource)
+        def select_own(described: Sequence[Described]) -> list[Described]:
+            return [each for each in described if each["ResourceId"].lower() == resource]
 
         for target in select_own(snapshot.targets):
             if target["ScalableDimension"] in _COUNTS:
-                self._convert_target(target)
+                self._convert_target(self._build_fields(target))
         if self.bounds is None:
             return
         for policy in select_own(snapshot.policies):
-            self.step_alarms |= {alarm["AlarmName"] for alarm in policy.get("Alarms") or []}
             self._convert_policy(policy)
         for action in select_own(snapshot.scheduled):
-            self._convert_schedule(action)
+            self._convert_schedule(self._build_fields(action))
         if self._keys:
             self.table = self._keys | self._cooldowns
         elif not self.not_carried:
             reason = "a target without a policy doesn't scale; the number of instances is fixed"
-            self.not_carried.append(NotCarried(self._where, self.bounds, reason, "none"))
+            self.not_carried.note(self._where, self.bounds, reason, "none")
 
     def _build_fields(self, described: Described) -> LiveFields:
-        return LiveFields(self._where, described, self.not_carried, known=_IDENTITY)
+        return LiveFields(self._where, described, self.not_carried, _IDENTITY)
 
-    def _convert_target(self, target: Described) -> None:
-        fields = self._build_fields(target)
+    def _convert_target(self, fields: LiveFields) -> None:
         self.bounds = int(fields.take("MinCapacity")), int(fields.take("MaxCapacity"))
         role = fields.take("RoleARN")
         if role and not role.endswith(f"/{SCALING_ROLE}"):
@@ -81,42 +87,37 @@ class ExpressedScaling:
         fields.note_rest()
 
     def _convert_policy(self, policy: Described) -> None:
-        name = policy["PolicyName"]
-        where = f"{self._where}: {name}"
+        where = f"{self._where}: {policy['PolicyName']}"
+        names = [alarm["AlarmName"] for alarm in policy.get("Alarms") or []]
+        self.step_alarms |= {*names}
         if (tracked := policy.get("TargetTrackingScalingPolicyConfiguration")) is not None:
             known: dict[str, Any] = {"DisableScaleIn": False}
-            self._convert_tracking(where, LiveFields(where, tracked, self.not_carried, known=known))
+            self._convert_tracking(where, LiveFields(where, tracked, self.not_carried, known))
         elif (steps := policy.get("StepScalingPolicyConfiguration")) is not None:
-            known = {"AdjustmentType": "ChangeInCapacity", "MetricAggregationType": "Average"}
-            names = [each["AlarmName"] for each in policy.get("Alarms") or []]
-            alarm = self._alarms.get(names[0]) if names else None
-            fields = LiveFields(where, steps, self.not_carried, known=known)
-            self._convert_steps(where, fields, alarm)
+            alarm = self._alarms.get(names[0], {}) if names else {}
+            # Servable creates such a policy for an asynchronous variant whose minimum is 0.
+            if alarm.get("MetricName") != "HasBacklogWithoutCapacity":
+                self._convert_steps(where, steps, alarm)
         else:
-            self._note_policy(where, policy["PolicyType"], "no key creates this kind of policy")
-
-    def _note_policy(self, where: str, value: object, reason: str) -> None:
-        self.not_carried.append(NotCarried(where, value, reason, "lost"))
+            reason = "no key creates this kind of policy"
+            self.not_carried.note(where, policy["PolicyType"], reason, "lost")
 
     def _convert_tracking(self, where: str, fields: LiveFields) -> None:
-        predefined = fields.take("PredefinedMetricSpecification") or {}
         custom = fields.take("CustomizedMetricSpecification") or {}
-        metric = predefined.get("PredefinedMetricType")
+        metric = fields.take("PredefinedMetricSpecification.PredefinedMetricType")
         key, unit = _PREDEFINED.get(str(metric), ("", 1.0))
-        if _is_backlog(custom):
+        dimensions = [each["Name"] for each in custom.get("Dimensions") or []]
+        if custom.items() >= _BACKLOG.items() and dimensions == ["EndpointName"]:
             key, unit = "max_backlog_per_instance", 1
         if not key or key in self._keys:
             reason = "no key of [scaling] tracks this metric, or another policy tracks it already"
-            self._note_policy(where, metric or custom.get("MetricName"), reason)
+            self.not_carried.note(where, metric or custom.get("MetricName"), reason, "lost")
             return
         value = float(fields.take("TargetValue"))
         self._keys[key] = _convert_unit(value, unit)
         if key != "provisioned_use_percent":
             self._keys["safety_factor"] = 1.0
-            reason = (
-                "safety_factor is 1 to keep the target, because an instance's maximum is unknown"
-            )
-            fields.note("TargetValue", value, reason, "none")
+            fields.note("TargetValue", value, _SAFETY, "none")
         for way in ("Out", "In"):
             self._set_cooldown(fields, way, fields.take(f"Scale{way}Cooldown"))
         fields.note_rest()
@@ -129,61 +130,47 @@ class ExpressedScaling:
             reason = f"all policies of a variant share one cooldown; the file has {first} s"
             fields.note(f"cooldown {way.lower()}", seconds, reason)
 
-    def _convert_steps(self, where: str, fields: LiveFields, alarm: Described | None) -> None:
-        if alarm is not None and alarm.get("MetricName") == "HasBacklogWithoutCapacity":
-            return  # Servable creates such a policy for an asynchronous variant whose minimum is 0
-        way = None if alarm is None else _find_direction(alarm)
+    def _convert_steps(self, where: str, live: Described, alarm: Described) -> None:
+        """Convert a step policy. `alarm`: the one that triggers it, or {}."""
+        known = {"AdjustmentType": "ChangeInCapacity", "MetricAggregationType": "Average"}
+        fields = LiveFields(where, live, self.not_carried, known)
         steps = fields.take("StepAdjustments")
         changes = [int(step["ScalingAdjustment"]) for step in steps]
+        operator = str(alarm.get("ComparisonOperator")).removesuffix("Threshold")
+        direction = _DIRECTIONS.get(operator.removesuffix("OrEqualTo"))
+        shape = (alarm.get("MetricName"), alarm.get("Statistic"), alarm.get("Period"))
         # More instances above a number of requests, fewer below one.
-        against = any(change == 0 or (change > 0) != (way == "above") for change in changes)
-        if alarm is None or way is None or against or fields.peek("AdjustmentType"):
+        signs = {(change > 0) - (change < 0) for change in changes}
+        expressible = (
+            shape == ("InvocationsPerInstance", "Sum", 60)
+            and not fields.take("AdjustmentType")
+            and direction is not None
+            and signs <= {1 if direction[0] == "above" else -1}
+        )
+        if direction is None or not expressible:
             reason = (
                 "steps of [scaling] add or remove a number of instances by InvocationsPerInstance per "
                 "minute; this policy has a different adjustment or alarm, or its alarm is missing"
             )
-            self._note_policy(where, alarm and alarm.get("MetricName"), reason)
+            self.not_carried.note(where, alarm.get("MetricName"), reason, "lost")
             return
-        near = "MetricIntervalLowerBound" if way == "above" else "MetricIntervalUpperBound"
+        way, near, ours = direction
         for step, change in zip(steps, changes, strict=True):
             rps = _convert_unit(float(alarm["Threshold"]) + float(step.get(near) or 0), 1 / 60)
             self._keys.setdefault("steps", []).append({f"{way}_rps": rps, "change": change})
         self._set_cooldown(fields, "Out", fields.take("Cooldown") or None)
         minutes = int(alarm["EvaluationPeriods"]) * int(alarm["Period"]) // 60
-        ours = STEP_MINUTES_ABOVE if way == "above" else STEP_MINUTES_BELOW
         if minutes != ours:
             reason = f"the alarm of the steps evaluates {ours} minutes"
             fields.note(alarm["AlarmName"], f"{minutes} minutes", reason)
         fields.note_rest()
 
-    def _convert_schedule(self, action: Described) -> None:
-        fields = self._build_fields(action)
-        entry: dict[str, Any] = {"at": fields.take("Schedule")}
-        if zone := fields.take("Timezone"):
-            entry["timezone"] = zone
-        for key, bound in (("at_least", "MinCapacity"), ("at_most", "MaxCapacity")):
-            if (value := fields.take("ScalableTargetAction", bound)) is not None:
-                entry[key] = int(value)
+    def _convert_schedule(self, fields: LiveFields) -> None:
+        bound = "ScalableTargetAction.{}Capacity".format
+        entry = fields.take_keys({"at": "Schedule", "timezone": "Timezone",
+                                  "at_least": bound("Min"), "at_most": bound("Max")})  # fmt: skip
         self._keys.setdefault("schedule", []).append(entry)
         fields.note_rest()
-
-
-def _is_backlog(metric: Mapping[str, Any]) -> bool:
-    return (
-        metric.get("MetricName") == "ApproximateBacklogSizePerInstance"
-        and metric.get("Statistic") == "Average"
-        and [each["Name"] for each in metric.get("Dimensions") or []] == ["EndpointName"]
-    )
-
-
-def _find_direction(alarm: Described) -> str | None:
-    """Return "above" or "below" for an alarm that steps of [scaling] create; otherwise None."""
-    shape = (alarm.get("MetricName"), alarm.get("Statistic"), alarm.get("Period"))
-    if shape != ("InvocationsPerInstance", "Sum", 60):
-        return None
-    return {"GreaterThan": "above", "LessThan": "below"}.get(
-        str(alarm["ComparisonOperator"]).removesuffix("Threshold").removesuffix("OrEqualTo")
-    )
 
 
 def _convert_unit(value: float, unit: float) -> float:

@@ -4,17 +4,18 @@ import datetime
 import math
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from botocore import xform_name
+
 from infra.catalog import images
-from infra.catalog.images import find_modules
 from infra.parameters.finding import suggest_name
 from infra.policy.sizing import BYTES_PER_GIB
 from model_packaging.refusal import PackagingError
-from model_packaging.verification import Verified, verify
+from model_packaging.verification import verify
 from servable.project.account import Account, AwsError, choose_remedy, fetch_or_none
 
 Described = Mapping[str, Any]
@@ -23,6 +24,7 @@ Described = Mapping[str, Any]
 STACK_TAG = "aws:cloudformation:stack-name"
 # The image unpacks into /opt/ml/model, and names a model after the folder of its versions.
 AT_ROOT = "model"
+NEWEST = images.list_versions()[-1]
 STARTS_GUNICORN = ("code/inference.py", "code/lib", "code/requirements.txt")
 _ARNS = ("EndpointArn", "EndpointConfigArn", "ModelArn")
 # Field of the snapshot, Describe operation in words, key of its response.
@@ -81,6 +83,10 @@ class LiveSnapshot:
     unread: Mapping[str, str] = field(default_factory=dict)
     """Each resource or list that couldn't be read, to the reason."""
 
+    def find_package_container(self, container: Described) -> Described:
+        """Return the container of the model package that a model's container names, or {}."""
+        return find_container(self.packages.get(container.get("ModelPackageName", ""), {}))
+
 
 def read_live_snapshot(
     account: Account, kind: str, name: str, *, archives: bool = True
@@ -104,21 +110,22 @@ class _Reader:
         self._unread: dict[str, str] = {}
 
     def read_snapshot(self, kind: str, name: str, *, archives: bool) -> LiveSnapshot:
-        endpoint = self._describe("endpoint", "Endpoint", name) if kind == "endpoint" else {}
+        endpoint = self._describe("Endpoint", name) if kind == "endpoint" else {}
         config: Described = {}
         if kind != "model":
             of_endpoint = endpoint.get("EndpointConfigName", name)
-            config = self._describe("endpoint_config", "EndpointConfig", of_endpoint)
+            config = self._describe("EndpointConfig", of_endpoint)
         names = [name] if kind == "model" else dict.fromkeys(iterate_model_names(config))
-        models = {each: self._describe("model", "Model", each) for each in names}
+        models = {each: self._describe("Model", each) for each in names}
         containers = [find_container(model) for model in models.values()]
         packages = {
             arn: self._sagemaker.describe_model_package(ModelPackageName=arn)
             for container in containers
             if (arn := container.get("ModelPackageName"))
         }
-        held = map(find_package_container, packages.values())
-        uris = dict.fromkeys(find_data_uri(each) for each in (*containers, *held))
+        holders = [*containers, *map(find_container, packages.values())]
+        uris = [uri for uri in dict.fromkeys(map(find_data_uri, holders)) if uri]
+        packed = [uri for uri in uris if uri.endswith(".tar.gz")]
         beneath = {"endpoint configuration": config} if endpoint else {}
         if config:
             beneath |= {f"model {each}": described for each, described in models.items()}
@@ -130,16 +137,8 @@ class _Reader:
             config=config,
             models=models,
             packages=packages,
-            archives={
-                uri: self._read_archive(uri, version)
-                for uri in uris
-                if archives and uri and uri.endswith(".tar.gz")
-            },
-            prefixes={
-                uri: self._list_names_below(uri)
-                for uri in uris
-                if uri and not uri.endswith(".tar.gz")
-            },
+            archives={uri: self._read_archive(uri, version) for uri in packed if archives},
+            prefixes={uri: self._list_names_below(uri) for uri in uris if uri not in packed},
             tags=self._list_tags(endpoint or config or models[name]),
             other_tags={what: self._list_tags(described) for what, described in beneath.items()},
             stacks_of_roles=self._find_role_stacks(models),
@@ -147,17 +146,15 @@ class _Reader:
             **(self._read_endpoint_resources(name) if endpoint else {}),
         )
 
-    def _describe(self, call: str, kind: str, name: str) -> Described:
-        described: Described | None = fetch_or_none(
-            getattr(self._sagemaker, f"describe_{call}"), **{f"{kind}Name": name}
-        )
+    def _describe(self, kind: str, name: str) -> Described:
+        call, field_name = xform_name(kind), f"{kind}Name"
+        operation = getattr(self._sagemaker, f"describe_{call}")
+        described: Described | None = fetch_or_none(operation, **{field_name: name})
         if described is None:
             pages = self._account.iterate_items("sagemaker", f"list_{call}s", f"{kind}s")
-            names = [each[f"{kind}Name"] for each in pages]
+            remedy = suggest_name(name, [each[field_name] for each in pages])
             there = f"account {self._account.number}, {self._account.region}"
-            raise PackagingError(
-                Path(name), f"no {kind} with this name in {there}", suggest_name(name, names)
-            )
+            raise PackagingError(Path(name), f"no {kind} with this name in {there}", remedy)
         return described
 
     def _list(self, what: str, *operation: str, **parameters: Any) -> list[Any]:
@@ -191,7 +188,7 @@ class _Reader:
         name = f"/aws/sagemaker/Endpoints/{endpoint}"
         groups = self._list("log group", "logs", "describe_log_groups", "logGroups",
                             logGroupNamePrefix=name)  # fmt: skip
-        read["log_group"] = next((group for group in groups if group["logGroupName"] == name), {})
+        read["log_group"] = {group["logGroupName"]: group for group in groups}.get(name, {})
         return read
 
     def _list_composites(self, alarms: Sequence[Described]) -> list[Described]:
@@ -220,9 +217,9 @@ class _Reader:
             except AwsError as wrong:
                 self._unread[f"role {name}"] = str(wrong)
                 continue
-            for tag in role.get("Tags", []):
-                if tag["Key"] == STACK_TAG:
-                    stacks[arn] = tag["Value"]
+            tags = {tag["Key"]: tag["Value"] for tag in role.get("Tags", [])}
+            if STACK_TAG in tags:
+                stacks[arn] = tags[STACK_TAG]
         return stacks
 
     def _list_names_below(self, prefix: str) -> list[str]:
@@ -239,31 +236,23 @@ class _Reader:
             except AwsError as wrong:
                 remedy = "check your credentials (s3:GetObject, and kms:Decrypt of its key)"
                 raise PackagingError(Path(uri), f"cannot be read: {wrong}", remedy) from None
-            modules = find_modules(tensorflow) or find_modules(images.list_versions()[-1])
+            modules = images.find_modules(tensorflow) or images.find_modules(NEWEST)
             assert modules is not None  # those of the newest image are known
             try:
                 verified = verify(file, python=modules.python, provided=modules.modules)
             except PackagingError as refusal:
                 raise PackagingError(Path(uri), refusal.problem, refusal.remedy) from None
-            return build_live_archive(verified, file.stat().st_size, hidden=str(file))
-
-
-def build_live_archive(verified: Verified, size_bytes: int, *, hidden: str = "") -> LiveArchive:
-    """Return the parts of a verified archive that an adoption needs.
-
-    `hidden`: a path to leave out of sentences.
-    """
-    models: dict[str, list[int]] = {}
-    for model, version, _ in verified.versions:
-        models.setdefault(model or AT_ROOT, []).append(version)
-    unpacked = sum(member.bytes for member in verified.members)
-    return LiveArchive(
-        sha256=verified.sha256,
-        size_bytes=size_bytes,
-        size_gib=math.ceil(unpacked / BYTES_PER_GIB * 1000) / 1000,
-        models=models,
-        problems=[text.replace(f"{hidden}: ", "") for text in verified.problems],
-    )
+            models: dict[str, list[int]] = {}
+            for model, version, _ in verified.versions:
+                models.setdefault(model or AT_ROOT, []).append(version)
+            unpacked = sum(member.bytes for member in verified.members)
+            return LiveArchive(
+                sha256=verified.sha256,
+                size_bytes=file.stat().st_size,
+                size_gib=math.ceil(unpacked / BYTES_PER_GIB * 1000) / 1000,
+                models=models,
+                problems=[text.replace(f"{file}: ", "") for text in verified.problems],
+            )
 
 
 def iterate_variants(config: Described) -> Iterator[tuple[Described, bool]]:
@@ -297,25 +286,14 @@ def infer_detailed_default(config: Described) -> bool | None:
 def iterate_model_names(config: Described) -> Iterator[str]:
     """Yield the model names of every variant and instance type, with repetitions."""
     for variant, _ in iterate_variants(config):
-        if variant.get("ModelName"):
-            yield variant["ModelName"]
-        for pool in variant.get("InstancePools") or []:
-            if pool.get("ModelNameOverride"):
-                yield pool["ModelNameOverride"]
+        overrides = (pool.get("ModelNameOverride") for pool in variant.get("InstancePools") or [])
+        yield from filter(None, (variant.get("ModelName"), *overrides))
 
 
-def find_container(model: Described) -> Described:
-    """Return the (first) container of a DescribeModel response."""
-    container: Described = model.get("PrimaryContainer") or next(
-        iter(model.get("Containers") or [{}])
-    )
-    return container
-
-
-def find_package_container(package: Described) -> Described:
-    """Return the (first) container of a DescribeModelPackage response."""
-    containers = package.get("InferenceSpecification", {}).get("Containers") or [{}]
-    container: Described = containers[0]
+def find_container(described: Described) -> Described:
+    """Return the (first) container of a DescribeModel or DescribeModelPackage response."""
+    several = described.get("InferenceSpecification", described).get("Containers") or [{}]
+    container: Described = described.get("PrimaryContainer") or several[0]
     return container
 
 
@@ -338,17 +316,17 @@ def find_data_uri(container: Described) -> str | None:
     return url
 
 
-def find_image_version(containers: Sequence[Described]) -> str:
-    """Return the TensorFlow version in the tag of the first image that has one.
+def parse_image_version(image: str) -> str | None:
+    """Return the TensorFlow version in an image's tag, or None if the catalog doesn't have it."""
+    tag = image.rpartition("/")[2].partition(":")[2]
+    version = ".".join(tag.split("-")[0].split(".")[:2])
+    return version if version in images.list_versions() else None
 
-    If no image has one, return the newest version.
-    """
-    for container in containers:
-        tag = str(container.get("Image", "")).rpartition(":")[2]
-        version = ".".join(tag.split("-")[0].split(".")[:2])
-        if version in images.list_versions():
-            return version
-    return images.list_versions()[-1]
+
+def find_image_version(containers: Iterable[Described]) -> str:
+    """Return the version of the first image that has one, or the newest version."""
+    versions = (parse_image_version(str(each.get("Image", ""))) for each in containers)
+    return next(filter(None, versions), NEWEST)
 
 
 def _is_watching(alarm: Described, endpoint: str) -> bool:

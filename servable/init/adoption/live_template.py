@@ -3,9 +3,8 @@
 It is compared with the template of the environment file.
 """
 
-import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from infra.catalog.instances import load_instances
@@ -25,7 +24,6 @@ from servable.init.adoption.live_snapshot import (
     find_container,
     find_data_uri,
     find_image_version,
-    find_package_container,
     infer_detailed_default,
     is_capturing,
     iterate_variants,
@@ -47,6 +45,7 @@ _PROPERTIES: Mapping[str, tuple[str, ...]] = {
     POLICY: ("PolicyType", "TargetTrackingScalingPolicyConfiguration",
              "StepScalingPolicyConfiguration"),
 }  # fmt: skip
+_PRODUCTION, _SHADOW = "ProductionVariants", "ShadowProductionVariants"
 _IMAGE_DEFAULTS = build_variables(IMAGE_DEFAULTS, default_model=None)
 _NUMBER_OF_VCPUS = ("batching.batch_threads", "batching.max_enqueued_batches")
 
@@ -57,58 +56,126 @@ def build_live_template(snapshot: LiveSnapshot, after: Mapping[str, Any]) -> dic
     `after` is the template of the environment file. Names that CloudFormation generates are those
     of `after`; other resources that it creates are left out.
     """
-    resources = after["Resources"]
-    before: dict[str, Any] = {}
-    for logical_id, resource in resources.items():
-        if resource["Type"] == CONFIG:
-            config = _convert_config(snapshot, before, resources, resource["Properties"])
-            before[logical_id] = {"Type": CONFIG, "Properties": config}
-    for logical_id, resource in resources.items():
-        kind, wanted = resource["Type"], resource.get("Properties", {})
-        live: dict[str, Any] | None = None
-        if kind == ENDPOINT:
-            live = {key: wanted[key] for key in ("EndpointConfigName", "Tags") if key in wanted}
-            if snapshot.endpoint:
-                live["EndpointName"] = snapshot.endpoint["EndpointName"]
-            if deployment := snapshot.endpoint.get("LastDeploymentConfig"):
-                live["DeploymentConfig"] = deployment
-        elif kind == TARGET:
-            live = _find_target(snapshot, wanted)
-        elif kind == POLICY:
-            target = resources[wanted["ScalingTargetId"]["Ref"]]["Properties"]
-            live = _find_policy(snapshot, _find_variant(target["ResourceId"]), wanted)
-        if live is not None:
-            before[logical_id] = {"Type": kind, "Properties": live}
-    _add_unmatched(snapshot, before)
-    return {"Resources": before}
+    return {"Resources": _LiveResources(snapshot, after["Resources"]).resources}
 
 
-def _convert_config(
-    snapshot: LiveSnapshot,
-    before: dict[str, Any],
-    resources: Mapping[str, Any],
-    wanted: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the deployed configuration, and add its models to `before`."""
-    properties = _select_properties(CONFIG, snapshot.config)
-    for key in ("ProductionVariants", "ShadowProductionVariants"):
-        meant = {variant["VariantName"]: variant for variant in wanted.get(key) or []}
-        for variant in properties.get(key, []):
-            other = meant.get(variant["VariantName"], {})
+class _LiveResources:
+    """The deployed resources, as far as `wanted`, the file's resources, show their logical IDs."""
+
+    def __init__(self, snapshot: LiveSnapshot, wanted: Mapping[str, Any]) -> None:
+        self._snapshot, self._wanted = snapshot, wanted
+        self._targets, self._policies = [*snapshot.targets], [*snapshot.policies]
+        """Those without a counterpart in the template; deploying it removes them."""
+        self.resources: dict[str, Any] = {}
+        for logical_id, resource in wanted.items():
+            kind, properties = resource["Type"], resource.get("Properties", {})
+            if kind == CONFIG:
+                self._add(logical_id, CONFIG, self._convert_config(properties))
+            elif kind == ENDPOINT:
+                self._add(logical_id, ENDPOINT, self._convert_endpoint(properties))
+            elif kind == TARGET:
+                self._add_target(logical_id, properties)
+            elif kind == POLICY:
+                self._add_policy(logical_id, properties)
+        for target in self._targets:
+            self._add(target["ResourceId"], TARGET, _select_properties(TARGET, target))
+        for policy in self._policies:
+            self._add(policy["PolicyName"], POLICY, _select_properties(POLICY, policy))
+
+    def _add(self, logical_id: str, kind: str, properties: Mapping[str, Any]) -> None:
+        self.resources[logical_id] = {"Type": kind, "Properties": properties}
+
+    def _convert_config(self, wanted: Described) -> dict[str, Any]:
+        """Return the deployed configuration, and add its models."""
+        properties = _select_properties(CONFIG, self._snapshot.config)
+        stated = {variant["VariantName"]: variant for variant, _ in iterate_variants(wanted)}
+        for variant in (*properties.get(_PRODUCTION, []), *properties.get(_SHADOW, [])):
+            other = stated.get(variant["VariantName"], {})
             pools = {pool["InstanceType"]: pool for pool in other.get("InstancePools", [])}
-            pairs = [("ModelName", variant, other)]
+            self._add_model("ModelName", variant, other)
             for pool in variant.get("InstancePools", []):
-                pairs.append(("ModelNameOverride", pool, pools.get(pool["InstanceType"], {})))
-            for field, live, stated in pairs:
-                if live.get(field) and stated.get(field):
-                    _add_model(snapshot, before, resources, live[field], stated[field])
-                    live[field] = stated[field]
-    return properties
+                self._add_model("ModelNameOverride", pool, pools.get(pool["InstanceType"], {}))
+        return properties
+
+    def _add_model(self, field: str, live: dict[str, Any], stated: Described) -> None:
+        """Add the model that a field of `live` names under the logical ID that `stated` refers to."""
+        name, logical_id = live.get(field), stated.get(field)
+        if not name or not logical_id:
+            return
+        live[field] = logical_id
+        if isinstance(logical_id, Mapping):
+            logical_id = logical_id.get("Fn::GetAtt", [logical_id.get("Ref")])[0]
+        described = self._snapshot.models.get(name)
+        if described is None or logical_id not in self._wanted:
+            return
+        properties = _select_properties(MODEL, described)
+        properties.pop("Containers", None)
+        container = {**find_container(described)}
+        container.pop("ContainerHostname", None)
+        if container.get("Mode") == "SingleModel":
+            del container["Mode"]
+        uri = str(find_data_uri(container))
+        if uri.endswith(".tar.gz"):  # the same archive, whichever field names it
+            container.pop("ModelDataSource", None)
+            container["ModelDataUrl"] = uri
+        packaged = self._snapshot.find_package_container(container)
+        variables = {**packaged.get("Environment", {}), **container.pop("Environment", {})}
+        shown = {
+            key: HIDDEN if is_secret(key, value) else value for key, value in variables.items()
+        }
+        properties["PrimaryContainer"] = _remove_empty(container) | {"Environment": shown}
+        self._add(logical_id, MODEL, properties)
+
+    def _convert_endpoint(self, wanted: Described) -> dict[str, Any]:
+        live = {key: wanted[key] for key in ("EndpointConfigName", "Tags") if key in wanted}
+        endpoint = self._snapshot.endpoint
+        if endpoint:
+            live["EndpointName"] = endpoint["EndpointName"]
+        if deployment := endpoint.get("LastDeploymentConfig"):
+            live["DeploymentConfig"] = deployment
+        return live
+
+    def _add_target(self, logical_id: str, wanted: Described) -> None:
+        """Add the deployed target of the variant that a target of the template scales, if any."""
+        variant = _find_variant(wanted)
+        live = next((each for each in self._targets if _find_variant(each) == variant), None)
+        if live is None:
+            return
+        self._targets.remove(live)
+        properties = _select_properties(TARGET, live) | {"ResourceId": wanted["ResourceId"]}
+        role = wanted["RoleARN"]
+        role_arn = role if isinstance(role, str) else str(role["Fn::Join"][1][-1])
+        if str(live.get("RoleARN", "")).rpartition("/")[2] == role_arn.rpartition("/")[2]:
+            properties["RoleARN"] = role
+        actions = [each for each in self._snapshot.scheduled if _find_variant(each) == variant]
+        if actions:
+            properties["ScheduledActions"] = [
+                {
+                    "ScalableTargetAction": each.get("ScalableTargetAction", {}),
+                    "Schedule": each["Schedule"],
+                    "ScheduledActionName": f"Scheduled{number}",
+                    "Timezone": each.get("Timezone", "UTC"),
+                    **{key: str(each[key]) for key in ("StartTime", "EndTime") if key in each},
+                }
+                for number, each in enumerate(actions)
+            ]
+        self._add(logical_id, TARGET, properties)
+
+    def _add_policy(self, logical_id: str, wanted: Described) -> None:
+        """Add the deployed policy of the same variant and kind as one of the template, if any."""
+        target = self._wanted[wanted["ScalingTargetId"]["Ref"]]["Properties"]
+        meant = _find_variant(target), _find_policy_key(wanted)
+        for policy in self._policies:
+            if (_find_variant(policy), _find_policy_key(policy)) == meant:
+                identity = {key: wanted[key] for key in ("PolicyName", "ScalingTargetId")}
+                self._add(logical_id, POLICY, _select_properties(POLICY, policy) | identity)
+                self._policies.remove(policy)
+                return
 
 
 def _select_properties(kind: str, described: Described) -> dict[str, Any]:
     kept = {key: described[key] for key in _PROPERTIES[kind] if key in described}
-    slim: dict[str, Any] = _remove_empty(copy.deepcopy(kept))
+    slim: dict[str, Any] = _remove_empty(kept)
     return slim
 
 
@@ -122,88 +189,15 @@ def _remove_empty(value: Any) -> Any:
     return [_remove_empty(item) for item in value] if isinstance(value, list) else value
 
 
-def _add_model(
-    snapshot: LiveSnapshot,
-    before: dict[str, Any],
-    resources: Mapping[str, Any],
-    name: str,
-    reference: Any,
-) -> None:
-    """Add the deployed model under the logical ID that the template's variant refers to."""
-    logical_id = reference
-    if isinstance(reference, Mapping):
-        logical_id = reference.get("Fn::GetAtt", [reference.get("Ref")])[0]
-    if name not in snapshot.models or logical_id not in resources:
-        return
-    properties = _select_properties(MODEL, snapshot.models[name])
-    container = dict(find_container(snapshot.models[name]))
-    properties.pop("Containers", None)
-    container.pop("ContainerHostname", None)
-    if container.get("Mode") == "SingleModel":
-        del container["Mode"]
-    uri = str(find_data_uri(container))
-    if uri.endswith(".tar.gz"):  # the same archive, whichever field names it
-        container.pop("ModelDataSource", None)
-        container["ModelDataUrl"] = uri
-    package = snapshot.packages.get(container.get("ModelPackageName", ""), {})
-    variables = {
-        **find_package_container(package).get("Environment", {}),
-        **container.pop("Environment", {}),
-    }
-    shown = {key: HIDDEN if is_secret(key, value) else value for key, value in variables.items()}
-    properties["PrimaryContainer"] = _remove_empty(container) | {"Environment": shown}
-    before[logical_id] = {"Type": MODEL, "Properties": properties}
-
-
-def _find_variant(resource_id: Any) -> str:
-    """Return the variant in a scalable target's ResourceId, which may be a Fn::Join."""
+def _find_variant(described: Described) -> str:
+    """Return the variant in a ResourceId, which may be a Fn::Join."""
+    resource_id = described["ResourceId"]
     if isinstance(resource_id, Mapping):
         resource_id = "".join(part for part in resource_id["Fn::Join"][1] if isinstance(part, str))
     return str(resource_id).rpartition("/")[2]
 
 
-def _select_scaling(described: Sequence[Described], variant: str) -> list[Described]:
-    return [each for each in described if _find_variant(each["ResourceId"]) == variant]
-
-
-def _find_target(snapshot: LiveSnapshot, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the deployed target for a target of the template, or None."""
-    variant = _find_variant(wanted["ResourceId"])
-    live = _select_scaling(snapshot.targets, variant)
-    if not live:
-        return None
-    properties = _select_properties(TARGET, live[0]) | {"ResourceId": wanted["ResourceId"]}
-    properties["MinCapacity"] = live[0]["MinCapacity"]
-    role = wanted["RoleARN"]
-    role_name = (role if isinstance(role, str) else str(role["Fn::Join"][1][-1])).rpartition("/")[2]
-    if str(properties.get("RoleARN", "")).rpartition("/")[2] == role_name:
-        properties["RoleARN"] = role
-    if actions := _select_scaling(snapshot.scheduled, variant):
-        properties["ScheduledActions"] = [
-            {
-                "ScalableTargetAction": each.get("ScalableTargetAction", {}),
-                "Schedule": each["Schedule"],
-                "ScheduledActionName": f"Scheduled{number}",
-                "Timezone": each.get("Timezone", "UTC"),
-                **{key: str(each[key]) for key in ("StartTime", "EndTime") if key in each},
-            }
-            for number, each in enumerate(actions)
-        ]
-    return properties
-
-
-def _find_policy(
-    snapshot: LiveSnapshot, variant: str, wanted: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """Return the deployed policy for a policy of the template, or None."""
-    for policy in _select_scaling(snapshot.policies, variant):
-        if _find_policy_key(policy) == _find_policy_key(wanted):
-            identity = {key: wanted[key] for key in ("PolicyName", "ScalingTargetId")}
-            return _select_properties(POLICY, policy) | identity
-    return None
-
-
-def _find_policy_key(policy: Mapping[str, Any]) -> tuple[str, str]:
+def _find_policy_key(policy: Described) -> tuple[str, str]:
     """Return what distinguishes a variant's policies: type, and metric or step direction."""
     tracked = policy.get("TargetTrackingScalingPolicyConfiguration", {})
     metric = tracked.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
@@ -211,27 +205,6 @@ def _find_policy_key(policy: Mapping[str, Any]) -> tuple[str, str]:
     steps = policy.get("StepScalingPolicyConfiguration", {}).get("StepAdjustments") or [{}]
     out = float(steps[0].get("ScalingAdjustment", 0)) > 0
     return policy["PolicyType"], metric or custom or ("out" if out else "in")
-
-
-def _add_unmatched(snapshot: LiveSnapshot, before: dict[str, Any]) -> None:
-    """Add deployed targets and policies without a counterpart in the template.
-
-    Deploying the template removes them.
-    """
-
-    def select(kind: str) -> list[Mapping[str, Any]]:
-        return [each["Properties"] for each in before.values() if each["Type"] == kind]
-
-    variants = {_find_variant(target["ResourceId"]) for target in select(TARGET)}
-    policies = {_find_policy_key(policy) for policy in select(POLICY)}
-    for target in snapshot.targets:
-        if _find_variant(target["ResourceId"]) not in variants:
-            properties = _select_properties(TARGET, target)
-            before[target["ResourceId"]] = {"Type": TARGET, "Properties": properties}
-    for policy in snapshot.policies:
-        if _find_policy_key(policy) not in policies:
-            properties = _select_properties(POLICY, policy)
-            before[policy["PolicyName"]] = {"Type": POLICY, "Properties": properties}
 
 
 def explain_harmless_change(
@@ -249,6 +222,10 @@ def explain_harmless_change(
     added, running = before is None, [each for each, _ in iterate_variants(snapshot.endpoint)]
     counts = [str(each.get("DesiredInstanceCount")) for each in running]
     weights = [float(each.get("DesiredWeight", 1)) for each in running]
+    metrics = {"MetricsConfig.MetricPublishFrequencyInSeconds": "60",
+               "MetricsConfig.EnableEnhancedMetrics": "false",
+               "MetricsConfig.EnableDetailedObservability":
+                   str(infer_detailed_default(snapshot.config)).lower()}  # fmt: skip
     cooldown_or_zone = str(DEFAULT_COOLDOWN_SECONDS) if name.endswith("Cooldown") else "UTC"
     retained = ("RetainAllVariantProperties", "ExcludeRetainedVariantProperties")
     versions = [str(arn).partition(":sagemaker:")[2] for arn in (before, after)]
@@ -264,7 +241,7 @@ def explain_harmless_change(
         "applies only to updates; the current number of instances stays":
             added and what.startswith(retained),
         "SageMaker's default, now explicit":
-            added and _is_default_of_metrics(what, after, snapshot),
+            added and what in metrics and after == metrics[what],
         "data is captured unless EnableCapture is false":
             added and what == "DataCaptureConfig.EnableCapture" and after == "true",
         "InputAndOutput equals Input and Output":
@@ -310,15 +287,3 @@ def _explain_harmless_variable(
         if inert := explain_inert_variable(name, before, tensorflow=version):
             return f"the image doesn't use it: {inert}"
     return None
-
-
-def _is_default_of_metrics(what: str, after: str | None, snapshot: LiveSnapshot) -> bool:
-    """Return whether a property of MetricsConfig gets the value that it has if it's omitted."""
-    by_day = infer_detailed_default(snapshot.config)
-    detailed = None if by_day is None else str(by_day).lower()
-    defaults = {
-        "MetricsConfig.MetricPublishFrequencyInSeconds": "60",
-        "MetricsConfig.EnableEnhancedMetrics": "false",
-        "MetricsConfig.EnableDetailedObservability": detailed,
-    }
-    return after is not None and after == defaults.get(what)

@@ -14,7 +14,7 @@ from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
 from servable.init.adoption.expressed import Expressed, convert_live_endpoint
 from servable.init.adoption.expressed_model import is_secret
-from servable.init.adoption.live_fields import LiveFields, NotCarried
+from servable.init.adoption.live_fields import Listed, LiveFields, NotCarried
 from servable.init.adoption.live_snapshot import LiveSnapshot
 from servable.init.from_live import render_environment
 from tests.servable.adoption.snapshots import ARCHIVE, IMAGE, URI, snapshot, target, tracking
@@ -37,7 +37,7 @@ def variant(result: Expressed) -> dict[str, Any]:
 
 
 def list_untaken(fields: dict[str, Any]) -> list[NotCarried]:
-    listed: list[NotCarried] = []
+    listed = Listed()
     LiveFields("it", fields, listed).note_rest()
     return listed
 
@@ -87,9 +87,8 @@ def test_every_variable_is_in_the_file_or_in_the_list(variables: dict[str, str])
 @given(some.text(some.characters(codec="ascii", exclude_categories=["Cc"]), min_size=6))
 def test_the_value_of_a_named_password_is_nowhere(secret: str) -> None:
     secret = f"S3cr.{secret}.t"
-    result = convert_live_endpoint(
-        snapshot(container={"Environment": {"DATABASE_PASSWORD": secret}})
-    )
+    live = snapshot(container={"Environment": {"DATABASE_PASSWORD": secret}})
+    result = convert_live_endpoint(live)
     assert secret not in render_environment(result, source="endpoint ranker")
 
 
@@ -128,11 +127,8 @@ def test_a_variable_that_may_be_a_secret_is_named_and_its_value_is_nowhere(
 ) -> None:
     result = convert_live_endpoint(snapshot(container={"Environment": {name: value}}))
     text = render_environment(result, source="endpoint ranker").replace("123456789012", "")
-    assert (value in text, json.dumps(value) in text, f"variable {name}" in text) == (
-        False,
-        False,
-        True,
-    )
+    found = (value in text, json.dumps(value) in text, f"variable {name}" in text)
+    assert found == (False, False, True)
 
 
 @pytest.mark.parametrize(
@@ -173,9 +169,7 @@ def test_the_text_is_the_tables_and_these_are_an_environment() -> None:
     assert convert_live_endpoint(without).tables["endpoint"]["name"] == "config"
     model = replace(without, config={})
     assert convert_live_endpoint(model).tables["endpoint"]["name"] == "ranker-1"
-    row = NotCarried(
-        where="alarm \x1b]0;owned\x07", value="\x9b2J\x7f", reason="has no key", effect="lost"
-    )
+    row = NotCarried("alarm \x1b]0;owned\x07", "\x9b2J\x7f", "has no key", "lost")
     result = Expressed(tables={"account": "123456789012"}, sources={}, not_carried=(row,))
     text = render_environment(result, source="endpoint a\x1b[2J\nb")
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text) == []
@@ -197,15 +191,16 @@ def test_an_archive_names_its_table_and_what_it_leaves_open_is_listed() -> None:
     live = snapshot()
     (first,) = live.config["ProductionVariants"]
     uri = "s3://team/run-8/model.tar.gz"
-    other = {**live.models["ranker-1"], "PrimaryContainer": {"Image": IMAGE, "ModelDataUrl": uri}}
+    other = {"PrimaryContainer": {"Image": IMAGE, "ModelDataUrl": uri}, "ExecutionRoleArn": "other"}
     both = replace(
         live,
         config={"ProductionVariants": [first, {**first, "VariantName": "B", "ModelName": "b"}]},
         models={**live.models, "b": other},
         archives={**live.archives, uri: ARCHIVE},
     )
-    models = convert_live_endpoint(both).tables["models"]
-    assert [table["artifact"].get("default_model") for table in models.values()] == [None, "ranker"]
+    tables = convert_live_endpoint(both).tables
+    named = [table["artifact"].get("default_model") for table in tables["models"].values()]
+    assert (named, "execution_role" in tables["endpoint"]) == ([None, "ranker"], False)
 
 
 def test_a_field_or_variable_is_a_key() -> None:
@@ -272,9 +267,8 @@ def test_what_belongs_to_others_or_has_no_key_is_listed() -> None:
     listed = [row for row in convert_live_endpoint(snapshot(log_group=group)).not_carried
               if row.where.startswith("log group")]  # fmt: skip
     assert [row.value for row in listed] == ["for ever"]
-    result = convert_live_endpoint(
-        snapshot(variant={"VolumeSizeInGB": 100_000}, tags={"team": "r" * 300})
-    )
+    live = snapshot(variant={"VolumeSizeInGB": 100_000}, tags={"team": "r" * 300})
+    result = convert_live_endpoint(live)
     assert {"key variants.AllTraffic.volume_gb", "key tags.team"} <= {*where(result)}
     for uri in [URI, "s3://team/files/"]:
         source = {"S3DataSource": {"S3Uri": uri, "S3DataType": "S3Prefix",

@@ -87,26 +87,37 @@ def test_a_variant_is_serverless_a_shadow_of_pools_or_has_sagemaker_s_own_number
         "provisioned_concurrency": 3, "max_provisioned_concurrency": 6,
     }  # fmt: skip
 
-    result = convert_live_endpoint(pools_of(Environment={"OMP_NUM_THREADS": "8"}))
+    own = {**SHARED, "OMP_NUM_THREADS": "8"}
+    result = convert_live_endpoint(pools_of(Environment=own))
     assert result.tables["variants"]["AllTraffic"]["instance_pools"] == [
         {"instance_type": "ml.c6i.xlarge"},
         {"instance_type": "ml.c5.xlarge", "container": {"omp_threads": 8}},
     ]
     assert list(result.tables["models"]) == ["ranker"]
     assert [where for where, *_ in rows(result) if "ModelNameOverride" in where] == []
-    result = convert_live_endpoint(pools_of(ModelDataUrl="s3://team/other/model.tar.gz"))
-    assert ("instance type ml.c5.xlarge: ModelNameOverride", "wider", "lost") in rows(result)
-    assert list(result.tables["models"]) == ["ranker"]
+    several = [*POOLS, POOLS[0] | {"InstanceType": "ml.m5.xlarge", "Priority": 3}]
+    for differing in (
+        {"ModelDataUrl": "s3://team/other/model.tar.gz"},
+        {"Image": "1.dkr.ecr.us-east-1.amazonaws.com/own:1"},
+        {"Environment": {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "other"}},
+    ):
+        result = convert_live_endpoint(pools_of(several, **differing))
+        found = [row for row in rows(result) if row[0].endswith(": ModelNameOverride")]
+        assert found == [(f"instance type {each}: ModelNameOverride", "wider", "lost")
+                         for each in ("ml.c5.xlarge", "ml.m5.xlarge")]  # fmt: skip
+        assert list(result.tables["models"]) == ["ranker"]
 
 
-POOLS = [
+SHARED = {"SAGEMAKER_GUNICORN_WORKERS": "2"}
+POOLS: list[dict[str, Any]] = [
     {"InstanceType": "ml.c5.xlarge", "Priority": 2, "ModelNameOverride": "wider"},
     {"InstanceType": "ml.c6i.xlarge", "Priority": 1},
 ]
 
 
-def pools_of(**wider: Any) -> LiveSnapshot:
-    live = snapshot(variant={"InstanceType": None, "InstancePools": POOLS})
+def pools_of(pools: list[dict[str, Any]] = POOLS, **wider: Any) -> LiveSnapshot:
+    shared = {"Environment": SHARED}
+    live = snapshot(container=shared, variant={"InstanceType": None, "InstancePools": pools})
     first = live.models["ranker-1"]
     container = {**first["PrimaryContainer"], **wider}
     second = {**first, "ModelName": "wider", "PrimaryContainer": container}
@@ -133,12 +144,16 @@ def test_keys_days_and_one_network_are_the_endpoint_s() -> None:
     tables, listed = express(model=vpc)
     network = {"subnets": SUBNETS, "security_groups": ["sg-0a1b2c3d"]}
     assert (tables["network"], listed) == (network, [])
-    live = pools_of()
-    for name, stated in (("ranker-1", network), ("wider", None)):
-        models = {**live.models, name: {**live.models[name], **vpc}}
+    live, differs = pools_of(), [("models: VpcConfig", "changed")]
+    for names, stated, listed in (
+        (["ranker-1"], network, differs),
+        (["wider"], None, differs),
+        (["ranker-1", "wider"], network, []),
+    ):
+        models = {**live.models, **{name: {**live.models[name], **vpc} for name in names}}
         both = convert_live_endpoint(replace(live, models=models))
         found = [(where, effect) for where, _, effect in rows(both) if "VpcConfig" in where]
-        assert (found, both.tables.get("network")) == ([("models: VpcConfig", "changed")], stated)
+        assert (found, both.tables.get("network")) == (listed, stated)
 
 
 SUBNETS = ["subnet-0a1b2c3d", "subnet-4e5f6071"]
@@ -215,15 +230,16 @@ def test_metrics_and_tags_are_the_file_s_or_listed() -> None:
     assert ("metrics" in result.tables, BY_DAY in rows(result)) == (False, True)
     old = {"CreationTime": datetime(2026, 6, 17, 12, tzinfo=UTC)}
     assert rows(convert_live_endpoint(snapshot(config=old))) == []
+    assert rows(convert_live_endpoint(snapshot())) == [BY_DAY]
 
     tables, listed = express(
         tags={"team": "ranking", "aws:x": "1"},
-        other_tags={"model m": {"team": "ranking", "cost": "42", "aws:y": "2"}},
+        other_tags={"model m": {"team": "ranking", "aws:y": "2"}, "model n": {"team": "search"}},
     )
-    assert (tables["tags"], listed) == (
-        {"team": "ranking"}, [("tag aws:x", "1", "none"), ("model m: tag cost", "42", "lost")])  # fmt: skip
-    tables, listed = express(other_tags={"model m": {"team": "search"}})
-    assert ("tags" in tables, listed) == (False, [("model m: tag team", "search", "lost")])
+    lost = ("model n: tag team", "search", "lost")
+    assert (tables["tags"], listed) == ({"team": "ranking"}, [("tag aws:x", "1", "none"), lost])
+    tables, listed = express(other_tags={"model n": {"team": "search"}})
+    assert ("tags" in tables, listed) == (False, [lost])
 
 
 # --- alarms and updates
@@ -323,18 +339,19 @@ def test_an_update_s_policy_is_the_rollout_or_listed_as_a_whole() -> None:
         "Type": "CANARY", "WaitIntervalInSeconds": 600,
         "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10},
     }  # fmt: skip
-    at_once = {"Type": "ALL_AT_ONCE"}
-    for routing, waits, rollout in (
+    at_once, waits = {"Type": "ALL_AT_ONCE"}, {"TerminationWaitInSeconds": 300}
+    short = {key: value for key, value in canary.items() if key != "WaitIntervalInSeconds"}
+    for routing, more, rollout in (
         (canary, {}, {"strategy": "canary", "canary_percent": 10, "bake_minutes": 10}),
+        (short, {}, {"strategy": "canary", "canary_percent": 10, "bake_minutes": 0}),
         (at_once, {}, {"strategy": "all_at_once", "bake_minutes": 0}),
-        (
-            at_once,
-            {"TerminationWaitInSeconds": 300},
-            {"strategy": "all_at_once", "bake_minutes": 5},
-        ),
+        (at_once, waits, {"strategy": "all_at_once", "bake_minutes": 5}),
     ):
-        policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing, **waits}}
+        policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing, **more}}
         assert express(endpoint={"LastDeploymentConfig": policy})[0]["rollout"] == rollout
+    size = {"MaximumBatchSize": canary["CanarySize"], "WaitIntervalInSeconds": 0}
+    tables, _ = express(endpoint={"LastDeploymentConfig": {"RollingUpdatePolicy": size}})
+    assert tables["rollout"]["rollback_batch_percent"] == 100
     rollback = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "slow"}]}}
     tables, listed = express(endpoint={"LastDeploymentConfig": ROLLING | rollback})
     assert tables["rollout"] == {
@@ -360,6 +377,7 @@ def test_an_update_s_policy_is_the_rollout_or_listed_as_a_whole() -> None:
             {"WaitIntervalInSeconds": 61, "CanarySize": tenth},
             {"WaitIntervalInSeconds": 600, "CanarySize": one},
             {},
+            {"Type": "OTHER"},
         )
     ]
     for kind, policies in (("Rolling", rolling), ("BlueGreen", blue_green)):
@@ -401,14 +419,11 @@ def test_what_is_chosen_where_nothing_is_set_is_listed() -> None:
 
 def test_the_text_lists_what_is_not_carried_by_its_effect() -> None:
     effects: tuple[Effect, ...] = ("none", "lost")
-    listed = tuple(
-        NotCarried(where=f"{effect} {'long ' * 30}end", value=None, reason="r", effect=effect)
-        for effect in effects
-    )
+    long = "long " * 30
+    listed = [NotCarried(f"{effect} {long}end", None, "r", effect) for effect in effects]
     tables = {"models": {"m": {"a": {"b": 1}, "z": 1}}, "account": "1"}
-    text = render_environment(
-        Expressed(tables=tables, not_carried=listed, sources={}), source="endpoint x"
-    )
+    expressed = Expressed(tables=tables, not_carried=listed, sources={})
+    text = render_environment(expressed, source="endpoint x")
     lines = text.splitlines()
     assert lines[:2] == [
         "#:schema ./schema.json",

@@ -7,7 +7,7 @@ import pytest
 
 from infra.catalog import images
 from model_packaging.refusal import PackagingError
-from servable.init.adoption.expressed_model import ExpressedModel, _choose_free_name, convert_model
+from servable.init.adoption.expressed_model import ExpressedModel, _choose_free_name
 from servable.init.adoption.live_snapshot import LiveSnapshot
 from tests.servable.adoption.snapshots import ARCHIVE, ARN, IMAGE, URI, snapshot
 
@@ -23,8 +23,7 @@ def express(
     kind: str = "ml.c5.xlarge",
     **more: Any,
 ) -> ExpressedModel:
-    shown = live or snapshot(**more)
-    return convert_model(shown, "ranker-1", instance_type=kind, taken={key: {} for key in taken})
+    return ExpressedModel(live or snapshot(**more), "ranker-1", kind, taken)
 
 
 def rows(model: ExpressedModel) -> list[tuple[str, object, str]]:
@@ -38,26 +37,18 @@ def with_variables(**variables: str) -> ExpressedModel:
 
 # --- the image
 def test_aws_s_image_is_a_version_of_the_catalog_and_others_are_images() -> None:
+    elsewhere = IMAGE.replace("us-east-1", "eu-west-1")
+    own, other = (
+        f"1.dkr.ecr.us-east-1.amazonaws.com/{tag}" for tag in ("own:2.20-ours", "pytorch:1.0")
+    )
     cases: list[tuple[str, str, dict[str, str]]] = [
         (IMAGE, "ml.c5.xlarge", {"tensorflow": "2.20"}),
         (IMAGE, "ml.g4dn.xlarge", {"image": IMAGE, "tensorflow": "2.20"}),
         (IMAGE.replace("-cpu-", "-gpu-"), "ml.g4dn.xlarge", {"tensorflow": "2.20"}),
         (IMAGE, "ml.none.such", {"tensorflow": "2.20"}),
-        (
-            IMAGE.replace("us-east-1", "eu-west-1"),
-            "ml.c5.xlarge",
-            {"image": IMAGE.replace("us-east-1", "eu-west-1"), "tensorflow": "2.20"},
-        ),
-        (
-            "1.dkr.ecr.us-east-1.amazonaws.com/own:2.20-ours",
-            "ml.c5.xlarge",
-            {"image": "1.dkr.ecr.us-east-1.amazonaws.com/own:2.20-ours", "tensorflow": "2.20"},
-        ),
-        (
-            "1.dkr.ecr.us-east-1.amazonaws.com/pytorch:1.0",
-            "ml.c5.xlarge",
-            {"image": "1.dkr.ecr.us-east-1.amazonaws.com/pytorch:1.0"},
-        ),
+        (elsewhere, "ml.c5.xlarge", {"image": elsewhere, "tensorflow": "2.20"}),
+        (own, "ml.c5.xlarge", {"image": own, "tensorflow": "2.20"}),
+        (other, "ml.c5.xlarge", {"image": other}),
     ]
     for image, kind, table in cases:
         model = express(kind=kind, container={"Image": image})
@@ -154,11 +145,8 @@ def test_files_under_a_prefix_and_archives_of_a_multi_model_endpoint_are_folders
     folder = {"saved_model": "models/ranker-1", "compression": "none", **STOCK}
     assert (model.models, model.sources) == ({"half": folder}, {"models/ranker-1": PREFIX})
     (row,) = model.not_carried
-    assert (row.where, row.effect, "where requests name" in row.reason) == (
-        PREFIX,
-        "changed",
-        False,
-    )
+    found = (row.where, row.effect, "where requests name" in row.reason)
+    assert found == (PREFIX, "changed", False)
     assert below("1/saved_model.pb").name == "model"
 
     model = below("half_two/1/saved_model.pb")

@@ -10,10 +10,11 @@ from unittest.mock import Mock
 import pytest
 from botocore.exceptions import ClientError
 
+from model_packaging.refusal import PackagingError
 from servable.init import from_live
 from servable.init.adoption.live_snapshot import LiveSnapshot
-from servable.init.from_live import LiveSource, write_live_environment
-from servable.project.folder import FOLDER
+from servable.init.first_environment import InitOptions
+from servable.init.from_live import write_live_environment
 from tests.servable.adoption.snapshots import snapshot
 
 ANSWER, REQUEST = b'{"predictions": [0.5]}', b'{"instances": [1]}'
@@ -29,6 +30,7 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mock:
         (tmp_path / f"request.{ending}").write_bytes(REQUEST)
     account = Mock()
     monkeypatch.setattr(from_live, "Account", Mock(return_value=account))
+    monkeypatch.setattr(from_live, "find_local_aws", Mock(side_effect=AssertionError))
     called: Mock = account.client("sagemaker-runtime").invoke_endpoint
     called.side_effect = lambda **_: {"Body": io.BytesIO(ANSWER)}
     return called
@@ -38,16 +40,10 @@ def adopt(
     monkeypatch: pytest.MonkeyPatch, live: LiveSnapshot, request: str | None = None, **how: Any
 ) -> int:
     monkeypatch.setattr(from_live, "read_live_snapshot", lambda *_: live)
-    fields: dict[str, Any] = {"kind": "endpoint", "name": "ranker", "environment": "dev"}
-    source = LiveSource(
-        **fields | how,
-        endpoint_name=None,
-        request=None if request is None else Path(request),
-        local=False,
-        account="123456789012",
-        region="us-east-1",
-    )
-    return write_live_environment(source, FOLDER, as_json=request is None)
+    live_name = how or {"from_endpoint": "ranker"}
+    body = None if request is None else Path(request)
+    given = InitOptions(name="dev", request=body, as_json=request is None, **live_name)
+    return write_live_environment(given, "123456789012", "us-east-1")
 
 
 def test_files_and_rows_are_printed_and_the_answer_is_a_golden_one(
@@ -59,8 +55,7 @@ def test_files_and_rows_are_printed_and_the_answer_is_a_golden_one(
         EndpointName="ranker", Body=REQUEST, ContentType="application/json"
     )
     folder = Path.cwd()
-    golden = folder / "golden" / "dev"
-    bodies = [(golden / name).read_bytes() for name in ("request.json", "answer.json")]
+    bodies = [(folder / f"golden/dev/{name}.json").read_bytes() for name in ("request", "answer")]
     assert bodies == [REQUEST, ANSWER]
     tables = tomllib.loads((folder / "environments" / "dev.toml").read_text())
     names = {"request": "golden/dev/request.json", "answer": "golden/dev/answer.json"}
@@ -86,7 +81,7 @@ def test_files_and_rows_are_printed_and_the_answer_is_a_golden_one(
 def test_json_has_the_files_the_list_and_the_commands(
     invoke: Mock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert adopt(monkeypatch, snapshot(tags={"aws:x": "y"}), kind="model", name="ranker-1") == 0
+    assert adopt(monkeypatch, snapshot(tags={"aws:x": "y"}), from_model="ranker-1") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["environment"], found["files"][-1]) == ("dev", "environments/dev.toml")
     row = {"where": "tag aws:x", "value": "y", "reason": "AWS's own tag", "effect": "none"}
@@ -96,7 +91,7 @@ def test_json_has_the_files_the_list_and_the_commands(
 
 
 def test_without_an_answer_nothing_is_written(
-    invoke: Mock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    invoke: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failure = {"Error": {"Code": "ModelError", "Message": "no"}}
     invoke.side_effect = ClientError(failure, "InvokeEndpoint")
@@ -104,6 +99,6 @@ def test_without_an_answer_nothing_is_written(
         ("request.bin", "the content type of the extension '.bin' is unknown"),
         ("request.json", "ranker does not answer it"),
     ):
-        assert adopt(monkeypatch, snapshot(), file) == 1
-        assert problem in capsys.readouterr().err
+        with pytest.raises(PackagingError, match=problem):
+            adopt(monkeypatch, snapshot(), file)
         assert sorted(path.name for path in Path().iterdir()) == ["request.bin", "request.json"]

@@ -149,12 +149,7 @@ def test_a_pool_s_model_lies_under_the_file_s_name() -> None:
 def test_a_live_target_has_the_file_s_identity_and_its_own_bounds_and_schedule() -> None:
     after = file_template()
     wanted = after["Resources"]["Target"]["Properties"]
-    action = {
-        "ResourceId": "endpoint/ranker/variant/AllTraffic",
-        "Schedule": "rate(1 day)",
-        "ScalableTargetAction": {"MinCapacity": 4},
-        "StartTime": 7,
-    }
+    action = target(Schedule="rate(1 day)", ScalableTargetAction={"MinCapacity": 4}, StartTime=7)
     second = action | {"Timezone": "Europe/Berlin", "StartTime": None}
     del second["StartTime"], second["ScalableTargetAction"]
     other = action | {"ResourceId": "endpoint/ranker/variant/Other"}
@@ -260,6 +255,7 @@ def variable(name: str) -> str:
 
         ("MetricsConfig.EnableEnhancedMetrics", None, "false", "SageMaker's default"),
         ("MetricsConfig.EnableEnhancedMetrics", None, "true", None),
+        ("MetricsConfig.EnableEnhancedMetrics", "true", "false", None),
         ("MetricsConfig.MetricPublishFrequencyInSeconds", None, "60", "SageMaker's default"),
         ("Container.ModelPackageName", "arn:aws:sagemaker:x", "arn:${P}:sagemaker:x", "same version"),
         ("Container.ModelPackageName", "arn:aws:sagemaker:x", "arn:aws:sagemaker:y", None),

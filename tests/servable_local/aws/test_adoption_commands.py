@@ -117,6 +117,7 @@ def test_options_that_exclude_each_other(folder: Folder) -> None:
         ("--endpoint-name", "ranker-2"),
         ("--from-endpoint", "ranker", "--from-model", "ranker"),
         ("--from-endpoint", "ranker", "--from", "prod"),
+        ("--from-endpoint", "ranker", "--copy"),
         ("--from-config", "config", "--request", "request.json"),
     ):
         assert isinstance(folder.init(*arguments).exception, click.UsageError), arguments

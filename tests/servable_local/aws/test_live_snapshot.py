@@ -1,22 +1,19 @@
 """A live endpoint, read from the local AWS with all that belongs to it and nothing of its neighbours."""
 
-from pathlib import Path
+import io
+import tarfile
 from typing import Any
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from infra.catalog import images
-from infra.catalog.images import find_modules
 from model_packaging.refusal import PackagingError
-from model_packaging.verification import Verified, verify
 from servable.init.adoption.live_snapshot import (
     LiveSnapshot,
-    build_live_archive,
     find_container,
     find_data_uri,
     find_image_version,
-    find_package_container,
     is_capturing,
     iterate_model_names,
     iterate_variants,
@@ -98,13 +95,26 @@ def test_an_endpoint_is_read_with_all_that_belongs_to_it(account: LocalAccount) 
     assert (config, model) == ({"cost": "42"}, {"model-owner": "ranking"})
     assert found.log_group["logGroupName"] == f"/aws/sagemaker/Endpoints/{NAME}"
     assert (found.prefixes, found.packages, found.stacks_of_roles) == ({}, {}, {})
+    logs.delete_log_group(logGroupName=found.log_group["logGroupName"])
+    assert snapshot(account).log_group == {}
 
 
 @pytest.mark.long
 def test_the_archive_is_verified_or_left_alone(account: LocalAccount) -> None:
-    live = made(account, body=archive(root="half", files={"code/inference.py": CODE}))
+    files = {"code/inference.py": CODE, "code/requirements.txt": b""}
+    body = archive(files=files)
+    live = made(account, body=body)
     ((uri, found),) = snapshot(account).archives.items()
-    assert (uri, found.models) == (live.uri, {"half": [1]})
+    assert (uri, found.models, found.size_bytes) == (live.uri, {"model": [1]}, len(body))
+    with tarfile.open(fileobj=io.BytesIO(body)) as packed:
+        unpacked = sum(member.size for member in packed)
+    assert found.size_gib - 0.001 < unpacked / (1 << 30) <= found.size_gib
+    assert (round(found.size_gib * 1000) == found.size_gib * 1000, found.problems) == (True, [])
+    body = archive(root="half", files={"code/inference.py": b"def"})
+    account.put_archive(body, "run-7/model.tar.gz")
+    ((_, found),) = snapshot(account).archives.items()
+    assert (found.models, len(found.problems)) == ({"half": [1]}, 1)
+    assert found.problems[0].startswith("code/inference.py")
     assert snapshot(account, archives=False).archives == {}
     account.put_archive(b"text", "run-7/model.tar.gz")
     with pytest.raises(PackagingError, match=r"s3:/+archives-\d+/run-7/model\.tar\.gz"):
@@ -146,7 +156,7 @@ def test_a_package_its_archive_and_the_stack_of_a_role_are_read(account: LocalAc
     found = snapshot(account)
     ((arn, package),) = found.packages.items()
     assert arn.endswith("/ranker/1")
-    assert find_package_container(package)["ModelDataUrl"] == live.uri
+    assert find_container(package)["ModelDataUrl"] == live.uri
     assert [*found.archives] == [live.uri]
     assert found.stacks_of_roles == {live.role: "old"}
 
@@ -175,22 +185,6 @@ def test_what_cannot_be_read_is_noted_or_ends_the_adoption(account: LocalAccount
 
 
 # --- what the answers of AWS mean
-
-
-def verified(file: Path) -> Verified:
-    modules = find_modules(images.list_versions()[-1])
-    assert modules is not None
-    return verify(file, python=modules.python, provided=modules.modules)
-
-
-def test_an_adoption_needs_versions_and_size_of_an_archive(tmp_path: Path) -> None:
-    file = tmp_path / "model.tar.gz"
-    file.write_bytes(archive(files={"code/inference.py": CODE, "code/requirements.txt": b""}))
-    found = build_live_archive(verified(file), 12, hidden=str(file))
-    assert (found.models, found.size_bytes, found.problems) == ({"model": [1]}, 12, [])
-    unpacked = sum(member.bytes for member in verified(file).members)
-    assert found.size_gib - 0.001 < unpacked / (1 << 30) <= found.size_gib
-    assert round(found.size_gib * 1000) == found.size_gib * 1000
 
 
 def test_an_address_of_model_data_is_one_of_s3() -> None:
@@ -228,7 +222,7 @@ def test_containers_models_versions_and_capture_are_read_from_the_answers() -> N
     assert find_container({"PrimaryContainer": None, "Containers": [second, first]}) == second
     assert find_container({}) == {}
     specified = {"InferenceSpecification": {"Containers": [first, second]}}
-    assert (find_package_container(specified), find_package_container({})) == (first, {})
+    assert find_container(specified) == first
 
     for capture in ({"EnableCapture": True}, {"DestinationS3Uri": "s3://team/"}):
         assert is_capturing({"DataCaptureConfig": capture})

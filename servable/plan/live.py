@@ -53,8 +53,9 @@ def find_taken_names(
     for group in groups:
         if group in find_log_group_names(deployed):
             continue
-        listed = client("logs").get_paginator("describe_log_groups")
-        pages = listed.paginate(logGroupNamePrefix=group)
+        pages = (
+            client("logs").get_paginator("describe_log_groups").paginate(logGroupNamePrefix=group)
+        )
         if any(there["logGroupName"] == group for page in pages for there in page["logGroups"]):
             yield TakenName(
                 "log group",
@@ -161,7 +162,7 @@ def read_live_state(loaded: ValidFile, client: Clients) -> LiveState:
 
 def _read_endpoint_state(environment: Environment, stack: str, client: Clients) -> LiveState:
     stack_details, template = read_deployed_stack(stack, client("cloudformation"))
-    own = find_endpoint_name(template) if template else None
+    own = find_endpoint_name(template or {})
     sagemaker = client("sagemaker")
     name = own or (environment.endpoint.name if environment.variants else None)
     described = name and fetch_or_none(sagemaker.describe_endpoint, EndpointName=name)
@@ -255,5 +256,5 @@ def _list_scaled_variants(endpoint: str, scaling: Any) -> set[str]:
     paginator = scaling.get_paginator("describe_scalable_targets")
     pages = paginator.paginate(ServiceNamespace="sagemaker")
     prefix = f"endpoint/{endpoint.lower()}/variant/"
-    names = [target["ResourceId"] for page in pages for target in page["ScalableTargets"]]
+    names = (target["ResourceId"] for page in pages for target in page["ScalableTargets"])
     return {name.split("/")[3] for name in names if name.lower().startswith(prefix)}

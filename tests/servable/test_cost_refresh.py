@@ -13,12 +13,7 @@ import pytest
 from botocore.stub import Stubber
 
 from infra.parameters.loading import load
-from servable.cost.price_list import (
-    PriceListError,
-    build_price_rows,
-    fetch_hosting_prices,
-    refresh_prices,
-)
+from servable.cost.price_list import build_price_rows, fetch_hosting_prices, refresh_prices
 from tests.batches import build_batch_example
 from tests.conftest import VALID, valid
 
@@ -76,7 +71,7 @@ def test_one_hosting_price_is_read_and_nothing_of_other_uses() -> None:
     assert fetch_hosting_prices(client(TRAINING, HOSTING), [NAME], REGION) == {NAME: 0.231}
     assert fetch_hosting_prices(client(TRAINING), [NAME], REGION) == {}
     other = product("0.3", component="Hosting")
-    with pytest.raises(PriceListError, match="several hosting prices"):
+    with pytest.raises(click.ClickException, match="several hosting prices"):
         fetch_hosting_prices(client(HOSTING, other), [NAME], REGION)
     (example,) = botocore.loaders.Loader().load_service_model("pricing", "examples-1")["examples"][
         "GetProducts"

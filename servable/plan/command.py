@@ -89,11 +89,19 @@ def plan(
             require_endpoint(loaded)
             return print_adoption_plan(loaded, adopt, local=local, as_json=as_json)
         if against:
-            deploy_plan = _plan_against(loaded, project, against)
+            now = _build_state_at(against, loaded, project)
+            loaded = replace(loaded, against=against)
         else:
-            deploy_plan = _plan_live(loaded, project, local)
+
+            def open_clients(environment: Environment) -> Clients:
+                return open_account(environment, local=local).client
+
+            now = read_live_state(loaded, open_clients(loaded.environment))
+            now = add_old_stack(now, loaded, project, open_clients)
+        made = synthesise_templates(loaded)
     except PackagingError as wrong:
         raise click.ClickException(str(wrong)) from None
+    deploy_plan = build_plan(loaded, now, made, against=against or LIVE, folder=project.folder)
     lines = _list_update_settings(loaded, deploy_plan)
     if as_json:
         click.echo(json.dumps(_as_object(deploy_plan, lines, findings), indent=2, default=str))
@@ -102,34 +110,20 @@ def plan(
     return int(deploy_plan.needs_attention)
 
 
-def _plan_live(loaded: ValidFile, project: Project, local: bool) -> DeployPlan:
-    def open_clients(environment: Environment) -> Clients:
-        return open_account(environment, local=local).client
-
-    now = read_live_state(loaded, open_clients(loaded.environment))
-    now = add_old_stack(now, loaded, project, open_clients)
-    made = synthesise_templates(loaded)
-    return build_plan(loaded, now, made, against=LIVE, folder=project.folder)
-
-
-def _plan_against(loaded: ValidFile, project: Project, revision: str) -> DeployPlan:
-    """Return the plan as if that revision were deployed unchanged."""
+def _build_state_at(revision: str, loaded: ValidFile, project: Project) -> LiveState:
+    """Return the state as if that revision of the environment were deployed unchanged."""
     with check_out_revision(project, revision) as then:
         before = then.get(loaded.name)
-        now = LiveState()
-        if before is not None:
-            refusals = select_errors(check(before))
-            if refusals or not isinstance(before, ValidFile):
-                problem = f"could not be deployed: {refusals[0]}"
-                raise PackagingError(Path(revision), problem, "pass a different revision")
-            old = find_old_stack(loaded.name, before.environment, loaded.environment)
-            if old is None:
-                now = LiveState.from_file(before, synthesise_templates(before))
-            else:
-                now = LiveState(old=old, taken=find_endpoint_conflict(old, loaded.environment))
-    current = replace(loaded, against=revision)
-    made = synthesise_templates(current)
-    return build_plan(current, now, made, against=revision, folder=project.folder)
+        if before is None:
+            return LiveState()
+        refusals = select_errors(check(before))
+        if refusals or not isinstance(before, ValidFile):
+            problem = f"could not be deployed: {refusals[0]}"
+            raise PackagingError(Path(revision), problem, "pass a different revision")
+        old = find_old_stack(loaded.name, before.environment, loaded.environment)
+        if old is not None:
+            return LiveState(old=old, taken=find_endpoint_conflict(old, loaded.environment))
+        return LiveState.from_file(before, synthesise_templates(before))
 
 
 def _list_update_settings(loaded: ValidFile, deploy_plan: DeployPlan) -> dict[str, list[Said]]:

@@ -84,8 +84,9 @@ def test_a_serverless_month_counts_the_time_of_answering_and_what_is_kept_warm()
         "serverless_usd_per_gib_second": 0.00002,
         "provisioned_usd_per_gib_second": 0.00001,
     }
-    found = month(variants={"primary": serverless}, prices=prices, traffic={"peak_rps": 10})
-    answering = found.requests * 0.1 * 2 * 0.00002
+    fleet = {"primary": serverless, "other": {**serverless, "weight": 3.0}}
+    found = month(variants=fleet, prices=prices, traffic={"peak_rps": 10})
+    answering = found.requests / 4 * 0.1 * 2 * 0.00002
     warm = 2 * 2 * 0.00001 * HOURS_PER_MONTH * 3600
     assert usd(found, "serverless, primary") == pytest.approx(answering + warm)
     assert found.lines[0].assumption == "100 ms for each request, and 2 containers kept warm"

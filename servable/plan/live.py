@@ -53,9 +53,8 @@ def find_taken_names(
     for group in groups:
         if group in find_log_group_names(deployed):
             continue
-        pages = (
-            client("logs").get_paginator("describe_log_groups").paginate(logGroupNamePrefix=group)
-        )
+        listed = client("logs").get_paginator("describe_log_groups")
+        pages = listed.paginate(logGroupNamePrefix=group)
         if any(there["logGroupName"] == group for page in pages for there in page["logGroups"]):
             yield TakenName(
                 "log group",

@@ -172,7 +172,7 @@ def _count_scaling_metrics(environment: Environment, variant: Variant) -> int:
     """Count the metrics of the alarms that scale a variant or a component."""
     if not variant.is_scaled:
         return 0
-    count = _SLEEP_ALARMS if (variant.component or variant).sleep_after_minutes else 0
+    count = _SLEEP_ALARMS if variant.sleep_after_minutes else 0
     if (scaling := variant.scaling) is None:
         return count
     targets = (

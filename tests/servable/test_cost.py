@@ -80,11 +80,9 @@ def test_a_month_is_730_hours_and_an_update_costs_both_fleets_or_its_batches(
     assert found.compute_usd_per_month("min_instances") == pytest.approx(hour * HOURS_PER_MONTH)
     assert most > 0
     assert during == pytest.approx(2 * most)
-    hours_for_a_million = 1_000_000 / rps / 3600
+    hours = 1_000_000 / rps / 3600
     once, most_, twice = (found.compute_usd_per_million(which) or 0 for which in WHICH)
-    assert once == pytest.approx(
-        hours_for_a_million * (found.variants[0].usd_per_instance_hour or 0)
-    )
+    assert once == pytest.approx(hours * (found.variants[0].usd_per_instance_hour or 0))
     assert (most_, twice) == pytest.approx((once, 2 * once))
     assert found.variants[0].usd_per_million_predictions == pytest.approx(once)
     # A rolling update costs a batch and that of its rollback.
@@ -210,6 +208,8 @@ def test_serverless_is_paid_by_use_and_by_what_is_kept_warm(prod: Path) -> None:
     # 3 GiB for 100 ms, a million times; and all ten containers for an hour.
     assert "$6.00 per million predictions at 100 ms each" in shown
     assert "2.16/hour" in shown
+    unpriced = SERVERLESS.replace("eu-west-1", "cn-north-1")
+    assert "serverless of 3072 MiB, paid by use: unknown price" in said(prod, unpriced)
 
     warm = "provisioned_concurrency = 2, max_provisioned_concurrency = 5 }"
     warm = SERVERLESS.replace("= 10 }", f"= 10, {warm}")
@@ -244,6 +244,8 @@ def test_the_command_compares_with_a_revision(prod: Path, commit: Commit) -> Non
     said = json.loads(ran.stdout)
     month = said["usd_per_month"]["min_instances"] / 2 + 4.62  # of a volume
     assert said["against"]["difference"].startswith(f"+${month:,.0f}/month at min")
+    ran = CliRunner().invoke(command, arguments[:-1], standalone_mode=False)
+    assert ran.stdout.endswith(f"against HEAD: {said['against']['difference']}\n")
 
 
 def test_a_run_costs_its_instances_for_as_long_as_it_takes() -> None:

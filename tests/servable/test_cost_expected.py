@@ -66,6 +66,7 @@ def test_scaled_instances_lie_between_minimum_and_maximum_and_follow_the_traffic
 def test_a_part_that_cannot_be_computed_says_why_and_is_missing_in_the_sum() -> None:
     found = month(traffic=PEAK, instance_type="ml.c8g.large")
     assert found.missing_names == ["instances, primary", "data in and out"]
+    assert found.day.endswith("up to 100 requests/s; traffic.profile isn't set")
     assert [line.assumption for line in found.lines if line.usd is None] == [
         "no price is known",
         "set traffic.request_bytes and traffic.answer_bytes",

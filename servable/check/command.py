@@ -1,9 +1,9 @@
 """`servable check [ENV…]`: check environments against every rule, before anything is deployed."""
 
 import json
-from collections.abc import Collection
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,7 @@ from infra.preflight.rendering import is_inconclusive
 from servable.console.findings import print_findings
 from servable.console.signals import INTERRUPTED, enable_ctrl_c
 from servable.console.terminal import escape_controls
-from servable.project.completion import complete_environments, complete_revisions
+from servable.project.completion import complete_environments, revision_option
 from servable.project.environments import (
     FIRST,
     Project,
@@ -25,6 +25,9 @@ from servable.project.environments import (
 )
 from servable.verdict import EXIT_CODES, Verdict
 
+if TYPE_CHECKING:
+    from servable.check.explain import ExplainedSetting
+
 VERDICT = "verdict"
 """The key of `--json` next to the environments' names."""
 
@@ -32,12 +35,7 @@ VERDICT = "verdict"
 @click.command()
 @click.argument("names", metavar="[ENV]...", nargs=-1, shell_complete=complete_environments)
 @pass_project
-@click.option(
-    "--against",
-    metavar="REF",
-    shell_complete=complete_revisions,
-    help="Git revision of the current deployment.",
-)
+@revision_option(help="Git revision of the current deployment.")
 @click.option(
     "--run",
     "runs",
@@ -75,21 +73,24 @@ def check(
             replace(finding, line=find_line_number(loaded.root / finding.file, finding.written_key))
             for finding in findings_by_name[loaded.name]
         ]
-    verdict = _compute_verdict(findings_by_name.values())
+    findings = [finding for several in findings_by_name.values() for finding in several]
+    verdict: Verdict = "holds"
+    if select_errors(findings):
+        verdict = "does not hold"
+    elif not chosen or any(map(is_inconclusive, findings)):
+        verdict = "cannot be told"
+    settings: dict[str, list[ExplainedSetting]] = {}
+    if explain:
+        from servable.check.explain import explain_settings  # only where it is asked for
+
+        settings = {loaded.name: explain_settings(loaded) for loaded in chosen}
     if as_json:
-        _print_json(chosen, findings_by_name, verdict, explain=explain)
+        _print_json(findings_by_name, settings, verdict)
     else:
-        if explain:
-            _print_settings(chosen)
+        for name, lines in settings.items():
+            _print_settings(name, lines)
         print_findings(findings_by_name, explain=explain)
     return EXIT_CODES[verdict] if finished else INTERRUPTED
-
-
-def _compute_verdict(by_environment: Collection[list[Finding]]) -> Verdict:
-    if any(select_errors(findings) for findings in by_environment):
-        return "does not hold"
-    untold = any(is_inconclusive(finding) for findings in by_environment for finding in findings)
-    return "cannot be told" if untold or not by_environment else "holds"
 
 
 def _run_models(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> bool:
@@ -132,45 +133,32 @@ def _run_models(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]
 
 
 def _print_json(
-    chosen: list[Loaded],
     findings_by_name: dict[str, list[Finding]],
+    settings: "dict[str, list[ExplainedSetting]]",
     verdict: Verdict,
-    *,
-    explain: bool,
 ) -> None:
     if VERDICT in findings_by_name:
         raise click.UsageError(f"{VERDICT}.toml: --json uses this name as a key; rename the file")
     output: dict[str, object] = {}
-    for loaded in chosen:
-        findings = [finding.as_json() for finding in findings_by_name[loaded.name]]
-        output[loaded.name] = findings
-        if explain:
-            from servable.check.explain import explain_settings  # only where it is asked for
-
-            every = explain_settings(loaded)
-            settings = [asdict(each) | {"variable": each.variable} for each in every]
-            output[loaded.name] = {"findings": findings, "settings": settings}
+    for name, several in findings_by_name.items():
+        findings = [finding.as_json() for finding in several]
+        output[name] = findings
+        if name in settings:
+            every = [asdict(each) | {"variable": each.variable} for each in settings[name]]
+            output[name] = {"findings": findings, "settings": every}
     click.echo(json.dumps(output | {VERDICT: verdict}, indent=2, default=str))
 
 
-def _print_settings(chosen: list[Loaded]) -> None:
-    from servable.check.explain import explain_settings  # only where it is asked for
-
-    for loaded in chosen:
-        lines = explain_settings(loaded)
-        widths = [max((len(getattr(line, part)) for line in lines), default=0) for part in _PARTS]
-        variant = None
-        for line in lines:
-            if line.variant != variant:
-                variant = line.variant
-                kind = "" if variant.startswith("batch ") else "variant "
-                click.echo(f"{loaded.name}, {kind}{variant}")
-            cells = "  ".join(
-                f"{getattr(line, part):{width}}" for part, width in zip(_PARTS, widths, strict=True)
-            )
-            variable = f" [{line.variable}]" if line.variable else ""
-            click.echo(f"  {cells}  {line.reason}{variable}")
-        click.echo()
-
-
-_PARTS = ("name", "value", "origin")
+def _print_settings(environment: str, lines: "list[ExplainedSetting]") -> None:
+    cells = [(line.name, line.value, line.origin) for line in lines]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    variant = None
+    for line, row in zip(lines, cells, strict=True):
+        if line.variant != variant:
+            variant = line.variant
+            kind = "" if variant.startswith("batch ") else "variant "
+            click.echo(f"{environment}, {kind}{variant}")
+        padded = "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
+        variable = f" [{line.variable}]" if line.variable else ""
+        click.echo(f"  {padded}  {line.reason}{variable}")
+    click.echo()

@@ -92,9 +92,7 @@ def _list_lines(environment: Environment, placed: Placement) -> Iterator[Said]:
         yield _convert_choice(placed.driver)
     if placed.variant.serverless is None:  # SageMaker sets the timeouts of the others
         yield from map(_convert_choice, placed.timeouts.values())
-    peak, share = environment.traffic.peak_rps, environment.compute_share(placed.name)
-    rps = None if peak is None or share is None else peak * share
-    yield from _list_sizes(placed, environment, rps)
+    yield from _list_sizes(placed, environment)
     yield from _list_scaling(environment, placed)
     if placed.variant.component is None:
         yield from _list_cost(environment, placed.variant)
@@ -137,11 +135,8 @@ def _convert_choice(choice: Choice[Any]) -> Said:
     return choice.name, value, choice.origin, choice.reason
 
 
-def _list_sizes(placed: Placement, environment: Environment, rps: float | None) -> Iterator[Said]:
-    """Yield memory, start time, instances at the peak, and the serverless cost note.
-
-    `rps`: the variant's share of the peak traffic.
-    """
+def _list_sizes(placed: Placement, environment: Environment) -> Iterator[Said]:
+    """Yield memory, start time, instances at the peak, and the serverless cost note."""
     used = compute_memory(
         placed.instance, placed.served, processes=placed.processes, workers=placed.workers
     )
@@ -159,13 +154,10 @@ def _list_sizes(placed: Placement, environment: Environment, rps: float | None) 
         own = ("sizing", "boot, download, unpack and load, estimated")
         of = ("file", "as seen") if placed.variant.start_seconds else own
         yield ("start", f"{start:.0f} s", *of)
-    scaling = placed.variant.scaling
-    if (
-        scaling is not None
-        and (rate := scaling.max_rps_per_instance) is not None
-        and rps is not None
-    ):
-        safety = scaling.safety_factor
+    scaling, peak = placed.variant.scaling, environment.traffic.peak_rps
+    share = environment.compute_share(placed.name)
+    if scaling and scaling.max_rps_per_instance and peak is not None and share is not None:
+        rps, rate, safety = peak * share, scaling.max_rps_per_instance, scaling.safety_factor
         needed = count_instances(rps, max_rps_per_instance=rate, safety_factor=safety)
         why = f"{rps:g} requests/s / ({rate:g} x {safety:g})"
         yield ("instances at the peak", str(needed), "sizing", why)
@@ -178,8 +170,7 @@ def _list_cost(environment: Environment, variant: Variant) -> Iterator[Said]:
     most, prices = variant.instance_limit, environment.prices
     row = prices.find_instance_price(variant.instance_type, environment.region)
     if row is None:
-        why = f"no price is known for {variant.instance_type}"
-        yield ("cost", "unknown", "sizing", why)
+        yield ("cost", "unknown", "sizing", f"no price is known for {variant.instance_type}")
         return
     price = f"price of {row.as_of}, {row.region}"
     why = f"at most, {most} x {row.usd_per_hour:g} $/h x {HOURS_PER_MONTH} h; {price}"
@@ -235,8 +226,7 @@ def list_update_lines(
     if running is not None and variant.scaling is not None:
         least = most = running  # an update keeps what scaling has reached
     if rollout is None:
-        at_once = f"up to {2 * most}"
-        yield ("instances during an update", at_once, "sizing", QUOTA)
+        yield ("instances during an update", f"up to {2 * most}", "sizing", QUOTA)
         return
     window = environment.window_minutes
     updates = rollout.list_updates(least=least, most=most, window_minutes=window)

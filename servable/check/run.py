@@ -174,9 +174,8 @@ def _find_uncalled_models(
         if any(other.startswith((f"{key}.", "rollout.")) for other in sent):
             continue
         has_handler = model.code is not None or model.handler is not None
-        problem = (
-            f"the {'handler' if has_handler else 'model'} wasn't called: it has no golden request"
-        )
+        what = "handler" if has_handler else "model"
+        problem = f"the {what} wasn't called: it has no golden request"
         line = f'{key}.golden.request = "golden/{name}/request.json"'
         remedy = f"add {line}, and write the request to that file"
         yield _build_finding(loaded, "run-request", key, problem, remedy, Severity.NOT_CHECKED)
@@ -191,7 +190,9 @@ def _send_golden_request(
     """
     golden = sent.golden
     body, known = golden.request.path.read_bytes(), read_known_response(golden)
-    kind = find_content_type(golden)
+    compare = partial(
+        find_differences, tolerance=golden.tolerance, content_type=find_content_type(golden)
+    )
     first, send = None, partial(post_body, f"{url}{sent.path}", body, sent.sent_as)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for times in (1, AT_ONCE):
@@ -204,17 +205,12 @@ def _send_golden_request(
                     yield _build_finding(loaded, "run-request", sent.key, problem, remedy)
                     return
                 first = answer if first is None else first
-                for where, wanted, actual in find_differences(
-                    known or first, answer, golden.tolerance, kind
-                ):
-                    problem = (
-                        f"{how} {where or 'the response'} {actual!r:.100}, expected {wanted!r:.100}"
-                    )
+                for where, wanted, actual in compare(known or first, answer):
+                    problem = f"{how} {where or 'the response'} {actual!r:.100}"
+                    problem += f", expected {wanted!r:.100}"
                     remedy = "fix the code or the model, or write the new response"
                     key = sent.key.replace(".request", ".answer")
-                    if known is None or any(
-                        find_differences(first, answer, golden.tolerance, kind)
-                    ):
+                    if known is None or any(compare(first, answer)):
                         problem += "; responses to the same request differ"
                         remedy = (
                             "export the model without randomness (dropout, noise), and process "

@@ -2,7 +2,7 @@
 
 import datetime
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -17,7 +17,6 @@ from servable.cost.cost import (
     NOT_INCLUDED,
     SERVERLESS,
     UNKNOWN,
-    WHICH,
     BatchCost,
     Cost,
     DataCost,
@@ -27,7 +26,7 @@ from servable.cost.cost import (
     describe_difference,
 )
 from servable.cost.expected import ExpectedMonth, compute_expected_month
-from servable.project.completion import ENVIRONMENT, complete_revisions
+from servable.project.completion import ENVIRONMENT, revision_option
 from servable.project.environments import Project, pass_project
 from servable.project.revision import attach_revision
 
@@ -35,12 +34,7 @@ from servable.project.revision import attach_revision
 @click.command()
 @ENVIRONMENT
 @pass_project
-@click.option(
-    "--against",
-    metavar="REF",
-    shell_complete=complete_revisions,
-    help="Git revision to compare with.",
-)
+@revision_option(help="Git revision to compare with.")
 @click.option(
     "--refresh",
     is_flag=True,
@@ -72,35 +66,31 @@ def cost(
     if against is not None:
         (compared,) = attach_revision([loaded], project, against)
         then = compute_cost(loaded.name, compared.before) if compared.before else None
+    difference = then and describe_difference(now, then)
     if as_json:
         output = now.as_json() | {"expected": month and month.as_json()}
         if against is not None:
-            output["against"] = {
-                "revision": against,
-                "difference": None if then is None else describe_difference(now, then),
-                "then": None if then is None else then.as_json(),
-            }
+            compared_json = {"difference": difference, "then": then and then.as_json()}
+            output["against"] = {"revision": against, **compared_json}
         click.echo(json.dumps(output, indent=2))
-        return _report_unknown_types(now)
-    _print_cost(now, month, loaded.environment.asynchronous)
-    if then is not None:
-        click.echo(f"against {against}: {describe_difference(now, then)}")
-    elif against is not None:
-        click.echo(f"against {against}: the file is new, or could not be read at that revision")
-    return _report_unknown_types(now)
-
-
-def _report_unknown_types(costs: Cost) -> int:
-    """Report instance types that are unknown and have no price; return the exit code."""
+    else:
+        _print_cost(now, month, loaded.environment.asynchronous)
+        if against is not None:
+            change = difference or "the file is new, or could not be read at that revision"
+            click.echo(f"against {against}: {change}")
     known = load_instances()
-    unknown = [name for name in costs.unpriced_names if name != SERVERLESS and name not in known]
+    unknown = [name for name in now.unpriced_names if name not in (SERVERLESS, *known)]
     for name in unknown:
         problem = f"{name!r} is unknown and has no price; {suggest_name(name, known)}"
         click.echo(f"servable cost: {problem}", err=True)
     return int(bool(unknown))
 
 
-_WORDS = dict(zip(WHICH, ("at min", "at max", "during an update at max"), strict=True))
+_WORDS: Mapping[Which, str] = {
+    "min_instances": "at min",
+    "max_instances": "at max",
+    "max_during_update": "during an update at max",
+}
 
 
 def _print_cost(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous | None) -> None:
@@ -113,6 +103,7 @@ def _print_cost(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous
         run = f"{_describe_run(batch)} ({batch.price_of})"
         click.echo(f"{costs.environment}, batch {batch.batch}: {run}")
     click.echo()
+    without = ", ".join(costs.unpriced_names)
     for which, words in _WORDS.items() if costs.variants else ():
         hour, month = costs.compute_usd_per_hour(which), costs.compute_usd_per_month(which)
         price = "unknown price"
@@ -120,8 +111,8 @@ def _print_cost(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous
             price = f"${hour:9,.2f}/hour  ${month:12,.0f}/month of {HOURS_PER_MONTH} h"
         if (million := costs.compute_usd_per_million(which)) is not None:
             price += f"  ${million:.2f} per million predictions"
-        if costs.unpriced_names and hour is not None:
-            price += f"  without {', '.join(costs.unpriced_names)}"
+        if without and hour is not None:
+            price += f"  without {without}"
         click.echo(f"{words:24} {_format_count(costs, which)}  {price}")
     if costs.variants:
         click.echo(f"{'data in and out':24}  {_describe_data_cost(costs.data)}")
@@ -133,8 +124,8 @@ def _print_cost(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous
     for line in (*_describe_monthly_costs(costs), *_describe_expected_month(expected)):
         click.echo(line)
     refresh = f"servable cost {costs.environment} --refresh"
-    if costs.unpriced_names:
-        click.echo(f"without {', '.join(costs.unpriced_names)}: {UNKNOWN}; to set it in the file:")
+    if without:
+        click.echo(f"without {without}: {UNKNOWN}; to set it in the file:")
         for key in costs.missing_keys:
             click.echo(f"  {key} = USD")
         click.echo(f"or read instances' prices from AWS: {refresh}")
@@ -152,14 +143,13 @@ def _describe_monthly_costs(costs: Cost) -> Iterator[str]:
                 f"{'volumes, ' + variant.variant:24}  ${volume.usd_per_month:.2f}/month for each instance: "
                 f"{volume.count:g} GB at ${volume.usd_each:g} ({volume.price_of})"
             )
-    if (month := costs.standing.usd_per_month) is None:
-        yield f"{'when nothing runs':24}  not known: {UNKNOWN}"
-    else:
-        several = (
-            f"{item.count:g} {item.name}{'s' if item.count > 1 else ''} ${item.usd_per_month:.2f}"
-            for item in costs.standing.items
-        )
-        yield f"{'when nothing runs':24}  about ${month:.2f}/month stays: {', '.join(several)}"
+    several = ", ".join(
+        f"{item.count:g} {item.name}{'s' if item.count > 1 else ''} ${item.usd_per_month:.2f}"
+        for item in costs.standing.items
+    )
+    month = costs.standing.usd_per_month
+    stays = UNKNOWN if month is None else f"about ${month:.2f}/month stays: {several}"
+    yield f"{'when nothing runs':24}  {'not known: ' if month is None else ''}{stays}"
     for which in ("min_instances", "max_instances"):
         in_all, alone = costs.compute_total_usd_per_month(which), costs.compute_usd_per_month(which)
         if in_all is not None and alone is not None:
@@ -189,8 +179,8 @@ def _find_outdated_price_date(costs: Cost) -> str | None:
     """Return the date of the oldest price of a variant if it is more than a year old."""
     today = datetime.datetime.now(datetime.UTC)
     dates = (variant.priced_on or "" for variant in costs.variants)
-    oldest = min((date for date in dates if date[:1].isdigit()), default=None)
-    return oldest if oldest is not None and oldest[:7] < f"{today.year - 1}-{today:%m}" else None
+    old = (date for date in dates if date[:1].isdigit())
+    return min((date for date in old if date[:7] < f"{today.year - 1}-{today:%m}"), default=None)
 
 
 def _describe_data_cost(data: DataCost) -> str:
@@ -198,9 +188,9 @@ def _describe_data_cost(data: DataCost) -> str:
         return f"not counted: {data.price_of}"
     price = f"${data.usd_per_gb:g} per GB ({data.price_of})"
     if data.usd_per_million_predictions is None:
-        missing = data.missing_keys
-        are = "are" if len(missing) > 1 else "is"
-        return f"not counted: {' and '.join(missing)} {are} not set; the price is {price}"
+        missing = " and ".join(data.missing_keys)
+        are = "are" if " and " in missing else "is"
+        return f"not counted: {missing} {are} not set; the price is {price}"
     return (
         f"plus at most ${data.usd_per_million_predictions:.2f} per million predictions, of "
         f"{data.request_bytes:,} bytes in and {data.answer_bytes:,} out; {price}"
@@ -239,22 +229,18 @@ def _describe_run(batch: BatchCost) -> str:
 def _describe_cost_per_million(variant: VariantCost) -> Iterator[str]:
     if variant.serverless is not None:
         if (usd := variant.usd_per_million_of_example) is not None:
-            each = f"at {EXAMPLE_SECONDS * 1000:g} ms each"
-            yield f"${usd:.2f} per million predictions {each}"
+            yield f"${usd:.2f} per million predictions at {EXAMPLE_SECONDS * 1000:g} ms each"
         if variant.serverless.provisioned_concurrency:
             price = "unknown price"
             if (warm := variant.usd_per_warm_second) is not None:
                 price = f"${warm:.9f}".rstrip("0") + " per second each"
-            yield (
-                f"plus keeping {variant.serverless.provisioned_concurrency} to "
-                f"{variant.serverless.provisioned_limit} containers warm: {price}"
-            )
-    elif variant.usd_per_million_predictions is not None:
-        safe = variant.usd_per_million_predictions / (variant.safety_factor or 1)
+            kept = variant.serverless.provisioned_concurrency, variant.serverless.provisioned_limit
+            yield f"plus keeping {kept[0]} to {kept[1]} containers warm: {price}"
+    elif (usd := variant.usd_per_million_predictions) is not None:
+        safe = usd / (variant.safety_factor or 1)
         yield (
-            f"${variant.usd_per_million_predictions:.2f} per million predictions, at "
-            f"{variant.max_rps_per_instance:g} requests/s per instance; ${safe:.2f} at the scaling target, "
-            f"{variant.safety_factor:g} of that rate"
+            f"${usd:.2f} per million predictions, at {variant.max_rps_per_instance:g} requests/s per "
+            f"instance; ${safe:.2f} at the scaling target, {variant.safety_factor:g} of that rate"
         )
     elif variant.max_rps_per_instance is None and not variant.shadow:
         yield "cost per million predictions: unknown; set scaling.max_rps_per_instance"
@@ -272,10 +258,9 @@ def _describe_sleep_cost(variant: VariantCost) -> Iterator[str]:
         )
         return
     hours, awake = sleep.instance_hours, sleep.instance_hours_without_sleep
-    with_sleep, without = sleep.compute_usd_per_month(hours), sleep.compute_usd_per_month(awake)
-    dollars = "unknown price"
-    if with_sleep is not None and without is not None:
-        dollars = f"${with_sleep:,.2f}/month instead of ${without:,.2f}"
+    usd = [sleep.compute_usd_per_month(each) for each in (hours, awake)]
+    prices = [f"${each:,.2f}" for each in usd if each is not None]
+    dollars = "/month instead of ".join(prices) or "unknown price"
     yield (
         f"it scales to zero after {minutes} min: on days of [traffic], {hours:.1f} instance hours instead "
         f"of {awake:.1f} without sleep, {dollars}"

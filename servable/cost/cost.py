@@ -4,6 +4,7 @@ Instances are priced by the hour, serverless by use.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -40,7 +41,11 @@ NOT_INCLUDED = (
 MOST_SAVED_SHARE = 0.64
 
 Which = Literal["min_instances", "max_instances", "max_during_update"]
-WHICH: tuple[Which, ...] = ("min_instances", "max_instances", "max_during_update")
+WHICH: Mapping[Which, str] = {
+    "min_instances": "min",
+    "max_instances": "max",
+    "max_during_update": "max during an update",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +87,6 @@ class VariantCost:
     """None for a variant that does not sleep, and where no day is stated."""
 
     @property
-    def is_paid_by_use(self) -> bool:
-        return self.serverless is not None
-
-    @property
     def unpriced_names(self) -> tuple[str, ...]:
         if self.serverless is None:
             return self.without_price
@@ -96,49 +97,35 @@ class VariantCost:
 
         Serverless: at min only provisioned concurrency, at max every container all the time.
         """
-        if self.unpriced_names:
-            return None
-        least = which == "min_instances"
-        if self.serverless is None:
-            count: int = getattr(self, which)
+        least, serverless = which == "min_instances", self.serverless
+        if serverless is None:
             each = self.least_usd_per_instance_hour if least else self.usd_per_instance_hour
-            assert each is not None  # it would be unknown
-            return count * each
-        warm = self.serverless.provisioned_concurrency or 0
-        kept = warm if least else self.serverless.provisioned_limit
+            return each and each * getattr(self, which)
+        if self.usd_per_second is None:
+            return None
+        kept = (serverless.provisioned_concurrency or 0) if least else serverless.provisioned_limit
         # An update's second fleet doesn't respond to more requests.
-        answering = 0 if least else self.serverless.max_concurrency
-        assert self.usd_per_second is not None  # as above
+        answering = 0 if least else serverless.max_concurrency
         second = answering * self.usd_per_second + kept * (self.usd_per_warm_second or 0.0)
         return second * SECONDS_PER_HOUR
-
-    def compute_volume_usd_per_month(self, which: Which) -> float:
-        count: int = getattr(self, which)
-        return count * self.volume.usd_per_month if self.volume else 0.0
 
     @property
     def usd_per_million_predictions(self) -> float | None:
         """Return US dollars per million predictions on a fully used instance, the lowest cost."""
-        if self.usd_per_instance_hour is None or self.max_rps_per_instance is None:
-            return None
-        per_hour = self.max_rps_per_instance * SECONDS_PER_HOUR
-        return self.usd_per_instance_hour / per_hour * MILLION
+        hour, rps = self.usd_per_instance_hour, self.max_rps_per_instance
+        return None if hour is None or rps is None else hour / (rps * SECONDS_PER_HOUR) * MILLION
 
     @property
     def usd_per_million_of_example(self) -> float | None:
         """Return US dollars per million predictions of `EXAMPLE_SECONDS` each, without data."""
-        usd = self.usd_per_second
-        return None if usd is None else usd * (EXAMPLE_SECONDS * MILLION)
+        return self.usd_per_second and self.usd_per_second * (EXAMPLE_SECONDS * MILLION)
 
     def compute_rps(self, which: Which) -> float | None:
         """Return the predictions per second of all instances; None without a measured rate."""
-        if self.shadow:
-            return 0.0
-        if self.max_rps_per_instance is None:
-            return None
         # During an update the traffic is the same.
         count = self.min_instances if which == "min_instances" else self.max_instances
-        return count * self.max_rps_per_instance
+        rps = 0.0 if self.shadow else self.max_rps_per_instance
+        return rps and rps * count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +155,7 @@ class DataCost:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchCost:
-    """The cost of one batch's runs, which is charged from the start of its instances to its end.
+    """The cost of one batch's runs, each charged from the start of its instances to its end.
 
     Source:
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTransformJob.html
@@ -187,12 +174,10 @@ class BatchCost:
     @property
     def usd_per_hour(self) -> float | None:
         """Return US dollars for an hour of a run on all of its instances."""
-        each = self.usd_per_instance_hour
-        return None if each is None else each * self.instances
+        return self.usd_per_instance_hour and self.usd_per_instance_hour * self.instances
 
     def compute_usd_per_run(self, minutes: int) -> float | None:
-        hour = self.usd_per_hour
-        return None if hour is None else hour * minutes / MINUTES_PER_HOUR
+        return self.usd_per_hour and self.usd_per_hour * minutes / MINUTES_PER_HOUR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,25 +211,28 @@ class Cost:
     @property
     def is_paid_by_use(self) -> bool:
         """Return whether a variant is paid by use, so that the sums are a range."""
-        return any(variant.is_paid_by_use for variant in self.variants)
+        return any(variant.serverless for variant in self.variants)
 
     def compute_usd_per_hour(self, which: Which) -> float | None:
         """Return US dollars per hour of all variants with a known price; None without any price."""
-        known = [variant.compute_usd_per_hour(which) for variant in self.variants]
-        counted = [hour for hour in known if hour is not None]
-        return sum(counted) if counted else None
+        hours = [variant.compute_usd_per_hour(which) for variant in self.variants]
+        known = [hour for hour in hours if hour is not None]
+        return sum(known) if known else None
 
     def compute_usd_per_month(self, which: Which) -> float | None:
         """Return US dollars per month of 730 hours, or None if no price is known."""
         hour = self.compute_usd_per_hour(which)
-        return None if hour is None else hour * HOURS_PER_MONTH
+        return hour and hour * HOURS_PER_MONTH
 
     def compute_total_usd_per_month(self, which: Which) -> float | None:
         """Return US dollars per month with volumes and with the cost of idle resources."""
-        month = self.compute_usd_per_month(which)
-        if month is None:
+        if (month := self.compute_usd_per_month(which)) is None:
             return None
-        volumes = sum(variant.compute_volume_usd_per_month(which) for variant in self.variants)
+        volumes: float = sum(
+            getattr(variant, which) * variant.volume.usd_per_month
+            for variant in self.variants
+            if variant.volume
+        )
         return month + volumes + (self.standing.usd_per_month or 0.0)
 
     def compute_usd_per_million(self, which: Which) -> float | None:
@@ -262,7 +250,7 @@ class Cost:
     def as_json(self) -> dict[str, Any]:
         output = asdict(self)
         for row, variant in zip(output["variants"], self.variants, strict=True):
-            row["paid_by_use"] = variant.is_paid_by_use
+            row["paid_by_use"] = variant.serverless is not None
             row["serverless"] = variant.serverless.model_dump() if variant.serverless else None
             row["usd_per_million_predictions"] = variant.usd_per_million_predictions
             row["usd_per_million_predictions_of_100_ms"] = variant.usd_per_million_of_example
@@ -366,32 +354,28 @@ def _describe_price_source(row: Price | ServerlessPrice | DataPrice | None, regi
     return f"{row.region}{other}, {row.as_of}{own}"
 
 
-_WORDS = tuple(zip(WHICH, ("min", "max", "max during an update"), strict=True))
-
-
 def describe_difference(now: Cost, then: Cost) -> str:
     """Describe the cost difference between `then` and `now` in one line.
 
     For example "+$412/month at min, +$824/month at max, p99 objective 120 -> 80 ms".
     """
     parts = []
-    for which, word in _WORDS:
+    for which, word in WHICH.items():
         months = (cost.compute_total_usd_per_month(which) for cost in (now, then))
         parts.append(f"{_format_change(*months)}/month at {word}")
     runs, were = ({run.batch: run.usd_per_hour for run in cost.batches} for cost in (now, then))
     for name in sorted({*runs, *were}):
         if (usd := runs.get(name, 0.0)) != (was := were.get(name, 0.0)):
             parts.append(f"{_format_change(usd, was)} per hour of batch {name}")
-    if now.p99_latency_ms != then.p99_latency_ms:
-        before, after = (
-            "none" if cost.p99_latency_ms is None else f"{cost.p99_latency_ms:g}"
-            for cost in (then, now)
-        )
+    before, after = (
+        "none" if cost.p99_latency_ms is None else f"{cost.p99_latency_ms:g}"
+        for cost in (then, now)
+    )
+    if before != after:
         parts.append(f"p99 objective {before} -> {after} ms")
     if now.is_paid_by_use or then.is_paid_by_use:
         parts.append("serverless is billed by use: nothing at min, all containers busy at max")
-    unknown = sorted({*now.unpriced_names, *then.unpriced_names})
-    if unknown:
+    if unknown := sorted({*now.unpriced_names, *then.unpriced_names}):
         parts.append(f"without {', '.join(unknown)}: {UNKNOWN}")
     return ", ".join(parts)
 

@@ -40,7 +40,7 @@ class SleepCost:
         None means that the instance's price isn't known.
         """
         each = self.usd_per_instance_hour
-        return None if each is None else hours / HOURS_PER_DAY * HOURS_PER_MONTH * each
+        return each and hours / HOURS_PER_DAY * HOURS_PER_MONTH * each
 
 
 def rehearse_day(

@@ -22,25 +22,19 @@ SOURCE = "AWS Price List API, GetProducts AmazonSageMaker, component Hosting"
 _DATA_USAGES = ("Hst:Data-Bytes-In", "Hst:Data-Bytes-Out")
 
 
-class PriceListError(Exception):
-    """The error if AWS doesn't list exactly one price. `str()` is a whole sentence."""
-
-
 def fetch_hosting_prices(pricing: Any, names: Iterable[str], region: str) -> dict[str, float]:
     """Return US dollars per hour by instance type, without types that AWS lists no price for.
 
-    `pricing`: the boto3 client. Needs pricing:GetProducts. Raises `PriceListError`, and boto3's
-    errors. An asynchronous endpoint's instances are assumed to cost as much as a real-time
-    endpoint's.
+    `pricing`: the boto3 client. Needs pricing:GetProducts. Raises ClickException for
+    several prices, and boto3's errors. An asynchronous endpoint's instances are assumed to cost as
+    much as a real-time endpoint's.
     """
     found: dict[str, float] = {}
     for name in names:
         rows = build_price_rows(_list_products(pricing, region, "instanceName", name), as_of="")
-        here = [row for row in rows if (row["instance"], row["region"]) == (name, region)]
-        key = f'prices.instance_usd_per_hour."{name}"'
-        price = _find_single_price(
-            {row["usd_per_hour"] for row in here}, f"{name}: AWS", "hosting", region, key
-        )
+        here = (row for row in rows if (row["instance"], row["region"]) == (name, region))
+        usd, key = {row["usd_per_hour"] for row in here}, f'instance_usd_per_hour."{name}"'
+        price = _find_single_price(usd, f"{name}: AWS lists several hosting", region, key)
         found |= {} if price is None else {name: price}
     return found
 
@@ -57,8 +51,8 @@ def fetch_data_price(pricing: Any, region: str) -> float | None:
         if product["product"]["attributes"].get("usagetype", "").endswith(_DATA_USAGES)
         for usd in _iterate_prices(product, "gb")
     }
-    key = "prices.usd_per_gb_processed"
-    return _find_single_price(prices, "data in and out: AWS", "data", region, key)
+    problem = "data in and out: AWS lists several data"
+    return _find_single_price(prices, problem, region, "usd_per_gb_processed")
 
 
 def _list_products(pricing: Any, region: str, field: str, value: str) -> list[dict[str, Any]]:
@@ -72,15 +66,12 @@ def _list_products(pricing: Any, region: str, field: str, value: str) -> list[di
     return [json.loads(text) for page in pages for text in page["PriceList"]]
 
 
-def _find_single_price(
-    prices: set[float], who: str, what: str, region: str, key: str
-) -> float | None:
-    """Return the only price, or None if there is none. Raises `PriceListError` for several."""
+def _find_single_price(prices: set[float], problem: str, region: str, key: str) -> float | None:
+    """Return the only price, or None if there is none. Raises ClickException for several."""
     if len(prices) > 1:
         listed = ", ".join(f"{usd:g}" for usd in sorted(prices))
-        raise PriceListError(
-            f"{who} lists several {what} prices in {region} ({listed}); set your price as {key}"
-        )
+        where = f"prices in {region} ({listed})"
+        raise click.ClickException(f"{problem} {where}; set your price as prices.{key}")
     return next(iter(prices), None)
 
 
@@ -141,34 +132,23 @@ def refresh_prices(loaded: ValidFile, file: Path, pricing: Any = None) -> Iterat
         client = pricing or boto3.client("pricing", region_name=API_REGION)
         usd_per_hour = fetch_hosting_prices(client, names, environment.region)
         usd_per_gb = fetch_data_price(client, environment.region)
-    except PriceListError as wrong:
-        raise click.ClickException(str(wrong)) from None
     except (BotoCoreError, ClientError) as wrong:
         raise click.ClickException(
             f"{loaded.file}: prices: cannot read AWS's Price List: {wrong}; it needs credentials "
             "with pricing:GetProducts, or set the prices in prices.instance_usd_per_hour"
         ) from None
     if usd_per_hour or usd_per_gb:
-        today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        write_prices(file, usd_per_hour, usd_per_gb, today)
+        # Other keys, comments, and the order are kept.
+        document: Any = tomlkit.parse(file.read_text(encoding="utf-8"))
+        prices = document.setdefault("prices", tomlkit.table())
+        prices["as_of"] = datetime.datetime.now(datetime.UTC).date().isoformat()
+        if usd_per_gb is not None:
+            prices["usd_per_gb_processed"] = usd_per_gb
+        prices.setdefault("instance_usd_per_hour", tomlkit.inline_table()).update(usd_per_hour)
+        write_atomically(file, tomlkit.dumps(document).encode())
     for name in names:
         usd = usd_per_hour.get(name)
         price = "AWS lists no hosting price" if usd is None else f"${usd:g}/h, written"
         yield f"{name} in {environment.region}: {price}"
     price = "AWS lists no price" if usd_per_gb is None else f"${usd_per_gb:g} per GB, written"
     yield f"data in and out in {environment.region}: {price}"
-
-
-def write_prices(
-    file: Path, usd_per_hour: dict[str, float], usd_per_gb: float | None, as_of: str
-) -> None:
-    """Write the prices into [prices] of the file; other keys, comments, and order are kept."""
-    document: Any = tomlkit.parse(file.read_text(encoding="utf-8"))
-    if "prices" not in document:
-        document["prices"] = tomlkit.table()
-    document["prices"]["as_of"] = as_of
-    if usd_per_gb is not None:
-        document["prices"]["usd_per_gb_processed"] = usd_per_gb
-    table = document["prices"].setdefault("instance_usd_per_hour", tomlkit.inline_table())
-    table.update(usd_per_hour)
-    write_atomically(file, tomlkit.dumps(document).encode())

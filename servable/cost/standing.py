@@ -65,20 +65,23 @@ class StandingCost:
 
 def compute_standing_cost(environment: Environment) -> StandingCost:
     """Return the standing cost of an environment, without subtracting the account's free tier."""
+    serves = bool(environment.variants)
+    stores = (environment.capture, environment.asynchronous) if serves else ()
+    keys = [environment.alarms.topic_kms_key, *(store.kms_key for store in stores if store)]
     counts = {
-        "key": _count_keys(environment),
+        "key": keys.count(None),  # the topic and each retained bucket get a key if they name none
         "dashboard": 1,
-        "composite alarm": 1 if environment.variants else 0,
+        "composite alarm": int(serves),
         **count_alarm_metrics(environment),
-        "custom metric": len(load_log_filters()) if environment.variants else 0,
+        "custom metric": len(load_log_filters()) if serves else 0,
     }
     return StandingCost(items=tuple(_build_items(counts, environment.region)))
 
 
 def build_volume_item(variant: Variant, region: str) -> StandingItem | None:
     """Return the volume of one instance, or None if there is no volume or no price."""
-    types = [load_instances()[name] for name in variant.instance_types if name in load_instances()]
-    if variant.serverless is not None or any(kind.local_nvme_gb for kind in types):
+    types = [load_instances().get(name) for name in variant.instance_types]
+    if variant.serverless is not None or any(kind and kind.local_nvme_gb for kind in types):
         return None
     size = variant.volume_gb or _VOLUME_GB
     return next(_build_items({"volume gb": size}, region), None)
@@ -90,14 +93,6 @@ def _build_items(counts: Mapping[str, int], region: str) -> Iterator[StandingIte
         if price is not None and count:
             at = f"{price.region}, {price.as_of}"
             yield StandingItem(name, count, price.usd_per_month, at)
-
-
-def _count_keys(environment: Environment) -> int:
-    """Count the KMS keys that the stacks create: for the topic and for each retained bucket."""
-    stores = (environment.capture, environment.asynchronous) if environment.variants else ()
-    return (environment.alarms.topic_kms_key is None) + sum(
-        store is not None and store.kms_key is None for store in stores
-    )
 
 
 def count_alarm_metrics(environment: Environment) -> Counter[str]:
@@ -134,7 +129,7 @@ def count_alarm_metrics(environment: Environment) -> Counter[str]:
         count[STANDARD] += _BATCH_ALARMS
         count[STANDARD] += _SCHEDULE_METRICS if batch.schedule is not None else 0
     if environment.rollout is not None:
-        served = [name for name, variant in environment.variants.items() if not variant.shadow]
+        served = list(environment.production_variants)
         rollback = environment.rollout.list_rollback_alarms(alarms, variants=served, kind=kind)
         for _, name in rollback[:MOST_ALARMS]:
             if name == "golden-requests":
@@ -146,8 +141,8 @@ def count_alarm_metrics(environment: Environment) -> Counter[str]:
 
 def _iterate_watched(environment: Environment, variant: Variant) -> Iterator[tuple[str, str]]:
     """Yield (metric, graph) for each alarm of `WATCHED` that a variant has."""
-    kind, types = environment.kind, variant.instance_types
-    gpus = any(load_instances()[name].gpus for name in types if name in load_instances())
+    kind, types = environment.kind, map(load_instances().get, variant.instance_types)
+    gpus = any(each and each.gpus for each in types)
     for graph, several in WATCHED.items():
         for name, (_, metric, _, key) in several.items():
             if getattr(environment.alarms, key) is None or not kind.has_metric(metric):
@@ -166,9 +161,7 @@ def _count_at_max_metrics(environment: Environment, variant: Variant) -> int:
     own = variant.component
     shared = bool(variant.components) and own is None
     scales = own is not None or ((variant.is_scaled or shared) and environment.kind.has_instances)
-    least, most = variant.min_instances, variant.instance_limit
-    if own is not None:
-        least, most = variant.capacity
+    least, most = own.capacity if own else (variant.min_instances, variant.instance_limit)
     if not scales or most <= least:
         return 0
     # Requests by requests of an instance; where SageMaker publishes neither, a count of the instances.
@@ -179,9 +172,7 @@ def _count_scaling_metrics(environment: Environment, variant: Variant) -> int:
     """Count the metrics of the alarms that scale a variant or a component."""
     if not variant.is_scaled:
         return 0
-    own = variant.component
-    asleep = variant.sleep_after_minutes if own is None else own.sleep_after_minutes
-    count = _SLEEP_ALARMS if asleep else 0
+    count = _SLEEP_ALARMS if variant.sleep_after_minutes else 0
     if (scaling := variant.scaling) is None:
         return count
     targets = (

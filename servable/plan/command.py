@@ -15,20 +15,20 @@ from infra.preflight.check import check, select_errors
 from model_packaging.refusal import PackagingError
 from servable.check.explain import Said, list_update_lines
 from servable.console.findings import echo_styled, print_findings
-from servable.init.adoption.live_snapshot import LiveSnapshot, read_live_snapshot
+from servable.init.adoption.live_snapshot import read_live_snapshot
 from servable.init.adoption.live_template import build_live_template, explain_harmless_change
 from servable.plan.live import LiveState, read_live_state
 from servable.plan.plan import (
     DeployPlan,
     add_old_stack,
-    build_moved_state,
     build_plan,
+    find_endpoint_conflict,
     find_old_stack,
 )
 from servable.plan.synthesis import synthesise_endpoint, synthesise_templates
 from servable.plan.template_changes import TemplateChange, list_changes
 from servable.project.account import Clients, open_account
-from servable.project.completion import ENVIRONMENT, complete_revisions
+from servable.project.completion import ENVIRONMENT, revision_option
 from servable.project.environments import Project, pass_project, require_endpoint
 from servable.project.revision import check_out_revision
 
@@ -48,12 +48,7 @@ WORDS = {
 
 @click.command()
 @ENVIRONMENT
-@click.option(
-    "--against",
-    metavar="REF",
-    shell_complete=complete_revisions,
-    help="Compare with this git revision instead of the live stack.",
-)
+@revision_option(help="Compare with this git revision instead of the live stack.")
 @click.option(
     "--adopt", metavar="NAME", help="Compare with this live endpoint, no matter what created it."
 )
@@ -94,11 +89,19 @@ def plan(
             require_endpoint(loaded)
             return print_adoption_plan(loaded, adopt, local=local, as_json=as_json)
         if against:
-            deploy_plan = _plan_against(loaded, project, against)
+            now = _build_state_at(against, loaded, project)
+            loaded = replace(loaded, against=against)
         else:
-            deploy_plan = _plan_live(loaded, project, local)
+
+            def open_clients(environment: Environment) -> Clients:
+                return open_account(environment, local=local).client
+
+            now = read_live_state(loaded, open_clients(loaded.environment))
+            now = add_old_stack(now, loaded, project, open_clients)
+        made = synthesise_templates(loaded)
     except PackagingError as wrong:
         raise click.ClickException(str(wrong)) from None
+    deploy_plan = build_plan(loaded, now, made, against=against or LIVE, folder=project.folder)
     lines = _list_update_settings(loaded, deploy_plan)
     if as_json:
         click.echo(json.dumps(_as_object(deploy_plan, lines, findings), indent=2, default=str))
@@ -107,50 +110,30 @@ def plan(
     return int(deploy_plan.needs_attention)
 
 
-def _plan_live(loaded: ValidFile, project: Project, local: bool) -> DeployPlan:
-    def open_clients(environment: Environment) -> Clients:
-        return open_account(environment, local=local).client
-
-    now = read_live_state(loaded, open_clients(loaded.environment))
-    now = add_old_stack(now, loaded, project, open_clients)
-    return _build_plan(loaded, now, against=LIVE, folder=project.folder)
-
-
-def _build_plan(loaded: ValidFile, now: LiveState, *, against: str, folder: str) -> DeployPlan:
-    made = synthesise_templates(loaded)
-    endpoint, data = made["endpoint"], made.get("data")
-    return build_plan(loaded, now, endpoint, against=against, folder=folder, data_after=data)
-
-
-def _plan_against(loaded: ValidFile, project: Project, revision: str) -> DeployPlan:
-    """Return the plan as if that revision were deployed unchanged."""
+def _build_state_at(revision: str, loaded: ValidFile, project: Project) -> LiveState:
+    """Return the state as if that revision of the environment were deployed unchanged."""
     with check_out_revision(project, revision) as then:
         before = then.get(loaded.name)
-        now = LiveState()
-        if before is not None:
-            refusals = select_errors(check(before))
-            if refusals or not isinstance(before, ValidFile):
-                problem = f"could not be deployed: {refusals[0]}"
-                raise PackagingError(Path(revision), problem, "pass a different revision")
-            old = find_old_stack(loaded.name, before.environment, loaded.environment)
-            if old is None:
-                now = LiveState.from_file(before, synthesise_templates(before))
-            else:
-                now = build_moved_state(old, loaded.environment)
-    current = replace(loaded, against=revision)
-    return _build_plan(current, now, against=revision, folder=project.folder)
+        if before is None:
+            return LiveState()
+        refusals = select_errors(check(before))
+        if refusals or not isinstance(before, ValidFile):
+            problem = f"could not be deployed: {refusals[0]}"
+            raise PackagingError(Path(revision), problem, "pass a different revision")
+        old = find_old_stack(loaded.name, before.environment, loaded.environment)
+        if old is not None:
+            return LiveState(old=old, taken=find_endpoint_conflict(old, loaded.environment))
+        return LiveState.from_file(before, synthesise_templates(before))
 
 
 def _list_update_settings(loaded: ValidFile, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
     """Return the update settings of each variant; empty if no fleet is replaced."""
-    lines = {}
-    for placed in list_placements(loaded.environment) if deploy_plan.new_fleet else ():
-        if not placed.pool:  # an update is the same on every instance type
-            running = deploy_plan.instances.get(placed.host)
-            lines[placed.host] = list(
-                list_update_lines(loaded.environment, placed, running=running)
-            )
-    return lines
+    environment, running = loaded.environment, deploy_plan.instances
+    return {
+        placed.host: list(list_update_lines(environment, placed, running=running.get(placed.host)))
+        for placed in (list_placements(environment) if deploy_plan.new_fleet else ())
+        if not placed.pool  # an update is the same on every instance type
+    }
 
 
 def _as_object(
@@ -213,40 +196,28 @@ def print_adoption_plan(loaded: ValidFile, name: str, *, local: bool, as_json: b
         (change, explain_harmless_change(change.what, change.before, change.after, snapshot))
         for change in list_changes(build_live_template(snapshot, after), after)
     ]
-    different = [change for change, why in effects if why is None and not _is_added(change)]
+    different = [change for change, why in effects if why is None]
+    changed = [str(change) for change in different if not _is_added(change)]
+    groups = {
+        "changes": changed,
+        "adds": [str(change) for change in different if _is_added(change)],
+        "equivalent": [f"{change}: {why}" for change, why in effects if why is not None],
+        "could not be read": [f"{what}: {why}" for what, why in snapshot.unread.items()],
+    }
     if as_json:
         rows = [asdict(change) | {"same_in_effect": why} for change, why in effects]
-        output = {"environment": loaded.name, "adopts": name, "changes": rows,
-                  "not_read": dict(snapshot.unread)}  # fmt: skip
-        click.echo(json.dumps(output, indent=2))
+        output = {"environment": loaded.name, "adopts": name, "changes": rows}
+        click.echo(json.dumps(output | {"not_read": dict(snapshot.unread)}, indent=2))
     else:
-        _print_adoption(loaded, name, snapshot, effects)
-    return int(bool(different or snapshot.unread))
+        words = f"{len(changed)} change{'s' * (len(changed) > 1)}" if changed else "equivalent"
+        click.echo(f"{loaded.name}, against the live endpoint {name}: {words}")
+        for heading, lines in groups.items():
+            if lines:
+                click.echo("\n  ".join([f"{heading}:", *lines]))
+    return int(bool(changed or snapshot.unread))
 
 
 def _is_added(change: TemplateChange) -> bool:
     """Return whether the change only adds resources of one type, such as alarms."""
-    return change.before is None and change.after is None and change.what.endswith(" new") and (
-        "," not in change.what)  # fmt: skip
-
-
-def _print_adoption(
-    loaded: ValidFile,
-    name: str,
-    snapshot: LiveSnapshot,
-    effects: list[tuple[TemplateChange, str | None]],
-) -> None:
-    groups: tuple[tuple[str, list[str]], ...] = (
-        ("changes", [str(c) for c, why in effects if why is None and not _is_added(c)]),
-        ("adds", [str(c) for c, why in effects if why is None and _is_added(c)]),
-        ("equivalent", [f"{c}: {why}" for c, why in effects if why is not None]),
-        ("could not be read", [f"{what}: {why}" for what, why in snapshot.unread.items()]),
-    )
-    changed = len(groups[0][1])
-    words = f"{changed} change{'s' * (changed > 1)}" if changed else "equivalent"
-    click.echo(f"{loaded.name}, against the live endpoint {name}: {words}")
-    for heading, rows in groups:
-        if rows:
-            click.echo(f"{heading}:")
-        for row in rows:
-            click.echo(f"  {row}")
+    counted = change.before is None and change.after is None
+    return counted and change.what.endswith(" new") and "," not in change.what

@@ -160,27 +160,23 @@ def read_live_state(loaded: ValidFile, client: Clients) -> LiveState:
 
 
 def _read_endpoint_state(environment: Environment, stack: str, client: Clients) -> LiveState:
-    stack_details, template = read_deployed_stack(stack, client("cloudformation"))
-    own = find_endpoint_name(template) if template else None
-    sagemaker = client("sagemaker")
+    details, template = read_deployed_stack(stack, client("cloudformation"))
+    own, sagemaker = find_endpoint_name(template or {}), client("sagemaker")
     name = own or (environment.endpoint.name if environment.variants else None)
-    described = name and fetch_or_none(sagemaker.describe_endpoint, EndpointName=name)
-    state = LiveState(
-        stack_status=stack_details.get("StackStatus"),
-        unlocking=build_unlocking_command(stack_details),
+    found = name and fetch_or_none(sagemaker.describe_endpoint, EndpointName=name)
+    described, config, scaled = found or {}, {}, set()
+    taken = tuple(find_taken_names(environment, template, client))
+    if described:
+        used = described["EndpointConfigName"]
+        config = sagemaker.describe_endpoint_config(EndpointConfigName=used)
+        scaled = _list_scaled_variants(described["EndpointName"], client("application-autoscaling"))
+    return LiveState(
+        stack_status=details.get("StackStatus"),
+        unlocking=build_unlocking_command(details),
         template=template,
-        taken=tuple(find_taken_names(environment, template, client)),
-        endpoint_name=own,
-    )
-    if not described:
-        return state
-    name = described["EndpointName"]
-    config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
-    scaled = _list_scaled_variants(name, client("application-autoscaling"))
-    return replace(
-        state,
-        endpoint_name=name,
-        endpoint_status=described["EndpointStatus"],
+        taken=taken,
+        endpoint_name=described.get("EndpointName", own),
+        endpoint_status=described.get("EndpointStatus"),
         variants={
             variant["VariantName"]: DeployedVariant(
                 instance_type=next(iter(list_instance_types(variant)), None),
@@ -255,5 +251,5 @@ def _list_scaled_variants(endpoint: str, scaling: Any) -> set[str]:
     paginator = scaling.get_paginator("describe_scalable_targets")
     pages = paginator.paginate(ServiceNamespace="sagemaker")
     prefix = f"endpoint/{endpoint.lower()}/variant/"
-    names = [target["ResourceId"] for page in pages for target in page["ScalableTargets"]]
+    names = (target["ResourceId"] for page in pages for target in page["ScalableTargets"])
     return {name.split("/")[3] for name in names if name.lower().startswith(prefix)}

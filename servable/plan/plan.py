@@ -50,17 +50,11 @@ def find_old_stack(name: str, before: Environment, after: Environment) -> OldSta
             f"{key} {getattr(before, key) or '(none)'} changes to {getattr(after, key) or '(none)'}"
             for key in changed
         ),
-        keys=" and ".join(_describe_undo(key, getattr(before, key)) for key in changed),
+        keys=" and ".join(
+            f"take {key} out" if value is None else f'set {key} = "{value}" again'
+            for key, value in ((key, getattr(before, key)) for key in changed)
+        ),
     )
-
-
-def _describe_undo(key: str, value: str | None) -> str:
-    return f"take {key} out" if value is None else f'set {key} = "{value}" again'
-
-
-def build_moved_state(old: OldStack, after: Environment) -> LiveState:
-    """Return the state of the new stack, which doesn't exist, next to the old one."""
-    return LiveState(old=old, taken=find_endpoint_conflict(old, after))
 
 
 def find_endpoint_conflict(old: OldStack, after: Environment) -> tuple[TakenName, ...]:
@@ -213,22 +207,21 @@ class DeployPlan:
 def build_plan(
     loaded: ValidFile,
     now: LiveState,
-    after: Mapping[str, Any],
+    made: Mapping[str, Mapping[str, Any]],
     *,
     against: str,
     folder: str,
-    data_after: Mapping[str, Any] | None = None,
 ) -> DeployPlan:
     """Return the plan from the live state to the templates of the file.
 
-    `after` is the template of ENV/endpoint. `data_after` is that of ENV/data, or None if the file
-    has none. `folder` is the folder of the environment files, as given on the command line.
+    `made` is the template of ENV/endpoint and, if the file has one, that of ENV/data, by kind.
+    `folder` is the folder of the environment files, as given on the command line.
     """
-    environment = loaded.environment
+    environment, after = loaded.environment, made["endpoint"]
     changed = list_changes(now.template, after)
-    if data_after is not None:
-        changed += list_changes(now.data_template, data_after, stack="data")
-    verdict, reasons = _decide_verdict(loaded, environment.endpoint.name, now, after, bool(changed))
+    if "data" in made:
+        changed += list_changes(now.data_template, made["data"], stack="data")
+    verdict, reasons = _decide_verdict(loaded, now, after, bool(changed))
     before = EndpointState(variants=now.variants, queued=now.queued)
     # Changes that SageMaker refuses in any number of deploys, each with a remedy; and the scaled
     # variants that change their type or are removed -> its refusal of one deploy.
@@ -280,9 +273,9 @@ def _predict_new_fleet(now: LiveState, after: Mapping[str, Any]) -> bool | None:
 
 
 def _decide_verdict(
-    loaded: ValidFile, name: str, now: LiveState, after: Mapping[str, Any], anything: bool
+    loaded: ValidFile, now: LiveState, after: Mapping[str, Any], anything: bool
 ) -> tuple[Verdict, list[str]]:
-    """Return (verdict, reasons); `name` is the endpoint's name in the file."""
+    """Return (verdict, reasons)."""
     if now.stack_status is not None and now.stack_status.endswith("_IN_PROGRESS"):
         return "refused", [f"the stack is in {now.stack_status}: wait until it has finished"]
     if now.endpoint_status in ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"):
@@ -312,32 +305,31 @@ def _decide_verdict(
         return "refused", [
             f"{state}: run `aws cloudformation continue-update-rollback`, or delete it"
         ]
-    before = find_endpoint_name(now.template)
-    if before is not None and find_endpoint_name(after) is None:
+    before, name = find_endpoint_name(now.template), find_endpoint_name(after)
+    kept = is_endpoint_retained(now.template)
+    if before in (None, name):
+        return ("update" if anything else "nothing"), []
+    if name is None:
         gone = "the file no longer has a [variants.NAME], so CloudFormation"
-        if is_endpoint_retained(now.template):
-            return "keep", [
-                f"{gone} keeps the endpoint {before}, which is protected: it stays up, billed, outside the "
-                "stack, without its model and role: move callers, then "
-                f"`aws sagemaker delete-endpoint --endpoint-name {before}`"
-            ]
-        reason = f"{gone} deletes the endpoint {before}, and its callers will fail"
-        return "delete", [reason]
-    if before is not None and before != find_endpoint_name(after):
-        if is_endpoint_retained(now.template) and is_endpoint_retained(after):
-            return "replace", [
-                f"endpoint.name {before} becomes {name}: CloudFormation creates {name} and keeps {before}, "
-                f"which is protected: it stays up, billed, outside the stack, and still "
-                f"responds. Its model, configuration, and role stay in the stack, so the next change of "
-                f"those deletes the ones it needs: move callers soon, then "
-                f"`aws sagemaker delete-endpoint --endpoint-name {before}`"
-            ]
-        return "replace", [
-            f"endpoint.name {before} becomes {name}: CloudFormation deletes {before} and recreates it "
-            f"as {name}; callers of {before} will fail. To move callers first, deploy "
-            f"a second environment next to it: `servable init --from {loaded.name} --name {loaded.name}-next`"
+        if not kept:
+            return "delete", [f"{gone} deletes the endpoint {before}, and its callers will fail"]
+        return "keep", [
+            f"{gone} keeps the endpoint {before}, which is protected: it stays up, billed, outside the "
+            "stack, without its model and role: move callers, then "
+            f"`aws sagemaker delete-endpoint --endpoint-name {before}`"
         ]
-    return ("update" if anything else "nothing"), []
+    if kept and is_endpoint_retained(after):
+        return "replace", [
+            f"endpoint.name {before} becomes {name}: CloudFormation creates {name} and keeps {before}, "
+            "which is protected: it stays up, billed, outside the stack, and still responds. Its model, "
+            "configuration, and role stay in the stack, so the next change of those deletes the ones it "
+            f"needs: move callers soon, then `aws sagemaker delete-endpoint --endpoint-name {before}`"
+        ]
+    return "replace", [
+        f"endpoint.name {before} becomes {name}: CloudFormation deletes {before} and recreates it "
+        f"as {name}; callers of {before} will fail. To move callers first, deploy "
+        f"a second environment next to it: `servable init --from {loaded.name} --name {loaded.name}-next`"
+    ]
 
 
 def _build_first_deploy(
@@ -373,15 +365,13 @@ def _build_deregister_command(
     The next deployment removes the same targets from the stack; CloudFormation accepts that they
     are gone.
     """
-    commands = []
-    for name, variant in stuck.items():
-        what = "ProvisionedConcurrency" if variant.instance_type is None else "InstanceCount"
-        commands.append(
-            "aws application-autoscaling deregister-scalable-target --service-namespace sagemaker "
-            f"--resource-id endpoint/{now.endpoint_name}/variant/{name} "
-            f"--scalable-dimension sagemaker:variant:Desired{what} --region {environment.region}"
-        )
-    return " && ".join(commands)
+    return " && ".join(
+        "aws application-autoscaling deregister-scalable-target --service-namespace sagemaker "
+        f"--resource-id endpoint/{now.endpoint_name}/variant/{name} --scalable-dimension sagemaker:variant:"
+        f"Desired{'ProvisionedConcurrency' if variant.instance_type is None else 'InstanceCount'} "
+        f"--region {environment.region}"
+        for name, variant in stuck.items()
+    )
 
 
 def _build_deploy_command(

@@ -1,7 +1,7 @@
 """Finds the differences between two templates of one stack, by CloudFormation's properties."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -63,7 +63,7 @@ def list_changes(
     """
     old, new = _list_resources(before or {}), _list_resources(after)
     listed: list[TemplateChange] = []
-    counts: dict[str, Counter[str]] = {}
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for name in sorted({*old, *new}):
         kind = (new.get(name) or old[name])["Type"]
         was, now = old.get(name), new.get(name)
@@ -73,7 +73,7 @@ def list_changes(
         if kind.startswith(SPELT_OUT) and word == "changed":
             listed += _compare_properties(kind, was or {}, now or {})
         else:
-            counts.setdefault(kind, Counter())[word] += 1
+            counts[kind][word] += 1
     for kind, words in sorted(counts.items()):
         counted = ", ".join(f"{count} {word}" for word, count in sorted(words.items()))
         listed.append(TemplateChange(resource=kind, what=counted, before=None, after=None))
@@ -87,26 +87,14 @@ def needs_new_fleet(before: Template | None, after: Template) -> bool:
 
 def has_new_deployment_settings(before: Template | None, after: Template) -> bool:
     """Return whether the change gives an existing endpoint different deployment settings."""
-    return before is not None and any(
-        one["Type"] == ENDPOINT
-        and name in _list_resources(after)
-        and one["Properties"].get(SETTINGS)
-        != _list_resources(after)[name]["Properties"].get(SETTINGS)
-        for name, one in _list_resources(before).items()
-    )
+    old, new = _select_resources(before or {}, ENDPOINT), _select_resources(after, ENDPOINT)
+    return any(old[name].get(SETTINGS) != new[name].get(SETTINGS) for name in old.keys() & new)
 
 
 def _find_fleet(template: Template) -> dict[str, Any]:
     """Return the endpoint configuration and its models. A batch's model isn't in any configuration."""
-    resources = _list_resources(template)
-    configs = {name: one for name, one in resources.items() if one["Type"] == CONFIG}
-    text = json.dumps(configs)
-    models = {
-        name: one
-        for name, one in resources.items()
-        if one["Type"] == MODEL and (f'"{name}"' in text or not configs)
-    }
-    return configs | models
+    configs, models = (_select_resources(template, kind) for kind in (CONFIG, MODEL))
+    return configs | (_select_named(models, configs) if configs else models)
 
 
 def describe_component_changes(before: Template, after: Template) -> list[str]:
@@ -128,39 +116,44 @@ def describe_component_changes(before: Template, after: Template) -> list[str]:
     return sentences
 
 
-def _find_components(template: Template) -> dict[str, list[dict[str, Any]]]:
+def _find_components(template: Template) -> dict[str, tuple[Any, ...]]:
     """Return each component's properties and those of the models that they refer to, by name."""
-    resources = _list_resources(template)
-    found = {}
-    for resource in resources.values():
-        if resource["Type"] == "AWS::SageMaker::InferenceComponent":
-            text = json.dumps(resource)
-            models = (n for n, r in resources.items() if r["Type"] == MODEL and f'"{n}"' in text)
-            parts = [resource["Properties"], *(resources[name]["Properties"] for name in models)]
-            found[resource["Properties"]["InferenceComponentName"]] = parts
-    return found
+    models = _select_resources(template, MODEL)
+    components = _select_resources(template, "AWS::SageMaker::InferenceComponent").values()
+    return {
+        one["InferenceComponentName"]: (one, *_select_named(models, one).values())
+        for one in components
+    }
+
+
+def _select_named(resources: Mapping[str, Any], value: Any) -> dict[str, Any]:
+    """Return the resources that a value refers to."""
+    text = json.dumps(value)
+    return {name: one for name, one in resources.items() if f'"{name}"' in text}
 
 
 def find_endpoint_name(template: Template) -> str | None:
     """Return the endpoint's name in a template; None if it has no endpoint."""
-    for resource in template.get("Resources", {}).values():
-        if resource["Type"] == ENDPOINT:
-            return str(resource["Properties"]["EndpointName"])
-    return None
+    endpoints = _select_resources(template, ENDPOINT).values()
+    return next((str(one["EndpointName"]) for one in endpoints), None)
 
 
 def find_log_group_names(template: Template) -> set[str]:
     """Return the fixed names of the template's log groups."""
-    resources = template.get("Resources", {}).values()
-    groups = [one["Properties"] for one in resources if one["Type"] == "AWS::Logs::LogGroup"]
+    groups = _select_resources(template, "AWS::Logs::LogGroup").values()
     return {group["LogGroupName"] for group in groups if "LogGroupName" in group}
 
 
 def is_endpoint_retained(template: Template) -> bool:
     """Return whether CloudFormation keeps an endpoint that is replaced or removed."""
-    resources = template.get("Resources", {}).values()
-    policies = [one.get("UpdateReplacePolicy") for one in resources if one["Type"] == ENDPOINT]
-    return "Retain" in policies
+    endpoints = _select_resources(template, ENDPOINT).values()
+    return any(one.get("UpdateReplacePolicy") == "Retain" for one in endpoints)
+
+
+def _select_resources(template: Template, kind: str) -> dict[str, dict[str, Any]]:
+    """Return the properties of the resources of a type, by logical ID."""
+    resources = _list_resources(template).items()
+    return {name: one["Properties"] for name, one in resources if one["Type"] == kind}
 
 
 def _list_resources(template: Template) -> dict[str, dict[str, Any]]:
@@ -180,9 +173,12 @@ def _compare_properties(
     kind: str, was: Mapping[str, Any], now: Mapping[str, Any]
 ) -> Iterator[TemplateChange]:
     old, new = (dict(_flatten(resource["Properties"], "")) for resource in (was, now))
-    orders = (_find_orders(resource["Properties"]) for resource in (was, now))
-    for what, earlier, later in _find_moved(*orders):
-        yield TemplateChange(resource=kind, what=what, before=earlier, after=later)
+    orders = [_find_orders(resource["Properties"]) for resource in (was, now)]
+    for key in sorted(orders[0].keys() & orders[1]):
+        first, then = (order[key] for order in orders)
+        if [name for name in first if name in then] != [name for name in then if name in first]:
+            whole = {"before": ", ".join(first), "after": ", ".join(then)}
+            yield TemplateChange(resource=kind, what=f"order of {key}", **whole)
     for path in sorted({*old, *new}):
         before, after = old.get(path), new.get(path)
         if before != after and not path.startswith(ROLLBACK_ALARMS):
@@ -200,24 +196,12 @@ def _compare_properties(
 
 def _find_orders(properties: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the names of the elements of each list whose order counts."""
-    lists = {key: value for key, value in properties.items() if isinstance(value, list)}
     return {
         key: [element[_ORDERED] for element in elements]
-        for key, elements in lists.items()
-        if all(isinstance(element, Mapping) and _ORDERED in element for element in elements)
+        for key, elements in properties.items()
+        if isinstance(elements, list)
+        and all(isinstance(element, Mapping) and _ORDERED in element for element in elements)
     }
-
-
-def _find_moved(
-    was: Mapping[str, list[str]], now: Mapping[str, list[str]]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield (list, old order, new order) if the common elements changed order."""
-    for key in sorted(was.keys() & now.keys()):
-        old, new = (
-            [n for n in side[key] if n in was[key] and n in now[key]] for side in (was, now)
-        )
-        if old != new:
-            yield f"order of {key}", ", ".join(was[key]), ", ".join(now[key])
 
 
 def _flatten(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -154,8 +154,8 @@ def is_not_found(error: ClientError) -> bool:
 
     Each service has its own error code for it.
     """
-    code = str(error.response.get("Error", {}).get("Code", ""))
-    message = str(error.response.get("Error", {}).get("Message", ""))
+    details = error.response.get("Error", {})
+    code, message = (str(details.get(key, "")) for key in ("Code", "Message"))
     words = ("NotFound", "NoSuch", "DoesNotExist", "NonExist", "404", "UnknownResource")
     # SageMaker and CloudFormation answer ValidationException for it.
     phrases = ("Could not find", "does not exist", "not found")

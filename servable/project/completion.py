@@ -5,6 +5,7 @@ A shell calls these functions at every press of the Tab key, so each imports wha
 
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,9 @@ def complete_targets(
     return complete_environments(context, parameter, incomplete) + revisions
 
 
+revision_option = partial(
+    click.option, "--against", metavar="REF", shell_complete=complete_revisions
+)
 ENVIRONMENT = click.argument("environment", metavar="ENV", shell_complete=complete_environments)
 """The environment that a command works on."""
 OPTIONAL_ENVIRONMENT = click.argument(

@@ -53,22 +53,21 @@ def write(file: Path, text: str) -> None:
 
 
 def _apply_change(document: Any, change: KeyChange, note: str) -> None:
+    *tables, name = change.key
     table = document
-    for depth, name in enumerate(change.key[:-1]):
-        if name not in table and change.value is None:
-            return
-        if name not in table:
-            inline = depth > 0 and name == "batching"
-            table[name] = tomlkit.inline_table() if inline else tomlkit.table()
-        table = table[name]
-    name = change.key[-1]
+    for depth, each in enumerate(tables):
+        if each not in table:
+            if change.value is None:
+                return
+            inline = depth > 0 and each == "batching"
+            table[each] = tomlkit.inline_table() if inline else tomlkit.table()
+        table = table[each]
+    old = table.get(name)
     if change.value is None:
         table.pop(name, None)
-        return
-    if name in table and table[name] == change.value:
+    if change.value in (None, old):
         return
     value = tomlkit.item(change.value)
-    old = table.get(name)
     if isinstance(table, tomlkit.items.InlineTable):
         table[name] = value  # a comment has no place inside
         return

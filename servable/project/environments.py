@@ -86,9 +86,7 @@ class Project:
             raise click.UsageError(f"{problem}; pass --environments FOLDER")
         if files.is_relative_to(root):
             return root, files
-        above = (
-            each for each in files.parents if is_project(each) or (each / "cdk.json").is_file()
-        )
+        above = (up for up in files.parents if is_project(up) or (up / "cdk.json").is_file())
         return next(above, root), files
 
     def load_all(self, name: str | None = None) -> "list[Loaded]":
@@ -144,13 +142,10 @@ def pass_project(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def build_unknown_error(name: str, known: Collection[str]) -> click.UsageError:
     """Return the error for an environment that doesn't exist; it lists the known environments."""
-    if not known:
-        return click.UsageError(
-            f"there is no environment {name!r}, and the folder has no others; {FIRST}"
-        )
-    return click.UsageError(
-        f"there is no environment {name!r}; allowed: {', '.join(known)}; {suggest_name(name, known)}"
-    )
+    others = f", and the folder has no others; {FIRST}"
+    if known:
+        others = f"; allowed: {', '.join(known)}; {suggest_name(name, known)}"
+    return click.UsageError(f"there is no environment {name!r}{others}")
 
 
 def find_environment(loaded: "Iterable[Loaded]", name: str) -> "Loaded":
@@ -163,12 +158,10 @@ def find_environment(loaded: "Iterable[Loaded]", name: str) -> "Loaded":
 
 def read_kept_overrides(root: Path) -> "Overrides":
     """Return the overrides in cdk.json's context, which `cdk` applies in every run; none without the file."""
-    from infra.parameters import overrides
+    from infra.parameters.overrides import parse_kept_overrides
 
     file = root / "cdk.json"
-    return (
-        overrides.parse_kept_overrides(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    )
+    return parse_kept_overrides(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def require_endpoint(loaded: "ValidFile") -> None:
@@ -225,8 +218,7 @@ def format_stage_command(
     `folder`: the folder of the environment files, if it isn't the default. `overrides`: KEY to
     value.
     """
-    options = [f"environments={folder}"] if folder != FOLDER else []
-    options += [f"{name}.{key}={value}" for key, value in (overrides or {}).items()]
-    return " ".join(
-        [f"{find_cdk_command()} {verb} '{name}/*'", *(f"-c {shlex.quote(o)}" for o in options)]
-    )
+    context = [f"environments={folder}"] if folder != FOLDER else []
+    context += [f"{name}.{key}={value}" for key, value in (overrides or {}).items()]
+    options = (f" -c {shlex.quote(each)}" for each in context)
+    return f"{find_cdk_command()} {verb} '{name}/*'{''.join(options)}"

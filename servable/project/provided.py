@@ -9,60 +9,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from servable_local.aws import LocalAws
-    from servable_local.aws.command import commands
-    from servable_local.aws.sagemaker.container import Container
-    from servable_local.aws.sagemaker.transform_requests import (
-        READY_SECONDS,
-        AnswerError,
-        RequestSender,
-        read_limits,
-        transform,
-    )
-    from servable_local.container.compiled_packages import fetch_packages
-    from servable_local.container.launch import STDERR, EndpointProcess, LaunchError, launch
-    from servable_local.container.real_image import ImageContainer, launch_image
-    from servable_local.container.recording import Recording
-    from servable_local.container.settings import build_batch_variables
+    from servable_local.aws import LocalAws as LocalAws
+    from servable_local.aws.command import commands as commands
+    from servable_local.aws.sagemaker.container import Container as Container
+    from servable_local.aws.sagemaker.transform_requests import READY_SECONDS as READY_SECONDS
+    from servable_local.aws.sagemaker.transform_requests import AnswerError as AnswerError
+    from servable_local.aws.sagemaker.transform_requests import RequestSender as RequestSender
+    from servable_local.aws.sagemaker.transform_requests import read_limits as read_limits
+    from servable_local.aws.sagemaker.transform_requests import transform as transform
+    from servable_local.container.compiled_packages import fetch_packages as fetch_packages
+    from servable_local.container.launch import STDERR as STDERR
+    from servable_local.container.launch import EndpointProcess as EndpointProcess
+    from servable_local.container.launch import LaunchError as LaunchError
+    from servable_local.container.launch import launch as launch
+    from servable_local.container.real_image import ImageContainer as ImageContainer
+    from servable_local.container.real_image import launch_image as launch_image
+    from servable_local.container.recording import Recording as Recording
+    from servable_local.container.settings import build_batch_variables as build_batch_variables
 
-__all__ = [
-    "READY_SECONDS",
-    "STDERR",
-    "AnswerError",
-    "Container",
-    "EndpointProcess",
-    "ImageContainer",
-    "LaunchError",
-    "LocalAws",
-    "Recording",
-    "RequestSender",
-    "build_batch_variables",
-    "commands",
-    "fetch_packages",
-    "find_local_aws",
-    "launch",
-    "launch_image",
-    "read_limits",
-    "transform",
-]
 _MODULES = {
-    "aws": ("LocalAws",),
-    "aws.command": ("commands",),
-    "aws.sagemaker.container": ("Container",),
-    "aws.sagemaker.transform_requests": (
-        "READY_SECONDS",
-        "AnswerError",
-        "RequestSender",
-        "read_limits",
-        "transform",
-    ),
-    "container.compiled_packages": ("fetch_packages",),
-    "container.launch": ("STDERR", "EndpointProcess", "LaunchError", "launch"),
-    "container.real_image": ("ImageContainer", "launch_image"),
-    "container.recording": ("Recording",),
-    "container.settings": ("build_batch_variables",),
+    "aws": "LocalAws",
+    "aws.command": "commands",
+    "aws.sagemaker.container": "Container",
+    "aws.sagemaker.transform_requests": "READY_SECONDS AnswerError RequestSender read_limits transform",
+    "container.compiled_packages": "fetch_packages",
+    "container.launch": "STDERR EndpointProcess LaunchError launch",
+    "container.real_image": "ImageContainer launch_image",
+    "container.recording": "Recording",
+    "container.settings": "build_batch_variables",
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def find_local_aws(folder: Path) -> "LocalAws | None":

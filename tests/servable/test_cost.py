@@ -66,9 +66,8 @@ def test_min_never_costs_more_than_max_nor_max_more_than_an_update(one: int, oth
     hours = [found.compute_usd_per_hour(which) or 0.0 for which in WHICH]
     assert hours == sorted(hours)
     a, b = (compute_cost("prod", environment(count)) for count in (one, other))
-    assert describe_difference(a, b).replace("-", "+") == describe_difference(b, a).replace(
-        "-", "+"
-    )
+    forth, back = describe_difference(a, b), describe_difference(b, a)
+    assert forth.replace("-", "+") == back.replace("-", "+")
 
 
 @pytest.mark.long
@@ -81,11 +80,9 @@ def test_a_month_is_730_hours_and_an_update_costs_both_fleets_or_its_batches(
     assert found.compute_usd_per_month("min_instances") == pytest.approx(hour * HOURS_PER_MONTH)
     assert most > 0
     assert during == pytest.approx(2 * most)
-    hours_for_a_million = 1_000_000 / rps / 3600
+    hours = 1_000_000 / rps / 3600
     once, most_, twice = (found.compute_usd_per_million(which) or 0 for which in WHICH)
-    assert once == pytest.approx(
-        hours_for_a_million * (found.variants[0].usd_per_instance_hour or 0)
-    )
+    assert once == pytest.approx(hours * (found.variants[0].usd_per_instance_hour or 0))
     assert (most_, twice) == pytest.approx((once, 2 * once))
     assert found.variants[0].usd_per_million_predictions == pytest.approx(once)
     # A rolling update costs a batch and that of its rollback.
@@ -97,10 +94,17 @@ def test_a_month_is_730_hours_and_an_update_costs_both_fleets_or_its_batches(
 def test_a_changed_objective_and_payment_by_use_stand_beside_the_money() -> None:
     now, then = (compute_cost("prod", environment(n, p99=p)) for n, p in ((3, 80), (1, 120)))
     assert describe_difference(now, then).endswith("p99 objective 120 -> 80 ms")
-    now = Environment.model_validate(tomllib.loads(SERVERLESS))
-    assert "billed by use" in describe_difference(
-        compute_cost("prod", now), compute_cost("prod", environment())
-    )
+    now = compute_cost("prod", Environment.model_validate(tomllib.loads(SERVERLESS)))
+    assert "billed by use" in describe_difference(now, then)
+
+
+def test_a_shadow_variant_costs_as_much_and_answers_nobody() -> None:
+    alone = environment(rps=10)
+    told = alone.model_dump(exclude_unset=True)
+    told["variants"]["copy"] = {**told["variants"]["primary"], "shadow": True}
+    costs = [compute_cost("prod", each) for each in (alone, Environment.model_validate(told))]
+    one, both = (cost.compute_usd_per_million("min_instances") or 0 for cost in costs)
+    assert both == pytest.approx(2 * one)
 
 
 def test_a_price_that_no_source_states_is_unknown_and_never_guessed() -> None:
@@ -204,12 +208,16 @@ def test_serverless_is_paid_by_use_and_by_what_is_kept_warm(prod: Path) -> None:
     # 3 GiB for 100 ms, a million times; and all ten containers for an hour.
     assert "$6.00 per million predictions at 100 ms each" in shown
     assert "2.16/hour" in shown
+    unpriced = SERVERLESS.replace("eu-west-1", "cn-north-1")
+    assert "serverless of 3072 MiB, paid by use: unknown price" in said(prod, unpriced)
 
-    warm = SERVERLESS.replace("= 10 }", "= 10, provisioned_concurrency = 2 }")
+    warm = "provisioned_concurrency = 2, max_provisioned_concurrency = 5 }"
+    warm = SERVERLESS.replace("= 10 }", f"= 10, {warm}")
     priced = "\n[prices]\nprovisioned_usd_per_gib_second = 0.00001\n"
     for text, usd in ((warm, 0.000005), (warm + priced, 0.00001)):
         hour = json.loads(said(prod, text, "--json"))["usd_per_hour"]
         assert hour["min_instances"] == pytest.approx(2 * 3 * usd * 3600)
+        assert hour["max_instances"] == pytest.approx(2.16 + 5 * 3 * usd * 3600)
 
 
 def test_no_example_has_an_unknown_price() -> None:
@@ -236,6 +244,8 @@ def test_the_command_compares_with_a_revision(prod: Path, commit: Commit) -> Non
     said = json.loads(ran.stdout)
     month = said["usd_per_month"]["min_instances"] / 2 + 4.62  # of a volume
     assert said["against"]["difference"].startswith(f"+${month:,.0f}/month at min")
+    ran = CliRunner().invoke(command, arguments[:-1], standalone_mode=False)
+    assert ran.stdout.endswith(f"against HEAD: {said['against']['difference']}\n")
 
 
 def test_a_run_costs_its_instances_for_as_long_as_it_takes() -> None:

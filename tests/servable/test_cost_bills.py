@@ -41,12 +41,9 @@ def test_hours_of_hosting_and_what_stands_cost_what_the_bills_say() -> None:
     for name in HOSTING:
         hours, usd, each = HOSTING[name]
         stated = {"as_of": "2023-12", "instance_usd_per_hour": {name: each}}
-        found = compute_cost(
-            "prod", environment(1, instance_type=name, region="eu-west-1", prices=stated)
-        )
-        assert (found.compute_usd_per_hour("min_instances") or 0) * hours == pytest.approx(
-            usd, abs=0.01
-        )
+        told = environment(1, instance_type=name, region="eu-west-1", prices=stated)
+        hour = compute_cost("prod", told).compute_usd_per_hour("min_instances") or 0
+        assert hour * hours == pytest.approx(usd, abs=0.01)
 
         price = Prices().find_instance_price(name, "eu-west-1")
         assert price is not None
@@ -127,16 +124,16 @@ def test_what_stands_is_in_the_sum_and_no_price_is_of_another_currency_or_old() 
     (variant,) = environment(instance_type="ml.g5.xlarge").variants.values()
     assert build_volume_item(variant, "us-east-1") is None
 
+    key = f"arn:aws:kms:us-west-2:111111111111:key/{'1' * 8}-1111-1111-1111-{'1' * 12}"
+    items = compute_standing_cost(environment(alarms={"topic_kms_key": key})).items
+    assert "key" not in [item.name for item in items]
+
     found = compute_cost("prod", environment(region="cn-northwest-1"))
-    assert (found.compute_usd_per_hour("min_instances"), found.data.usd_per_gb, found.standing) == (
-        None,
-        None,
-        StandingCost(items=()),
-    )
-    for years, old in [(2, True), (0, False)]:
+    hour = found.compute_usd_per_hour("min_instances")
+    assert (hour, found.data.usd_per_gb, found.standing) == (None, None, StandingCost(items=()))
+    for years, old in [(2, True), (1, False), (0, False)]:
         today = datetime.datetime.now(datetime.UTC)
         as_of = f"{today.year - years}-{today:%m}"
         stated = {"as_of": as_of, "instance_usd_per_hour": {"ml.c5.xlarge": 0.2}}
-        assert _find_outdated_price_date(compute_cost("prod", environment(prices=stated))) == (
-            as_of if old else None
-        )
+        found = compute_cost("prod", environment(prices=stated))
+        assert _find_outdated_price_date(found) == (as_of if old else None)

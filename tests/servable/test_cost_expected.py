@@ -66,6 +66,7 @@ def test_scaled_instances_lie_between_minimum_and_maximum_and_follow_the_traffic
 def test_a_part_that_cannot_be_computed_says_why_and_is_missing_in_the_sum() -> None:
     found = month(traffic=PEAK, instance_type="ml.c8g.large")
     assert found.missing_names == ["instances, primary", "data in and out"]
+    assert found.day.endswith("up to 100 requests/s; traffic.profile isn't set")
     assert [line.assumption for line in found.lines if line.usd is None] == [
         "no price is known",
         "set traffic.request_bytes and traffic.answer_bytes",
@@ -84,8 +85,9 @@ def test_a_serverless_month_counts_the_time_of_answering_and_what_is_kept_warm()
         "serverless_usd_per_gib_second": 0.00002,
         "provisioned_usd_per_gib_second": 0.00001,
     }
-    found = month(variants={"primary": serverless}, prices=prices, traffic={"peak_rps": 10})
-    answering = found.requests * 0.1 * 2 * 0.00002
+    fleet = {"primary": serverless, "other": {**serverless, "weight": 3.0}}
+    found = month(variants=fleet, prices=prices, traffic={"peak_rps": 10})
+    answering = found.requests / 4 * 0.1 * 2 * 0.00002
     warm = 2 * 2 * 0.00001 * HOURS_PER_MONTH * 3600
     assert usd(found, "serverless, primary") == pytest.approx(answering + warm)
     assert found.lines[0].assumption == "100 ms for each request, and 2 containers kept warm"

@@ -13,24 +13,20 @@ import pytest
 from botocore.stub import Stubber
 
 from infra.parameters.loading import load
-from servable.cost.price_list import (
-    PriceListError,
-    build_price_rows,
-    fetch_hosting_prices,
-    refresh_prices,
-)
+from servable.cost.price_list import build_price_rows, fetch_hosting_prices, refresh_prices
 from tests.batches import build_batch_example
 from tests.conftest import VALID, valid
 
 NAME, REGION = "ml.c5.xlarge", "eu-west-1"
+(EXAMPLE,) = botocore.loaders.Loader().load_service_model("pricing", "examples-1")["examples"][
+    "GetProducts"
+]
+CREDENTIALS = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
 
 
 def product(usd: str, unit: str = "Hrs", **attributes: str) -> str:
     """A product in the API's form, as botocore's documented example of GetProducts has it."""
-    (example,) = botocore.loaders.Loader().load_service_model("pricing", "examples-1")["examples"][
-        "GetProducts"
-    ]
-    row = json.loads(example["output"]["PriceList"][0])
+    row = json.loads(EXAMPLE["output"]["PriceList"][0])
     row["product"]["attributes"] = {"instanceName": NAME, "regionCode": REGION, **attributes}
     (term,) = row["terms"]["OnDemand"].values()
     (dimension,) = term["priceDimensions"].values()
@@ -51,9 +47,7 @@ DATA = [
 
 def client(*products: str, data: Sequence[str] = ()) -> Any:
     """A client that answers GetProducts for `NAME` in `REGION`, then for data there, and nothing else."""
-    pricing = boto3.client(
-        "pricing", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
-    )
+    pricing = boto3.client("pricing", region_name="us-east-1", **CREDENTIALS)
     stub = Stubber(pricing)
     answers = ({"instanceName": NAME}, products), ({"operation": "Invoke-Endpoint"}, data)
     for more, listed in answers:
@@ -76,12 +70,9 @@ def test_one_hosting_price_is_read_and_nothing_of_other_uses() -> None:
     assert fetch_hosting_prices(client(TRAINING, HOSTING), [NAME], REGION) == {NAME: 0.231}
     assert fetch_hosting_prices(client(TRAINING), [NAME], REGION) == {}
     other = product("0.3", component="Hosting")
-    with pytest.raises(PriceListError, match="several hosting prices"):
+    with pytest.raises(click.ClickException, match="several hosting prices"):
         fetch_hosting_prices(client(HOSTING, other), [NAME], REGION)
-    (example,) = botocore.loaders.Loader().load_service_model("pricing", "examples-1")["examples"][
-        "GetProducts"
-    ]
-    assert build_price_rows(map(json.loads, example["output"]["PriceList"]), as_of="2017-09") == []
+    assert build_price_rows(map(json.loads, EXAMPLE["output"]["PriceList"]), as_of="2017-09") == []
 
 
 def test_refresh_writes_the_prices_of_hosting_and_data_and_keeps_the_comments(file: Path) -> None:
@@ -102,14 +93,14 @@ def test_what_aws_lists_twice_or_denies_leaves_the_file_as_it_is(file: Path) -> 
     before = file.read_bytes()
     with pytest.raises(click.ClickException, match=r"prices\.usd_per_gb_processed"):
         refreshed(file, client(HOSTING, data=[*DATA, other]))
-    denied = boto3.client(
-        "pricing", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
-    )
+    denied = boto3.client("pricing", region_name="us-east-1", **CREDENTIALS)
     stub = Stubber(denied)
     stub.add_client_error("get_products", "AccessDeniedException")
     stub.activate()
     with pytest.raises(click.ClickException, match="pricing:GetProducts"):
         refreshed(file, denied)
+    with pytest.raises(KeyError, match="prices"):
+        refreshed(file, client(TRAINING))
     assert file.read_bytes() == before
 
 

@@ -153,7 +153,7 @@ def loaded(environment: Environment) -> ValidFile:
 
 
 def plan(loaded: ValidFile, now: LiveState, after: dict[str, Any] = CHANGED) -> DeployPlan:
-    return build_plan(loaded, now, after, against="what is live", folder="environments")
+    return build_plan(loaded, now, {"endpoint": after}, against="live", folder="environments")
 
 
 def test_only_a_stack_and_an_endpoint_at_rest_take_a_deploy(loaded: ValidFile) -> None:

@@ -58,9 +58,8 @@ class Live:
     def plan(self, **overrides: str) -> DeployPlan:
         one = self.loaded(overrides)
         now = read_live_state(one, self.client)
-        return build_plan(
-            one, now, self.template(one), against="what is live", folder="environments"
-        )
+        made = {"endpoint": self.template(one)}
+        return build_plan(one, now, made, against="what is live", folder="environments")
 
     def template(self, one: ValidFile) -> dict[str, Any]:
         found = synthesise_endpoint(one)
@@ -161,7 +160,8 @@ def plan_moved(made: Live, folder: Path, **overrides: str) -> DeployPlan:
     one = made.loaded(overrides)
     now = read_live_state(one, clients(one.environment))
     now = add_old_stack(now, one, Project(str(folder / "environments")), clients)
-    return build_plan(one, now, made.template(one), against="what is live", folder="environments")
+    templates = {"endpoint": made.template(one)}
+    return build_plan(one, now, templates, against="what is live", folder="environments")
 
 
 def deploy_moved(made: Live, **overrides: str) -> tuple[str, str]:
@@ -264,9 +264,8 @@ def test_each_change_of_the_file_has_its_plan(deployed: Live) -> None:
     # An endpoint that is not the stack's own is in the way.
     one = deployed.loaded({"service": "another"})
     now = read_live_state(one, deployed.client)
-    plan = build_plan(
-        one, now, deployed.template(one), against="what is live", folder="environments"
-    )
+    made = {"endpoint": deployed.template(one)}
+    plan = build_plan(one, now, made, against="what is live", folder="environments")
     assert (plan.verdict, plan.deploys) == ("refused", [])
 
 

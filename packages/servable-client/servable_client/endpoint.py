@@ -33,10 +33,10 @@ def build_request(arrays: Arrays, form: str, options: Options, trace: Trace) -> 
     # format="json" requests the model server's own JSON, which the handler relays unchanged.
     accept = find_content_type("json") if options.format == "json" else ANY_ANSWER
     return Request(
-        body=encode(form, arrays, options.selection),
+        body=encode(form, arrays, options),
         content_type=find_content_type(form),
         accept=accept,
-        selection=options.selection,
+        selection=options,
         **trace,
     )
 
@@ -229,7 +229,7 @@ class Endpoint:
             body=body,
             content_type=content_type,
             accept=accept,
-            selection=merged.selection,
+            selection=merged,
             inference_id=inference_id,
             traceparent=traceparent,
         )

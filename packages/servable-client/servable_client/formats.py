@@ -79,13 +79,12 @@ def encode(form: str, arrays: Arrays, choice: "RequestedModel") -> bytes:
 
 def decode(content_type: str, body: bytes) -> dict[str, Array]:
     """Return the outputs of a response, by name. Raises `BadAnswerError`."""
-    kind = content_type.partition(";")[0].strip().lower()
-    codec = next((codec for codec in load_codecs().values() if codec.content_type == kind), None)
+    by_type = {codec.content_type: codec for codec in load_codecs().values()}
+    codec = by_type.get(content_type.partition(";")[0].strip().lower())
     if codec is None:
         raise BadAnswerError(
             f"the response is {content_type or 'without content type'}; this client reads "
-            f"{', '.join(codec.content_type for codec in load_codecs().values())}; "
-            "invoke() returns the bytes unchanged"
+            f"{', '.join(by_type)}; invoke() returns the bytes unchanged"
         )
     try:
         return codec.read_response(body)

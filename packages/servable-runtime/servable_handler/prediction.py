@@ -49,7 +49,6 @@ class ServedModels:
     def __init__(self, servers: ModelServers) -> None:
         self.servers = servers
         self._signatures: dict[tuple[str, int | None], dict[str, Signature]] = {}
-        self._ranked: dict[tuple[str, int | None], dict[str, Signature]] = {}
         self._relays: dict[tuple[str, str, int | None, str | None], NpyRelay] = {}
 
     def find_signature(self, call: Call) -> Signature:
@@ -83,14 +82,11 @@ class ServedModels:
 
     def _find_ranked_signatures(self, call: Call) -> dict[str, Signature]:
         """Return the model's signatures whose ranks are checked; none if no server responds."""
-        key = call.model, call.version
-        if key not in self._ranked:
-            try:
-                signatures = self._load_signatures(call)
-            except RequestError:
-                return {}  # the prediction itself gets the error
-            self._ranked[key] = {name: spec for name, spec in signatures.items() if spec.ranks}
-        return self._ranked[key]
+        try:
+            signatures = self._load_signatures(call)
+        except RequestError:
+            return {}  # the prediction itself gets the error
+        return {name: signature for name, signature in signatures.items() if signature.ranks}
 
     def _load_signatures(self, call: Call) -> dict[str, Signature]:
         key = call.model, call.version

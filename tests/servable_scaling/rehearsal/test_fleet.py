@@ -65,13 +65,8 @@ def test_a_percentile_is_the_lognormals_and_the_waits_and_weighs_parts() -> None
     found = [compute_percentile(CONSTANT, parts, share) for share in (0.89, 0.91)]
     assert found == pytest.approx([0.1, 5.1], rel=1e-3)
 
-    model = InstanceModel(10, CONSTANT, 10)
-    assert [
-        model.compute_percentile([(share, 0.3, 0.0, 0.0)], 0.5) for share in (0.2, 1.0)
-    ] == pytest.approx([0.4, 0.4], rel=1e-3)
-
     parts = ((0.5, 0.0, 0.0, 0.0), (0.5, 5.0, 0.0, 0.0))
-    assert model.compute_percentile(parts, 0.9) == pytest.approx(5.1, rel=1e-3)
+    assert compute_percentile(CONSTANT, parts, 0.9) == pytest.approx(5.1, rel=1e-3)
 
 
 def test_the_servers_are_the_rate_times_the_service_time_and_wait_by_formula() -> None:

@@ -22,7 +22,7 @@ class Documented(FakeEndpoint):
 
 def test_every_block_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servable_client, "Endpoint", Documented)
-    monkeypatch.setattr("servable_client.async_endpoint.Endpoint", Documented)
+    monkeypatch.setattr("servable_client.endpoint.Endpoint", Documented)
     names: dict[str, Any] = {"asyncio": asyncio}
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         exec(block, names)

@@ -12,12 +12,12 @@ from hypothesis import given
 
 from servable_handler.request import RequestError
 from servable_handler.transport.channels import MOST_BYTES, SmallCalls
+from servable_handler.transport.http2.frames import UnexpectedAnswerError, read_headers
 from servable_handler.transport.http2.grpc_connection import (
     CallFailedError,
     GrpcConnection,
     UnsupportedError,
 )
-from servable_handler.transport.http2.hpack import UnexpectedAnswerError, read_headers
 from servable_handler.transport.model_servers import ModelServers
 from servable_handler.transport.rest import BrokenOffError, DeadlineError, NotTakenError
 from tests.servable_handler.fake_model_server import FakeModelServer

@@ -26,13 +26,13 @@ from servable_client.errors import (
     UnreachableError,
 )
 from servable_client.exchange import Answer, Deadline, Job, Request, read_body
-from servable_client.failures import (
+from servable_client.forks import initialize_in_each_process
+from servable_client.retries import (
     ATTEMPT,
     build_connection_error,
     build_observed_pool,
     build_sagemaker_error,
 )
-from servable_client.forks import initialize_in_each_process
 
 # Without the permission to list a bucket, what is not there yet is forbidden.
 _NOT_YET = ("NoSuchKey", "404", "AccessDenied", "403")

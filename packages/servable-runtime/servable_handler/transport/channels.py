@@ -15,12 +15,12 @@ from urllib.parse import unquote
 
 import grpc
 
+from servable_handler.transport.http2.frames import UnexpectedAnswerError
 from servable_handler.transport.http2.grpc_connection import (
     CallFailedError,
     GrpcConnection,
     UnsupportedError,
 )
-from servable_handler.transport.http2.hpack import UnexpectedAnswerError
 from servable_handler.transport.rest import (
     HOST,
     BrokenOffError,

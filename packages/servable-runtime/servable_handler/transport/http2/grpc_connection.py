@@ -10,9 +10,10 @@ import struct
 from collections.abc import Mapping
 
 from servable_handler.transport.http2 import frames
-from servable_handler.transport.http2.frames import Frames, build_frame
-from servable_handler.transport.http2.hpack import (
+from servable_handler.transport.http2.frames import (
+    Frames,
     UnexpectedAnswerError,
+    build_frame,
     encode_headers,
     read_headers,
 )

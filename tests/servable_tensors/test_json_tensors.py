@@ -150,7 +150,7 @@ def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         (b'{"inputs": [[1, 1e400]]}', "holds a number that is too large"),
         (b'{"inputs": [[Infinity, -1e400]]}', "holds a number that is too large"),
         (b'{"inputs": [[1, 2]], "inputs": [[3, 4]]}', "the key 'inputs' appears twice"),
-        (b'{"inputs": {"x": [[1, 2]], "x": [[3, 4]]}}', "the key 'x' appears twice"),
+        (b'{"inputs": {"y": 1, "x": [[1, 2]], "x": [[3, 4]]}}', "the key 'x' appears twice"),
         (b'{"instances": [{"x": [1, 2], "x": [3, 4]}]}', "the key 'x' appears twice"),
         (b'{"instances": [[1, {"b64": "", "b64": "AA=="}]]}', "the key 'b64' appears twice"),
         (b'{"inputs": [[1, 2]], "signature_name": ":", "signature_name": "s"}', "appears twice"),

@@ -155,6 +155,8 @@ def named(tensor: bytes, name: bytes = b"x") -> bytes:
         (named(SMALL, b""), "an input has no name"),
         (named(SMALL, b"\xff"), "a name isn't UTF-8"),
         (field(2, field(2, SMALL)), "an input has no name"),
+        (field(2, b"\x08\1"), "field 1 of an input is unknown, invalid, or repeated"),
+        (named(field(2, field(2, b"\x08\1" + field(2, b"\xff"))) + SMALL[-5:]), "a name isn't UTF-8"),
         (field(2, field(1, b"x")), "x: got invalid"),
         (field(1, b"\x0a\1\xff"), "a name isn't UTF-8"),
         (field(1, b"\x12\1\x08"), "a number does not end"),

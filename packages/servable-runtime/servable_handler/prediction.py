@@ -311,8 +311,7 @@ def choose_content_type(accept: str, own: str) -> str:
     as the container does without code.
     """
     ranges = [_parse_range(item) for item in accept.lower().split(",")]
-    best: tuple[float, int, int, bool] | None = None
-    answer_type = own
+    ranks: dict[str, tuple[float, int, int, bool]] = {}
     # Each codec once, because CODECS has it under every content type that it reads.
     for form in dict.fromkeys(codec.content_type for codec in CODECS.values()):
         by_name = {"*/*": 1, f"{form.partition('/')[0]}/*": 2, form: 3}
@@ -321,13 +320,10 @@ def choose_content_type(accept: str, own: str) -> str:
             for position, (name, weight) in enumerate(ranges)
             if name in by_name
         ]
-        if not matches:
-            continue
-        closeness, position, weight = max(matches)
-        rank = (weight, closeness, position, form == own)
-        if weight > 0 and (best is None or rank > best):
-            best, answer_type = rank, form
-    return answer_type
+        closeness, position, weight = max(matches, default=(0, 0, 0.0))
+        if weight > 0:
+            ranks[form] = weight, closeness, position, form == own
+    return max(ranks, key=ranks.__getitem__, default=own)
 
 
 def _parse_range(item: str) -> tuple[str, float]:

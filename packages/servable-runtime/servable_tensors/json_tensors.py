@@ -242,11 +242,9 @@ def flatten(value: Any) -> tuple[list[int], list[Any]]:
     shape, first = [], value
     while isinstance(first, list):
         shape.append(len(first))
-        if not first or len(shape) > 32:
-            break
-        first = first[0]
-    if len(shape) > 32:
-        raise JsonValueError("is nested in more than 32 lists; use fewer dimensions")
+        if len(shape) > 32:
+            raise JsonValueError("is nested in more than 32 lists; use fewer dimensions")
+        first = first[0] if first else None
     level = [value]
     for size in shape:
         if not all(type(item) is list and len(item) == size for item in level):

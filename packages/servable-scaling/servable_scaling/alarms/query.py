@@ -92,14 +92,14 @@ _SIMPLE: dict[str, Callable[[Samples], float]] = {
     "Maximum": lambda samples: samples.most,
 }
 _PERCENTILE = re.compile(r"p(\d{1,2}(\.\d{0,10})?|100)$")
-KNOWN = (*_SIMPLE, "p0 to p100")
 
 
 class UnknownStatisticError(ValueError):
     """The error of a statistic that is not emulated, such as a trimmed mean."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"The statistic {name} is not emulated; allowed: {', '.join(KNOWN)}.")
+        known = ", ".join((*_SIMPLE, "p0 to p100"))
+        super().__init__(f"The statistic {name} is not emulated; allowed: {known}.")
 
 
 def check_statistic(name: str) -> None:

@@ -160,29 +160,20 @@ class InstanceModel:
         """Return the number of requests served at a time: the rate times one request's time."""
         return max(1, round(self.rate_rps * self.service.mean_seconds))
 
-    def compute_steady_part(self, use: float, instances: int) -> Part:
-        """Return the waiting at this utilization. A request joins the least busy of `instances`."""
-        return _compute_steady_part(self, min(STEADY_BELOW, round(use, 3)), instances)
-
 
 @lru_cache(maxsize=100_000)
-def _compute_steady_part(model: InstanceModel, use: float, instances: int) -> Part:
+def compute_steady_part(model: InstanceModel, use: float, instances: int) -> Part:
+    """Return the waiting at this utilization. A request joins the least busy of `instances`."""
     if use <= 0:
         return (1.0, 0.0, 0.0, 0.0)
     servers, rate, variation = model.servers, model.rate_rps, model.service.variation
-    if instances > 1:
-        waits, wait = compute_least_outstanding_wait(
-            instances=instances,
-            servers=servers,
-            use=use,
-            mean_seconds=servers / rate,
-            variation=variation,
-        )
-    else:
-        waits = compute_erlang_c(servers, servers * use)
-        wait = compute_mean_wait(
-            servers=servers, use=use, mean_seconds=servers / rate, variation=variation
-        )
+    waits, wait = compute_least_outstanding_wait(
+        instances=instances,
+        servers=servers,
+        use=min(STEADY_BELOW, use),
+        mean_seconds=servers / rate,
+        variation=variation,
+    )
     if waits < FEW_WAIT:
         return (1.0, 0.0, 0.0, 0.0)
     # What arrivals and service vary within a minute bounds what can queue in it.
@@ -274,7 +265,7 @@ class QueuedFleet:
     def _compute_part(self, use: float, joined: int, queued: float) -> tuple[Part, float]:
         """Return the part that waits behind `queued` requests, and the share rejected."""
         model = self.model
-        _, _, waits, waited = model.compute_steady_part(use, joined)
+        _, _, waits, waited = compute_steady_part(model, round(use, 3), joined)
         # Requests behind the last place are rejected at once.
         room = round((model.queue - queued) / model.rate_rps, 3)
         beyond, refused = min(waited, room), 0.0

@@ -289,20 +289,16 @@ class GrpcConnection:
 
 def _check_frame(kind: int, flags: int, stream: int, size: int) -> None:
     """Raise `UnexpectedAnswerError` for flags, a stream, or a length that the type doesn't allow."""
-    if kind == frames.SETTINGS:
-        right = flags in (0, frames.ACKNOWLEDGED) and stream == 0 and size % 6 == 0
-    elif kind == frames.PING:
-        right = flags in (0, frames.ACKNOWLEDGED) and stream == 0 and size == 8
-    elif kind == frames.GOAWAY:
-        right = flags == 0 and stream == 0 and size >= 8
-    elif kind == frames.RESET:
-        right = flags == 0 and stream > 0 and size == 4
-    elif kind == frames.WINDOW:
-        right = flags == 0 and size == 4
-    else:
-        # Priorities, pushes, and parts of a response; later types are ignored.
-        right = kind > _ALTSVC
-    if not right:
+    fits = {
+        frames.SETTINGS: stream == 0 and size % 6 == 0,
+        frames.PING: stream == 0 and size == 8,
+        frames.GOAWAY: stream == 0 and size >= 8,
+        frames.RESET: stream > 0 and size == 4,
+        frames.WINDOW: size == 4,
+    }
+    acknowledges = kind in (frames.SETTINGS, frames.PING) and flags == frames.ACKNOWLEDGED
+    # Not allowed: priorities, pushes, and parts of a response. Later types are ignored.
+    if kind <= _ALTSVC and not (fits.get(kind) and (flags == 0 or acknowledges)):
         raise UnexpectedAnswerError(
             f"invalid frame: type {kind}, flags {flags:#x}, stream {stream}, {size:,} bytes"
         )

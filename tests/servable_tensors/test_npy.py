@@ -140,7 +140,6 @@ def test_a_header_that_was_seen_stands_for_other_numbers_of_its_shape_alone() ->
     assert [from_npy(body).tolist() for body in bodies] == [[[n] * 3] * 2 for n in range(3)]
     from_npy(npy(np.zeros((2, 3), np.float32)))
     assert from_npy(npy(np.zeros((3, 2), np.int32))).shape == (3, 2)
-
     signature = Signature("s", {"x": TensorSpec(1, (None, None))}, {})
     requests = [serialize_predict_request(b"", {"x": from_npy(each)}, signature) for each in bodies]
     relay = NpyRelay()

@@ -25,12 +25,12 @@ from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
 
 from servable_handler.transport.channels import OPTIONS
 from servable_handler.transport.http2 import frames
+from servable_handler.transport.http2.frames import UnexpectedAnswerError
 from servable_handler.transport.http2.grpc_connection import (
     CallFailedError,
     GrpcConnection,
     UnsupportedError,
 )
-from servable_handler.transport.http2.hpack import UnexpectedAnswerError
 from servable_handler.transport.rest import BrokenOffError, NotTakenError
 from tests.servable_handler.http2_bytes import frame, hpack_number
 

@@ -145,9 +145,10 @@ def test_an_answer_that_cannot_be_read_is_a_bad_answer() -> None:
         b'{"outputs": [[1], [2, 3]]}',
         b'{"outputs": [1, null]}',
         b'{"outputs": ["a", 1]}',
+        b'{"outputs": [1], "outputs": [2]}',
     ]:
         with pytest.raises(BadAnswerError, match="cannot be read"):
-            decode("application/json", body)
+            decode("Application/JSON; q=1", body)
     for order in "<>":
         body = encode("npy", {"x": np.array([0x7FFFFFFF] * 3, f"{order}u4")}, HERE)
         with pytest.raises(BadAnswerError, match="isn't valid Unicode"):

@@ -77,8 +77,10 @@ def test_who_is_to_answer_and_the_trace_are_in_the_headers(
         assert server.received[-1].headers[header] == sent
     endpoint.predict(x=X, traceparent="00-1-2-3")
     assert ATTRIBUTES not in server.received[-1].headers
-    connect(variant="green").predict(x=X)
-    assert server.received[-1].headers["x-amzn-sagemaker-target-variant"] == "green"
+    connect(variant="green", component="c").predict(x=X)
+    named = server.received[-1].headers
+    assert named["x-amzn-sagemaker-target-variant"] == "green"
+    assert named["x-amzn-sagemaker-inference-component"] == "c"
     server.received.clear()
     endpoint.predict(x=X, split=1, traceparent=PARENT)
     assert len(server.received) > 1

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servable_client import BadAnswerError, BadInputError, FakeEndpoint
-from servable_client.arrays import as_arrays
 from servable_client.batches import merge_outputs
-from servable_client.formats import decode
+from servable_client.formats import as_arrays, decode
 from tests.servable_client.array_strategies import quick
 
 FORMS = ["protobuf", "npz", "json"]

@@ -14,7 +14,7 @@ from servable_tensors.codecs import CSV, JSON, NPY, NPZ, PROTOBUF
     ("accept", "form"),
     [
         ("text/csv", CSV),
-        ("TEXT/CSV", CSV),
+        ("application/*, TEXT/CSV", CSV),
         ("application/x-npy;q=0.5, text/csv", CSV),
         ("application/x-npy;q=0.5, text/csv;q=0.4", NPY),
         ("application/x-npy; q=0.5 , text/csv;q=0.500", NPY),

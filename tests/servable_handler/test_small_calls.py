@@ -12,12 +12,12 @@ from hypothesis import given
 
 from servable_handler.request import RequestError
 from servable_handler.transport.channels import MOST_BYTES, SmallCalls
+from servable_handler.transport.http2.frames import UnexpectedAnswerError, read_headers
 from servable_handler.transport.http2.grpc_connection import (
     CallFailedError,
     GrpcConnection,
     UnsupportedError,
 )
-from servable_handler.transport.http2.hpack import UnexpectedAnswerError, read_headers
 from servable_handler.transport.model_servers import ModelServers
 from servable_handler.transport.rest import BrokenOffError, DeadlineError, NotTakenError
 from tests.servable_handler.fake_model_server import FakeModelServer
@@ -179,6 +179,7 @@ ODD: dict[str, list[bytes]] = {
     "a window too large": [SETTINGS, frame(8, 0, 0, b"\x7f\xff\xff\xff"), HEADERS, DATA, TRAILERS],
     "a call's window too large": [SETTINGS, frame(8, 0, 1, b"\x7f\xff\xff\xff"), HEADERS, DATA, TRAILERS],
     "a window of 3 bytes": [SETTINGS, frame(8, 0, 0, b"\0\0\1"), HEADERS, DATA, TRAILERS],
+    "a window with flags": [SETTINGS, frame(8, 1, 0, b"\0\0\1\0"), HEADERS, DATA, TRAILERS],
     "a window of no call": [SETTINGS, frame(8, 0, 3, b"\0\0\1\0"), HEADERS, DATA, TRAILERS],
     "a ping of 7 bytes": [SETTINGS, frame(6, 0, 0, bytes(7)), HEADERS, DATA, TRAILERS],
     "a ping of a call": [SETTINGS, frame(6, 0, 1, bytes(8)), HEADERS, DATA, TRAILERS],

@@ -150,7 +150,7 @@ def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         (b'{"inputs": [[1, 1e400]]}', "holds a number that is too large"),
         (b'{"inputs": [[Infinity, -1e400]]}', "holds a number that is too large"),
         (b'{"inputs": [[1, 2]], "inputs": [[3, 4]]}', "the key 'inputs' appears twice"),
-        (b'{"inputs": {"x": [[1, 2]], "x": [[3, 4]]}}', "the key 'x' appears twice"),
+        (b'{"inputs": {"y": 1, "x": [[1, 2]], "x": [[3, 4]]}}', "the key 'x' appears twice"),
         (b'{"instances": [{"x": [1, 2], "x": [3, 4]}]}', "the key 'x' appears twice"),
         (b'{"instances": [[1, {"b64": "", "b64": "AA=="}]]}', "the key 'b64' appears twice"),
         (b'{"inputs": [[1, 2]], "signature_name": ":", "signature_name": "s"}', "appears twice"),
@@ -179,6 +179,7 @@ def test_what_json_parsers_read_differently_is_400(body: bytes, words: str) -> N
     [
         (b'{"inputs": [[-0, 1E2]]}', [[0, 100]]),
         (b'{"inputs": [[Infinity, -Infinity]]}', [[math.inf, -math.inf]]),
+        (b'{"inputs": %s1%s}' % (b"[" * 32, b"]" * 32), json.loads("[" * 32 + "1" + "]" * 32)),
         (b'{"inputs": {"x": [[1, 1e-400]]}, "signature_name": ":"}', [[1, 0]]),
         (b'{"instances": [{"x": [1, 2]}, {"x": [3, 4]}]}', [[1, 2], [3, 4]]),
     ],

@@ -90,7 +90,7 @@ def test_a_field_in_two_pieces_is_refused_and_values_that_are_not_packed_pass() 
     # Each is small; merged, as a parser would, their shape is 10^12.
     piece = tensor(FLOAT, [1_000_000], float_val=[1]).SerializeToString()
     entry = field(1, b"x") + field(2, piece) + field(2, piece)
-    with pytest.raises(TensorError, match="an input has its name or its tensor twice"):
+    with pytest.raises(TensorError, match="field 2 of an input is unknown, invalid, or repeated"):
         check_predict_request(field(2, entry))
 
     shape = tensor(FLOAT, [100_000]).tensor_shape.SerializeToString()
@@ -155,6 +155,8 @@ def named(tensor: bytes, name: bytes = b"x") -> bytes:
         (named(SMALL, b""), "an input has no name"),
         (named(SMALL, b"\xff"), "a name isn't UTF-8"),
         (field(2, field(2, SMALL)), "an input has no name"),
+        (field(2, b"\x08\1"), "field 1 of an input is unknown, invalid, or repeated"),
+        (named(field(2, field(2, b"\x08\1" + field(2, b"\xff"))) + SMALL[-5:]), "a name isn't UTF-8"),
         (field(2, field(1, b"x")), "x: got invalid"),
         (field(1, b"\x0a\1\xff"), "a name isn't UTF-8"),
         (field(1, b"\x12\1\x08"), "a number does not end"),

@@ -8,10 +8,8 @@
 docs/client.md has the rest; `servable_client.errors` what can go wrong.
 """
 
-from servable_client.arrays import Outputs
-from servable_client.async_endpoint import AsyncEndpoint
 from servable_client.batches import Progress
-from servable_client.endpoint import Endpoint
+from servable_client.endpoint import AsyncEndpoint, Endpoint
 from servable_client.errors import (
     AsleepError,
     BadAnswerError,
@@ -34,6 +32,7 @@ from servable_client.errors import (
 )
 from servable_client.exchange import Answer, Job
 from servable_client.fake import FakeEndpoint
+from servable_client.formats import Outputs
 from servable_client.split import Split
 
 __all__ = [

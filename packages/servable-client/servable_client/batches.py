@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from servable_client.arrays import Array, Arrays, Outputs
 from servable_client.errors import BadAnswerError, PartFailedError, PredictionError
 from servable_client.forks import initialize_in_each_process
+from servable_client.formats import Array, Arrays, Outputs
 from servable_client.split import Part, PartSizes, Split, count_rows, cut_into_parts
 
 _EXACT_IN_FLOAT64 = 2**53

@@ -5,13 +5,13 @@ from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from servable_client.errors import BadInputError
 from servable_client.exchange import Answer, Deadline, Job, Request, read_body
-from servable_client.failures import (
+from servable_client.forks import initialize_in_each_process
+from servable_client.retries import (
     ATTEMPT,
     build_connection_error,
     build_container_error,
     build_observed_pool,
 )
-from servable_client.forks import initialize_in_each_process
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 _POOLS = {

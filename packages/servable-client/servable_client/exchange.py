@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from servable_client.arrays import Outputs
 from servable_client.errors import (
     BadAnswerError,
     BadInputError,
     DeadlineExceededError,
     PredictionError,
 )
-from servable_client.formats import decode
+from servable_client.formats import Outputs, decode
 from servable_client.options import Selection, check_header
 from servable_tensors.trace_context import MOST_INFERENCE_ID, add_trace
 

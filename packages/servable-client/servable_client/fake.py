@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from servable_client.arrays import Array, as_arrays
 from servable_client.endpoint import Endpoint
 from servable_client.errors import BadInputError, PredictionError
 from servable_client.exchange import Answer, Job, Request
 from servable_client.forks import initialize_in_each_process
-from servable_client.formats import load_codecs
+from servable_client.formats import Array, as_arrays, load_codecs
 from servable_tensors import UNNAMED
 
 Model = Callable[..., Mapping[str, Any]]

@@ -3,7 +3,7 @@
 They select the variant, model, version and signature, the format, and the timeout.
 """
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from servable_client.errors import BadInputError
@@ -71,8 +71,8 @@ class Selection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """Options of a request. Raises `BadInputError` for invalid values."""
+class Options(Selection):
+    """Options of a request: the selection, the format, and the timeout."""
 
     format: str | None = None
     """Format of the request's body; None: chosen by size and types."""
@@ -80,9 +80,9 @@ class Options:
     """Seconds from the call to the response, including every attempt and the waits between them."""
     retry_unsafe: bool = False
     """Also retry a request that may have been executed."""
-    selection: Selection = field(default_factory=Selection)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.format is not None:
             find_content_type(self.format)
         if not self.timeout_seconds > 0:
@@ -91,12 +91,4 @@ class Options:
     def apply_changes(self, **changes: Any) -> "Options":
         """Return a copy with the changes that aren't None. Raises TypeError for an unknown name."""
         options = {name: value for name, value in changes.items() if value is not None}
-        if not options:
-            return self
-        selected = {name: options.pop(name) for name in [*options] if name in _SELECTED}
-        if selected:
-            options["selection"] = replace(self.selection, **selected)
-        return replace(self, **options)
-
-
-_SELECTED = {option.name for option in fields(Selection) if option.init}
+        return replace(self, **options) if options else self

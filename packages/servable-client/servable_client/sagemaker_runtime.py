@@ -26,13 +26,13 @@ from servable_client.errors import (
     UnreachableError,
 )
 from servable_client.exchange import Answer, Deadline, Job, Request, read_body
-from servable_client.failures import (
+from servable_client.forks import initialize_in_each_process
+from servable_client.retries import (
     ATTEMPT,
     build_connection_error,
     build_observed_pool,
     build_sagemaker_error,
 )
-from servable_client.forks import initialize_in_each_process
 
 # Without the permission to list a bucket, what is not there yet is forbidden.
 _NOT_YET = ("NoSuchKey", "404", "AccessDenied", "403")
@@ -109,13 +109,13 @@ class SageMakerRuntime:
     def send(self, request: Request, *, seconds: float) -> Answer:
         with self._convert_errors(seconds):
             deadline = Deadline(seconds)
-            parameters = self._build_parameters(request)
-            if request.selection.variant:
-                parameters["TargetVariant"] = request.selection.variant
-            if request.selection.target_model:
-                parameters["TargetModel"] = request.selection.target_model
-            if request.selection.component:
-                parameters["InferenceComponentName"] = request.selection.component
+            selection = request.selection
+            parameters = self._build_parameters(
+                request,
+                TargetVariant=selection.variant,
+                TargetModel=selection.target_model,
+                InferenceComponentName=selection.component,
+            )
             answer = self._open_client().invoke_endpoint(Body=request.body, **parameters)
             headers = answer["ResponseMetadata"]["HTTPHeaders"]
             return Answer(
@@ -156,17 +156,15 @@ class SageMakerRuntime:
         for client in clients.values():
             client.close()
 
-    def _build_parameters(self, request: Request) -> dict[str, Any]:
-        parameters = {
+    def _build_parameters(self, request: Request, **optional: str | None) -> dict[str, Any]:
+        optional["CustomAttributes"] = request.custom_attributes
+        optional["InferenceId"] = request.inference_id
+        return {
             "EndpointName": self._endpoint,
             "ContentType": request.content_type,
             "Accept": request.accept,
+            **{name: value for name, value in optional.items() if value},
         }
-        if attributes := request.custom_attributes:
-            parameters["CustomAttributes"] = attributes
-        if request.inference_id:
-            parameters["InferenceId"] = request.inference_id
-        return parameters
 
     def _open_client(self, service: str = "sagemaker-runtime") -> Any:
         client = self._clients.get(service)

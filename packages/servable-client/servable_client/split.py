@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from servable_client.arrays import Array, Arrays
 from servable_client.errors import BadInputError
+from servable_client.formats import Array, Arrays
 
 
 @dataclass(frozen=True, kw_only=True)

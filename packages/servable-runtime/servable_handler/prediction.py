@@ -49,7 +49,6 @@ class ServedModels:
     def __init__(self, servers: ModelServers) -> None:
         self.servers = servers
         self._signatures: dict[tuple[str, int | None], dict[str, Signature]] = {}
-        self._ranked: dict[tuple[str, int | None], dict[str, Signature]] = {}
         self._relays: dict[tuple[str, str, int | None, str | None], NpyRelay] = {}
 
     def find_signature(self, call: Call) -> Signature:
@@ -83,14 +82,11 @@ class ServedModels:
 
     def _find_ranked_signatures(self, call: Call) -> dict[str, Signature]:
         """Return the model's signatures whose ranks are checked; none if no server responds."""
-        key = call.model, call.version
-        if key not in self._ranked:
-            try:
-                signatures = self._load_signatures(call)
-            except RequestError:
-                return {}  # the prediction itself gets the error
-            self._ranked[key] = {name: spec for name, spec in signatures.items() if spec.ranks}
-        return self._ranked[key]
+        try:
+            signatures = self._load_signatures(call)
+        except RequestError:
+            return {}  # the prediction itself gets the error
+        return {name: signature for name, signature in signatures.items() if signature.ranks}
 
     def _load_signatures(self, call: Call) -> dict[str, Signature]:
         key = call.model, call.version
@@ -315,8 +311,7 @@ def choose_content_type(accept: str, own: str) -> str:
     as the container does without code.
     """
     ranges = [_parse_range(item) for item in accept.lower().split(",")]
-    best: tuple[float, int, int, bool] | None = None
-    answer_type = own
+    ranks: dict[str, tuple[float, int, int, bool]] = {}
     # Each codec once, because CODECS has it under every content type that it reads.
     for form in dict.fromkeys(codec.content_type for codec in CODECS.values()):
         by_name = {"*/*": 1, f"{form.partition('/')[0]}/*": 2, form: 3}
@@ -325,13 +320,10 @@ def choose_content_type(accept: str, own: str) -> str:
             for position, (name, weight) in enumerate(ranges)
             if name in by_name
         ]
-        if not matches:
-            continue
-        closeness, position, weight = max(matches)
-        rank = (weight, closeness, position, form == own)
-        if weight > 0 and (best is None or rank > best):
-            best, answer_type = rank, form
-    return answer_type
+        closeness, position, weight = max(matches, default=(0, 0, 0.0))
+        if weight > 0:
+            ranks[form] = weight, closeness, position, form == own
+    return max(ranks, key=ranks.__getitem__, default=own)
 
 
 def _parse_range(item: str) -> tuple[str, float]:

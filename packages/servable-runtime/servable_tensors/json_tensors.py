@@ -13,6 +13,7 @@ import binascii
 import functools
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -135,7 +136,7 @@ def parse(body: bytes) -> dict[str, Any]:
     try:
         parsed = _load_json(body)
         if isinstance(parsed, dict) and _count_entries(parsed) != body.count(b":"):
-            json.loads(body.decode(), object_pairs_hook=_require_unique)
+            json.loads(body.decode(), object_pairs_hook=build_object)
     except (ValueError, RecursionError) as error:
         raise TensorError(f"the body is no JSON: {error!s:.200}") from None
     if not isinstance(parsed, dict) or ("instances" in parsed) == ("inputs" in parsed):
@@ -179,12 +180,13 @@ def _count_entries(request: dict[str, Any]) -> int:
     return count
 
 
-def _require_unique(pairs: list[tuple[str, Any]]) -> None:
-    seen = set()
-    for key, _ in pairs:
-        if key in seen:
-            raise ValueError(f"the key {key!r:.60} appears twice in one object")
-        seen.add(key)
+def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these pairs. Raises ValueError if a key appears twice."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {key!r:.60} appears twice in one object")
+    return members
 
 
 def build_arrays(request: Mapping[str, Any], signature: Signature) -> dict[str, Array]:
@@ -240,11 +242,9 @@ def flatten(value: Any) -> tuple[list[int], list[Any]]:
     shape, first = [], value
     while isinstance(first, list):
         shape.append(len(first))
-        if not first or len(shape) > 32:
-            break
-        first = first[0]
-    if len(shape) > 32:
-        raise JsonValueError("is nested in more than 32 lists; use fewer dimensions")
+        if len(shape) > 32:
+            raise JsonValueError("is nested in more than 32 lists; use fewer dimensions")
+        first = first[0] if first else None
     level = [value]
     for size in shape:
         if not all(type(item) is list and len(item) == size for item in level):

@@ -42,8 +42,6 @@ MOST_UNPACKED_BYTES = 64 << 20
 MOST_MEMBERS = 4096
 _STRINGS_AT_ONCE = 4096
 _MAGIC = b"\x93NUMPY"
-# Bodies that are handed on: how many layouts are kept, and the most bytes before their numbers.
-_MOST_FORMS, _MOST_HEAD_BYTES = 64, 1024
 
 
 class _Layout(NamedTuple):
@@ -251,14 +249,15 @@ class NpyRelay:
     """
 
     def __init__(self) -> None:
-        self._by_length: dict[int, tuple[bytes, bytes]] = {}
+        # Where a body's numbers begin, and what precedes them in the request.
+        self._known: LayoutCache[tuple[int, bytes]] = LayoutCache()
 
     def build_request(self, body: bytes) -> bytes | None:
         """Return the serialized PredictRequest, or None for a body of an unknown form."""
-        header, before = self._by_length.get(len(body), (None, b""))
-        if header is None or not body.startswith(header):
+        if (known := self._known.get(body)) is None:
             return None
-        return b"".join((before, memoryview(body)[len(header) :]))
+        start, before = known
+        return b"".join((before, memoryview(body)[start:]))
 
     def learn(self, body: bytes, request: bytes, signature: Signature) -> None:
         """Keep the form of this valid body and of the request that was made from it."""
@@ -270,11 +269,7 @@ class NpyRelay:
         if layout.dtype.kind not in "iufc" or layout.dtype != find_array_dtype(number):
             return
         before = request[: len(request) - (len(body) - layout.start)]
-        if layout.start + len(before) > _MOST_HEAD_BYTES:
-            return
-        if len(self._by_length) >= _MOST_FORMS:
-            self._by_length.clear()
-        self._by_length[len(body)] = body[: layout.start], before
+        self._known.keep(body, [(layout.start, len(body))], (layout.start, before))
 
 
 # A response's new beginning, and the range of its numbers.

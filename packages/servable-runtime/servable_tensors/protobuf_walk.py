@@ -159,14 +159,8 @@ def _has_model_name(body: bytes, start: int, end: int, named: bool) -> bool:
 
 
 def _read_input(body: bytes, start: int, end: int) -> tuple[str, Tensor]:
-    places: dict[int, Range] = {}
-    for number, kind, first, last in iterate_fields(body, start, end):
-        if number not in (1, 2) or kind != BYTES:
-            raise WireError(f"an input has the unknown or invalid field {number}")
-        if number in places:
-            # A parser would merge two tensors: each harmless, a bomb together.
-            raise WireError("an input has its name or its tensor twice")
-        places[number] = first, last
+    # A parser would merge two tensors: each harmless, a bomb together.
+    places = wire.read_single_fields(body, start, end, {1: BYTES, 2: BYTES}, "an input")
     if 1 not in places or not (name := read_text(body, *places[1])):
         raise WireError("an input has no name")
     try:

@@ -201,18 +201,9 @@ def read_shape(body: bytes, start: int, end: int) -> tuple[list[int], bool]:
 
 
 def _read_size(body: bytes, start: int, end: int) -> int:
-    size, seen = 0, []
-    for number, kind, first, last in iterate_fields(body, start, end):
-        if number == 1 and kind == VARINT:
-            size = _convert_to_signed(first)
-        elif number == 2 and kind == BYTES:
-            read_text(body, first, last)
-        else:
-            raise WireError(f"field {number} of a dimension is unknown or invalid")
-        seen.append(number)
-        if len(seen) > 2 or seen.count(number) > 1:
-            raise WireError(f"field {number} of a dimension appears twice")
-    return size
+    fields = wire.read_single_fields(body, start, end, {1: VARINT, 2: BYTES}, "a dimension")
+    read_text(body, *fields.get(2, (end, end)))
+    return _convert_to_signed(fields.get(1, (0, 0))[0])
 
 
 def read_text(body: bytes, start: int, end: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from servable_tensors import UNNAMED, UNNAMED_OUTPUT, TensorError, is_exact_as_float
-from servable_tensors.json_tensors import decode_string, flatten
+from servable_tensors.json_tensors import build_object, decode_string, flatten
 from servable_tensors.predict_messages import MOST_DIMENSIONS, MOST_OUTPUTS
 from servable_tensors.tensors import Array, Arrays, build_object_array
 
@@ -66,20 +66,13 @@ def parse_strictly(body: bytes) -> Any:
     """Parse JSON; reject repeated names and numbers above float64's range. Raises `ValueError`."""
     text = body.decode()
     try:
-        answer = json.loads(text, object_pairs_hook=_build_object)
+        answer = json.loads(text, object_pairs_hook=build_object)
         if _LONG_NUMBER.search(text):
             # Once more, slowly: json makes an infinity of 1e400.
             json.loads(text, parse_float=_parse_finite)
         return answer
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-
-
-def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("an object in it has the same key twice")
-    return members
 
 
 def _parse_finite(number: str) -> float:

@@ -15,7 +15,7 @@ Source: https://protobuf.dev/programming-guides/encoding
 
 import base64
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,21 @@ def iterate_fields(body: Buffer, at: int, end: int) -> Iterator[Field]:
             raise WireError(f"field {number} is {length} bytes long; {end - at} are left")
         yield number, kind, at, at + length
         at += length
+
+
+def read_single_fields(
+    body: Buffer, at: int, end: int, kinds: Mapping[int, int], message: str
+) -> dict[int, tuple[int, int]]:
+    """Return each field's last two values, as of `iterate_fields`. Raises `WireError`.
+
+    `kinds`: the wire types of the message's fields, of which each may appear once.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    for number, kind, first, last in iterate_fields(body, at, end):
+        if kinds.get(number) != kind or number in found:
+            raise WireError(f"field {number} of {message} is unknown, invalid, or repeated")
+        found[number] = first, last
+    return found
 
 
 def _read_tag(body: Buffer, at: int, end: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from servable_scaling.rehearsal.fleet import (
     compute_erlang_c,
     compute_mean_wait,
     compute_percentile,
+    compute_steady_part,
 )
 
 LOGNORMAL = Service(0.02, 0.05)
@@ -64,14 +65,8 @@ def test_a_percentile_is_the_lognormals_and_the_waits_and_weighs_parts() -> None
     parts = ((0.9, 0.0, 0.0, 0.0), (0.1, 5.0, 0.0, 0.0))
     found = [compute_percentile(CONSTANT, parts, share) for share in (0.89, 0.91)]
     assert found == pytest.approx([0.1, 5.1], rel=1e-3)
-
-    model = InstanceModel(10, CONSTANT, 10)
-    assert [
-        model.compute_percentile([(share, 0.3, 0.0, 0.0)], 0.5) for share in (0.2, 1.0)
-    ] == pytest.approx([0.4, 0.4], rel=1e-3)
-
     parts = ((0.5, 0.0, 0.0, 0.0), (0.5, 5.0, 0.0, 0.0))
-    assert model.compute_percentile(parts, 0.9) == pytest.approx(5.1, rel=1e-3)
+    assert compute_percentile(CONSTANT, parts, 0.9) == pytest.approx(5.1, rel=1e-3)
 
 
 def test_the_servers_are_the_rate_times_the_service_time_and_wait_by_formula() -> None:
@@ -83,21 +78,20 @@ def test_the_servers_are_the_rate_times_the_service_time_and_wait_by_formula() -
     for variation in [0.0, 0.5, 1.0, 3.0]:
         wait = compute_mean_wait(servers=1, use=0.8, mean_seconds=2, variation=variation)
         assert wait == pytest.approx(0.8 / 0.2 * (1 + variation) / 2 * 2)
-    assert InstanceModel(10, CONSTANT, 10).compute_steady_part(0, 1) == IDLE
-    assert InstanceModel(1000, CONSTANT, 10).compute_steady_part(0.3, 1) == IDLE
+    assert compute_steady_part(InstanceModel(10, CONSTANT, 10), 0, 1) == IDLE
+    assert compute_steady_part(InstanceModel(1000, CONSTANT, 10), 0.3, 1) == IDLE
 
-    model = InstanceModel(10, CONSTANT, 1000)
-    share, delay, waits, each = model.compute_steady_part(0.8, 1)
+    share, delay, waits, each = compute_steady_part(InstanceModel(10, CONSTANT, 1000), 0.8, 1)
     assert (share, delay, waits) == pytest.approx((1, 0, 0.8))
     assert waits * each == pytest.approx(
         compute_mean_wait(servers=1, use=0.8, mean_seconds=0.1, variation=0)
     )
 
-    assert InstanceModel(10, CONSTANT, 2).compute_steady_part(0.99, 1)[3] == pytest.approx(0.2)
+    assert compute_steady_part(InstanceModel(10, CONSTANT, 2), 0.99, 1)[3] == pytest.approx(0.2)
     for use in [0.995, 0.999, 1.5]:
         model = InstanceModel(10, Service(0.1, 1.0), 1e9)
         spread = math.sqrt(60 * (1 + model.service.variation) / 10)
-        assert model.compute_steady_part(use, 1)[3] == pytest.approx(spread)
+        assert compute_steady_part(model, use, 1)[3] == pytest.approx(spread)
 
 
 def test_the_use_and_the_refused_are_of_every_instance_and_the_newest_go_first() -> None:

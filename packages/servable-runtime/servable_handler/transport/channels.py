@@ -10,23 +10,22 @@ tested with a call of our own before it gets a caller's request.
 import socket
 import sys
 import threading
-from collections import defaultdict
 from typing import Any
 from urllib.parse import unquote
 
 import grpc
 
+from servable_handler.transport.http2.frames import UnexpectedAnswerError
 from servable_handler.transport.http2.grpc_connection import (
     CallFailedError,
     GrpcConnection,
     UnsupportedError,
 )
-from servable_handler.transport.http2.hpack import UnexpectedAnswerError
 from servable_handler.transport.rest import (
     HOST,
-    MOST_KEPT,
     BrokenOffError,
     DeadlineError,
+    IdleConnections,
     NotTakenError,
     compute_seconds_left,
     is_open,
@@ -136,11 +135,10 @@ _TRIAL = "/tensorflow.serving.ModelService/GetModelStatus"
 
 
 class SmallCalls:
-    """The connections of one process, by port, opened on first use. It is thread-safe."""
+    """The connections of one process, opened on first use. It is thread-safe."""
 
     def __init__(self) -> None:
-        # A list's append and pop are atomic between threads, so no lock is needed.
-        self._idle: dict[int, list[GrpcConnection]] = defaultdict(list)
+        self._idle: IdleConnections[GrpcConnection] = IdleConnections()
         self._tried: set[int] = set()
 
     def call(self, port: int, method: str, request: bytes, *, model: str, deadline: float) -> bytes:
@@ -151,28 +149,9 @@ class SmallCalls:
         """
         if port not in self._tried:
             self._test_server(port, model, deadline)
-        connection = self._take_idle_connection(port, request, deadline) or GrpcConnection(
-            port, deadline
-        )
+        idle = self._idle.take(port, lambda connection: connection.is_ready(request, deadline))
+        connection = idle or GrpcConnection(port, deadline)
         return self._call_on_connection(connection, port, SERVICE + method, request, deadline)
-
-    def _take_idle_connection(
-        self, port: int, request: bytes, deadline: float
-    ) -> GrpcConnection | None:
-        """Return an idle connection that can take the request, or None."""
-        while True:
-            try:
-                connection = self._idle[port].pop()
-            except IndexError:
-                return None
-            ready = False
-            try:
-                ready = connection.is_ready(request, deadline)
-            finally:
-                if not ready:
-                    connection.close()
-            if ready:
-                return connection
 
     def _test_server(self, port: int, model: str, deadline: float) -> None:
         """Make a cheap call without effect, to check that the server's replies are supported."""
@@ -200,11 +179,7 @@ class SmallCalls:
             if isinstance(error, OSError):
                 raise BrokenOffError(str(error)) from None
             raise
-        idle = self._idle[port]
-        if connection.usable and len(idle) < MOST_KEPT:
-            idle.append(connection)
-        else:
-            connection.close()
+        self._idle.give_back(port, connection, usable=connection.usable)
         if code:
             raise CallFailedError(code, unquote(message.decode("latin1")))
         return reply

@@ -24,8 +24,8 @@ import grpc
 
 from servable_handler.request import Call, RequestError
 from servable_handler.transport.channels import MOST_BYTES, Channels, SmallCalls
+from servable_handler.transport.http2.frames import UnexpectedAnswerError
 from servable_handler.transport.http2.grpc_connection import CallFailedError, UnsupportedError
-from servable_handler.transport.http2.hpack import UnexpectedAnswerError
 from servable_handler.transport.rest import (
     BrokenOffError,
     DeadlineError,

@@ -8,6 +8,8 @@ import re
 import socket
 import time
 from collections import defaultdict
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 HOST = "127.0.0.1"
 MOST_KEPT = 32  # idle connections for each port
@@ -32,12 +34,46 @@ class DeadlineError(Exception):
     """The error of a passed deadline."""
 
 
-class RestConnections:
-    """The connections of one process, by port, opened on first use. It is thread-safe."""
+class _Connection(Protocol):
+    def close(self) -> None: ...
+
+
+Connection = TypeVar("Connection", bound=_Connection)
+
+
+class IdleConnections(defaultdict[int, list[Connection]]):
+    """The idle connections of one process, by port. Thread-safe: a list's append and pop are atomic."""
 
     def __init__(self) -> None:
-        # A list's append and pop are atomic between threads, so no lock is needed.
-        self._idle: dict[int, list[socket.socket]] = defaultdict(list)
+        super().__init__(list)
+
+    def take(self, port: int, is_ready: Callable[[Connection], bool]) -> Connection | None:
+        """Return a connection that is ready, or None. Others are closed."""
+        while True:
+            try:
+                connection = self[port].pop()
+            except IndexError:
+                return None
+            ready = False
+            try:
+                if ready := is_ready(connection):
+                    return connection
+            finally:
+                if not ready:
+                    connection.close()
+
+    def give_back(self, port: int, connection: Connection, *, usable: bool) -> None:
+        if usable and len(self[port]) < MOST_KEPT:
+            self[port].append(connection)
+        else:
+            connection.close()
+
+
+class RestConnections:
+    """The connections of one process, opened on first use. It is thread-safe."""
+
+    def __init__(self) -> None:
+        self._idle: IdleConnections[socket.socket] = IdleConnections()
 
     def exchange(
         self, port: int, method: str, path: str, body: bytes, *, deadline: float
@@ -50,28 +86,14 @@ class RestConnections:
             f"{method} {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         ).encode()
-        connection = self._take_idle_connection(port) or open_connection(port, deadline)
+        connection = self._idle.take(port, is_open) or open_connection(port, deadline)
         try:
             status, answer, kept = _exchange(connection, head, body, deadline)
         except BaseException:
             connection.close()
             raise
-        if kept and len(self._idle[port]) < MOST_KEPT:
-            self._idle[port].append(connection)
-        else:
-            connection.close()
+        self._idle.give_back(port, connection, usable=kept)
         return status, answer
-
-    def _take_idle_connection(self, port: int) -> socket.socket | None:
-        """Return an idle connection that is still open, or None."""
-        while True:
-            try:
-                connection = self._idle[port].pop()
-            except IndexError:
-                return None
-            if is_open(connection):
-                return connection
-            connection.close()
 
 
 def is_open(connection: socket.socket, *, silent: bool = True) -> bool:

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Protocol
 
 # Beyond this many different values percentiles are kept to 3 significant digits (0.5 %),
@@ -91,14 +92,14 @@ _SIMPLE: dict[str, Callable[[Samples], float]] = {
     "Maximum": lambda samples: samples.most,
 }
 _PERCENTILE = re.compile(r"p(\d{1,2}(\.\d{0,10})?|100)$")
-KNOWN = (*_SIMPLE, "p0 to p100")
 
 
 class UnknownStatisticError(ValueError):
     """The error of a statistic that is not emulated, such as a trimmed mean."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"The statistic {name} is not emulated; allowed: {', '.join(KNOWN)}.")
+        known = ", ".join((*_SIMPLE, "p0 to p100"))
+        super().__init__(f"The statistic {name} is not emulated; allowed: {known}.")
 
 
 def check_statistic(name: str) -> None:
@@ -186,9 +187,7 @@ class Expression:
                 return lambda values: (
                     default(values) if (value := series(values)) is None else value
                 )
-            case ast.Call(func=ast.Name(id="IF"), args=[_, _, *_] as parts, keywords=[]) if (
-                len(parts) <= 3
-            ):
+            case ast.Call(func=ast.Name(id="IF"), args=[_, _] | [_, _, _] as parts, keywords=[]):
                 test, yes, *no = map(self._compile, parts)
                 return lambda values: _choose_branch(test(values), yes, no, values)
             case ast.Call(func=ast.Name(id=name), args=[ast.List(elts=parts)], keywords=[]) if (
@@ -322,17 +321,13 @@ def parse_queries(entries: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
             if unknown or not query.expression.ids:
                 names = ", ".join(sorted(unknown)) or "no metric ID"
                 raise ValueError(f"The expression {query.expression.text} refers to {names}.")
-    for name in by_id:
-        _reject_cycle(by_id, name, ())
+    graph = {n: q.expression.ids for n, q in by_id.items() if isinstance(q, MathQuery)}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as cycle:
+        names = ", ".join(sorted({*cycle.args[1]}))
+        raise ValueError(f"The expressions {names} refer to each other.") from None
     return by_id
-
-
-def _reject_cycle(by_id: Mapping[str, Query], name: str, above: tuple[str, ...]) -> None:
-    if name in above:
-        raise ValueError(f"The expressions {', '.join(above)} refer to each other.")
-    query = by_id[name]
-    for inner in query.expression.ids if isinstance(query, MathQuery) else ():
-        _reject_cycle(by_id, inner, (*above, name))
 
 
 def parse_alarm_query(request: Mapping[str, Any]) -> Query:

@@ -13,7 +13,14 @@ from functools import lru_cache
 from servable_scaling.alarms.alarm_state import AlarmRule
 from servable_scaling.alarms.query import MetricQuery
 from servable_scaling.autoscaling import AlarmChange, Autoscaling
-from servable_scaling.rehearsal.fleet import SECONDS, Part, QueuedFleet, ServedMinute
+from servable_scaling.rehearsal.fleet import (
+    SECONDS,
+    Part,
+    QueuedFleet,
+    ServedMinute,
+    compute_percentile,
+    compute_slower_share,
+)
 from servable_scaling.rehearsal.scenario import (
     EmptyInstances,
     PlacedDeployment,
@@ -146,7 +153,7 @@ class _SimulatedMetrics:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.minutes: list[RehearsedMinute] = []
-        self.served: list[list[tuple[float, float, float, float]]] = []
+        self.served: list[tuple[Part, ...]] = []
 
     def compute_value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
         first = int((start - self.scenario.begins) // MINUTE)
@@ -187,11 +194,12 @@ class _SimulatedMetrics:
             return None
         if name == "ModelLatency" and not minute.requests:
             return None
-        parts, model = self.served[at], self.scenario.model
+        parts, service = self.served[at], self.scenario.model.service
         if query.statistic.startswith("p"):
-            return model.compute_percentile(parts, float(query.statistic[1:]) / 100) * MICROSECONDS
+            share = float(query.statistic[1:]) / 100
+            return compute_percentile(service, parts, share) * MICROSECONDS
         waiting = sum(part * (delay + waits * each) for part, delay, waits, each in parts)
-        mean = model.service.mean_seconds + waiting
+        mean = service.mean_seconds + waiting
         if name == "ModelLatency":
             return mean * MICROSECONDS
         return minute.arriving_requests / SECONDS / minute.answering * mean
@@ -344,9 +352,9 @@ class _Simulation:
         answering = self.fleet.count + (self.second.count if self.second else 0)
         self.measured.served.append(_combine_parts(served))
         parts = self.measured.served[-1]
-        model = self.scenario.model
+        service = self.scenario.model.service
         p50, p99 = (
-            model.compute_percentile(parts, percent) * MILLISECONDS
+            compute_percentile(service, parts, percent) * MILLISECONDS
             if parts and arriving and self.scenario.latencies
             else None
             for percent in (0.5, 0.99)
@@ -371,20 +379,20 @@ class _Simulation:
         if slower > MOST_REFUSED_SHARE or refused > MOST_REFUSED_SHARE * arriving:
             self.day.broken.append(minute)
 
-    def _compute_slower_shares(self, parts: Sequence[Part], requests: float) -> tuple[float, float]:
+    def _compute_slower_shares(
+        self, parts: tuple[Part, ...], requests: float
+    ) -> tuple[float, float]:
         """Return the share of requests slower than the objective, also with latencies at the margin."""
         most = self.scenario.p99_ms
         if most is None or not parts or not requests:
             return 0.0, 0.0
-        seconds, model = most / MILLISECONDS, self.scenario.model
-        return model.compute_slower_share(parts, seconds), round(
-            model.compute_slower_share(parts, seconds / (1 + LATENCY_MARGIN)), 5
+        seconds, service = most / MILLISECONDS, self.scenario.model.service
+        return compute_slower_share(service, parts, seconds), round(
+            compute_slower_share(service, parts, seconds / (1 + LATENCY_MARGIN)), 5
         )
 
 
-def _combine_parts(
-    served: Sequence[tuple[float, ServedMinute]],
-) -> list[tuple[float, float, float, float]]:
+def _combine_parts(served: Sequence[tuple[float, ServedMinute]]) -> tuple[Part, ...]:
     parts: dict[tuple[float, float, float], float] = {}
     for share, minute in served:
         for part, *rest in minute.parts:
@@ -392,4 +400,4 @@ def _combine_parts(
                 key = (rest[0], rest[1], rest[2])
                 parts[key] = parts.get(key, 0.0) + share * part
     whole = sum(parts.values())
-    return [(share / whole, *key) for key, share in parts.items()]
+    return tuple((share / whole, *key) for key, share in parts.items())

@@ -8,7 +8,6 @@ https://en.wikipedia.org/wiki/M/G/k_queue.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import NormalDist
@@ -113,14 +112,16 @@ def compute_percentile(service: Service, parts: tuple[Part, ...], share: float) 
     low, high = 0.0, 4 * service.cells[-1][1] + longest
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if _sum_slower_share(service, parts, middle) > 1 - share:
+        # Not from the cache: a limit of a bisection hardly comes twice.
+        if compute_slower_share.__wrapped__(service, parts, middle) > 1 - share:
             low = middle
         else:
             high = middle
     return (low + high) / 2
 
 
-def _sum_slower_share(service: Service, parts: tuple[Part, ...], limit_seconds: float) -> float:
+@lru_cache(maxsize=100_000)
+def compute_slower_share(service: Service, parts: tuple[Part, ...], limit_seconds: float) -> float:
     """Return the share of the requests that take longer than the limit, waiting included."""
     slower = 0.0
     for part, delay, waits, waited in parts:
@@ -132,8 +133,6 @@ def _sum_slower_share(service: Service, parts: tuple[Part, ...], limit_seconds: 
                 slower += part * cell * waits * math.exp(-spare / waited)
     return slower
 
-
-compute_slower_share = lru_cache(maxsize=100_000)(_sum_slower_share)
 
 # Our choices. At this utilization and above, a minute is too short for a queue's long-run average:
 # the wait is that which Poisson arrivals build up within one minute.
@@ -161,47 +160,25 @@ class InstanceModel:
         """Return the number of requests served at a time: the rate times one request's time."""
         return max(1, round(self.rate_rps * self.service.mean_seconds))
 
-    def compute_steady_part(self, use: float, instances: int) -> Part:
-        """Return the waiting at this utilization. A request joins the least busy of `instances`."""
-        return _compute_steady_part(self, min(STEADY_BELOW, round(use, 3)), instances)
-
-    def compute_percentile(self, parts: Sequence[Part], share: float) -> float:
-        """Return the seconds within which `share` of these parts' requests get a response."""
-        return compute_percentile(self.service, _normalize_parts(parts), share)
-
-    def compute_slower_share(self, parts: Sequence[Part], seconds: float) -> float:
-        """Return the share of the requests of these parts that take longer."""
-        return compute_slower_share(self.service, _normalize_parts(parts), seconds)
-
 
 @lru_cache(maxsize=100_000)
-def _compute_steady_part(model: InstanceModel, use: float, instances: int) -> Part:
+def compute_steady_part(model: InstanceModel, use: float, instances: int) -> Part:
+    """Return the waiting at this utilization. A request joins the least busy of `instances`."""
     if use <= 0:
         return (1.0, 0.0, 0.0, 0.0)
     servers, rate, variation = model.servers, model.rate_rps, model.service.variation
-    if instances > 1:
-        waits, wait = compute_least_outstanding_wait(
-            instances=instances,
-            servers=servers,
-            use=use,
-            mean_seconds=servers / rate,
-            variation=variation,
-        )
-    else:
-        waits = compute_erlang_c(servers, servers * use)
-        wait = compute_mean_wait(
-            servers=servers, use=use, mean_seconds=servers / rate, variation=variation
-        )
+    waits, wait = compute_least_outstanding_wait(
+        instances=instances,
+        servers=servers,
+        use=min(STEADY_BELOW, use),
+        mean_seconds=servers / rate,
+        variation=variation,
+    )
     if waits < FEW_WAIT:
         return (1.0, 0.0, 0.0, 0.0)
     # What arrivals and service vary within a minute bounds what can queue in it.
     spread = math.sqrt(SECONDS * (1 + variation) / (rate * instances))
     return (1.0, 0.0, waits, min(wait / waits, spread, model.queue / rate))
-
-
-def _normalize_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts as a key; the result of a single part doesn't depend on its share."""
-    return tuple(parts) if len(parts) > 1 else ((1.0, *parts[0][1:]),)
 
 
 @dataclass
@@ -288,7 +265,7 @@ class QueuedFleet:
     def _compute_part(self, use: float, joined: int, queued: float) -> tuple[Part, float]:
         """Return the part that waits behind `queued` requests, and the share rejected."""
         model = self.model
-        _, _, waits, waited = model.compute_steady_part(use, joined)
+        _, _, waits, waited = compute_steady_part(model, round(use, 3), joined)
         # Requests behind the last place are rejected at once.
         room = round((model.queue - queued) / model.rate_rps, 3)
         beyond, refused = min(waited, room), 0.0

@@ -10,9 +10,10 @@ import struct
 from collections.abc import Mapping
 
 from servable_handler.transport.http2 import frames
-from servable_handler.transport.http2.frames import Frames, build_frame
-from servable_handler.transport.http2.hpack import (
+from servable_handler.transport.http2.frames import (
+    Frames,
     UnexpectedAnswerError,
+    build_frame,
     encode_headers,
     read_headers,
 )
@@ -288,20 +289,16 @@ class GrpcConnection:
 
 def _check_frame(kind: int, flags: int, stream: int, size: int) -> None:
     """Raise `UnexpectedAnswerError` for flags, a stream, or a length that the type doesn't allow."""
-    if kind == frames.SETTINGS:
-        right = flags in (0, frames.ACKNOWLEDGED) and stream == 0 and size % 6 == 0
-    elif kind == frames.PING:
-        right = flags in (0, frames.ACKNOWLEDGED) and stream == 0 and size == 8
-    elif kind == frames.GOAWAY:
-        right = flags == 0 and stream == 0 and size >= 8
-    elif kind == frames.RESET:
-        right = flags == 0 and stream > 0 and size == 4
-    elif kind == frames.WINDOW:
-        right = flags == 0 and size == 4
-    else:
-        # Priorities, pushes, and parts of a response; later types are ignored.
-        right = kind > _ALTSVC
-    if not right:
+    fits = {
+        frames.SETTINGS: stream == 0 and size % 6 == 0,
+        frames.PING: stream == 0 and size == 8,
+        frames.GOAWAY: stream == 0 and size >= 8,
+        frames.RESET: stream > 0 and size == 4,
+        frames.WINDOW: size == 4,
+    }
+    acknowledges = kind in (frames.SETTINGS, frames.PING) and flags == frames.ACKNOWLEDGED
+    # Not allowed: priorities, pushes, and parts of a response. Later types are ignored.
+    if kind <= _ALTSVC and not (fits.get(kind) and (flags == 0 or acknowledges)):
         raise UnexpectedAnswerError(
             f"invalid frame: type {kind}, flags {flags:#x}, stream {stream}, {size:,} bytes"
         )

@@ -59,7 +59,7 @@ def write_live_environment(given: InitOptions, number: str, region: str) -> int:
     result = convert_live_endpoint(snapshot, endpoint_name=given.endpoint_name)
     golden = _record_golden_request(given, account, name, result) if given.request else {}
     written = {**find_missing_files(root), file: ""}
-    if refused := find_conflicts(root, [*written, *result.sources]):
+    if refused := find_conflicts(root, [*written, *golden, *result.sources]):
         click.echo("\n".join([*refused, "nothing was written"]), err=True)
         return 1
     result = fetch_models(result, account, root)

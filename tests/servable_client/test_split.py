@@ -1,6 +1,8 @@
 """A batch in parts is the batch."""
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -116,6 +118,28 @@ def test_after_a_part_that_fails_no_other_is_sent_and_its_error_is_named() -> No
     fake = FakeEndpoint(failing, connections=1)
     with pytest.raises(PartFailedError):
         fake.predict(x=np.arange(6, 2000), split=1)
+    assert len(fake.calls) == 1
+
+
+def test_a_batch_whose_endpoint_another_thread_closes_ends_and_sends_no_further_part() -> None:
+    sent, closing = threading.Event(), threading.Event()
+
+    def slow(x: Any) -> dict[str, Any]:
+        sent.set()
+        closing.wait(20)
+        return {"y": x}
+
+    fake = FakeEndpoint(slow, connections=1)
+    with ThreadPoolExecutor(2) as pool:
+        batch = pool.submit(fake.predict, x=np.arange(6), split=2)
+        sent.wait(20)
+        closed = pool.submit(fake.close)
+        while not fake.closed:
+            time.sleep(0.001)
+        closing.set()
+        with pytest.raises(PartFailedError, match=r"part 2 of 4 .*is closed; create a new one"):
+            batch.result(20)
+        closed.result(20)
     assert len(fake.calls) == 1
 
 

@@ -160,8 +160,8 @@ class Batches:
         return Outputs(outputs, variants.pop() if len(variants) == 1 else None)
 
     def close(self) -> None:
-        """Wait for the running parts, and don't send the others."""
-        self._executor.shutdown(cancel_futures=True)
+        """Wait for the running parts; the others find the endpoint closed."""
+        self._executor.shutdown()  # `wait` never returns a future that an executor cancels
 
 
 class _OwnThread(Executor):

@@ -192,6 +192,7 @@ class Endpoint:
 
         `form`: the format, unless the options name another or the container accepts only JSON.
         """
+        self._check_open()  # another thread can close it before a part is sent
         form = options.format or ("json" if self._json_only else form)
         try:
             answer = self._send(build_request(arrays, form, options, trace), options, deadline)

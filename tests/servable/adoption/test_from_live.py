@@ -102,3 +102,14 @@ def test_without_an_answer_nothing_is_written(
         with pytest.raises(PackagingError, match=problem):
             adopt(monkeypatch, snapshot(), file)
         assert sorted(path.name for path in Path().iterdir()) == ["request.bin", "request.json"]
+
+
+def test_a_golden_answer_that_exists_is_kept(
+    invoke: Mock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = Path("golden/dev/answer.json").resolve()
+    answer.parent.mkdir(parents=True)
+    answer.write_text("mine")
+    assert adopt(monkeypatch, snapshot(), "request.json") == 1
+    assert answer.read_text() == "mine" and not Path("environments").exists()
+    assert f"{answer}: exists already; move it away" in capsys.readouterr().err

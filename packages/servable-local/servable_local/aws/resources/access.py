@@ -9,6 +9,7 @@ from servable_local.aws.resources.resource_type import (
     Physical,
     Properties,
     ResourceType,
+    compare_items,
     is_true,
     update_tags,
 )
@@ -138,17 +139,11 @@ def _apply_policies(role: str, old: Properties, new: Properties, logical: Logica
     for policy in old.get("Policies", []):
         if policy["PolicyName"] not in kept:
             iam.delete_role_policy(RoleName=role, PolicyName=policy["PolicyName"])
-    came, went = _compare_items("ManagedPolicyArns", old, new)
+    came, went = compare_items("ManagedPolicyArns", old, new)
     for arn in came:
         iam.attach_role_policy(RoleName=role, PolicyArn=arn)
     for arn in went:
         iam.detach_role_policy(RoleName=role, PolicyArn=arn)
-
-
-def _compare_items(key: str, old: Properties, new: Properties) -> tuple[list[str], list[str]]:
-    before, after = old.get(key, []), new.get(key, [])
-    new_items = [item for item in after if item not in before]
-    return new_items, [item for item in before if item not in after]
 
 
 class IamPolicy(ResourceType):
@@ -219,7 +214,7 @@ class IamManagedPolicy(ResourceType):
 
 def _update_attachments(arn: str, old: Properties, new: Properties, logical: Logical) -> None:
     iam = logical.client("iam")
-    came, went = _compare_items("Roles", old, new)
+    came, went = compare_items("Roles", old, new)
     for role in came:
         iam.attach_role_policy(RoleName=role, PolicyArn=arn)
     for role in went:

@@ -3,6 +3,7 @@
 The first of these resources, or a caller of EC2, imports moto's EC2.
 """
 
+import importlib
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -13,8 +14,16 @@ from servable_local.aws.resources.resource_type import (
     Physical,
     Properties,
     ResourceType,
+    compare_items,
     find_changed_tags,
+    is_true,
 )
+
+# The policy of a VPC endpoint without one.
+_ALLOW_ALL = {
+    "Version": "2008-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"}],
+}
 
 
 class Ec2Resource(ResourceType):
@@ -272,6 +281,25 @@ class VpcEndpoint(Ec2Resource):
         "SecurityGroupIds",
         "SubnetIds",
     )
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        """Change the endpoint, and the routes and the DNS switch, which moto leaves as they were."""
+        ec2, change = logical.client("ec2"), {"VpcEndpointId": physical}
+        change["PolicyDocument"] = new.get("PolicyDocument", _ALLOW_ALL)
+        for name in ("RouteTableIds", "SecurityGroupIds", "SubnetIds"):
+            change[f"Add{name}"], change[f"Remove{name}"] = compare_items(name, old, new)
+        logical.call("ec2", "ModifyVpcEndpoint", change)
+        named = [{"Name": "prefix-list-name", "Values": [new["ServiceName"]]}]
+        for prefixes in ec2.describe_managed_prefix_lists(Filters=named)["PrefixLists"]:
+            route = {"DestinationPrefixListId": prefixes["PrefixListId"]}
+            for table in change["AddRouteTableIds"]:
+                ec2.create_route(**route, RouteTableId=table, GatewayId=physical)
+            for table in change["RemoveRouteTableIds"]:
+                ec2.delete_route(**route, RouteTableId=table)
+        backends = importlib.import_module("moto.ec2.models").ec2_backends
+        endpoint = backends[logical.aws.account][logical.aws.region].vpc_end_points[physical]
+        endpoint.private_dns_enabled = is_true(new.get("PrivateDnsEnabled", False))
+        return self.put(physical, old, new, logical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         with suppress(ClientError):

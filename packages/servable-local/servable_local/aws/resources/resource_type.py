@@ -262,6 +262,13 @@ def find_changed_tags(old: Properties, new: Properties) -> tuple[list[dict[str, 
     return tags, [key for key in before if key not in after]
 
 
+def compare_items(key: str, old: Properties, new: Properties) -> tuple[list[str], list[str]]:
+    """Return the items of a list property that are new, and those that are gone."""
+    before, after = old.get(key, []), new.get(key, [])
+    new_items = [item for item in after if item not in before]
+    return new_items, [item for item in before if item not in after]
+
+
 def update_tags(
     logical: Logical,
     service: str,

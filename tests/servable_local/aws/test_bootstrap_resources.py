@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.local_account import Account, refused
 
 TAGS = [{"Key": "a", "Value": "1"}]
 
@@ -33,9 +33,10 @@ def template(changed: bool) -> dict[str, Any]:
         "RepositoryPolicyText": policy("ecr:*" if changed else "ecr:GetDownloadUrlForLayer"),
         "ImageScanningConfiguration": {"ScanOnPush": "false" if changed else "true"},
         "EmptyOnDelete": "true",
-        "Tags": TAGS,
+        "Tags": [{"Key": "b", "Value": "2"}] if changed else TAGS,
     }
-    plain: dict[str, Any] = {"ImageScanningConfiguration": {}} if changed else {}
+    of_plain = ("LifecyclePolicy", "RepositoryPolicyText")
+    plain = {key: repository[key] for key in of_plain} if not changed else {}
     version = {"Type": "String", "Name": "/version", "Value": "21" if changed else "20"}
     resources: dict[str, tuple[str, dict[str, Any]]] = {
         "Repository": ("ECR::Repository", repository),
@@ -107,6 +108,13 @@ def test_the_repository_and_the_version_are_made_changed_and_deleted(account: Ac
     ]
     assert account.deploy(template(changed=True)) == "UPDATE_COMPLETE"
     assert settings(account) == (False, 9, "ecr:*", ("21", 2))
+    assert ecr.list_tags_for_resource(resourceArn=arn)["tags"] == [{"Key": "b", "Value": "2"}]
+    assert not ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId="/version")[
+        "TagList"
+    ]
+    # --- policies that are no longer in the template are removed
+    for call in (ecr.get_lifecycle_policy, ecr.get_repository_policy):
+        refused(call, repositoryName=name)
     media = "application/vnd.docker.distribution.manifest.v2+json"
     manifest = json.dumps(
         {"schemaVersion": 2, "mediaType": media, "config": {"digest": "sha256:0"}}

@@ -47,13 +47,28 @@ def template(number: str, changed: bool) -> dict[str, Any]:
 
     encrypted = {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}
     expired = {"Id": "old", "Status": "Enabled", "Prefix": "captured/", "ExpirationInDays": "30",
-               "NoncurrentVersionExpirationInDays": 7}  # fmt: skip
+               "NoncurrentVersionExpirationInDays": 7,
+               "Transitions": [{"StorageClass": "GLACIER", "TransitionInDays": "9"}],
+               "NoncurrentVersionTransitions": [
+                   {"StorageClass": "GLACIER", "TransitionInDays": 2}]}  # fmt: skip
+    scratch = {"Status": "Enabled", "Prefix": "tmp/", "ExpirationInDays": 1,
+               "TagFilters": [{"Key": "kind", "Value": "scratch"}]}  # fmt: skip
+    below = {"S3Key": {"Rules": [{"Name": "prefix", "Value": "in/"}]}}
+    redirect = {"RoutingRuleCondition": {"KeyPrefixEquals": "a/"},
+                "RedirectRule": {"ReplaceKeyPrefixWith": "b/"}}  # fmt: skip
     bucket = pick(
         {"VersioningConfiguration": {"Status": "Enabled"},
          "PublicAccessBlockConfiguration": {"BlockPublicAcls": "true"},
          "BucketEncryption": {"ServerSideEncryptionConfiguration": [encrypted]},
-         "LifecycleConfiguration": {"Rules": [expired]}},
+         "LifecycleConfiguration": {"Rules": [expired, scratch]},
+         "OwnershipControls": {"Rules": [{"ObjectOwnership": "BucketOwnerPreferred"}]},
+         "NotificationConfiguration": {
+             "QueueConfigurations": [
+                 {"Event": "s3:ObjectCreated:*", "Filter": below,
+                  "Queue": {"Fn::GetAtt": ["Queue", "Arn"]}}]}},
         {"LoggingConfiguration": {"LogFilePrefix": "access/"},
+         "WebsiteConfiguration": {"IndexDocument": "index.html", "ErrorDocument": "error.html",
+                                  "RoutingRules": [redirect]},
          "CorsConfiguration": {"CorsRules": [
              {"AllowedMethods": ["GET"], "AllowedOrigins": ["*"], "MaxAge": 3600}]}},
     )  # fmt: skip
@@ -74,7 +89,7 @@ def template(number: str, changed: bool) -> dict[str, Any]:
             "Tags": pick(tags(a="1", b="2"), tags(b="2", c="3")),
             "Subscription": [
                 {"Protocol": "email", "Endpoint": f"{name}@example.com"}
-                for name in pick("a", "ab")]}),
+                for name in pick("ab", "b")]}),
         "Subscription": ("SNS::Subscription", {
             "TopicArn": ref("Topic"), "Protocol": "email", "Endpoint": "c@example.com",
             "FilterPolicy": {"kind": [pick("a", "b")]}}),
@@ -110,7 +125,10 @@ def template(number: str, changed: bool) -> dict[str, Any]:
         "Function": ("Lambda::Function", {
             "FunctionName": "warm", "Handler": "index.handler", "Runtime": "python3.12",
             "Role": {"Fn::GetAtt": ["Role", "Arn"]}, "Timeout": pick(3, 9),
-            "Code": {"ZipFile": pick("first = 1", "second = 2")}, "Tags": tags(a="1")}),
+            "Code": {"ZipFile": pick("first = 1", "second = 2")}, "Tags": kept,
+            "Architectures": ["x86_64"],
+            **pick({"ReservedConcurrentExecutions": 2, "Description": "first",
+                    "Environment": {"Variables": {"A": "1"}}}, {})}),
         "Permission": ("Lambda::Permission", {
             "Action": "lambda:InvokeFunction", "FunctionName": ref("Function"),
             "Principal": pick("sns.amazonaws.com", "events.amazonaws.com")}),
@@ -134,7 +152,8 @@ def template(number: str, changed: bool) -> dict[str, Any]:
             "EvaluationPeriods": pick(1, 3), "Threshold": pick(1, 2),
             "AlarmActions": pick([ref("Topic")], [])}),
         "Parameter": ("SSM::Parameter", {
-            "Name": "/ranker/size", "Type": "String", "Value": pick("1", "2")}),
+            "Name": "/ranker/size", "Type": "String", "Value": pick("1", "2"),
+            "Tags": {tag["Key"]: tag["Value"] for tag in kept}}),
     }  # fmt: skip
     attributes = ("Key.Arn", "Bucket.Arn", "Topic.TopicName", "Role.Arn", "Managed.PolicyArn")
     values: dict[str, Any] = {name: ref(name) for name in resources}
@@ -160,6 +179,7 @@ def state(account: Account) -> dict[str, Any]:
         account.client(name) for name in ("kms", "s3", "sns", "logs", "iam", "lambda")
     )
     sqs, queue = account.client("sqs"), {"QueueUrl": out["Queue"]}
+    ssm = account.client("ssm")
     queued = sqs.get_queue_attributes(**queue, AttributeNames=["All"])["Attributes"]
     key, bucket, topic, role = out["Key"], out["Bucket"], out["Topic"], out["Role"]
 
@@ -179,7 +199,7 @@ def state(account: Account) -> dict[str, Any]:
     document = iam.get_policy_version(
         PolicyArn=out["Managed"], VersionId=managed["DefaultVersionId"]
     )["PolicyVersion"]["Document"]
-    code = unless_missing(lambda: functions.get_function(FunctionName="warm"))
+    code = functions.get_function(FunctionName="warm")
     described = iam.get_role(RoleName=role)["Role"]
     statement = json.loads(functions.get_policy(FunctionName="warm")["Policy"])["Statement"]
     subscriptions = sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
@@ -205,8 +225,15 @@ def state(account: Account) -> dict[str, Any]:
             ][0]["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"]
         ),
         "lifecycle": unless_missing(
-            lambda: s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"][0]
+            lambda: s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
         ),
+        "website": unless_missing(
+            lambda: s3.get_bucket_website(Bucket=bucket) | {"ResponseMetadata": None}
+        ),
+        "owner": unless_missing(
+            lambda: s3.get_bucket_ownership_controls(Bucket=bucket)["OwnershipControls"]["Rules"][0]
+        ),
+        "notified": s3.get_bucket_notification_configuration(Bucket=bucket),
         "queue": (queued["VisibilityTimeout"], json.loads(queued["Policy"])["Statement"][0]["Action"]),
         "queue tags": sqs.list_queue_tags(**queue)["Tags"],
         "cors": unless_missing(lambda: s3.get_bucket_cors(Bucket=bucket)["CORSRules"]),
@@ -234,6 +261,10 @@ def state(account: Account) -> dict[str, Any]:
         "managed": (document["Statement"][0]["Action"], len(
             iam.list_policy_versions(PolicyArn=out["Managed"])["Versions"])),
         "function": code,
+        "function settings": [
+            code["Configuration"].get("Description"),
+            code["Configuration"].get("Environment", {}).get("Variables"),
+            code.get("Concurrency", {}).get("ReservedConcurrentExecutions"), code["Tags"]],
         "callers": [one["Principal"] for one in statement],
         "rule": (json.loads(rule["EventPattern"])["source"], rule["State"]),
         "targets": {
@@ -243,7 +274,9 @@ def state(account: Account) -> dict[str, Any]:
         "dashboard": json.loads(cloudwatch.get_dashboard(DashboardName="ranker")["DashboardBody"]),
         "filters": [one["filterPattern"] for one in logs.describe_metric_filters()["metricFilters"]],
         "alarm": (alarm["EvaluationPeriods"], alarm["Threshold"], len(alarm["AlarmActions"])),
-        "parameter": account.client("ssm").get_parameter(Name="/ranker/size")["Parameter"]["Value"],
+        "parameter": ssm.get_parameter(Name="/ranker/size")["Parameter"]["Value"],
+        "parameter tags": {t["Key"]: t["Value"] for t in ssm.list_tags_for_resource(
+            ResourceType="Parameter", ResourceId="/ranker/size")["TagList"]},
     }  # fmt: skip
 
 
@@ -305,8 +338,8 @@ EXPECTED: dict[str, tuple[Any, Any]] = {
     "bucket tags": (tags(a="1"), None),
     "topic tags": ({"a": "1", "b": "2"}, {"b": "2", "c": "3"}),
     "subscribed": (
-        ["a@example.com", "c@example.com"],
         ["a@example.com", "b@example.com", "c@example.com"],
+        ["b@example.com", "c@example.com"],
     ),
     "filter": ('{"kind": ["a"]}', '{"kind": ["b"]}'),
     "group tags": ({"a": "1", "b": "2"}, {"a": "3"}),
@@ -324,6 +357,23 @@ EXPECTED: dict[str, tuple[Any, Any]] = {
     "filters": (["timeout"], ["error"]),
     "alarm": ((1, 1.0, 1), (3, 2.0, 0)),
     "parameter": ("1", "2"),
+    "parameter tags": ({"a": "1", "b": "2"}, {"a": "3"}),
+    "function settings": (
+        ["first", {"A": "1"}, 2, {"a": "1", "b": "2"}],
+        ["", None, None, {"a": "3"}],
+    ),
+    "website": (
+        None,
+        {
+            "ResponseMetadata": None,
+            "IndexDocument": {"Suffix": "index.html"},
+            "ErrorDocument": {"Key": "error.html"},
+            "RoutingRules": [
+                {"Condition": {"KeyPrefixEquals": "a/"}, "Redirect": {"ReplaceKeyPrefixWith": "b/"}}
+            ],
+        },
+    ),
+    "owner": ({"ObjectOwnership": "BucketOwnerPreferred"}, None),
 }
 
 
@@ -335,7 +385,7 @@ def test_each_service_describes_what_the_template_says(lives: Lives) -> None:
     assert read(lives.first) == {what: before for what, (before, _) in EXPECTED.items()}
     assert read(lives.second) == {what: after for what, (_, after) in EXPECTED.items()}
     # An update back restores the first template.
-    for what in {*EXPECTED, "group", "block", "lifecycle"} - {"subscribed"}:
+    for what in {*EXPECTED, "group", "block", "lifecycle"}:
         assert lives.third[what] == lives.first[what], what
 
 
@@ -355,11 +405,23 @@ def test_settings_of_each_resource_are_updated(lives: Lives) -> None:
     assert keys == ["kms:*", "kms:Describe*"]
     assert (buckets, topics) == (["s3:GetObject", "s3:List*"], ["sns:Publish", "sns:Subscribe"])
     assert lives.first["block"]["BlockPublicAcls"] is True
-    rule = lives.first["lifecycle"]
+    rule, scratch = lives.first["lifecycle"]
     assert (rule["ID"], rule["Filter"], rule["Expiration"]) == (
         "old", {"Prefix": "captured/"}, {"Days": 30},
     )  # fmt: skip
     assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] == 7
+    assert rule["Transitions"] == [{"StorageClass": "GLACIER", "Days": 9}]
+    assert rule["NoncurrentVersionTransitions"] == [
+        {"StorageClass": "GLACIER", "NoncurrentDays": 2}
+    ]
+    assert scratch["Filter"] == {
+        "And": {"Prefix": "tmp/", "Tags": [{"Key": "kind", "Value": "scratch"}]}
+    }
+    (notified,) = lives.first["notified"]["QueueConfigurations"]
+    assert (notified["Events"], notified["Filter"]["Key"]["FilterRules"]) == (
+        ["s3:ObjectCreated:*"], [{"Name": "prefix", "Value": "in/"}],
+    )  # fmt: skip
+    assert "QueueConfigurations" not in lives.second["notified"]
     assert (lives.second["block"], lives.second["lifecycle"]) == (None, None)
     group = {"logGroupName": f"/ranker/{lives.account.number}"}
     key = "arn:aws:kms:us-east-1:1:key/k"
@@ -396,3 +458,29 @@ def test_the_tags_of_a_composite_alarm_follow_its_template(account: Account) -> 
     arn = f"arn:aws:cloudwatch:us-east-1:{account.number}:alarm:paging"
     found = account.client("cloudwatch").list_tags_for_resource(ResourceARN=arn)["Tags"]
     assert found == tags(team="new")
+
+
+def test_an_object_is_notified_of_to_a_queue_and_to_the_rules(account: Account) -> None:
+    arn = {"Fn::GetAtt": ["Queue", "Arn"]}
+    to_rules = {"EventBridgeEnabled": "true"}
+    to_queue = {"Event": "s3:ObjectCreated:*", "Queue": arn}
+    rule = {"EventPattern": {"source": ["aws.s3"]}, "Targets": [{"Id": "a", "Arn": arn}]}
+    notified = {"EventBridgeConfiguration": to_rules, "QueueConfigurations": [to_queue]}
+    resources = {
+        "Queue": ("SQS::Queue", {}),
+        "Rule": ("Events::Rule", rule),
+        "Bucket": ("S3::Bucket", {"NotificationConfiguration": notified}),
+    }
+    declared = {k: {"Type": f"AWS::{t}", "Properties": p} for k, (t, p) in resources.items()}
+    outputs = {name: {"Value": ref(name)} for name in resources}
+    account.deploy({"Resources": declared, "Outputs": outputs})
+    bucket, queue = account.output("Bucket"), {"QueueUrl": account.output("Queue")}
+    account.client("s3").put_object(Bucket=bucket, Key="a", Body=b"a")
+    messages = account.client("sqs").receive_message(**queue, MaxNumberOfMessages=10)["Messages"]
+    received = [json.loads(one["Body"]) for one in messages]
+    assert [one["Event"] for one in received if "Event" in one] == ["s3:TestEvent"]
+    assert [one["Records"][0]["s3"]["object"]["key"] for one in received if "Records" in one] == [
+        "a"
+    ]
+    events = [one["detail"] for one in received if "detail" in one]
+    assert [(one["bucket"]["name"], one["object"]["key"]) for one in events] == [(bucket, "a")]

@@ -31,6 +31,7 @@ class KmsKey(ResourceType):
     """A KMS key. Deleting it schedules the deletion, as on AWS: it is never gone at once."""
 
     type = "AWS::KMS::Key"
+    unchangeable = frozenset({"KeySpec", "KeyUsage", "MultiRegion", "Origin"})  # on AWS too
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         arguments: dict[str, Any] = {k: properties[k] for k in _AT_CREATION if k in properties}

@@ -205,12 +205,20 @@ class SecurityGroup(Ec2Resource):
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         for direction in ("Ingress", "Egress"):
-            before, after = (each.get(f"SecurityGroup{direction}", []) for each in (old, new))
+            # A group without egress rules of its own allows all egress.
+            default = (
+                [] if direction == "Ingress" else [{"CidrIp": "0.0.0.0/0", "IpProtocol": "-1"}]
+            )
+            before, after = (
+                [
+                    _build_permission({**rule, "GroupId": physical})
+                    for rule in each.get(f"SecurityGroup{direction}", default)
+                ]
+                for each in (old, new)
+            )
             for verb, rules, others in (("Authorize", after, before), ("Revoke", before, after)):
-                for rule in (rule for rule in rules if rule not in others):
-                    permission = _build_permission({**rule, "GroupId": physical})
-                    with suppress(ClientError):  # a new group already allows all egress
-                        logical.call("ec2", f"{verb}SecurityGroup{direction}", permission)
+                for permission in (rule for rule in rules if rule not in others):
+                    logical.call("ec2", f"{verb}SecurityGroup{direction}", permission)
         return super().put(physical, old, new, logical)
 
 
@@ -233,7 +241,7 @@ class _Rule(Ec2Resource):
             logical.call("ec2", operation, _build_permission(properties))
 
 
-_RULE = ("CidrIp", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort")
+_RULE = ("CidrIp", "CidrIpv6", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort")
 
 
 def _build_permission(rule: Properties) -> dict[str, Any]:
@@ -241,6 +249,8 @@ def _build_permission(rule: Properties) -> dict[str, Any]:
     permission = {key: rule[key] for key in ("FromPort", "IpProtocol", "ToPort") if key in rule}
     if "CidrIp" in rule:
         permission["IpRanges"] = [{"CidrIp": rule["CidrIp"]}]
+    if "CidrIpv6" in rule:
+        permission["Ipv6Ranges"] = [{"CidrIpv6": rule["CidrIpv6"]}]
     other = rule.get("SourceSecurityGroupId") or rule.get("DestinationSecurityGroupId")
     if other:
         permission["UserIdGroupPairs"] = [{"GroupId": other}]
@@ -281,6 +291,19 @@ class VpcEndpoint(Ec2Resource):
         "SecurityGroupIds",
         "SubnetIds",
     )
+
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        return super().create({"VpcEndpointType": "Gateway", **properties}, logical)
+
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        made = super().put(physical, old, new, logical)
+        found = logical.client("ec2").describe_vpc_endpoints(VpcEndpointIds=[physical])
+        (endpoint,) = found["VpcEndpoints"]
+        entries = [f"{one['HostedZoneId']}:{one['DnsName']}" for one in endpoint["DnsEntries"]]
+        created = endpoint["CreationTimestamp"].isoformat()
+        attributes = {"DnsEntries": entries, "CreationTimestamp": created}
+        attributes["NetworkInterfaceIds"] = endpoint["NetworkInterfaceIds"]
+        return Physical(physical, {**made.attributes, **attributes})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         """Change the endpoint, and the routes and the DNS switch, which moto leaves as they were."""

@@ -12,6 +12,7 @@ from servable_local.aws.resources.resource_type import (
     Physical,
     Properties,
     ResourceType,
+    compare_items,
     is_true,
     map_tags,
     update_tags,
@@ -187,10 +188,12 @@ class SnsTopic(ResourceType):
 
 
 def _add_subscriptions(arn: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-    for subscription in new.get("Subscription", []):
-        if subscription not in old.get("Subscription", []):
-            to = {key: subscription[key] for key in ("Protocol", "Endpoint")}
-            logical.client("sns").subscribe(TopicArn=arn, **to)
+    sns, (came, went) = logical.client("sns"), compare_items("Subscription", old, new)
+    for subscription in came:
+        sns.subscribe(TopicArn=arn, **subscription)
+    for found in sns.list_subscriptions_by_topic(TopicArn=arn)["Subscriptions"] if went else ():
+        if {key: found[key] for key in ("Endpoint", "Protocol")} in went:
+            sns.unsubscribe(SubscriptionArn=found["SubscriptionArn"])
     stated = {name: new[name] for name in ("DisplayName",) if name in new}
     return Physical(arn, {"TopicArn": arn, "TopicName": arn.rsplit(":", 1)[-1], **stated})
 

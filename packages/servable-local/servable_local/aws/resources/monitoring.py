@@ -76,6 +76,9 @@ class MetricFilter(ResourceType):
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         transformations = list(map(lower_first_letters, new["MetricTransformations"]))
+        for each in transformations:
+            if "dimensions" in each:
+                each["dimensions"] = map_tags(each["dimensions"])
         properties = {**new, "FilterName": physical, "MetricTransformations": transformations}
         logical.call("logs", "PutMetricFilter", lower_first_letters(properties))
         return Physical(physical)

@@ -262,7 +262,7 @@ def find_changed_tags(old: Properties, new: Properties) -> tuple[list[dict[str, 
     return tags, [key for key in before if key not in after]
 
 
-def compare_items(key: str, old: Properties, new: Properties) -> tuple[list[str], list[str]]:
+def compare_items(key: str, old: Properties, new: Properties) -> tuple[list[Any], list[Any]]:
     """Return the items of a list property that are new, and those that are gone."""
     before, after = old.get(key, []), new.get(key, [])
     new_items = [item for item in after if item not in before]

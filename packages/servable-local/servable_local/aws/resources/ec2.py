@@ -307,8 +307,8 @@ class VpcEndpoint(Ec2Resource):
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         """Change the endpoint, and the routes and the DNS switch, which moto leaves as they were."""
-        ec2, change = logical.client("ec2"), {"VpcEndpointId": physical}
-        change["PolicyDocument"] = new.get("PolicyDocument", _ALLOW_ALL)
+        ec2, policy = logical.client("ec2"), new.get("PolicyDocument", _ALLOW_ALL)
+        change: dict[str, Any] = {"VpcEndpointId": physical, "PolicyDocument": policy}
         for name in ("RouteTableIds", "SecurityGroupIds", "SubnetIds"):
             change[f"Add{name}"], change[f"Remove{name}"] = compare_items(name, old, new)
         logical.call("ec2", "ModifyVpcEndpoint", change)

@@ -21,6 +21,7 @@ from servable.plan.template_changes import (
     has_new_deployment_settings,
     is_endpoint_retained,
     list_changes,
+    list_tag_changes,
     needs_new_fleet,
 )
 from servable.project.account import AwsError, Clients
@@ -226,6 +227,8 @@ def build_plan(
     """
     environment = loaded.environment
     changed = list_changes(now.template, after)
+    if now.template is not None:
+        changed = list_tag_changes(now.tags, environment.tags) + changed
     if data_after is not None:
         changed += list_changes(now.data_template, data_after, stack="data")
     verdict, reasons = _decide_verdict(loaded, environment.endpoint.name, now, after, bool(changed))

@@ -61,6 +61,9 @@ def target(resource: str) -> dict[str, Any]:
     }
 
 
+TAGS = [{"Key": "team", "Value": "search"}]
+
+
 def look(
     loaded: ValidFile,
     *,
@@ -85,7 +88,7 @@ def look(
             "describe_stacks", "ValidationError", f"Stack with id {STACK} does not exist"
         )
     else:
-        one = {"StackName": STACK, "CreationTime": AT, "StackStatus": status}
+        one = {"StackName": STACK, "CreationTime": AT, "StackStatus": status, "Tags": TAGS}
         stack.add_response("describe_stacks", {"Stacks": [one]}, {"StackName": STACK})
         asked = {"StackName": STACK, "TemplateStage": "Original"}
         stack.add_response("get_template", {"TemplateBody": json.dumps(TEMPLATE)}, asked)
@@ -167,6 +170,7 @@ def test_stack_endpoint_and_variants_are_what_aws_answers(loaded: ValidFile) -> 
     assert replace(found, variants={}) == LiveState(
         stack_status="UPDATE_COMPLETE",
         template=TEMPLATE,
+        tags={"team": "search"},
         endpoint_name="ranker",
         endpoint_status="InService",
     )

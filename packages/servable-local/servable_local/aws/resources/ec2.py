@@ -30,16 +30,18 @@ class Ec2Resource(ResourceType):
     """A resource that one operation creates from equally named properties; only tags change.
 
     `make` is the operation, and the keys that lead to the ID in its response; `removal` is the
-    operation that deletes it, and its argument. `fixed` are the properties that are passed to
+    operation that deletes it, and its arguments: properties, or the ID. `fixed` are the properties
+    that are passed to
     `make`.
     """
 
     make: ClassVar[tuple[str, ...]]
     fixed: ClassVar[tuple[str, ...]] = ()
-    removal: ClassVar[tuple[str, str]]
+    removal: ClassVar[tuple[str, ...]]
     id_attribute: ClassVar[str] = "Id"
     others: ClassVar[tuple[str, ...]] = ()
-    """Properties that a later call sets."""
+    """Properties that later calls of `modify`, or of the type itself, set."""
+    modify: ClassVar[str | None] = None
     changeable: ClassVar[tuple[str, ...]] = ()
     """Those of `fixed` that AWS changes in place."""
 
@@ -61,6 +63,10 @@ class Ec2Resource(ResourceType):
         return self.put(physical, {}, properties, logical)
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        for name in self.others if self.modify else ():
+            if name in new:
+                change = {self.id_attribute: physical, name: {"Value": new[name]}}
+                logical.call("ec2", str(self.modify), change)
         tags, gone = find_changed_tags(old, new)
         if tags:
             logical.client("ec2").create_tags(Resources=[physical], Tags=tags)
@@ -72,9 +78,10 @@ class Ec2Resource(ResourceType):
         return Physical(physical, {self.id_attribute: physical, **attributes})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        operation, argument = self.removal
+        operation, *arguments = self.removal
         with suppress(ClientError):  # it was deleted with its container
-            logical.call("ec2", operation, {argument: physical})
+            named = {name: properties.get(name, physical) for name in arguments}
+            logical.call("ec2", operation, named)
 
 
 class Vpc(Ec2Resource):
@@ -83,14 +90,11 @@ class Vpc(Ec2Resource):
     fixed = ("CidrBlock", "InstanceTenancy")
     changeable = ("InstanceTenancy",)
     others = ("EnableDnsHostnames", "EnableDnsSupport")
+    modify = "ModifyVpcAttribute"
     removal = ("DeleteVpc", "VpcId")
     id_attribute = "VpcId"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        for name in self.others:
-            if name in new:
-                value = {name: {"Value": new[name]}}
-                logical.call("ec2", "ModifyVpcAttribute", {"VpcId": physical, **value})
         made = super().put(physical, old, new, logical)
         found = logical.client("ec2").describe_security_groups(
             Filters=[{"Name": "vpc-id", "Values": [physical]}]
@@ -104,14 +108,9 @@ class Subnet(Ec2Resource):
     make = ("CreateSubnet", "Subnet", "SubnetId")
     fixed = ("AvailabilityZone", "CidrBlock", "VpcId")
     others = ("MapPublicIpOnLaunch",)
+    modify = "ModifySubnetAttribute"
     removal = ("DeleteSubnet", "SubnetId")
     id_attribute = "SubnetId"
-
-    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        if (public := new.get("MapPublicIpOnLaunch")) is not None:
-            change = {"SubnetId": physical, "MapPublicIpOnLaunch": {"Value": public}}
-            logical.call("ec2", "ModifySubnetAttribute", change)
-        return super().put(physical, old, new, logical)
 
 
 class RouteTable(Ec2Resource):
@@ -133,16 +132,12 @@ class VpcRoute(Ec2Resource):
     type = "AWS::EC2::Route"
     make = ("CreateRoute",)
     fixed = ("DestinationCidrBlock", "GatewayId", "NatGatewayId", "RouteTableId")
+    removal = ("DeleteRoute", "DestinationCidrBlock", "RouteTableId")
     changeable = ("GatewayId", "NatGatewayId")
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         logical.call("ec2", "ReplaceRoute", {key: new[key] for key in self.fixed if key in new})
         return Physical(physical, {"Id": physical})
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        route = {key: properties[key] for key in ("DestinationCidrBlock", "RouteTableId")}
-        with suppress(ClientError):
-            logical.call("ec2", "DeleteRoute", route)
 
 
 class InternetGateway(Ec2Resource):
@@ -156,13 +151,8 @@ class GatewayAttachment(Ec2Resource):
     type = "AWS::EC2::VPCGatewayAttachment"
     make = ("AttachInternetGateway",)
     fixed = ("InternetGatewayId", "VpcId")
+    removal = ("DetachInternetGateway", *fixed)
     changeable = ("InternetGatewayId",)
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        with suppress(ClientError):
-            logical.call(
-                "ec2", "DetachInternetGateway", {key: properties[key] for key in self.fixed}
-            )
 
 
 class ElasticIp(Ec2Resource):
@@ -274,23 +264,10 @@ class EgressRule(_Rule):
 class VpcEndpoint(Ec2Resource):
     type = "AWS::EC2::VPCEndpoint"
     make = ("CreateVpcEndpoint", "VpcEndpoint", "VpcEndpointId")
-    fixed = (
-        "PolicyDocument",
-        "PrivateDnsEnabled",
-        "RouteTableIds",
-        "SecurityGroupIds",
-        "ServiceName",
-        "SubnetIds",
-        "VpcEndpointType",
-        "VpcId",
-    )
-    changeable = (
-        "PolicyDocument",
-        "PrivateDnsEnabled",
-        "RouteTableIds",
-        "SecurityGroupIds",
-        "SubnetIds",
-    )
+    removal = ("DeleteVpcEndpoints", "VpcEndpointIds")
+    listed = ("RouteTableIds", "SecurityGroupIds", "SubnetIds")
+    changeable = ("PolicyDocument", "PrivateDnsEnabled", *listed)
+    fixed = (*changeable, "ServiceName", "VpcEndpointType", "VpcId")
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         return super().create({"VpcEndpointType": "Gateway", **properties}, logical)
@@ -309,7 +286,7 @@ class VpcEndpoint(Ec2Resource):
         """Change the endpoint, and the routes and the DNS switch, which moto leaves as they were."""
         ec2, policy = logical.client("ec2"), new.get("PolicyDocument", _ALLOW_ALL)
         change: dict[str, Any] = {"VpcEndpointId": physical, "PolicyDocument": policy}
-        for name in ("RouteTableIds", "SecurityGroupIds", "SubnetIds"):
+        for name in self.listed:
             change[f"Add{name}"], change[f"Remove{name}"] = compare_items(name, old, new)
         logical.call("ec2", "ModifyVpcEndpoint", change)
         named = [{"Name": "prefix-list-name", "Values": [new["ServiceName"]]}]
@@ -323,7 +300,3 @@ class VpcEndpoint(Ec2Resource):
         endpoint = backends[logical.aws.account][logical.aws.region].vpc_end_points[physical]
         endpoint.private_dns_enabled = is_true(new.get("PrivateDnsEnabled", False))
         return self.put(physical, old, new, logical)
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        with suppress(ClientError):
-            logical.client("ec2").delete_vpc_endpoints(VpcEndpointIds=[physical])

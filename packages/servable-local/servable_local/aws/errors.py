@@ -22,7 +22,10 @@ class ValidationError(ServiceException):
 
 
 class SageMakerError(ServiceException):
-    """SageMaker's code for every rejected request; its runtime uses `ValidationError`'s."""
+    """SageMaker's code for every rejected request, and Application Auto Scaling's for invalid ones.
+
+    SageMaker's runtime uses `ValidationError`'s.
+    """
 
     code = "ValidationException"
 

@@ -3,6 +3,7 @@
 An email address can be subscribed, but no mail is sent. Queues publish no metrics.
 """
 
+import importlib
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -57,17 +58,6 @@ _SUBSCRIPTION_ATTRIBUTES = (
     "RawMessageDelivery",
     "RedrivePolicy",
     "SubscriptionRoleArn",
-)
-# Actions that a topic's default policy allows to its account.
-_OF_OWNERS = (
-    "GetTopicAttributes",
-    "SetTopicAttributes",
-    "AddPermission",
-    "RemovePermission",
-    "DeleteTopic",
-    "Subscribe",
-    "ListSubscriptionsByTopic",
-    "Publish",
 )
 
 
@@ -234,15 +224,10 @@ class SnsTopicPolicy(AccessPolicy):
     required = ("PolicyDocument", "Topics")
 
     def set_policy(self, name: str, document: Any, logical: Logical) -> None:
-        statement = {
-            "Sid": "__default_statement_ID",
-            "Effect": "Allow",
-            "Principal": {"AWS": "*"},
-            "Action": [f"SNS:{action}" for action in _OF_OWNERS],
-            "Resource": name,
-            "Condition": {"StringEquals": {"AWS:SourceOwner": logical.aws.account}},
-        }
-        # A topic always has a policy.
-        default = {"Version": "2008-10-17", "Id": "__default_policy_ID", "Statement": [statement]}
-        policy = {"AttributeName": "Policy", "AttributeValue": json.dumps(document or default)}
+        if document is None:  # a topic always has a policy, first moto's copy of AWS's default
+            account, region = logical.aws.account, logical.aws.region
+            backends = importlib.import_module("moto.sns.models").sns_backends
+            topic = backends[account][region].get_topic(name)
+            document = topic._create_default_topic_policy(region, account, topic.name)
+        policy = {"AttributeName": "Policy", "AttributeValue": json.dumps(document)}
         logical.client("sns").set_topic_attributes(TopicArn=name, **policy)

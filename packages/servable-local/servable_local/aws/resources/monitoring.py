@@ -154,9 +154,7 @@ class EventsRule(ResourceType):
             rule["EventPattern"] = json.dumps(rule["EventPattern"])
         logical.call("events", "PutRule", {**rule, "Name": physical})
         bus, targets = _build_bus_argument(new), new.get("Targets", [])
-        if gone := [
-            target for target in _list_target_ids(old) if target not in _list_target_ids(new)
-        ]:
+        if gone := sorted({*_list_target_ids(old)} - {*_list_target_ids(new)}):
             logical.client("events").remove_targets(Rule=physical, Ids=gone, **bus)
         if targets:
             logical.call("events", "PutTargets", {"Rule": physical, "Targets": targets, **bus})

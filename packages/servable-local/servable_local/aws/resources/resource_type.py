@@ -290,6 +290,8 @@ def update_tags(
         logical.call(service, operations[1], {**resource, arguments[1]: keys})
 
 
-def map_tags(tags: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Convert tags to the format of some services: {key: value}."""
+def map_tags(tags: Sequence[Mapping[str, Any]] | Mapping[str, str]) -> dict[str, str]:
+    """Convert tags to the format of some services, {key: value}, which some properties have."""
+    if isinstance(tags, Mapping):
+        return dict(tags)
     return {str(tag["Key"]): str(tag["Value"]) for tag in tags}

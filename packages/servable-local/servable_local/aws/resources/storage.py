@@ -241,12 +241,8 @@ class SsmParameter(ResourceType):
         if old:
             parameter["Overwrite"] = True
         logical.call("ssm", "PutParameter", parameter)
-        before, after = (
-            {"Tags": [{"Key": k, "Value": v} for k, v in each.get("Tags", {}).items()]}
-            for each in (old, new)
-        )
         resource = {"ResourceType": "Parameter", "ResourceId": physical}
         operations = ("AddTagsToResource", "RemoveTagsFromResource")
-        update_tags(logical, "ssm", resource, before, after, operations)
+        update_tags(logical, "ssm", resource, old, new, operations)
         arn = logical.build_arn("ssm", f"parameter/{physical.removeprefix('/')}")
         return Physical(physical, {"Type": new["Type"], "Value": new["Value"], "Arn": arn})

@@ -22,10 +22,7 @@ class ValidationError(ServiceException):
 
 
 class SageMakerError(ServiceException):
-    """SageMaker's code for every rejected request, and Application Auto Scaling's for invalid ones.
-
-    SageMaker's runtime uses `ValidationError`'s.
-    """
+    """The code of rejections by SageMaker, except its runtime, and by Application Auto Scaling."""
 
     code = "ValidationException"
 

@@ -19,20 +19,13 @@ from servable_local.aws.resources.resource_type import (
     is_true,
 )
 
-# The policy of a VPC endpoint without one.
-_ALLOW_ALL = {
-    "Version": "2008-10-17",
-    "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"}],
-}
-
 
 class Ec2Resource(ResourceType):
     """A resource that one operation creates from equally named properties; only tags change.
 
     `make` is the operation, and the keys that lead to the ID in its response; `removal` is the
     operation that deletes it, and its arguments: properties, or the ID. `fixed` are the properties
-    that are passed to
-    `make`.
+    that are passed to `make`.
     """
 
     make: ClassVar[tuple[str, ...]]
@@ -284,7 +277,13 @@ class VpcEndpoint(Ec2Resource):
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         """Change the endpoint, and the routes and the DNS switch, which moto leaves as they were."""
-        ec2, policy = logical.client("ec2"), new.get("PolicyDocument", _ALLOW_ALL)
+        ec2, backends = (
+            logical.client("ec2"),
+            importlib.import_module("moto.ec2.models").ec2_backends,
+        )
+        endpoint = backends[logical.aws.account][logical.aws.region].vpc_end_points[physical]
+        endpoint.private_dns_enabled = is_true(new.get("PrivateDnsEnabled", False))
+        policy = new.get("PolicyDocument", endpoint.DEFAULT_POLICY)
         change: dict[str, Any] = {"VpcEndpointId": physical, "PolicyDocument": policy}
         for name in self.listed:
             change[f"Add{name}"], change[f"Remove{name}"] = compare_items(name, old, new)
@@ -296,7 +295,4 @@ class VpcEndpoint(Ec2Resource):
                 ec2.create_route(**route, RouteTableId=table, GatewayId=physical)
             for table in change["RemoveRouteTableIds"]:
                 ec2.delete_route(**route, RouteTableId=table)
-        backends = importlib.import_module("moto.ec2.models").ec2_backends
-        endpoint = backends[logical.aws.account][logical.aws.region].vpc_end_points[physical]
-        endpoint.private_dns_enabled = is_true(new.get("PrivateDnsEnabled", False))
         return self.put(physical, old, new, logical)

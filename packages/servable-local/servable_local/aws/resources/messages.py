@@ -109,11 +109,9 @@ class AccessPolicy(ResourceType):
     property_name: ClassVar[str]
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        listed = new[self.property_name]
-        for name in old.get(self.property_name, []):
-            if name not in listed:
-                self.set_policy(name, None, logical)
-        for name in listed:
+        for name in compare_items(self.property_name, old, new)[1]:
+            self.set_policy(name, None, logical)
+        for name in new[self.property_name]:
             self.set_policy(name, new["PolicyDocument"], logical)
         return Physical(physical, {"Id": physical})
 

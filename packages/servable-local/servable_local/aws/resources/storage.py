@@ -237,9 +237,8 @@ class SsmParameter(ResourceType):
         return str(stated or f"CFN-{logical.logical_id}-{suffix}")
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        parameter = {k: v for k, v in new.items() if k != "Tags"} | {"Name": physical}
-        if old:
-            parameter["Overwrite"] = True
+        parameter = {key: value for key, value in new.items() if key != "Tags"}
+        parameter |= {"Name": physical, "Overwrite": bool(old)}
         logical.call("ssm", "PutParameter", parameter)
         resource = {"ResourceType": "Parameter", "ResourceId": physical}
         operations = ("AddTagsToResource", "RemoveTagsFromResource")

@@ -18,10 +18,7 @@ from servable_local.aws.resources.resource_type import (
     update_tags,
 )
 
-_OWN_NAMES = {
-    "StateMachineType": "type",
-    "DefinitionString": "definition",
-}
+_OWN_NAMES = {"StateMachineType": "type", "DefinitionString": "definition"}
 
 
 # Properties of a function that other operations than UpdateFunctionConfiguration change.

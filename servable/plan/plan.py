@@ -121,10 +121,7 @@ def build_deletion_command(old: OldStack) -> str:
 
 
 def add_old_stack(
-    now: LiveState,
-    loaded: ValidFile,
-    project: Project,
-    clients: Callable[[Environment], Clients],
+    now: LiveState, loaded: ValidFile, project: Project, clients: Callable[[Environment], Clients]
 ) -> LiveState:
     """Return the state, and in it the stack that an earlier commit of the file named, if it still exists.
 

@@ -93,13 +93,11 @@ def needs_new_fleet(before: Template | None, after: Template) -> bool:
 
 def has_new_deployment_settings(before: Template | None, after: Template) -> bool:
     """Return whether the change gives an existing endpoint different deployment settings."""
-    return before is not None and any(
-        one["Type"] == ENDPOINT
-        and name in _list_resources(after)
-        and one["Properties"].get(SETTINGS)
-        != _list_resources(after)[name]["Properties"].get(SETTINGS)
-        for name, one in _list_resources(before).items()
+    old, new = (
+        {n: one["Properties"].get(SETTINGS) for n, one in listed.items() if one["Type"] == ENDPOINT}
+        for listed in (_list_resources(before or {}), _list_resources(after))
     )
+    return any(new[name] != old[name] for name in old.keys() & new.keys())
 
 
 def _find_fleet(template: Template) -> dict[str, Any]:
@@ -186,8 +184,7 @@ def _compare_properties(
     kind: str, was: Mapping[str, Any], now: Mapping[str, Any]
 ) -> Iterator[TemplateChange]:
     old, new = (dict(_flatten(resource["Properties"], "")) for resource in (was, now))
-    orders = (_find_orders(resource["Properties"]) for resource in (was, now))
-    for what, earlier, later in _find_moved(*orders):
+    for what, earlier, later in _find_moved(*(_find_orders(r["Properties"]) for r in (was, now))):
         yield TemplateChange(resource=kind, what=what, before=earlier, after=later)
     for path in sorted({*old, *new}):
         before, after = old.get(path), new.get(path)

@@ -155,7 +155,25 @@ def template(number: str, changed: bool) -> dict[str, Any]:
             "Name": "/ranker/size", "Type": "String", "Value": pick("1", "2"),
             "Tags": {tag["Key"]: tag["Value"] for tag in kept}}),
     }  # fmt: skip
-    attributes = ("Key.Arn", "Bucket.Arn", "Topic.TopicName", "Role.Arn", "Managed.PolicyArn")
+    selection = {"tagStatus": "untagged", "countType": "sinceImagePushed", "countUnit": "days",
+                 "countNumber": 5}  # fmt: skip
+    expiring = {"rulePriority": 1, "selection": selection, "action": {"type": "expire"}}
+    resources["Repository"] = ("ECR::Repository", {
+        "EmptyOnDelete": "true", "Tags": kept, "ImageTagMutability": pick("IMMUTABLE", "MUTABLE"),
+        "ImageScanningConfiguration": {"ScanOnPush": pick("true", "false")},
+        **pick({"LifecyclePolicy": {"LifecyclePolicyText": json.dumps({"rules": [expiring]})},
+                "RepositoryPolicyText": allow("ecr:GetDownloadUrlForLayer")}, {})})  # fmt: skip
+    resources["Usage"] = ("CDK::Metadata", {"Analytics": "x"})
+    attributes = (
+        "Repository.RepositoryUri",
+        "Repository.Arn",
+        "Parameter.Type",
+        "Key.Arn",
+        "Bucket.Arn",
+        "Topic.TopicName",
+        "Role.Arn",
+        "Managed.PolicyArn",
+    )
     values: dict[str, Any] = {name: ref(name) for name in resources}
     values |= {name.replace(".", ""): {"Fn::GetAtt": name.split(".")} for name in attributes}
     return {
@@ -179,7 +197,12 @@ def state(account: Account) -> dict[str, Any]:
         account.client(name) for name in ("kms", "s3", "sns", "logs", "iam", "lambda")
     )
     sqs, queue = account.client("sqs"), {"QueueUrl": out["Queue"]}
-    ssm = account.client("ssm")
+    ssm, ecr, images = (
+        account.client("ssm"),
+        account.client("ecr"),
+        {"repositoryName": out["Repository"]},
+    )
+    (repository,) = ecr.describe_repositories()["repositories"]
     queued = sqs.get_queue_attributes(**queue, AttributeNames=["All"])["Attributes"]
     key, bucket, topic, role = out["Key"], out["Bucket"], out["Topic"], out["Role"]
 
@@ -275,6 +298,14 @@ def state(account: Account) -> dict[str, Any]:
         "filters": [one["filterPattern"] for one in logs.describe_metric_filters()["metricFilters"]],
         "alarm": (alarm["EvaluationPeriods"], alarm["Threshold"], len(alarm["AlarmActions"])),
         "parameter": ssm.get_parameter(Name="/ranker/size")["Parameter"]["Value"],
+        "repository": [
+            repository["imageTagMutability"], repository["imageScanningConfiguration"]["scanOnPush"],
+            unless_missing(lambda: json.loads(ecr.get_lifecycle_policy(**images)["lifecyclePolicyText"])[
+                "rules"][0]["selection"]["countNumber"]),
+            unless_missing(lambda: json.loads(ecr.get_repository_policy(**images)["policyText"])[
+                "Statement"][0]["Action"])],
+        "repository tags": {t["Key"]: t["Value"] for t in ecr.list_tags_for_resource(
+            resourceArn=repository["repositoryArn"])["tags"]},
         "parameter tags": {t["Key"]: t["Value"] for t in ssm.list_tags_for_resource(
             ResourceType="Parameter", ResourceId="/ranker/size")["TagList"]},
     }  # fmt: skip
@@ -291,6 +322,11 @@ class Lives:
         self.second = state(account)
         self.statuses.append(account.deploy(template(account.number, False)))
         self.third = state(account)
+        media = "application/vnd.docker.distribution.manifest.v2+json"
+        manifest = {"schemaVersion": 2, "mediaType": media, "config": {"digest": "sha256:0"}}
+        image = {"imageManifest": json.dumps(manifest), "imageTag": "one"}
+        repository = self.third["out"]["Repository"]
+        account.client("ecr").put_image(repositoryName=repository, **image)
         # S3 has put access logs into the bucket, and CloudFormation deletes none that holds objects.
         s3, bucket = account.client("s3"), self.first["out"]["Bucket"]
         for version in s3.list_object_versions(Bucket=bucket)["Versions"]:
@@ -318,9 +354,23 @@ def test_the_stack_lives_and_its_resources_keep_their_identity(lives: Lives) -> 
         "ManagedPolicyArn": f"arn:aws:iam::{number}:policy/shared",
         "Group": f"/ranker/{number}",
         "Parameter": "/ranker/size",
+        "ParameterType": "String",
+        "RepositoryRepositoryUri": f"{number}.dkr.ecr.us-east-1.amazonaws.com/{out['Repository']}",
+        "RepositoryArn": f"arn:aws:ecr:us-east-1:{number}:repository/{out['Repository']}",
     }
     assert {name: out[name] for name in expected} == expected
-    for name in ("Key", "Bucket", "Topic", "Subscription", "Group", "Role", "Managed", "Function"):
+    assert out["Repository"].startswith("stack-repository-")
+    for name in (
+        "Repository",
+        "Key",
+        "Bucket",
+        "Topic",
+        "Subscription",
+        "Group",
+        "Role",
+        "Managed",
+        "Function",
+    ):
         assert out[name] == lives.second["out"][name]
 
 
@@ -357,6 +407,11 @@ EXPECTED: dict[str, tuple[Any, Any]] = {
     "filters": (["timeout"], ["error"]),
     "alarm": ((1, 1.0, 1), (3, 2.0, 0)),
     "parameter": ("1", "2"),
+    "repository": (
+        ["IMMUTABLE", True, 5, "ecr:GetDownloadUrlForLayer"],
+        ["MUTABLE", False, None, None],
+    ),
+    "repository tags": ({"a": "1", "b": "2"}, {"a": "3"}),
     "parameter tags": ({"a": "1", "b": "2"}, {"a": "3"}),
     "function settings": (
         ["first", {"A": "1"}, 2, {"a": "1", "b": "2"}],

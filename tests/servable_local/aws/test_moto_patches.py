@@ -2,9 +2,8 @@
 
 import base64
 import json
-import sys
 import uuid
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import botocore.session
@@ -258,21 +257,6 @@ def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Acc
     client.copy_object(Bucket="copies", Key="copy", CopySource=named)
     copy = client.get_object(Bucket="copies", Key="copy", ChecksumMode="ENABLED")
     assert copy["Body"].read() == b"abc"
-
-
-def test_ec2_is_looked_up_and_imported_where_a_service_asks_for_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    backends: Any = SimpleNamespace(ec2_backends={"123456789012": "its backend"})
-    monkeypatch.setitem(sys.modules, "moto.ec2.models", backends)
-    assert every_service._Backends()["123456789012"] == "its backend"
-    for imported in [True, False]:
-        own = ModuleType("moto.ec2")
-        monkeypatch.delitem(sys.modules, "moto.ec2", raising=False)
-        if imported:
-            monkeypatch.setitem(sys.modules, "moto.ec2", own)
-        assert every_service.import_without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
-        assert sys.modules.get("moto.ec2") is (own if imported else None)
 
 
 # --- logs

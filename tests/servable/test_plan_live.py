@@ -61,9 +61,6 @@ def target(resource: str) -> dict[str, Any]:
     }
 
 
-TAGS = [{"Key": "team", "Value": "search"}]
-
-
 def look(
     loaded: ValidFile,
     *,
@@ -88,7 +85,8 @@ def look(
             "describe_stacks", "ValidationError", f"Stack with id {STACK} does not exist"
         )
     else:
-        one = {"StackName": STACK, "CreationTime": AT, "StackStatus": status, "Tags": TAGS}
+        one = {"StackName": STACK, "CreationTime": AT, "StackStatus": status}
+        one["Tags"] = [{"Key": "team", "Value": "search"}]
         stack.add_response("describe_stacks", {"Stacks": [one]}, {"StackName": STACK})
         asked = {"StackName": STACK, "TemplateStage": "Original"}
         stack.add_response("get_template", {"TemplateBody": json.dumps(TEMPLATE)}, asked)

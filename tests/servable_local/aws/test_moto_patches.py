@@ -292,14 +292,13 @@ def of_clients(service: str) -> object:
 
 @pytest.mark.long
 def test_a_model_is_read_once_and_is_the_one_that_moto_would_read() -> None:
+    load = every_service._load_service_model
     for service in [*SHARED, *WITH_EXTRAS]:
-        assert every_service._load_service_model(service, "service-2") == MODEL(
-            service, "service-2"
-        )
+        assert load(service, "service-2") == MODEL(service, "service-2")
     for service in SHARED:
-        assert every_service._load_service_model(service, "service-2") is of_clients(service)
+        assert load(service, "service-2") is of_clients(service)
     for service in WITH_EXTRAS:
-        every_service._load_service_model(service, "service-2")
+        load(service, "service-2")
         assert of_clients(service) != MODEL(service, "service-2")
 
 

@@ -206,7 +206,7 @@ MOST_LINES = 89_795
 MOST_LINES_OF_TESTS = 83_100
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
     ("servable",): 27_627,
-    ("servable_local",): 19_390,
+    ("servable_local",): 19_384,
     ("infra", "stacks", "app"): 21_550,
     ("model_packaging",): 6_135,
     ("benchmarks", "scripts"): 3_815,

@@ -42,11 +42,7 @@ from servable.project.revision import attach_revision
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cost(
-    project: Project,
-    environment: str,
-    against: str | None,
-    refresh: bool,
-    as_json: bool,
+    project: Project, environment: str, against: str | None, refresh: bool, as_json: bool
 ) -> int:
     """Show what ENV costs per hour, per month, and per million predictions."""
     if refresh:

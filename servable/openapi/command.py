@@ -9,12 +9,7 @@ import click
 from infra.packing import build_servable
 from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.reading import (
-    DEFAULT_SIGNATURE,
-    SignatureInfo,
-    TensorInfo,
-    read,
-)
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SignatureInfo, TensorInfo, read
 from servable import __version__
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import Project, pass_project

@@ -103,6 +103,8 @@ class LiveState:
     """Command that lets a protected stack be deleted whose creation failed; None if there is none."""
     template: Mapping[str, Any] | None = None
     """Template as it was deployed."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Tags of the stack, which CloudFormation adds to its resources."""
     data_template: Mapping[str, Any] | None = None
     """Template of the stack ENV/data as it was deployed."""
     taken: Sequence[TakenName] = ()
@@ -125,6 +127,7 @@ class LiveState:
         """Return the state as if exactly this file were deployed, with these templates by kind."""
         return cls(
             template=templates["endpoint"],
+            tags=loaded.environment.tags,
             data_template=templates.get("data"),
             endpoint_name=find_endpoint_name(templates["endpoint"]),
             variants=build_deployed_variants(loaded.environment),
@@ -174,6 +177,7 @@ def _read_endpoint_state(environment: Environment, stack: str, client: Clients) 
         stack_status=details.get("StackStatus"),
         unlocking=build_unlocking_command(details),
         template=template,
+        tags={tag["Key"]: tag["Value"] for tag in details.get("Tags", [])},
         taken=taken,
         endpoint_name=described.get("EndpointName", own),
         endpoint_status=described.get("EndpointStatus"),

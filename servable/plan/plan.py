@@ -21,6 +21,7 @@ from servable.plan.template_changes import (
     has_new_deployment_settings,
     is_endpoint_retained,
     list_changes,
+    list_tag_changes,
     needs_new_fleet,
 )
 from servable.project.account import AwsError, Clients
@@ -114,10 +115,7 @@ def build_deletion_command(old: OldStack) -> str:
 
 
 def add_old_stack(
-    now: LiveState,
-    loaded: ValidFile,
-    project: Project,
-    clients: Callable[[Environment], Clients],
+    now: LiveState, loaded: ValidFile, project: Project, clients: Callable[[Environment], Clients]
 ) -> LiveState:
     """Return the state, and in it the stack that an earlier commit of the file named, if it still exists.
 
@@ -219,6 +217,8 @@ def build_plan(
     """
     environment, after = loaded.environment, made["endpoint"]
     changed = list_changes(now.template, after)
+    if now.template is not None:
+        changed = list_tag_changes(now.tags, environment.tags) + changed
     if "data" in made:
         changed += list_changes(now.data_template, made["data"], stack="data")
     verdict, reasons = _decide_verdict(loaded, now, after, bool(changed))

@@ -80,6 +80,12 @@ def list_changes(
     return [replace(change, stack=stack) for change in listed]
 
 
+def list_tag_changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[TemplateChange]:
+    """Return the changes of a stack's tags, which no template contains."""
+    was, now = ({"Properties": {"Tags": tags}} for tags in (before, after))
+    return list(_compare_properties("AWS::CloudFormation::Stack", was, now))
+
+
 def needs_new_fleet(before: Template | None, after: Template) -> bool:
     """Return whether the change creates a new endpoint configuration, and with it a new fleet."""
     return before is None or _find_fleet(before) != _find_fleet(after)

@@ -186,6 +186,9 @@ def choose_day(
         if dated:
             return _read_cloudwatch(loaded, place, local=local)
         if Path(place).suffix.lower() == ".csv" and not place.startswith("s3://"):
+            if not Path(place).exists():
+                remedy = "check the path, or pass a date such as 2026-11-20"
+                raise TrafficError(f"--day {place}: there is no such file; {remedy}")
             return read_traffic(Path(place))
         return _read_captured_day(loaded, placed, place, local=local)
     except (TrafficError, PlaceError, PackagingError, OSError) as wrong:

@@ -106,9 +106,7 @@ def test_the_ten_steps_hold_and_leave_nothing(
     aws = up(folder=project / ".servable", seconds_per_minute=SECONDS_PER_MINUTE)
     try:
         environment = aws.environment_over(
-            {**os.environ, "PATH": PATH, "PYTHONPATH": str(project)},
-            account=ACCOUNT,
-            region=REGION,
+            {**os.environ, "PATH": PATH, "PYTHONPATH": str(project)}, account=ACCOUNT, region=REGION
         )
         for name, value in environment.items():
             monkeypatch.setenv(name, value)

@@ -55,8 +55,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Begin:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in KEPT],
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in KEPT]
 )
 def test_a_first_environment_passes_the_checks(name: str, begun: Begin) -> None:
     folder, ran = begun(name)

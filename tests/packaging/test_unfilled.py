@@ -218,10 +218,7 @@ FILLED = {
     "the number of a table's keys": Model(
         [*TABLE[:1], ("n", "LookupTableSizeV2", ["t"]), *added("n")]
     ),
-    "an iterator": Model(
-        [*ITERATOR, ("make", "MakeIterator", ["c", "i"])],
-        main_op="make",
-    ),
+    "an iterator": Model([*ITERATOR, ("make", "MakeIterator", ["c", "i"])], main_op="make"),
     "an iterator of its own data": Model(
         [("i", "OneShotIterator", []), ("g", "IteratorGetNext", ["i"]), *added("g")]
     ),

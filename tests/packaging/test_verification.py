@@ -68,11 +68,7 @@ def test_what_we_packed_is_verified_with_hash_signatures_and_entries(good: Path)
     assert problems(good) == ()
     assert verified(good).sha256 == hashlib.sha256(good.read_bytes()).hexdigest()
     ((model, number, info),) = verified(good).versions
-    assert (model, number, "x" in info.signatures["serving_default"].inputs) == (
-        "ranker",
-        1,
-        True,
-    )
+    assert (model, number, "x" in info.signatures["serving_default"].inputs) == ("ranker", 1, True)
     with tarfile.open(good) as opened:
         assert [one.name for one in list_members(good)] == opened.getnames()
 

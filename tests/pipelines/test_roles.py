@@ -137,9 +137,7 @@ def may(template: dict[str, Any], action: str) -> str:
     return json.dumps(found)
 
 
-def test_an_archive_of_another_packer_and_captured_requests_may_be_read(
-    tmp_path: Path,
-) -> None:
+def test_an_archive_of_another_packer_and_captured_requests_may_be_read(tmp_path: Path) -> None:
     artifact = f'{{ uri = "s3://runs/17/model.tar.gz", sha256 = "{"0" * 64}" }}'
     text = VALID.replace('saved_model = "model"', f"artifact = {artifact}")
     (found,) = made(tmp_path, f'{text}[replay]\ncaptured = "s3://captures/ranker/"\n')

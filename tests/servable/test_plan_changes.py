@@ -179,6 +179,17 @@ def test_only_a_stack_and_an_endpoint_at_rest_take_a_deploy(loaded: ValidFile) -
         assert (status in found.reasons[0], advice in found.reasons[0]) == (True, True)
 
 
+def test_a_changed_tag_is_named_with_its_values(environment: Environment) -> None:
+    loaded = valid(environment(VALID + '[tags]\nteam = "ads"\nunit = "a"\n'))
+    found = plan(loaded, replace(NOW, tags={"team": "search", "owner": "b"}), TEMPLATE)
+    assert (found.verdict, [str(change) for change in found.changes]) == ("update", [
+        "CloudFormation::Stack: Tags.owner: b (gone)",
+        "CloudFormation::Stack: Tags.team: search -> ads",
+        "CloudFormation::Stack: Tags.unit: a (new)",
+    ])  # fmt: skip
+    assert plan(loaded, replace(NOW, tags=loaded.environment.tags), TEMPLATE).changes == []
+
+
 def test_only_a_changed_template_is_a_deploy_and_no_foreign_endpoint(loaded: ValidFile) -> None:
     for status in ["Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"]:
         found = plan(loaded, replace(NOW, endpoint_status=status))

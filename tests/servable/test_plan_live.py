@@ -86,6 +86,7 @@ def look(
         )
     else:
         one = {"StackName": STACK, "CreationTime": AT, "StackStatus": status}
+        one["Tags"] = [{"Key": "team", "Value": "search"}]
         stack.add_response("describe_stacks", {"Stacks": [one]}, {"StackName": STACK})
         asked = {"StackName": STACK, "TemplateStage": "Original"}
         stack.add_response("get_template", {"TemplateBody": json.dumps(TEMPLATE)}, asked)
@@ -167,6 +168,7 @@ def test_stack_endpoint_and_variants_are_what_aws_answers(loaded: ValidFile) -> 
     assert replace(found, variants={}) == LiveState(
         stack_status="UPDATE_COMPLETE",
         template=TEMPLATE,
+        tags={"team": "search"},
         endpoint_name="ranker",
         endpoint_status="InService",
     )

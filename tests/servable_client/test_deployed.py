@@ -13,12 +13,7 @@ import boto3
 import numpy as np
 import pytest
 
-from servable_client import (
-    Endpoint,
-    EndpointNotFoundError,
-    JobFailedError,
-    RefusedError,
-)
+from servable_client import Endpoint, EndpointNotFoundError, JobFailedError, RefusedError
 from servable_local.aws import LocalAws, running
 from tests.servable_handler.endpoints import RANKER, golden, packed
 from tests.servable_local.aws.deployed_templates import serving

@@ -28,9 +28,7 @@ def same(a: Any, b: Any) -> None:
 
 @quick
 @given(st.dictionaries(NAMES, numbers() | strings(), min_size=1, max_size=3))
-def test_named_arrays_reach_the_handler_as_protobuf_and_come_back_as_they_were(
-    arrays: Any,
-) -> None:
+def test_named_arrays_reach_the_handler_as_protobuf_and_come_back_as_they_were(arrays: Any) -> None:
     body = encode("protobuf", arrays, HERE)
     check_predict_request(body)
     received, found = inputs_of(body), identity.predict(arrays, format="protobuf")

@@ -19,12 +19,7 @@ from servable_client import (
 )
 from tests.servable_client.conftest import Connect
 from tests.servable_client.predict_bodies import PROTOBUF, doubled
-from tests.servable_client.runtime_server import (
-    RESET,
-    Received,
-    Reply,
-    RuntimeServer,
-)
+from tests.servable_client.runtime_server import RESET, Received, Reply, RuntimeServer
 
 X = np.arange(3.0)
 OUTPUT, FAILURE = "/results/1.out", "/results/1-error.out"

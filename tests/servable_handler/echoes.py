@@ -12,7 +12,6 @@ from tests.servable_handler.endpoints import ECHOES
 if __name__ == "__main__":
     module = tf.Module()
     module.serve = tf.function(
-        lambda x: {"x": tf.identity(x)},
-        input_signature=[tf.TensorSpec(None, tf.float32, name="x")],
+        lambda x: {"x": tf.identity(x)}, input_signature=[tf.TensorSpec(None, tf.float32, name="x")]
     )
     tf.saved_model.save(module, str(ECHOES / "floats" / "1"), {"serving_default": module.serve})

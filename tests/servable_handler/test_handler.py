@@ -265,11 +265,7 @@ def test_a_refusal_names_the_tensor_what_came_and_what_is_wanted(
     body: bytes, content_type: str, told: dict[str, Any], status: int, words: str, ask: Ask
 ) -> None:
     found, answer, form = ask(body, content_type, **told)
-    assert (found, form, words in json.loads(answer)["error"]) == (
-        status,
-        JSON,
-        True,
-    ), answer
+    assert (found, form, words in json.loads(answer)["error"]) == (status, JSON, True), answer
 
 
 def test_errors_of_the_model_server_keep_their_words_or_get_some(

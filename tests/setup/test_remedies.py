@@ -2,13 +2,7 @@
 
 import pytest
 
-from tests.remedies import (
-    commands_in,
-    problem_with,
-    sentences,
-    unknown_keys_in,
-    unknown_values_in,
-)
+from tests.remedies import commands_in, problem_with, sentences, unknown_keys_in, unknown_values_in
 
 # Texts that aren't messages: generated pages with placeholders, old names of keys, patterns of actions.
 NOT_MESSAGES = ("infra/parameters/reference.py", "infra/parameters/spellings.py")

@@ -15,13 +15,7 @@ from servable.new.project_files import DISTRIBUTION
 from tests.checkouts import ROOT
 from tests.conftest import RANKER
 from tests.wheels.built import file_of
-from tests.wheels.environment import (
-    MOST_MEGABYTES,
-    megabytes,
-    repacked,
-    required,
-    requirements_of,
-)
+from tests.wheels.environment import MOST_MEGABYTES, megabytes, repacked, required, requirements_of
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 _PAGE = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")

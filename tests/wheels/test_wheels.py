@@ -33,11 +33,7 @@ pytestmark = pytest.mark.long
 PYPROJECT: dict[str, Any] = metadata(DISTRIBUTION)
 EXTRAS: dict[str, list[str]] = PYPROJECT["optional-dependencies"]
 # requirements/*.in -> the extras of servable, "" its own requirements, that it installs too.
-INSTALLED_BY = {
-    "base": ("", "vendor", "aws", "synth"),
-    "local": ("local",),
-    "tuning": ("tune",),
-}
+INSTALLED_BY = {"base": ("", "vendor", "aws", "synth"), "local": ("local",), "tuning": ("tune",)}
 # In a requirements file, and no extra's: setuptools installs the checkout itself.
 OF_THE_CHECKOUT = {"setuptools"}
 # What wheels are built from besides folders.

@@ -18,6 +18,7 @@ from infra.policy.hosting import Hosting
 
 CSV, JSON_LINES = CONTENT_TYPES[".csv"], CONTENT_TYPES[".jsonl"]
 JSON, OF_LINES = CONTENT_TYPES[".json"], (CSV, JSON_LINES, "application/jsons")
+FILTERED = (CSV, JSON, JSON_LINES)  # with filters and joins, by AWS's page of TransformJoin
 # The container's timeouts outlast the job's, so that the job's ends the wait and not a killed worker.
 MARGIN_SECONDS = 30
 # Folder under the output of what `servable batch --limit` reads and writes.

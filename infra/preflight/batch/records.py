@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from infra.parameters.batch.job import BYTES_PER_MB, OF_LINES, BatchJob, parse_media_type
+from infra.parameters.batch.job import BYTES_PER_MB, FILTERED, OF_LINES, BatchJob, parse_media_type
 from infra.parameters.batch.settings import MOST_PAYLOAD_MB, BatchSettings
 from infra.parameters.finding import Severity
 from infra.preflight.batch.jobs import BatchJobRule, BatchTableRule
@@ -171,8 +171,9 @@ class TransformJoin(BatchJobRule):
             return
         read_by, _ = find_reader(self.candidate, job.placement, batch.model)
         lines = (job.split.value, job.assemble.value)
-        if sent not in (*OF_LINES, JSON):
-            problem, remedy = f"{used}: SageMaker cannot parse {batch.content_type}", "remove it"
+        if sent not in FILTERED:
+            problem = f"{used}: SageMaker cannot parse {batch.content_type}"
+            remedy = f"remove it, or set content_type to one of {', '.join(FILTERED)}"
         elif parse_media_type(accept) != sent:
             problem = (
                 f"{used}: the responses are {accept}, but the records are {batch.content_type}"

@@ -137,7 +137,7 @@ def test_what_cannot_be_rehearsed_or_used_is_said_with_the_way_to_write_it(run: 
         (("--day", "2026-02-30"), "--day 2026-02-30 isn't a date; write YYYY-MM-DD"),
         (("--day", "day.csv", "--local"), "--local needs --day with a date or s3://BUCKET/PREFIX"),
         (("--local",), "--local needs --day"),
-        (("--day", "absent.csv"), "cannot read absent.csv: No such file or directory"),
+        (("--day", "absent.csv"), "--day absent.csv: there is no such file; check the path"),
         (("--per-instance", "1,2"), "write RPS or RPS,P50,P99, such as 164 or 164,20,60"),
         (("--per-instance", "100,60,20"), "p99 is below p50"),
     ):

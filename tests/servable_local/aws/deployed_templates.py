@@ -46,9 +46,7 @@ def serving(archive: str, *, variables: dict[str, str] | None = None) -> dict[st
         "Resources": {
             "Role": role(),
             "Model": resource(
-                "SageMaker::Model",
-                ExecutionRoleArn=get("Role", "Arn"),
-                PrimaryContainer=container,
+                "SageMaker::Model", ExecutionRoleArn=get("Role", "Arn"), PrimaryContainer=container
             ),
             "Config": resource("SageMaker::EndpointConfig", ProductionVariants=[variant]),
             "Endpoint": resource(

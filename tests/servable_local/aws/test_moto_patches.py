@@ -2,9 +2,8 @@
 
 import base64
 import json
-import sys
 import uuid
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import botocore.session
@@ -260,21 +259,6 @@ def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Acc
     assert copy["Body"].read() == b"abc"
 
 
-def test_ec2_is_looked_up_and_imported_where_a_service_asks_for_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    backends: Any = SimpleNamespace(ec2_backends={"123456789012": "its backend"})
-    monkeypatch.setitem(sys.modules, "moto.ec2.models", backends)
-    assert every_service._Backends()["123456789012"] == "its backend"
-    for imported in [True, False]:
-        own = ModuleType("moto.ec2")
-        monkeypatch.delitem(sys.modules, "moto.ec2", raising=False)
-        if imported:
-            monkeypatch.setitem(sys.modules, "moto.ec2", own)
-        assert every_service.import_without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
-        assert sys.modules.get("moto.ec2") is (own if imported else None)
-
-
 # --- logs
 def test_what_logs_do_not_have_or_understand_is_refused(account: Account) -> None:
     logs, group = account.client("logs"), {"logGroupName": "g"}
@@ -308,27 +292,22 @@ def of_clients(service: str) -> object:
 
 @pytest.mark.long
 def test_a_model_is_read_once_and_is_the_one_that_moto_would_read() -> None:
+    load = every_service._load_service_model
     for service in [*SHARED, *WITH_EXTRAS]:
-        assert every_service._load_service_model(service, "service-2") == MODEL(
-            service, "service-2"
-        )
+        assert load(service, "service-2") == MODEL(service, "service-2")
     for service in SHARED:
-        assert every_service._load_service_model(service, "service-2") is of_clients(service)
+        assert load(service, "service-2") is of_clients(service)
     for service in WITH_EXTRAS:
-        every_service._load_service_model(service, "service-2")
+        load(service, "service-2")
         assert of_clients(service) != MODEL(service, "service-2")
-
-
-@pytest.mark.parametrize("service", ["ssm", "s3", "no-such-service"])
-def test_a_service_is_in_the_regions_that_any_session_says(service: str) -> None:
-    own = botocore.session.Session()
-    for partition in ("aws", "aws-cn"):
-        found = every_service._list_regions(own, service, partition)
-        assert found == REGIONS(own, service, partition)
 
 
 def test_regions_and_partitions_are_those_that_any_session_says() -> None:
     own = botocore.session.Session()
+    for service in ("ssm", "s3", "no-such-service"):
+        for partition in ("aws", "aws-cn"):
+            found = every_service._list_regions(own, service, partition)
+            assert found == REGIONS(own, service, partition)
     found = every_service._list_regions(own, "s3", allow_non_regional=True)
     assert found == REGIONS(own, "s3", allow_non_regional=True)
     own = botocore.session.Session()

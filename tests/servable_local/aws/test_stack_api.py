@@ -150,13 +150,10 @@ def test_a_stacks_resources_and_template_are_described(account: Account, cfn: An
     (topic,) = only
     found = cfn.describe_stack_resources(PhysicalResourceId=topic["PhysicalResourceId"])
     assert topic in found["StackResources"]
-    detail = cfn.describe_stack_resource(StackName="stack", LogicalResourceId="A")[
-        "StackResourceDetail"
-    ]
-    assert (detail["ResourceType"], detail["ResourceStatus"]) == (
-        "AWS::SNS::Topic",
-        "CREATE_COMPLETE",
-    )
+    found = cfn.describe_stack_resource(StackName="stack", LogicalResourceId="A")
+    detail = found["StackResourceDetail"]
+    assert detail["ResourceType"] == "AWS::SNS::Topic"
+    assert detail["ResourceStatus"] == "CREATE_COMPLETE"
     assert detail["PhysicalResourceId"].startswith("arn:aws:sns:")
     message = refused(cfn.describe_stack_resource, StackName="stack", LogicalResourceId="C")[1]
     assert message == "Resource C does not exist for stack stack"
@@ -164,10 +161,8 @@ def test_a_stacks_resources_and_template_are_described(account: Account, cfn: An
     for of in ({"StackName": "stack"}, {"TemplateBody": json.dumps(topics("A", "B"))}):
         summary = cfn.get_template_summary(**of)
         display, secret = summary["Parameters"]
-        assert (summary["Description"], {*summary["ResourceTypes"]}) == (
-            "topics",
-            {"AWS::SNS::Topic"},
-        )
+        assert summary["Description"] == "topics"
+        assert {*summary["ResourceTypes"]} == {"AWS::SNS::Topic"}
         assert (display["DefaultValue"], display["Description"], display["NoEcho"]) == (
             "first", "shown", False,
         )  # fmt: skip

@@ -31,7 +31,7 @@ def statistics(cloudwatch: Any, clock: ManualClock, *names: str, **more: Any) ->
         "EndTime": clock.now() + timedelta(minutes=30),
     }
     points = cloudwatch.get_metric_statistics(
-        **OWN, **window, Period=3600, Statistics=list(names), **more
+        **{**OWN, **more}, **window, Period=3600, Statistics=list(names)
     )["Datapoints"]
     return {name: value for point in points for name, value in point.items() if name in names}
 
@@ -126,6 +126,19 @@ def test_lines_of_a_log_are_counted_by_its_filters(account: Account, clock: Manu
     logs.put_log_events(logGroupName="g", logStreamName="s", logEvents=lines)
     found = statistics(account.client("cloudwatch"), clock, "Sum", "SampleCount")
     assert found == {"Sum": 5, "SampleCount": 3}
+    # --- the fields of a JSON line as the value and a dimension
+    times = {"metricNamespace": "Own", "metricName": "Times", "metricValue": "$.ms"}
+    logs.put_metric_filter(
+        logGroupName="g",
+        filterName="times",
+        filterPattern="{ $.ms > 0 }",
+        metricTransformations=[times | {"dimensions": {"Path": "$.path"}}],
+    )
+    texts = ('{"ms": 7, "path": "/a"}', '{"ms": 0, "path": "/b"}', '{"path": "/c"}', "timeout")
+    lines = [{"timestamp": at, "message": text} for text in texts]
+    logs.put_log_events(logGroupName="g", logStreamName="s", logEvents=lines)
+    one = {"MetricName": "Times", "Dimensions": [{"Name": "Path", "Value": "/a"}]}
+    assert statistics(account.client("cloudwatch"), clock, "Sum", **one) == {"Sum": 7}
 
 
 # --- messages of EventBridge to a topic

@@ -39,12 +39,7 @@ class Watched:
         self.clock.advance(seconds=60 - self.clock.now().second)
 
     def ask(
-        self,
-        times: int = 1,
-        endpoint: str = "ranker",
-        region: str = REGION,
-        *,
-        body: bytes = b"x",
+        self, times: int = 1, endpoint: str = "ranker", region: str = REGION, *, body: bytes = b"x"
     ) -> None:
         """Whatever the answer is."""
         runtime = self._client("sagemaker-runtime", region)

@@ -49,10 +49,7 @@ def test_folder_sockets_logs_and_what_code_writes_are_the_owners(
 def test_the_container_s_own_log_is_the_owners(
     pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "servable_local.container.launch._wait_for_report",
-        lambda *_: {"port": 1},
-    )
+    monkeypatch.setattr("servable_local.container.launch._wait_for_report", lambda *_: {"port": 1})
     before = os.umask(0)
     try:
         with launch(pack({"a": b""}), {}) as process:

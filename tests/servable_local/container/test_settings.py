@@ -9,11 +9,7 @@ from hypothesis import given
 from infra.policy.container import ContainerSettings, build_variables
 from infra.policy.sizing import find_default_wait, find_real_wait
 from servable_local.container.image_code import find_image_code
-from servable_local.container.settings import (
-    SettingsError,
-    list_unused_variables,
-    read_settings,
-)
+from servable_local.container.settings import SettingsError, list_unused_variables, read_settings
 from tests.parameters.test_container_environment import VALUES
 
 

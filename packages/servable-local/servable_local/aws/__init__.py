@@ -12,13 +12,4 @@ docs/local.md lists what it doesn't emulate.
 from servable_local.aws.lifecycle import LocalAwsStartError, down, running, status, up
 from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
-__all__ = [
-    "ACCOUNT",
-    "REGION",
-    "LocalAws",
-    "LocalAwsStartError",
-    "down",
-    "running",
-    "status",
-    "up",
-]
+__all__ = ["ACCOUNT", "REGION", "LocalAws", "LocalAwsStartError", "down", "running", "status", "up"]

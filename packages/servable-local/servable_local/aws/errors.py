@@ -22,7 +22,7 @@ class ValidationError(ServiceException):
 
 
 class SageMakerError(ServiceException):
-    """SageMaker's code for every rejected request; its runtime uses `ValidationError`'s."""
+    """The code of rejections by SageMaker, except its runtime, and by Application Auto Scaling."""
 
     code = "ValidationException"
 

@@ -25,12 +25,7 @@ from servable_local.aws.contents import (
     is_object_upload,
     receive_object,
 )
-from servable_local.aws.errors import (
-    AccessError,
-    Reason,
-    build_failure,
-    build_rejection,
-)
+from servable_local.aws.errors import AccessError, Reason, build_failure, build_rejection
 from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH, SERVICE
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.instances import InstanceFaults

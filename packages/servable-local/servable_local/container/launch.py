@@ -19,9 +19,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from servable_local.container.faults import RELOAD, FaultInjector, Parts
 from servable_local.container.image_code import VERSION
@@ -91,7 +91,7 @@ def remove_orphaned_folders() -> None:
             os.close(held)
 
 
-class EndpointProcess:
+class EndpointProcess(AbstractContextManager["EndpointProcess"]):
     """A running endpoint. `url` serves GET /ping and POST /invocations."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", folder: UnpackFolder) -> None:
@@ -174,9 +174,6 @@ class EndpointProcess:
             while line := log.readline(_MOST_LOG_BYTES):
                 if not any(note in line for note in _USUAL_NOTES):
                     sys.stderr.write(line.decode(errors="backslashreplace"))
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()

@@ -7,8 +7,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Self
 
 from servable_local.container.launch import LaunchError
 from servable_local.container.ports import HOST, PortError, reserve_port
@@ -21,7 +21,7 @@ _PORT_RANGE = {PORT_RANGE: "20000-29999"}
 _ASK_SECONDS = 20.0
 
 
-class ImageContainer:
+class ImageContainer(AbstractContextManager["ImageContainer"]):
     """A running container. `url` serves GET /ping and POST /invocations."""
 
     def __init__(self, name: str, url: str, folder: Path) -> None:
@@ -39,9 +39,6 @@ class ImageContainer:
     @property
     def is_running(self) -> bool:
         return _run_docker("ps", "--quiet", "--filter", f"name={self.name}").stdout.strip() != ""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()

@@ -21,11 +21,7 @@ from servable_local.aws.cloudformation.changes import ChangeSet, find_changed_pr
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls, ResourceFailedError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import parse_template, resolve_parameters
-from servable_local.aws.errors import (
-    AlreadyExistsError,
-    ChangeSetNotFoundError,
-    ValidationError,
-)
+from servable_local.aws.errors import AlreadyExistsError, ChangeSetNotFoundError, ValidationError
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.resources.resource_type import format_violation, format_violations
 from servable_scaling.intrinsics import TemplateError

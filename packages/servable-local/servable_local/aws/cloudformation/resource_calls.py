@@ -31,6 +31,9 @@ _TAGGED = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::SageMaker::Endpoint")
 # Types that CDK adds to a template, and what to change in the app: no function runs here.
 _LEAVE_OUT = {
     "Custom::AWS": "remove AwsCustomResource, and call its API yourself.",
+    "Custom::LogRetention": "pass log_group instead of log_retention.",
+    "Custom::S3BucketNotifications": "set notification_configuration of a CfnBucket.",
+    "Custom::VpcRestrictDefaultSG": "set restrict_default_security_group=False.",
     "Custom::S3AutoDeleteObjects": (
         "remove auto_delete_objects, and empty the bucket before you delete the stack."
     ),

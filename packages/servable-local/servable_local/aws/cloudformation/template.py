@@ -28,17 +28,21 @@ _SECTIONS = frozenset(
         *("Mappings", "Conditions", "Transform", "Resources", "Outputs"),
     }
 )
+_ON_REPLACEMENT = ("Delete", "Retain", "Snapshot")
+_POLICIES = {
+    "DeletionPolicy": (*_ON_REPLACEMENT, "RetainExceptOnCreate"),
+    "UpdateReplacePolicy": _ON_REPLACEMENT,
+}
 _OF_A_RESOURCE = frozenset(
     {
+        *_POLICIES,
         "Condition",
         "CreationPolicy",
-        "DeletionPolicy",
         "DependsOn",
         "Metadata",
         "Properties",
         "Type",
         "UpdatePolicy",
-        "UpdateReplacePolicy",
     }
 )
 Template = dict[str, Any]
@@ -85,16 +89,8 @@ def check_template(template: Any) -> None:
             raise _build_error(
                 f"[/Resources/{logical_id}/Properties] resource definition is malformed"
             )
-        for policy, more in (
-            ("DeletionPolicy", "RetainExceptOnCreate"),
-            ("UpdateReplacePolicy", ""),
-        ):
-            if (stated := resource.get(policy, "Delete")) not in (
-                "Delete",
-                "Retain",
-                "Snapshot",
-                more,
-            ):
+        for policy, allowed in _POLICIES.items():
+            if (stated := resource.get(policy, "Delete")) not in allowed:
                 raise _build_error(f"Unrecognized {policy} {stated} for resource {logical_id}")
     for output in (template.get("Outputs") or {}).values():
         if not isinstance(output, dict) or "Value" not in output:

@@ -28,7 +28,9 @@ from moto.core.responses import ActionResult, BaseResponse
 from moto.iam.models import IAMBackend, ManagedPolicy
 
 from servable_local.aws.cloudformation.api import CloudFormationApi
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import load_botocore_session
+from servable_local.aws.resources.resource_type import format_violations, list_violations
 
 _CALL = BaseResponse.call_action
 # SageMaker's records in moto, which can be read back and start nothing.
@@ -84,14 +86,15 @@ def has_no_effect(service: str, operation: str, api: type) -> bool:
 def call_action(api: Any) -> Any:
     """Return the response to an operation with an effect here, or to an invalid request of it.
 
-    An API with `validation_error` checks its requests, moto's own operations included.
+    Requests to an API with `checked`, a service, must fit botocore's model of it, moto's own
+    operations included.
     """
     operation = str(api._get_action())
     if has_no_effect(api.service_name, operation, type(api)):
         raise NotImplementedError(f"{operation} would have no effect in the local AWS")
-    validation_error = getattr(api, "validation_error", None)
-    if validation_error is not None and (error := validation_error(operation)) is not None:
-        return api.serialized(ActionResult(error))
+    checked = getattr(api, "checked", None)
+    if checked and (problems := list_violations(api._read_request(), checked, operation)):
+        return api.serialized(ActionResult(SageMakerError(format_violations(problems))))
     return _CALL(api)
 
 

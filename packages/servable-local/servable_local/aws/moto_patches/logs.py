@@ -170,16 +170,20 @@ def _apply_metric_filters(
     for metric_filter in backend.describe_metric_filters(log_group_name=group):
         matches = compile_pattern(metric_filter["filterPattern"])
         for to in metric_filter["metricTransformations"]:
-            metric = Metric.from_dimensions(to["metricNamespace"], to["metricName"], {})
             for line in lines:
-                value = to.get("metricValue" if matches(line) else "defaultValue")
-                if (number := _read_metric_value(value, line)) is not None:
-                    cloudwatch.metrics.add(metric, number, unit=to.get("unit", "None"), at=at)
+                matched = matches(line)
+                value = to.get("metricValue" if matched else "defaultValue")
+                if str(value).startswith("$."):
+                    value = _read_field(value, line)
+                elif value is not None:
+                    value = float(value)
+                if isinstance(value, int | float):
+                    fields = to.get("dimensions", {}).items() if matched else ()
+                    named = {name: str(_read_field(path, line)) for name, path in fields}
+                    metric = Metric.from_dimensions(to["metricNamespace"], to["metricName"], named)
+                    cloudwatch.metrics.add(metric, value, unit=to.get("unit", "None"), at=at)
 
 
-def _read_metric_value(value: Any, line: str) -> float | None:
-    """Return a metric's value: a number, or the number at a path in a line of JSON."""
-    if str(value).startswith("$."):
-        found = select_values(value, json.loads(line))
-        value = found[0] if found and isinstance(found[0], int | float) else None
-    return None if value is None else float(value)
+def _read_field(path: str, line: str) -> Any:
+    """Return the first value at a path in a line of JSON, or None."""
+    return next(iter(select_values(path, json.loads(line))), None)

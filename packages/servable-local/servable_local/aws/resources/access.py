@@ -9,6 +9,7 @@ from servable_local.aws.resources.resource_type import (
     Physical,
     Properties,
     ResourceType,
+    compare_items,
     is_true,
     update_tags,
 )
@@ -30,6 +31,7 @@ class KmsKey(ResourceType):
     """A KMS key. Deleting it schedules the deletion, as on AWS: it is never gone at once."""
 
     type = "AWS::KMS::Key"
+    unchangeable = frozenset({"KeySpec", "KeyUsage", "MultiRegion", "Origin"})  # on AWS too
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         arguments: dict[str, Any] = {k: properties[k] for k in _AT_CREATION if k in properties}
@@ -138,17 +140,11 @@ def _apply_policies(role: str, old: Properties, new: Properties, logical: Logica
     for policy in old.get("Policies", []):
         if policy["PolicyName"] not in kept:
             iam.delete_role_policy(RoleName=role, PolicyName=policy["PolicyName"])
-    came, went = _compare_items("ManagedPolicyArns", old, new)
+    came, went = compare_items("ManagedPolicyArns", old, new)
     for arn in came:
         iam.attach_role_policy(RoleName=role, PolicyArn=arn)
     for arn in went:
         iam.detach_role_policy(RoleName=role, PolicyArn=arn)
-
-
-def _compare_items(key: str, old: Properties, new: Properties) -> tuple[list[str], list[str]]:
-    before, after = old.get(key, []), new.get(key, [])
-    new_items = [item for item in after if item not in before]
-    return new_items, [item for item in before if item not in after]
 
 
 class IamPolicy(ResourceType):
@@ -219,7 +215,7 @@ class IamManagedPolicy(ResourceType):
 
 def _update_attachments(arn: str, old: Properties, new: Properties, logical: Logical) -> None:
     iam = logical.client("iam")
-    came, went = _compare_items("Roles", old, new)
+    came, went = compare_items("Roles", old, new)
     for role in came:
         iam.attach_role_policy(RoleName=role, PolicyArn=arn)
     for role in went:

@@ -3,6 +3,7 @@
 The first of these resources, or a caller of EC2, imports moto's EC2.
 """
 
+import importlib
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -13,7 +14,9 @@ from servable_local.aws.resources.resource_type import (
     Physical,
     Properties,
     ResourceType,
+    compare_items,
     find_changed_tags,
+    is_true,
 )
 
 
@@ -21,16 +24,17 @@ class Ec2Resource(ResourceType):
     """A resource that one operation creates from equally named properties; only tags change.
 
     `make` is the operation, and the keys that lead to the ID in its response; `removal` is the
-    operation that deletes it, and its argument. `fixed` are the properties that are passed to
-    `make`.
+    operation that deletes it, and its arguments: properties, or the ID. `fixed` are the properties
+    that are passed to `make`.
     """
 
     make: ClassVar[tuple[str, ...]]
     fixed: ClassVar[tuple[str, ...]] = ()
-    removal: ClassVar[tuple[str, str]]
+    removal: ClassVar[tuple[str, ...]]
     id_attribute: ClassVar[str] = "Id"
     others: ClassVar[tuple[str, ...]] = ()
-    """Properties that a later call sets."""
+    """Properties that later calls of `modify`, or of the type itself, set."""
+    modify: ClassVar[str | None] = None
     changeable: ClassVar[tuple[str, ...]] = ()
     """Those of `fixed` that AWS changes in place."""
 
@@ -52,6 +56,10 @@ class Ec2Resource(ResourceType):
         return self.put(physical, {}, properties, logical)
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        for name in self.others if self.modify else ():
+            if name in new:
+                change = {self.id_attribute: physical, name: {"Value": new[name]}}
+                logical.call("ec2", str(self.modify), change)
         tags, gone = find_changed_tags(old, new)
         if tags:
             logical.client("ec2").create_tags(Resources=[physical], Tags=tags)
@@ -63,9 +71,10 @@ class Ec2Resource(ResourceType):
         return Physical(physical, {self.id_attribute: physical, **attributes})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        operation, argument = self.removal
+        operation, *arguments = self.removal
         with suppress(ClientError):  # it was deleted with its container
-            logical.call("ec2", operation, {argument: physical})
+            named = {name: properties.get(name, physical) for name in arguments}
+            logical.call("ec2", operation, named)
 
 
 class Vpc(Ec2Resource):
@@ -74,14 +83,11 @@ class Vpc(Ec2Resource):
     fixed = ("CidrBlock", "InstanceTenancy")
     changeable = ("InstanceTenancy",)
     others = ("EnableDnsHostnames", "EnableDnsSupport")
+    modify = "ModifyVpcAttribute"
     removal = ("DeleteVpc", "VpcId")
     id_attribute = "VpcId"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        for name in self.others:
-            if name in new:
-                value = {name: {"Value": new[name]}}
-                logical.call("ec2", "ModifyVpcAttribute", {"VpcId": physical, **value})
         made = super().put(physical, old, new, logical)
         found = logical.client("ec2").describe_security_groups(
             Filters=[{"Name": "vpc-id", "Values": [physical]}]
@@ -95,14 +101,9 @@ class Subnet(Ec2Resource):
     make = ("CreateSubnet", "Subnet", "SubnetId")
     fixed = ("AvailabilityZone", "CidrBlock", "VpcId")
     others = ("MapPublicIpOnLaunch",)
+    modify = "ModifySubnetAttribute"
     removal = ("DeleteSubnet", "SubnetId")
     id_attribute = "SubnetId"
-
-    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        if (public := new.get("MapPublicIpOnLaunch")) is not None:
-            change = {"SubnetId": physical, "MapPublicIpOnLaunch": {"Value": public}}
-            logical.call("ec2", "ModifySubnetAttribute", change)
-        return super().put(physical, old, new, logical)
 
 
 class RouteTable(Ec2Resource):
@@ -124,16 +125,12 @@ class VpcRoute(Ec2Resource):
     type = "AWS::EC2::Route"
     make = ("CreateRoute",)
     fixed = ("DestinationCidrBlock", "GatewayId", "NatGatewayId", "RouteTableId")
+    removal = ("DeleteRoute", "DestinationCidrBlock", "RouteTableId")
     changeable = ("GatewayId", "NatGatewayId")
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         logical.call("ec2", "ReplaceRoute", {key: new[key] for key in self.fixed if key in new})
         return Physical(physical, {"Id": physical})
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        route = {key: properties[key] for key in ("DestinationCidrBlock", "RouteTableId")}
-        with suppress(ClientError):
-            logical.call("ec2", "DeleteRoute", route)
 
 
 class InternetGateway(Ec2Resource):
@@ -147,13 +144,8 @@ class GatewayAttachment(Ec2Resource):
     type = "AWS::EC2::VPCGatewayAttachment"
     make = ("AttachInternetGateway",)
     fixed = ("InternetGatewayId", "VpcId")
+    removal = ("DetachInternetGateway", *fixed)
     changeable = ("InternetGatewayId",)
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        with suppress(ClientError):
-            logical.call(
-                "ec2", "DetachInternetGateway", {key: properties[key] for key in self.fixed}
-            )
 
 
 class ElasticIp(Ec2Resource):
@@ -196,12 +188,20 @@ class SecurityGroup(Ec2Resource):
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         for direction in ("Ingress", "Egress"):
-            before, after = (each.get(f"SecurityGroup{direction}", []) for each in (old, new))
+            # A group without egress rules of its own allows all egress.
+            default = (
+                [] if direction == "Ingress" else [{"CidrIp": "0.0.0.0/0", "IpProtocol": "-1"}]
+            )
+            before, after = (
+                [
+                    _build_permission({**rule, "GroupId": physical})
+                    for rule in each.get(f"SecurityGroup{direction}", default)
+                ]
+                for each in (old, new)
+            )
             for verb, rules, others in (("Authorize", after, before), ("Revoke", before, after)):
-                for rule in (rule for rule in rules if rule not in others):
-                    permission = _build_permission({**rule, "GroupId": physical})
-                    with suppress(ClientError):  # a new group already allows all egress
-                        logical.call("ec2", f"{verb}SecurityGroup{direction}", permission)
+                for permission in (rule for rule in rules if rule not in others):
+                    logical.call("ec2", f"{verb}SecurityGroup{direction}", permission)
         return super().put(physical, old, new, logical)
 
 
@@ -224,7 +224,7 @@ class _Rule(Ec2Resource):
             logical.call("ec2", operation, _build_permission(properties))
 
 
-_RULE = ("CidrIp", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort")
+_RULE = ("CidrIp", "CidrIpv6", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort")
 
 
 def _build_permission(rule: Properties) -> dict[str, Any]:
@@ -232,6 +232,8 @@ def _build_permission(rule: Properties) -> dict[str, Any]:
     permission = {key: rule[key] for key in ("FromPort", "IpProtocol", "ToPort") if key in rule}
     if "CidrIp" in rule:
         permission["IpRanges"] = [{"CidrIp": rule["CidrIp"]}]
+    if "CidrIpv6" in rule:
+        permission["Ipv6Ranges"] = [{"CidrIpv6": rule["CidrIpv6"]}]
     other = rule.get("SourceSecurityGroupId") or rule.get("DestinationSecurityGroupId")
     if other:
         permission["UserIdGroupPairs"] = [{"GroupId": other}]
@@ -255,24 +257,42 @@ class EgressRule(_Rule):
 class VpcEndpoint(Ec2Resource):
     type = "AWS::EC2::VPCEndpoint"
     make = ("CreateVpcEndpoint", "VpcEndpoint", "VpcEndpointId")
-    fixed = (
-        "PolicyDocument",
-        "PrivateDnsEnabled",
-        "RouteTableIds",
-        "SecurityGroupIds",
-        "ServiceName",
-        "SubnetIds",
-        "VpcEndpointType",
-        "VpcId",
-    )
-    changeable = (
-        "PolicyDocument",
-        "PrivateDnsEnabled",
-        "RouteTableIds",
-        "SecurityGroupIds",
-        "SubnetIds",
-    )
+    removal = ("DeleteVpcEndpoints", "VpcEndpointIds")
+    listed = ("RouteTableIds", "SecurityGroupIds", "SubnetIds")
+    changeable = ("PolicyDocument", "PrivateDnsEnabled", *listed)
+    fixed = (*changeable, "ServiceName", "VpcEndpointType", "VpcId")
 
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        with suppress(ClientError):
-            logical.client("ec2").delete_vpc_endpoints(VpcEndpointIds=[physical])
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        return super().create({"VpcEndpointType": "Gateway", **properties}, logical)
+
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        made = super().put(physical, old, new, logical)
+        found = logical.client("ec2").describe_vpc_endpoints(VpcEndpointIds=[physical])
+        (endpoint,) = found["VpcEndpoints"]
+        entries = [f"{one['HostedZoneId']}:{one['DnsName']}" for one in endpoint["DnsEntries"]]
+        created = endpoint["CreationTimestamp"].isoformat()
+        attributes = {"DnsEntries": entries, "CreationTimestamp": created}
+        attributes["NetworkInterfaceIds"] = endpoint["NetworkInterfaceIds"]
+        return Physical(physical, {**made.attributes, **attributes})
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        """Change the endpoint, and the routes and the DNS switch, which moto leaves as they were."""
+        ec2, backends = (
+            logical.client("ec2"),
+            importlib.import_module("moto.ec2.models").ec2_backends,
+        )
+        endpoint = backends[logical.aws.account][logical.aws.region].vpc_end_points[physical]
+        endpoint.private_dns_enabled = is_true(new.get("PrivateDnsEnabled", False))
+        policy = new.get("PolicyDocument", endpoint.DEFAULT_POLICY)
+        change: dict[str, Any] = {"VpcEndpointId": physical, "PolicyDocument": policy}
+        for name in self.listed:
+            change[f"Add{name}"], change[f"Remove{name}"] = compare_items(name, old, new)
+        logical.call("ec2", "ModifyVpcEndpoint", change)
+        named = [{"Name": "prefix-list-name", "Values": [new["ServiceName"]]}]
+        for prefixes in ec2.describe_managed_prefix_lists(Filters=named)["PrefixLists"]:
+            route = {"DestinationPrefixListId": prefixes["PrefixListId"]}
+            for table in change["AddRouteTableIds"]:
+                ec2.create_route(**route, RouteTableId=table, GatewayId=physical)
+            for table in change["RemoveRouteTableIds"]:
+                ec2.delete_route(**route, RouteTableId=table)
+        return self.put(physical, old, new, logical)

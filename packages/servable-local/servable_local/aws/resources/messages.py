@@ -3,6 +3,7 @@
 An email address can be subscribed, but no mail is sent. Queues publish no metrics.
 """
 
+import importlib
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ from servable_local.aws.resources.resource_type import (
     Physical,
     Properties,
     ResourceType,
+    compare_items,
     is_true,
     map_tags,
     update_tags,
@@ -56,17 +58,6 @@ _SUBSCRIPTION_ATTRIBUTES = (
     "RawMessageDelivery",
     "RedrivePolicy",
     "SubscriptionRoleArn",
-)
-# Actions that a topic's default policy allows to its account.
-_OF_OWNERS = (
-    "GetTopicAttributes",
-    "SetTopicAttributes",
-    "AddPermission",
-    "RemovePermission",
-    "DeleteTopic",
-    "Subscribe",
-    "ListSubscriptionsByTopic",
-    "Publish",
 )
 
 
@@ -118,11 +109,9 @@ class AccessPolicy(ResourceType):
     property_name: ClassVar[str]
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        listed = new[self.property_name]
-        for name in old.get(self.property_name, []):
-            if name not in listed:
-                self.set_policy(name, None, logical)
-        for name in listed:
+        for name in compare_items(self.property_name, old, new)[1]:
+            self.set_policy(name, None, logical)
+        for name in new[self.property_name]:
             self.set_policy(name, new["PolicyDocument"], logical)
         return Physical(physical, {"Id": physical})
 
@@ -187,10 +176,12 @@ class SnsTopic(ResourceType):
 
 
 def _add_subscriptions(arn: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-    for subscription in new.get("Subscription", []):
-        if subscription not in old.get("Subscription", []):
-            to = {key: subscription[key] for key in ("Protocol", "Endpoint")}
-            logical.client("sns").subscribe(TopicArn=arn, **to)
+    sns, (came, went) = logical.client("sns"), compare_items("Subscription", old, new)
+    for subscription in came:
+        sns.subscribe(TopicArn=arn, **subscription)
+    for found in sns.list_subscriptions_by_topic(TopicArn=arn)["Subscriptions"] if went else ():
+        if {key: found[key] for key in ("Endpoint", "Protocol")} in went:
+            sns.unsubscribe(SubscriptionArn=found["SubscriptionArn"])
     stated = {name: new[name] for name in ("DisplayName",) if name in new}
     return Physical(arn, {"TopicArn": arn, "TopicName": arn.rsplit(":", 1)[-1], **stated})
 
@@ -231,15 +222,10 @@ class SnsTopicPolicy(AccessPolicy):
     required = ("PolicyDocument", "Topics")
 
     def set_policy(self, name: str, document: Any, logical: Logical) -> None:
-        statement = {
-            "Sid": "__default_statement_ID",
-            "Effect": "Allow",
-            "Principal": {"AWS": "*"},
-            "Action": [f"SNS:{action}" for action in _OF_OWNERS],
-            "Resource": name,
-            "Condition": {"StringEquals": {"AWS:SourceOwner": logical.aws.account}},
-        }
-        # A topic always has a policy.
-        default = {"Version": "2008-10-17", "Id": "__default_policy_ID", "Statement": [statement]}
-        policy = {"AttributeName": "Policy", "AttributeValue": json.dumps(document or default)}
+        if document is None:  # a topic always has a policy, first moto's copy of AWS's default
+            account, region = logical.aws.account, logical.aws.region
+            backends = importlib.import_module("moto.sns.models").sns_backends
+            topic = backends[account][region].get_topic(name)
+            document = topic._create_default_topic_policy(region, account, topic.name)
+        policy = {"AttributeName": "Policy", "AttributeValue": json.dumps(document)}
         logical.client("sns").set_topic_attributes(TopicArn=name, **policy)

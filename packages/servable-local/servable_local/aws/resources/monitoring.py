@@ -76,6 +76,9 @@ class MetricFilter(ResourceType):
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         transformations = list(map(lower_first_letters, new["MetricTransformations"]))
+        for each in transformations:
+            if "dimensions" in each:
+                each["dimensions"] = map_tags(each["dimensions"])
         properties = {**new, "FilterName": physical, "MetricTransformations": transformations}
         logical.call("logs", "PutMetricFilter", lower_first_letters(properties))
         return Physical(physical)
@@ -151,9 +154,7 @@ class EventsRule(ResourceType):
             rule["EventPattern"] = json.dumps(rule["EventPattern"])
         logical.call("events", "PutRule", {**rule, "Name": physical})
         bus, targets = _build_bus_argument(new), new.get("Targets", [])
-        if gone := [
-            target for target in _list_target_ids(old) if target not in _list_target_ids(new)
-        ]:
+        if gone := sorted({*_list_target_ids(old)} - {*_list_target_ids(new)}):
             logical.client("events").remove_targets(Rule=physical, Ids=gone, **bus)
         if targets:
             logical.call("events", "PutTargets", {"Rule": physical, "Targets": targets, **bus})

@@ -262,6 +262,13 @@ def find_changed_tags(old: Properties, new: Properties) -> tuple[list[dict[str, 
     return tags, [key for key in before if key not in after]
 
 
+def compare_items(key: str, old: Properties, new: Properties) -> tuple[list[Any], list[Any]]:
+    """Return the items of a list property that are new, and those that are gone."""
+    before, after = old.get(key, []), new.get(key, [])
+    new_items = [item for item in after if item not in before]
+    return new_items, [item for item in before if item not in after]
+
+
 def update_tags(
     logical: Logical,
     service: str,
@@ -283,6 +290,8 @@ def update_tags(
         logical.call(service, operations[1], {**resource, arguments[1]: keys})
 
 
-def map_tags(tags: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Convert tags to the format of some services: {key: value}."""
+def map_tags(tags: Sequence[Mapping[str, Any]] | Mapping[str, str]) -> dict[str, str]:
+    """Convert tags to the format of some services, {key: value}, which some properties have."""
+    if isinstance(tags, Mapping):
+        return dict(tags)
     return {str(tag["Key"]): str(tag["Value"]) for tag in tags}

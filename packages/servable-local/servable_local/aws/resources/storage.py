@@ -7,20 +7,57 @@ from servable_local.aws.resources.resource_type import (
     Logical,
     Physical,
     Properties,
-    ResourceError,
     ResourceType,
     is_true,
+    update_tags,
 )
 
-_RULE_AS_IT_IS = ("Status", "AbortIncompleteMultipartUpload", "NoncurrentVersionExpiration")
-_CORS_NAMES = {"ExposedHeaders": "ExposeHeaders", "Id": "ID", "MaxAge": "MaxAgeSeconds"}
-_RULE_EMULATED = {
-    *_RULE_AS_IT_IS,
-    "Id",
-    "Prefix",
-    "ExpirationInDays",
-    "ExpiredObjectDeleteMarker",
-    "NoncurrentVersionExpirationInDays",
+# A bucket's settings, each with the name of its operations and their argument.
+_SETTINGS = {
+    "BucketEncryption": ("BucketEncryption", "ServerSideEncryptionConfiguration"),
+    "CorsConfiguration": ("BucketCors", "CORSConfiguration"),
+    "LifecycleConfiguration": ("BucketLifecycleConfiguration", "LifecycleConfiguration"),
+    "LoggingConfiguration": ("BucketLogging", "BucketLoggingStatus"),
+    "NotificationConfiguration": ("BucketNotificationConfiguration", "NotificationConfiguration"),
+    "OwnershipControls": ("BucketOwnershipControls", "OwnershipControls"),
+    "PublicAccessBlockConfiguration": ("PublicAccessBlock", "PublicAccessBlockConfiguration"),
+    "Tags": ("BucketTagging", "Tagging"),
+    "VersioningConfiguration": ("BucketVersioning", "VersioningConfiguration"),
+    "WebsiteConfiguration": ("BucketWebsite", "WebsiteConfiguration"),
+}
+# The values of those that no operation deletes.
+_WITHOUT = {
+    "LoggingConfiguration": {},
+    "NotificationConfiguration": {},
+    "VersioningConfiguration": {"Status": "Suspended"},
+}
+# S3's names of what CloudFormation calls differently.
+_NAMES = {
+    "CorsRules": "CORSRules",
+    "Event": "Events",
+    "ExposedHeaders": "ExposeHeaders",
+    "Id": "ID",
+    "MaxAge": "MaxAgeSeconds",
+    "Queue": "QueueArn",
+    "RedirectRule": "Redirect",
+    "RoutingRuleCondition": "Condition",
+    "S3Key": "Key",
+    "ServerSideEncryptionByDefault": "ApplyServerSideEncryptionByDefault",
+    "ServerSideEncryptionConfiguration": "Rules",
+    "Topic": "TopicArn",
+    "TransitionDate": "Date",
+    "TransitionInDays": "Days",
+}
+# Where S3 has what CloudFormation lists in a lifecycle rule itself.
+_RULE_NAMES = {
+    "ExpirationDate": ("Expiration", "Date"),
+    "ExpirationInDays": ("Expiration", "Days"),
+    "ExpiredObjectDeleteMarker": ("Expiration", "ExpiredObjectDeleteMarker"),
+    "NoncurrentVersionExpirationInDays": ("NoncurrentVersionExpiration", "NoncurrentDays"),
+    "ObjectSizeGreaterThan": ("Filter", "ObjectSizeGreaterThan"),
+    "ObjectSizeLessThan": ("Filter", "ObjectSizeLessThan"),
+    "Prefix": ("Filter", "Prefix"),
+    "TagFilters": ("Filter", "Tags"),
 }
 
 
@@ -32,20 +69,7 @@ class S3Bucket(ResourceType):
     create_only = frozenset({"BucketName"})
     name_property = "BucketName"
     longest_name = 63
-    emulated = frozenset(
-        {
-            "AccessControl",
-            "BucketEncryption",
-            "BucketName",
-            "CorsConfiguration",
-            "LifecycleConfiguration",
-            "LoggingConfiguration",
-            "OwnershipControls",
-            "PublicAccessBlockConfiguration",
-            "Tags",
-            "VersioningConfiguration",
-        }
-    )
+    emulated = frozenset({"AccessControl", "BucketName", *_SETTINGS})
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         name = self.choose_name(properties, logical).lower()
@@ -57,7 +81,15 @@ class S3Bucket(ResourceType):
         return self.put(name, {}, properties, logical)
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        _configure_bucket(logical, physical, old, new)
+        for name, (operation, argument) in _SETTINGS.items():
+            value = _convert_setting(name, new[name], physical) if new.get(name) else None
+            if value is None and old.get(name):
+                value = _WITHOUT.get(name)
+                if value is None:
+                    removal = f"Delete{operation.removesuffix('Configuration')}"
+                    logical.call("s3", removal, {"Bucket": physical})
+            if value is not None:
+                logical.call("s3", f"Put{operation}", {"Bucket": physical, argument: value})
         region = logical.aws.region
         return Physical(
             physical,
@@ -71,68 +103,50 @@ class S3Bucket(ResourceType):
         )
 
 
-def _configure_bucket(logical: Logical, name: str, old: Properties, new: Properties) -> None:
-    s3, bucket = logical.client("s3"), {"Bucket": name}
-    if encryption := new.get("BucketEncryption"):
-        names = {"ServerSideEncryptionByDefault": "ApplyServerSideEncryptionByDefault"}
-        rules = [
-            {names.get(key, key): value for key, value in rule.items()}
-            for rule in encryption["ServerSideEncryptionConfiguration"]
-        ]
-        s3.put_bucket_encryption(Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
-    elif "BucketEncryption" in old:
-        s3.delete_bucket_encryption(Bucket=name)
-    if block := new.get("PublicAccessBlockConfiguration"):
-        switches = {switch: is_true(value) for switch, value in block.items()}
-        s3.put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=switches)
-    elif "PublicAccessBlockConfiguration" in old:
-        s3.delete_public_access_block(Bucket=name)
-    if versioning := new.get("VersioningConfiguration"):
-        s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=versioning)
-    elif "VersioningConfiguration" in old:
-        s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Suspended"})
-    if lifecycle := new.get("LifecycleConfiguration"):
-        rules = [_convert_lifecycle_rule(rule) for rule in lifecycle["Rules"]]
-        s3.put_bucket_lifecycle_configuration(**bucket, LifecycleConfiguration={"Rules": rules})
-    elif "LifecycleConfiguration" in old:
-        s3.delete_bucket_lifecycle(Bucket=name)
-    if cors := new.get("CorsConfiguration"):
-        rules = [{_CORS_NAMES.get(k, k): v for k, v in rule.items()} for rule in cors["CorsRules"]]
-        logical.call("s3", "PutBucketCors", bucket | {"CORSConfiguration": {"CORSRules": rules}})
-    elif "CorsConfiguration" in old:
-        s3.delete_bucket_cors(Bucket=name)
-    if ownership := new.get("OwnershipControls"):
-        s3.put_bucket_ownership_controls(Bucket=name, OwnershipControls=ownership)
-    if log := new.get("LoggingConfiguration"):
-        status = {"TargetBucket": log.get("DestinationBucketName", name)}
-        status["TargetPrefix"] = log.get("LogFilePrefix", "")
-        s3.put_bucket_logging(Bucket=name, BucketLoggingStatus={"LoggingEnabled": status})
-    elif "LoggingConfiguration" in old:
-        s3.put_bucket_logging(Bucket=name, BucketLoggingStatus={})
-    if new.get("Tags"):
-        s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": new["Tags"]})
-    elif old.get("Tags"):
-        s3.delete_bucket_tagging(Bucket=name)
+def _convert_setting(name: str, value: Any, bucket: str) -> Any:
+    """Convert a bucket's property from CloudFormation's format to S3's."""
+    if name == "Tags":
+        return {"TagSet": value}
+    if name == "LoggingConfiguration":
+        target = value.get("DestinationBucketName", bucket)
+        prefix = value.get("LogFilePrefix", "")
+        return {"LoggingEnabled": {"TargetBucket": target, "TargetPrefix": prefix}}
+    if name == "LifecycleConfiguration":
+        return {"Rules": [_convert_lifecycle_rule(rule) for rule in value["Rules"]]}
+    value = _rename(value)
+    if name == "WebsiteConfiguration":
+        for key, inner in (("IndexDocument", "Suffix"), ("ErrorDocument", "Key")):
+            if key in value:
+                value[key] = {inner: value[key]}
+    if name == "NotificationConfiguration":
+        if "EventBridgeConfiguration" in value:
+            value["EventBridgeConfiguration"] = {}
+        for listed in value.values():
+            for one in listed if isinstance(listed, list) else ():
+                if "Filter" in one:
+                    one["Filter"]["Key"] = {"FilterRules": one["Filter"]["Key"]["Rules"]}
+    return value
+
+
+def _rename(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_NAMES.get(key, key): _rename(item) for key, item in value.items()}
+    return [_rename(item) for item in value] if isinstance(value, list) else value
 
 
 def _convert_lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a rule from CloudFormation's spelling to S3's."""
-    unknown = sorted(set(rule) - _RULE_EMULATED)
-    if unknown:
-        raise ResourceError(f"LifecycleConfiguration/Rules: {', '.join(unknown)} is not emulated")
-    renamed: dict[str, Any] = {name: rule[name] for name in _RULE_AS_IT_IS if name in rule}
-    renamed["Filter"] = {"Prefix": rule.get("Prefix", "")}
-    if "Id" in rule:
-        renamed["ID"] = rule["Id"]
-    if "ExpirationInDays" in rule:
-        renamed["Expiration"] = {"Days": int(rule["ExpirationInDays"])}
-    elif "ExpiredObjectDeleteMarker" in rule:
-        marker = is_true(rule["ExpiredObjectDeleteMarker"])
-        renamed["Expiration"] = {"ExpiredObjectDeleteMarker": marker}
-    if "NoncurrentVersionExpirationInDays" in rule:
-        days = int(rule["NoncurrentVersionExpirationInDays"])
-        renamed["NoncurrentVersionExpiration"] = {"NoncurrentDays": days}
-    return renamed
+    converted: dict[str, Any] = {"Filter": {}}
+    for name, value in rule.items():
+        outer, inner = _RULE_NAMES.get(name, (name, None))
+        if inner is None:
+            converted[_NAMES.get(name, name)] = _rename(value)
+        else:
+            converted.setdefault(outer, {})[inner] = value
+    for transition in converted.get("NoncurrentVersionTransitions", ()):
+        transition["NoncurrentDays"] = transition.pop("Days")
+    if converted["Filter"].keys() - {"Prefix"}:
+        converted["Filter"] = {"And": converted["Filter"]}
+    return converted
 
 
 class S3BucketPolicy(ResourceType):
@@ -178,9 +192,7 @@ class EcrRepository(ResourceType):
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         name = self.choose_name(properties, logical).lower()
-        logical.client("ecr").create_repository(
-            repositoryName=name, tags=properties.get("Tags", [])
-        )
+        logical.client("ecr").create_repository(repositoryName=name)
         logical.exists(name)
         return self.put(name, {}, properties, logical)
 
@@ -190,13 +202,18 @@ class EcrRepository(ResourceType):
         logical.call("ecr", "PutImageTagMutability", repository | mutability)
         if text := new.get("LifecyclePolicy", {}).get("LifecyclePolicyText"):
             logical.call("ecr", "PutLifecyclePolicy", repository | {"lifecyclePolicyText": text})
+        elif old.get("LifecyclePolicy"):
+            logical.call("ecr", "DeleteLifecyclePolicy", repository)
         if policy := new.get("RepositoryPolicyText"):
             logical.call("ecr", "SetRepositoryPolicy", repository | {"policyText": policy})
+        elif old.get("RepositoryPolicyText"):
+            logical.call("ecr", "DeleteRepositoryPolicy", repository)
         if scanning := new.get("ImageScanningConfiguration"):
             scan = {"imageScanningConfiguration": {"scanOnPush": scanning.get("ScanOnPush", False)}}
             logical.call("ecr", "PutImageScanningConfiguration", {**repository, **scan})
         where = f"{logical.aws.account}.dkr.ecr.{logical.aws.region}.amazonaws.com"
         arn = logical.build_arn("ecr", f"repository/{physical}")
+        update_tags(logical, "ecr", {"resourceArn": arn}, old, new, arguments=("tags", "tagKeys"))
         return Physical(physical, {"Arn": arn, "RepositoryUri": f"{where}/{physical}"})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -220,11 +237,11 @@ class SsmParameter(ResourceType):
         return str(stated or f"CFN-{logical.logical_id}-{suffix}")
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        parameter = {k: v for k, v in new.items() if k != "Tags"} | {"Name": physical}
-        if old:
-            parameter["Overwrite"] = True
-        elif tags := new.get("Tags"):
-            parameter["Tags"] = [{"Key": k, "Value": v} for k, v in tags.items()]
+        parameter = {key: value for key, value in new.items() if key != "Tags"}
+        parameter |= {"Name": physical, "Overwrite": bool(old)}
         logical.call("ssm", "PutParameter", parameter)
+        resource = {"ResourceType": "Parameter", "ResourceId": physical}
+        operations = ("AddTagsToResource", "RemoveTagsFromResource")
+        update_tags(logical, "ssm", resource, old, new, operations)
         arn = logical.build_arn("ssm", f"parameter/{physical.removeprefix('/')}")
         return Physical(physical, {"Type": new["Type"], "Value": new["Value"], "Arn": arn})

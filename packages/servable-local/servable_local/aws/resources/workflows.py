@@ -18,9 +18,18 @@ from servable_local.aws.resources.resource_type import (
     update_tags,
 )
 
-_OWN_NAMES = {
-    "StateMachineType": "type",
-    "DefinitionString": "definition",
+_OWN_NAMES = {"StateMachineType": "type", "DefinitionString": "definition"}
+
+
+# Properties of a function that other operations than UpdateFunctionConfiguration change.
+_NO_CONFIGURATION = ("Architectures", "Code", "ReservedConcurrentExecutions", "Tags")
+# The values of properties that are removed.
+_FUNCTION_DEFAULTS: Properties = {
+    "Description": "",
+    "Environment": {"Variables": {}},
+    "Layers": [],
+    "MemorySize": 128,
+    "Timeout": 3,
 }
 
 
@@ -32,19 +41,25 @@ class LambdaFunction(ResourceType):
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         name = self.choose_name(properties, logical)
-        arguments = {**_build_configuration(properties, name), "Code": _build_code(properties)}
-        if tags := properties.get("Tags"):
-            arguments["Tags"] = map_tags(tags)
-        answer = logical.call("lambda", "CreateFunction", arguments)
+        given = {k: v for k, v in properties.items() if k != "ReservedConcurrentExecutions"}
+        given |= {"FunctionName": name, "Code": _build_code(properties)}
+        given["Tags"] = map_tags(properties.get("Tags", []))
+        answer = logical.call("lambda", "CreateFunction", given)
+        logical.exists(name)
+        _reserve_concurrency(name, {}, properties, logical)
         return Physical(name, {"Arn": answer["FunctionArn"]})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        configuration = _build_configuration(new, physical)
-        answer = logical.call("lambda", "UpdateFunctionConfiguration", configuration)
-        if old.get("Code") != new.get("Code"):
-            code = {**_build_code(new), "FunctionName": physical}
-            logical.call("lambda", "UpdateFunctionCode", code)
-        return Physical(physical, {"Arn": answer["FunctionArn"]})
+        name = {"FunctionName": physical}
+        settings = {k: v for k, v in new.items() if k not in _NO_CONFIGURATION}
+        given = {**_FUNCTION_DEFAULTS, **settings, **name}
+        arn = str(logical.call("lambda", "UpdateFunctionConfiguration", given)["FunctionArn"])
+        if any(old.get(key) != new.get(key) for key in ("Code", "Architectures")):
+            kept = {key: new[key] for key in ("Architectures",) if key in new}
+            logical.call("lambda", "UpdateFunctionCode", {**_build_code(new), **kept, **name})
+        _reserve_concurrency(physical, old, new, logical)
+        update_tags(logical, "lambda", {"Resource": arn}, old, new, shaped=map_tags)
+        return Physical(physical, {"Arn": arn})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         functions = logical.client("lambda")
@@ -52,9 +67,13 @@ class LambdaFunction(ResourceType):
             functions.delete_function(FunctionName=physical)
 
 
-def _build_configuration(properties: Properties, name: str) -> dict[str, Any]:
-    settings = {key: value for key, value in properties.items() if key not in ("Code", "Tags")}
-    return settings | {"FunctionName": name}
+def _reserve_concurrency(name: str, old: Properties, new: Properties, logical: Logical) -> None:
+    key = "ReservedConcurrentExecutions"
+    if key in new:
+        given = {"FunctionName": name, key: new[key]}
+        logical.call("lambda", "PutFunctionConcurrency", given)
+    elif key in old:
+        logical.call("lambda", "DeleteFunctionConcurrency", {"FunctionName": name})
 
 
 def _build_code(properties: Properties) -> dict[str, Any]:

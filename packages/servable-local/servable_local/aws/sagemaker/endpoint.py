@@ -99,11 +99,7 @@ class HostedEndpoint:
         self._run_in_background(lambda: self._start_fleet(self.config, frozenset()))
 
     def update(
-        self,
-        config: Config,
-        *,
-        retain: frozenset[str],
-        deployment_config: Mapping[str, Any] | None,
+        self, config: Config, *, retain: frozenset[str], deployment_config: Mapping[str, Any] | None
     ) -> None:
         """Start an update. `retain`: DesiredInstanceCount, DesiredWeight of the old fleet."""
         with self.lock:

@@ -11,7 +11,6 @@ from moto.sagemaker.responses import SageMakerResponse
 
 from servable_local.aws.errors import AwsError, SageMakerError
 from servable_local.aws.loopback import Regions
-from servable_local.aws.resources.resource_type import format_violations, list_violations
 from servable_local.aws.sagemaker.described import list_page
 from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
 from servable_local.aws.sagemaker.model_data import check_model_data, find_data_url, merge_package
@@ -196,6 +195,7 @@ class ModelApi(SageMakerResponse):
     """The API of models, configurations, and jobs. `hostings` is set when the server is built."""
 
     hostings: ClassVar[Regions[RegionalHosting]]
+    checked = "sagemaker"
 
     @property
     def hosting(self) -> RegionalHosting:
@@ -204,11 +204,6 @@ class ModelApi(SageMakerResponse):
     def _read_request(self) -> dict[str, Any]:
         """Return the parameters of the request."""
         return dict(self.params)
-
-    def validation_error(self, operation: str) -> SageMakerError | None:
-        """Return the error for a request that violates botocore's model, or None."""
-        problems = list_violations(self._read_request(), "sagemaker", operation)
-        return SageMakerError(format_violations(problems)) if problems else None
 
     def _store_tags(self, arn: str, request: dict[str, Any]) -> None:
         self.hosting.tags[arn] = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])}

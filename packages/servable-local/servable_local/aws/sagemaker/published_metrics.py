@@ -148,12 +148,7 @@ def publish_failure(
 
 
 def publish_backlog(
-    store: MetricStore,
-    at: datetime,
-    endpoint: str,
-    *,
-    received: Sequence[datetime],
-    instances: int,
+    store: MetricStore, at: datetime, endpoint: str, *, received: Sequence[datetime], instances: int
 ) -> None:
     """Publish how many asynchronous requests are unfinished at the end of the minute before `at`.
 

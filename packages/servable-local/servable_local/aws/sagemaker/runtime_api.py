@@ -102,11 +102,7 @@ def build_model_error(aws: Loopback, group: str, status: int, answer: bytes) -> 
         "OriginalMessage": message,
         "LogStreamArn": f"arn:aws:logs:{aws.region}:{aws.account}:log-group:{group}",
     }
-    headers = {
-        "status": 424,
-        "Content-Type": "application/json",
-        "x-amzn-ErrorType": "ModelError",
-    }
+    headers = {"status": 424, "Content-Type": "application/json", "x-amzn-ErrorType": "ModelError"}
     return 424, headers, json.dumps(error)
 
 

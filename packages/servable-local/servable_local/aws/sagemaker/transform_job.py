@@ -44,11 +44,7 @@ from servable_local.aws.sagemaker.transform_requests import (
 )
 from servable_local.container.image_code import parse_image_version
 from servable_local.container.settings import build_batch_variables
-from servable_tensors.records import (
-    DataProcessing,
-    TransformError,
-    compute_relative_name,
-)
+from servable_tensors.records import DataProcessing, TransformError, compute_relative_name
 
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
 _ONLY = "the local AWS transforms only with a model with exactly one container with model data"

@@ -16,7 +16,6 @@ from moto.core.responses import ActionResult, BaseResponse
 
 from servable_local.aws.errors import AwsError, SageMakerError
 from servable_local.aws.loopback import Regions
-from servable_local.aws.resources.resource_type import format_violations, list_violations
 from servable_local.aws.sagemaker.endpoint import list_specified_variants
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.scaling.service import (
@@ -37,10 +36,6 @@ _SUSPENDED = (
 )
 
 
-class ScalingValidationError(ServiceException):
-    code = "ValidationException"
-
-
 class ScalingNotFoundError(ServiceException):
     code = "ObjectNotFoundException"
 
@@ -50,6 +45,7 @@ class ScalingApi(BaseResponse):
 
     scalings: ClassVar[Regions[RegionalScaling]]
     hostings: ClassVar[Regions[RegionalHosting]]
+    checked = SERVICE
 
     def __init__(self) -> None:
         super().__init__(service_name=SERVICE)
@@ -60,11 +56,6 @@ class ScalingApi(BaseResponse):
 
     def _read_request(self) -> dict[str, Any]:
         return dict(json.loads(self.body or "{}"))
-
-    def validation_error(self, operation: str) -> ScalingValidationError | None:
-        """Return the error for a request that violates botocore's model, or None."""
-        problems = list_violations(self._read_request(), SERVICE, operation)
-        return ScalingValidationError(format_violations(problems)) if problems else None
 
     def _require_target(self, key: Key) -> RegisteredTarget:
         registered = self.scaling.targets.get(key)
@@ -84,7 +75,7 @@ class ScalingApi(BaseResponse):
             registered = here.targets.get(key)
             least, most = request.get("MinCapacity"), request.get("MaxCapacity")
             if registered is None and None in (least, most):
-                raise ScalingValidationError(
+                raise SageMakerError(
                     "MinCapacity and MaxCapacity are required to register a new scalable target."
                 )
             now = registered.scaler.target if registered else None
@@ -92,7 +83,7 @@ class ScalingApi(BaseResponse):
             high = int(most if most is not None else now.maximum if now else 0)
             if low > high:
                 problem = "Maximum capacity cannot be less than minimum capacity"
-                raise ScalingValidationError(problem)
+                raise SageMakerError(problem)
             if registered is None:
                 target = ScaledTarget(key[1], key[2], low, high, service=key[0])
                 # The service-linked role, which is AWS's default.
@@ -112,22 +103,17 @@ class ScalingApi(BaseResponse):
         here = self.hostings.provide_service(self.current_account, self.region)
         parts = key[1].split("/")
         if key[2] == COPIES:
-            try:
-                here.find_component(key[1].removeprefix("inference-component/"))
-            except SageMakerError as missing:
-                raise ScalingValidationError(str(missing.message)) from None
+            here.find_component(key[1].removeprefix("inference-component/"))
             return
         if len(parts) != 4 or (parts[0], parts[2]) != ("endpoint", "variant"):
-            raise ScalingValidationError(
-                f"ResourceId {key[1]}: expected endpoint/NAME/variant/VARIANT."
-            )
+            raise SageMakerError(f"ResourceId {key[1]}: expected endpoint/NAME/variant/VARIANT.")
         endpoint = here.endpoints.get(parts[1].lower())
         if endpoint is None:
             arn = here.build_arn("endpoint", parts[1])
-            raise ScalingValidationError(f'Could not find endpoint "{arn}".')
+            raise SageMakerError(f'Could not find endpoint "{arn}".')
         variants = [variant["VariantName"] for variant in list_specified_variants(endpoint.config)]
         if parts[3] not in variants:
-            raise ScalingValidationError(
+            raise SageMakerError(
                 f"The endpoint {parts[1]} has no variant {parts[3]}; it has {', '.join(variants)}."
             )
 
@@ -168,7 +154,7 @@ class ScalingApi(BaseResponse):
             with here.lock:
                 here.put_policy(arn, key, request)
         except (KeyError, ValueError) as error:
-            raise ScalingValidationError(str(error)) from None
+            raise SageMakerError(str(error)) from None
         names = here.policies[arn].alarms
         own = [alarm for alarm in here.list_alarms(arn) if alarm["AlarmName"] in names]
         return ActionResult({"PolicyARN": arn, "Alarms": own})
@@ -212,12 +198,12 @@ class ScalingApi(BaseResponse):
         arn = f"{where}:{uuid.uuid4()}:resource/{key[0]}/{key[1]}:scheduledActionName/{name}"
         action = {"ScheduledActionARN": arn, "CreationTime": now, **previous, **request}
         if "Schedule" not in action:
-            raise ScalingValidationError("Schedule is required for a new scheduled action.")
+            raise SageMakerError("Schedule is required for a new scheduled action.")
         try:
             with self.scaling.lock:
                 registered.scaler.put_action(ScheduledAction.from_properties(action), now)
         except (ValueError, ZoneInfoNotFoundError) as error:
-            raise ScalingValidationError(f"{error}") from None
+            raise SageMakerError(f"{error}") from None
         registered.actions[name] = action
         return ActionResult({})
 

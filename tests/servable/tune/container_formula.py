@@ -41,18 +41,21 @@ TODAY = ContainerSettings(
 
 
 @functools.cache
-def make_space(processes: int) -> tuple[Machines, dict[str, NDArray[Any]]]:
-    """Return the space that `servable tune` makes if it doesn't know the traffic; and its columns.
-
-    `processes`: how many model servers fit into memory.
-    """
+def _build_machines() -> Machines:
+    """Return what `servable tune` makes if it doesn't know the traffic."""
     loaded = prod_environment()
     environment = loaded.environment
     variant = environment.variants["primary"].model_copy(update={"container": TODAY})
     traffic = environment.traffic.model_copy(update={"peak_rps": None})
     update = {"traffic": traffic, "variants": {"primary": variant}}
     loaded = dataclasses.replace(loaded, draft=environment.model_copy(update=update))
-    found = build_machines(loaded, list_placements(loaded.environment)[0])
+    return build_machines(loaded, list_placements(loaded.environment)[0])
+
+
+@functools.cache
+def make_space(processes: int) -> tuple[Machines, dict[str, NDArray[Any]]]:
+    """Return the space where so many model servers fit into memory, and its columns."""
+    found = _build_machines()
     points = map(found.space.build_point, range(len(found.space)))
     fitting = (point for point in points if int(point["tfs_processes"] or 1) <= processes)
     grid = found.space.grid

@@ -94,8 +94,8 @@ def list_rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
 
 # The first points, before the model proposes any: today's settings and the rules of thumb.
 STARTS = 9
-# Every second point is a neighbor of one of so many best; the others are further away.
-LOCAL_EVERY, AROUND = 2, 3
+# A new point is a neighbor of one of so many best.
+AROUND = 3
 # The last measurements, but none before the first number, repeat a point that could still be the best:
 # only a measured point is recommended.
 AGAIN_FROM, LAST = 25, 3
@@ -149,41 +149,22 @@ def propose(
     # A measurement that was probably disturbed is made again where the point may be good.
     known = numbers[learnt][~model.doubted]
     best = measured[np.argsort(-expected.mean, kind="stable")[:AROUND]]
-
-    def climb(programs: Sequence[str]) -> tuple[float, int]:
-        found = [_climb(space, estimate_gains, known, int(one), programs) for one in best]
-        return max(found, key=lambda climbed: climbed[0])
-
-    # Each program in turn: otherwise settings that hardly matter, in which little is lost, get most trials.
-    turn, other = divmod(len(tried), LOCAL_EVERY)
-    gain, number = climb(PROGRAMS[turn % len(PROGRAMS) :][:1])
-    if other or gain < WORTH:
-        gain, number = climb(PROGRAMS)
-    most = max(gain, estimate_gains(measured).max())
+    for turn in range(len(PROGRAMS)):
+        # In turn: otherwise settings that hardly matter, and so lose little, would get most trials.
+        program = PROGRAMS[(len(tried) + turn) % len(PROGRAMS)]
+        near = [space.find_neighbors(int(number), program) for number in best]
+        points = np.flatnonzero(np.any(near, axis=0))
+        gains = np.where(np.isin(points, known), 0.0, estimate_gains(points))
+        if gains.max() >= WORTH:
+            break
+    most = max(gains.max(), estimate_gains(measured).max())
     if most < WORTH and len(tried) >= STOP_FROM:
         return f"another measurement is expected to gain only {most:.2%}, below {WORTH:.2%}"
     if len(tried) >= max(AGAIN_FROM, trials - LAST):
         own = np.array([logs[learnt & (numbers == number)].mean() for number in measured])
         highest = expected.mean + expected.deviation
         return int(measured[np.where(own > own.max() - CLOSE, highest, -math.inf).argmax()])
-    return number
-
-
-def _climb(
-    space: Space,
-    estimate_gains: Callable[[Ranks], Array],
-    known: Ranks,
-    number: int,
-    programs: Sequence[str],
-) -> tuple[float, int]:
-    """Go to the best neighbor while the expected gain grows; return the gain and the point."""
-    gain, higher = 0.0, True
-    while higher:
-        points = np.flatnonzero(space.find_neighbors(number, programs))
-        gains = np.where(np.isin(points, known), 0.0, estimate_gains(points))
-        if higher := bool(gains.max() > gain):
-            gain, number = float(gains.max()), int(points[gains.argmax()])
-    return gain, number
+    return int(points[gains.argmax()]) if gains.max() > 0 else int(best[0])
 
 
 def compute_expected_improvement(prediction: Prediction, best: float) -> Array:

@@ -102,8 +102,8 @@ class Space:
         logs: NDArray[np.float64] = np.log(counts)[self.ranks[:, self.names.index(name)]]
         return logs
 
-    def find_neighbors(self, number: int, programs: Sequence[str]) -> NDArray[np.bool_]:
-        """Return a mask of the points that differ from a point only in settings of one of these programs.
+    def find_neighbors(self, number: int, program: str) -> NDArray[np.bool_]:
+        """Return a mask of the points that differ from a point only in settings of a program.
 
         A program's settings suit each other: the best number of workers depends on their class and
         threads, as that of model servers does on theirs. Changed alone, each looks worse.
@@ -111,10 +111,9 @@ class Space:
         https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
         (Performance Tuning).
         """
-        same = self.ranks == self.ranks[number]
         owners = np.array([next(filter(name.startswith, PROGRAMS)) for name in self.names])
-        found = [same[:, owners != program].all(axis=1) for program in programs]
-        neighbors: NDArray[np.bool_] = np.any(found, axis=0)
+        others = self.ranks[:, owners != program]
+        neighbors: NDArray[np.bool_] = (others == others[number]).all(axis=1)
         return neighbors
 
     def find_nearest(self, wanted: Point) -> int:

@@ -22,6 +22,7 @@ from servable.tune.search.search import (
 )
 from servable.tune.search.space import (
     NOISE,
+    PROGRAMS,
     TRIALS,
     Space,
     compress_poor_values,
@@ -140,27 +141,36 @@ def test_settings_are_repeated_as_trials_bear_and_no_vcpu_is_idle() -> None:
             tried.append(number)
         assert tried.count(3) == times
     for vcpus in [1, 2, 4, 8, 36]:
-        lone = [
-            rule
-            for rule in list_rules_of_thumb(Space(COUNTS), vcpus=vcpus)
-            if rule["tfs_processes"] == 1
-        ]
+        rules = list_rules_of_thumb(Space(COUNTS), vcpus=vcpus)
+        workers = [rule["gunicorn_workers"] for rule in rules]
+        assert workers[4:] == [*workers[1:4], workers[0]]
+        lone = [rule for rule in rules if rule["tfs_processes"] == 1]
         assert min(int(rule["inter_op_threads"] or 0) for rule in lone) >= vcpus
 
 
-def is_known_point_proposed(done: int, *, trials: int) -> bool:
-    """Return whether a measured point is proposed after so many measurements of at most `trials`."""
-    space, noise = Space(COUNTS), np.random.default_rng(2)
-    some = [0, *range(AGAIN_FROM // 4)]
-    tried = (some * 7)[:done]
-    values = [100 * float(np.exp(noise.normal(0, 0.02) - 0.1 * (one > 2))) for one in tried]
-    return propose(space, some, tried, values, trials) in tried
-
-
 def test_the_last_measurements_repeat_what_could_be_the_best() -> None:
+    space, noise = Space(COUNTS), np.random.default_rng(2)
+    tried = [0, *range(AGAIN_FROM // 4)] * 7
+    values = [100 * float(np.exp(noise.normal(0, 0.02) - 0.1 * (one > 2))) for one in tried]
     for trials, first in [(TRIALS, TRIALS - LAST), (AGAIN_FROM + 1, AGAIN_FROM)]:
-        found = [is_known_point_proposed(first + more, trials=trials) for more in (-1, 0)]
-        assert found == [False, True]
+        for done, repeats in [(first - 1, False), (first, True)]:
+            number = propose(space, tried[:7], tried[:done], values[:done], trials)
+            assert (number in tried) == repeats
+
+
+def test_new_points_change_each_program_in_turn_and_a_disturbed_measurement_comes_again() -> None:
+    threads = {"gunicorn_threads": (1, 8), "batching.timeout_micros": (0, 1000)}
+    space = Space({"tfs_processes": (1, 2, 4), "gunicorn_workers": (1, 2), **threads})
+    for done in (2, 3, 4):
+        number = propose(space, [0], [0] * done, [100.0] * done)
+        changed = np.flatnonzero(space.ranks[int(number)] != space.ranks[0])
+        owners = {space.names[one].startswith(PROGRAMS[done % 3] or "tfs") for one in changed}
+        assert owners == {True}
+    assert space.find_neighbors(0, "gunicorn").sum() == 4
+
+    line = Space({"tfs_processes": tuple(range(1, 12))})
+    values = [50.0 if one == 5 else 100.0 for one in range(11)]
+    assert propose(line, [0], [0, *range(11)], [100.0, *values]) == 5
 
 
 def test_repeats_say_how_noisy_a_measurement_is_without_those_that_something_slowed() -> None:

@@ -14,10 +14,7 @@ from model_packaging.beside import write_atomically
 
 @dataclass(frozen=True, kw_only=True)
 class KeyChange:
-    """A change of one key of the environment file.
-
-    `value` is a TOML value or an item of tomlkit; None removes the key.
-    """
+    """A change of one key of the environment file. `value` is a TOML value or an item of tomlkit."""
 
     key: tuple[str, ...]
     value: Any
@@ -57,15 +54,11 @@ def _apply_change(document: Any, change: KeyChange, note: str) -> None:
     table = document
     for depth, each in enumerate(tables):
         if each not in table:
-            if change.value is None:
-                return
             inline = depth > 0 and each == "batching"
             table[each] = tomlkit.inline_table() if inline else tomlkit.table()
         table = table[each]
     old = table.get(name)
-    if change.value is None:
-        table.pop(name, None)
-    if change.value in (None, old):
+    if change.value == old:
         return
     value = tomlkit.item(change.value)
     if isinstance(table, tomlkit.items.InlineTable):

@@ -57,7 +57,8 @@ TOGETHER = (
     ("tfs_processes", "gunicorn_workers", BATCH_SIZE, QUEUE),
     (WORKER_CLASS, WORKER_THREADS),
     (BATCH_SIZE, "batching.timeout_micros"),
-    ("inter_op_threads", "intra_op_threads", "tfs_processes"),
+    ("inter_op_threads", "tfs_processes"),
+    ("intra_op_threads", "tfs_processes"),
     *(("onednn",), ("omp_threads",), (TRANSPORT,), (FROM_BYTES,)),
 )
 

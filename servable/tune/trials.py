@@ -27,12 +27,7 @@ from servable.load.measurement import (
     Pace,
     build_container_target,
 )
-from servable.load.objective import (
-    Knee,
-    Objective,
-    compute_usd_per_million,
-    find_knee,
-)
+from servable.load.objective import Knee, Objective, compute_usd_per_million, find_knee
 from servable.load.processes import LoadGenerator, lower_priority
 from servable.load.reached import ReadyTarget, find_usd_per_hour, prepare_endpoint
 from servable.load.temporary import (

@@ -1,8 +1,8 @@
 """Run the search: choose a point, measure it, until the budget ends or no gain is expected.
 
-Rules of thumb come first, and then the points furthest from those tried. After that, one more
-measurement may find a better point, or improve the estimate of those already measured. Every gain
-is a difference of logarithms, and so approximately relative.
+Rules of thumb come first. After that, one more measurement may find a better point, or improve the
+estimate of those already measured. Every gain is a difference of logarithms, and so approximately
+relative.
 """
 
 import dataclasses
@@ -23,8 +23,8 @@ from servable.tune.search.recommended import ChosenPoint, choose_point, list_val
 from servable.tune.search.space import (
     AT_ONCE,
     BATCH_SIZE,
-    BENT,
     OF_BATCHING,
+    PROGRAMS,
     TRIALS,
     WORKER_CLASS,
     WORKER_THREADS,
@@ -41,9 +41,6 @@ from servable.tune.search.space import (
     find_undisturbed,
 )
 
-# How many unmeasured points the next start is chosen from.
-LOOKED_AT = 200
-
 
 def list_rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
     """Return settings that others found to be good on an instance of this size.
@@ -54,67 +51,62 @@ def list_rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
     one server with all threads, TensorFlow's own default; more servers than that article used;
     batching in one server with all threads and half the workers, as AWS China's article on the
     container did for a ranking model. The queue is long where the workers can fill it.
+
+    Afterwards, each rule's servers get the next rule's workers: otherwise nothing shows which of both
+    were good.
     """
     sizes, queues = space.grid.get(BATCH_SIZE, (None,)), space.grid.get(OF_BATCHING[2], (None,))
     fourth, half = max(1, vcpus // 4), max(1, vcpus // 2)
     # As many servers as fit into memory.
     most = max(int(count or 1) for count in space.grid.get("tfs_processes", (vcpus,)))
     few, many = min(fourth, most), min(half, most)
-    rules: tuple[tuple[Value, ...], ...] = (
-        (few, vcpus, 1 if few == fourth > 1 else vcpus // few, 1, "gevent", 1, True, sizes[0]),
-        (1, vcpus, vcpus, vcpus, "sync", 1, True, sizes[0]),
-        (many, 2 * vcpus, vcpus // many, 1, "gthread", 2, False, sizes[0]),
-        (1, half, vcpus, 1, "gthread", 8, True, sizes[-1]),
-    )
-    counts = ("tfs_processes", "gunicorn_workers", "inter_op_threads", "intra_op_threads")
-    names = (*counts, WORKER_CLASS, WORKER_THREADS, "onednn", BATCH_SIZE)
+    servers: list[tuple[int, int, int, bool, Value]] = [
+        (few, 1 if few == fourth > 1 else vcpus // few, 1, True, sizes[0]),
+        (1, vcpus, vcpus, True, sizes[0]),
+        (many, vcpus // many, 1, False, sizes[0]),
+        (1, vcpus, 1, True, sizes[-1]),
+    ]
+    workers = [(vcpus, "gevent", 1), (vcpus, "sync", 1), (2 * vcpus, "gthread", 2)]
+    workers.append((half, "gthread", 8))
     points: list[Point] = []
-    for rule in rules:
-        point = dict(zip(names, rule, strict=True))
-        processes, workers, threads = (int(rule[at] or 1) for at in (0, 1, 5))
-        point |= {
+    for (processes, inter, intra, onednn, size), (count, kind, threads) in zip(
+        servers * 2, [*workers, *workers[1:], workers[0]], strict=True
+    ):
+        point: dict[str, Value] = {
+            "tfs_processes": processes,
+            "inter_op_threads": inter,
+            "intra_op_threads": intra,
             "omp_threads": 1,
+            "onednn": onednn,
+            "gunicorn_workers": count,
+            WORKER_CLASS: kind,
+            WORKER_THREADS: threads,
+            BATCH_SIZE: size,
             OF_BATCHING[0]: 1000,
             OF_BATCHING[1]: max(1, vcpus // processes),
         }
-        at_once = workers * threads * AT_ONCE[str(point[WORKER_CLASS])]
+        at_once = count * threads * AT_ONCE[kind]
         if at_once > processes * int(queues[0] or at_once):
             point[OF_BATCHING[2]] = queues[-1]
         points.append(point)
     return points
 
 
-def select_starts(space: Space, wanted: Sequence[Point], *, count: int) -> list[int]:
-    """Return the numbers of the `count` points to measure first: the wanted ones, then distant ones."""
-    found = list(dict.fromkeys(map(space.find_nearest, wanted)))[:count] or [0]
-    chance, at = np.random.default_rng(8), space.coordinates
-    while len(found) < min(count, len(space)):
-        some = chance.choice(len(space), size=min(LOOKED_AT, len(space)), replace=False)
-        some = np.setdiff1d(some, found)
-        apart = np.abs(at[some][:, None] - at[found][None]).sum(axis=-1).min(axis=1)
-        found.append(int(some[apart.argmax()]))
-    return found
-
-
-# The first points, before the model proposes any; fewer in a large space, where distant points show little.
-STARTS, STARTS_OF_MANY = 10, 6
-# Every second point differs in one setting from one of so many best.
-LOCAL_EVERY, AROUND = 2, 3
-# From this measurement on (of TRIALS; later with more), every second one and the last ones repeat a point
-# that could still be the best: only a measured point is recommended. In a large space only the last ones do.
-AGAIN_FROM, AGAIN_EVERY, LAST = 25, 2, 3
-# A space with more points isn't predicted as a whole. Poor values are compressed more there, since the good
-# points differ little.
-MANY, BENT_OF_MANY = 8000, 0.3
+# The first points, before the model proposes any: today's settings and the rules of thumb.
+STARTS = 9
+# A new point is a neighbor of one of so many best.
+AROUND = 3
+# The last measurements, but none before the first number, repeat a point that could still be the best:
+# only a measured point is recommended.
+AGAIN_FROM, LAST = 25, 3
 # A point that measured worse than the best by more, as a logarithm, isn't repeated at the end.
 CLOSE = 0.25
 # Much less than a load test may gain on average, because that is the average of many small losses and a few
 # large ones. With 0.001 the worst of the development seeds lost 11 %.
 WORTH = 0.0003
 STOP_FROM = 12
-# Today's settings are repeated at most so often, and once for so many trials: everything is compared with
-# them, and repeats show the noise. In a large space they are repeated once.
-MOST_REPEATS, REPEAT_EVERY = 2, 16
+# With so many trials, today's settings are repeated: everything is compared with them.
+REPEAT_FROM = 16
 _below = np.vectorize(NormalDist().cdf, otypes=[float])
 # Noise of "it ran" (1) and "it didn't" (0): few settings run only sometimes.
 _RAN_NOISE = 0.1
@@ -132,9 +124,7 @@ def propose(
     `tried`: numbers of the measured points, with repeats; `values`: their values. `trials`: the
     maximum.
     """
-    many = len(space) > MANY
-    repeats = min(1 if many else MOST_REPEATS, trials // REPEAT_EVERY)
-    first = [starts[0]] * repeats + [*starts]
+    first = [starts[0]] * (trials >= REPEAT_FROM) + [*starts]
     for number in first:
         if tried.count(number) < first.count(number):
             return number
@@ -144,8 +134,7 @@ def propose(
     noise = estimate_noise(numbers[calm & ran], logs[calm & ran])
     # A failure says nothing about how good its neighbors are, only whether they would run.
     learnt = ran & calm if ran.any() else ~ran
-    compressed = compress_poor_values(logs[learnt], BENT_OF_MANY if many else BENT)
-    model = GaussianProcess(at[numbers[learnt]], compressed, noise=noise)
+    model = GaussianProcess(at[numbers[learnt]], compress_poor_values(logs[learnt]), noise=noise)
     chance = None
     if ran.any() and not ran.all():
         chance = GaussianProcess(at[numbers], ran.astype(float), noise=_RAN_NOISE)
@@ -157,40 +146,25 @@ def propose(
         gains = compute_expected_improvement(model.predict(at[points]), top)
         return gains * estimate_chance_to_run(chance.predict(at[points])) if chance else gains
 
+    # A measurement that was probably disturbed is made again where the point may be good.
+    known = numbers[learnt][~model.doubted]
     best = measured[np.argsort(-expected.mean, kind="stable")[:AROUND]]
-    near = space.count_differences(best).min(axis=1) <= 1
-    points = np.flatnonzero(near) if many else np.arange(len(space))
-    gains, again = estimate_gains(points), estimate_gains(measured)
-    if (most := max(gains.max(), again.max())) < WORTH and len(tried) >= STOP_FROM:
+    for turn in range(len(PROGRAMS)):
+        # In turn: otherwise settings that hardly matter, and so lose little, would get most trials.
+        program = PROGRAMS[(len(tried) + turn) % len(PROGRAMS)]
+        near = [space.find_neighbors(int(number), program) for number in best]
+        points = np.flatnonzero(np.any(near, axis=0))
+        gains = np.where(np.isin(points, known), 0.0, estimate_gains(points))
+        if gains.max() >= WORTH:
+            break
+    most = max(gains.max(), estimate_gains(measured).max())
+    if most < WORTH and len(tried) >= STOP_FROM:
         return f"another measurement is expected to gain only {most:.2%}, below {WORTH:.2%}"
-    if len(tried) >= AGAIN_FROM * max(1.0, trials / TRIALS) and (
-        len(tried) >= trials - LAST or (len(tried) % AGAIN_EVERY == 0 and not many)
-    ):
-        if many:
-            own = np.array([logs[learnt & (numbers == number)].mean() for number in measured])
-            highest = expected.mean + expected.deviation
-            again = np.where(own > own.max() - CLOSE, highest, -math.inf)
-        return int(measured[again.argmax()])
-    if many:
-        gains[np.isin(points, measured)] = 0.0
-    if len(tried) % LOCAL_EVERY == 0:
-        gains *= near[points] if (gains * near[points]).max() > 0 else 1.0
-    elif many:
-        return max(_climb(space, estimate_gains, measured, start) for start in best)[1]
-    return int(points[gains.argmax()])
-
-
-def _climb(
-    space: Space, estimate_gains: Callable[[Ranks], Array], measured: Ranks, start: int
-) -> tuple[float, int]:
-    """Change one setting after the other while the expected gain grows; return the gain and the point."""
-    gain, number = 0.0, int(start)
-    while True:
-        points = np.flatnonzero(space.count_differences(np.array([number]))[:, 0] <= 1)
-        gains = np.where(np.isin(points, measured), 0.0, estimate_gains(points))
-        if gains.max() <= gain:
-            return gain, number
-        gain, number = float(gains.max()), int(points[gains.argmax()])
+    if len(tried) >= max(AGAIN_FROM, trials - LAST):
+        own = np.array([logs[learnt & (numbers == number)].mean() for number in measured])
+        highest = expected.mean + expected.deviation
+        return int(measured[np.where(own > own.max() - CLOSE, highest, -math.inf).argmax()])
+    return int(points[gains.argmax()]) if gains.max() > 0 else int(best[0])
 
 
 def compute_expected_improvement(prediction: Prediction, best: float) -> Array:
@@ -237,8 +211,7 @@ class Search:
         self, space: Space, wanted: Sequence[Point], *, confirm: int = 0, file: Path | None = None
     ) -> None:
         self._space, self._confirm, self._file = space, confirm, file
-        count = STARTS if len(space) <= MANY else STARTS_OF_MANY
-        self._starts = select_starts(space, wanted, count=count)
+        self._starts = [*dict.fromkeys(map(space.find_nearest, wanted))][:STARTS] or [0]
         self._trials = [] if file is None else restore_trials(file)
 
     def list_trials(self) -> tuple[Trial, ...]:

@@ -20,6 +20,8 @@ INSTANCE_TYPE = "instance_type"
 WORKER_CLASS, WORKER_THREADS = "gunicorn_worker_class", "gunicorn_threads"
 # Settings that have no effect without batching.
 OF_BATCHING = ("batching.timeout_micros", "batching.batch_threads", QUEUE)
+# Beginnings of the names of each program's settings; the model servers have all others.
+PROGRAMS = ("gunicorn", "batching", "")
 # Their product is the number of threads that may compute at once, on the same cores.
 OF_THREADS = ("tfs_processes", "inter_op_threads", "intra_op_threads")
 PRODUCTS = (
@@ -100,19 +102,19 @@ class Space:
         logs: NDArray[np.float64] = np.log(counts)[self.ranks[:, self.names.index(name)]]
         return logs
 
-    def count_differences(self, numbers: Ranks) -> Ranks:
-        """Return how many settings of each point differ from each of the points `numbers`.
+    def find_neighbors(self, number: int, program: str) -> NDArray[np.bool_]:
+        """Return a mask of the points that differ from a point only in settings of a program.
 
-        A worker class counts together with its threads.
+        A program's settings suit each other: the best number of workers depends on their class and
+        threads, as that of model servers does on theirs. Changed alone, each looks worse.
+        Sources: https://docs.gunicorn.org/en/stable/design.html (How Many Workers, How Many Threads),
+        https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
+        (Performance Tuning).
         """
-        columns = []
-        for number in numbers:
-            apart = self.ranks != self.ranks[number]
-            if WORKER_CLASS in self.grid and WORKER_THREADS in self.grid:
-                kind, threads = map(self.names.index, (WORKER_CLASS, WORKER_THREADS))
-                apart[:, threads] &= ~apart[:, kind]
-            columns.append(apart.sum(axis=1))
-        return np.column_stack(columns)
+        owners = np.array([next(filter(name.startswith, PROGRAMS)) for name in self.names])
+        others = self.ranks[:, owners != program]
+        neighbors: NDArray[np.bool_] = (others == others[number]).all(axis=1)
+        return neighbors
 
     def find_nearest(self, wanted: Point) -> int:
         """Return the number of the point that differs in the fewest settings, by the fewest steps."""
@@ -205,7 +207,7 @@ Values = Sequence[float] | NDArray[np.float64]
 # Values further below the best, as a logarithm, count as this poor: how poor doesn't show where the best is.
 POOR = 2.0
 # Of differences from the best that are much larger, only the logarithm counts.
-BENT = 1.0
+BENT = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,10 +248,10 @@ def compute_logarithms(values: Values) -> NDArray[np.float64]:
     return learnt
 
 
-def compress_poor_values(logs: NDArray[np.float64], bent: float = BENT) -> NDArray[np.float64]:
+def compress_poor_values(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Move poor values closer together: they say little about where the best value is."""
     top = logs.max()
-    learnt: NDArray[np.float64] = top - bent * np.log1p((top - logs) / bent)
+    learnt: NDArray[np.float64] = top - BENT * np.log1p((top - logs) / BENT)
     return learnt
 
 

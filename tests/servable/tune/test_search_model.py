@@ -12,9 +12,9 @@ from servable.tune.search.gaussian_process import (
     compute_covariance,
 )
 from servable.tune.search.search import (
-    AGAIN_EVERY,
     AGAIN_FROM,
     LAST,
+    REPEAT_FROM,
     compute_expected_improvement,
     estimate_chance_to_run,
     list_rules_of_thumb,
@@ -22,6 +22,7 @@ from servable.tune.search.search import (
 )
 from servable.tune.search.space import (
     NOISE,
+    PROGRAMS,
     TRIALS,
     Space,
     compress_poor_values,
@@ -117,11 +118,11 @@ def test_counts_stand_by_their_logarithm_and_anything_else_by_its_rank() -> None
 COUNTS = {"tfs_processes": (1, 2, 4, 16), "inter_op_threads": (1, 4), "intra_op_threads": (1, 4)}
 
 
-def test_a_poor_value_is_bent_toward_the_best_and_half_of_it_hardly() -> None:
+def test_a_poor_value_is_bent_toward_the_best_and_half_of_it_less() -> None:
     best, poor = compress_poor_values(np.log([100.0, 1.0]))
     assert np.exp(poor - best) > 0.1
     best, half = compress_poor_values(np.log([100.0, 50.0]))
-    assert np.exp(half - best) < 2 / 3
+    assert np.exp(half - best) < 3 / 4
 
 
 @given(logs=st.lists(st.floats(-10, 10), min_size=2, max_size=20).map(np.array))
@@ -132,7 +133,7 @@ def test_bent_values_keep_their_order_and_the_best(logs: Array) -> None:
 
 
 def test_settings_are_repeated_as_trials_bear_and_no_vcpu_is_idle() -> None:
-    for trials, times in [(15, 1), (16, 2), (36, 3)]:
+    for trials, times in [(REPEAT_FROM - 1, 1), (REPEAT_FROM, 2), (TRIALS, 2)]:
         space, tried = Space(COUNTS), list[int]()
         for _ in range(5):
             number = propose(space, [3, 1, 2, 0, 5], tried, [1.0] * len(tried), trials)
@@ -140,38 +141,36 @@ def test_settings_are_repeated_as_trials_bear_and_no_vcpu_is_idle() -> None:
             tried.append(number)
         assert tried.count(3) == times
     for vcpus in [1, 2, 4, 8, 36]:
-        lone = [
-            rule
-            for rule in list_rules_of_thumb(Space(COUNTS), vcpus=vcpus)
-            if rule["tfs_processes"] == 1
-        ]
+        rules = list_rules_of_thumb(Space(COUNTS), vcpus=vcpus)
+        workers = [rule["gunicorn_workers"] for rule in rules]
+        assert workers[4:] == [*workers[1:4], workers[0]]
+        lone = [rule for rule in rules if rule["tfs_processes"] == 1]
         assert min(int(rule["inter_op_threads"] or 0) for rule in lone) >= vcpus
 
 
-def proposed(*, trials: int, more: int = 0) -> bool:
-    """Whether a point that is known is proposed, after AGAIN_FROM measurements, and `more`, of at most
-    `trials`."""
+def test_the_last_measurements_repeat_what_could_be_the_best() -> None:
     space, noise = Space(COUNTS), np.random.default_rng(2)
-    some = [0, *range(AGAIN_FROM // 4)]
-    tried = (some * 6)[: AGAIN_FROM + AGAIN_FROM % AGAIN_EVERY + more]
+    tried = [0, *range(AGAIN_FROM // 4)] * 7
     values = [100 * float(np.exp(noise.normal(0, 0.02) - 0.1 * (one > 2))) for one in tried]
-    return propose(space, some, tried, values, trials) in tried
+    for trials, first in [(TRIALS, TRIALS - LAST), (AGAIN_FROM + 1, AGAIN_FROM)]:
+        for done, repeats in [(first - 1, False), (first, True)]:
+            number = propose(space, tried[:7], tried[:done], values[:done], trials)
+            assert (number in tried) == repeats
 
 
-@pytest.mark.parametrize(
-    ("trials", "more", "repeats"),
-    [
-        (TRIALS, 0, True),
-        (TRIALS, 1, False),
-        (AGAIN_FROM + 1 + LAST, 1, True),
-        (2 * TRIALS, 0, False),
-    ],
-    ids=["late, every second one", "the next one", "the last ones", "of more trials not yet"],
-)
-def test_late_and_last_measurements_repeat_what_could_be_the_best(
-    trials: int, more: int, *, repeats: bool
-) -> None:
-    assert proposed(trials=trials, more=more) == repeats
+def test_new_points_change_each_program_in_turn_and_a_disturbed_measurement_comes_again() -> None:
+    threads = {"gunicorn_threads": (1, 8), "batching.timeout_micros": (0, 1000)}
+    space = Space({"tfs_processes": (1, 2, 4), "gunicorn_workers": (1, 2), **threads})
+    for done in (2, 3, 4):
+        number = propose(space, [0], [0] * done, [100.0] * done)
+        changed = np.flatnonzero(space.ranks[int(number)] != space.ranks[0])
+        owners = {space.names[one].startswith(PROGRAMS[done % 3] or "tfs") for one in changed}
+        assert owners == {True}
+    assert space.find_neighbors(0, "gunicorn").sum() == 4
+
+    line = Space({"tfs_processes": tuple(range(1, 12))})
+    values = [50.0 if one == 5 else 100.0 for one in range(11)]
+    assert propose(line, [0], [0, *range(11)], [100.0, *values]) == 5
 
 
 def test_repeats_say_how_noisy_a_measurement_is_without_those_that_something_slowed() -> None:

@@ -37,6 +37,7 @@ def test_every_setting_has_its_line_value_origin_and_reason(
     (project / "environments" / "dev.toml").write_text(TEXT)
     monkeypatch.chdir(project)
     stdout = CliRunner().invoke(check, ["--explain"], standalone_mode=False).stdout
+    assert stdout.count("dev, variant primary\n") == 1
     lines = {
         words[0]: words
         for words in (line.split(maxsplit=3) for line in stdout.splitlines())

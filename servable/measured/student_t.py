@@ -2,19 +2,21 @@
 
 from statistics import NormalDist
 
-Z975 = NormalDist().inv_cdf(0.975)
 # Where the expansion is off by more. Source: any table of it.
-EXACT = {1: 12.706, 2: 4.303}
+EXACT = {
+    0.975: {1: 12.706, 2: 4.303},
+    0.995: {1: 63.657, 2: 9.925, 3: 5.841, 4: 4.604},
+}
 
 
-def compute_t975(degrees: int) -> float:
-    """Return the 97.5 % quantile of Student's t, within 1 %.
+def compute_t(quantile: float, degrees: int) -> float:
+    """Return a quantile of Student's t, 0.975 or 0.995, within 1 %.
 
-    From three degrees of freedom on, it is expanded around the normal distribution's quantile.
+    For more degrees of freedom than in `EXACT`, it is expanded around the normal distribution's.
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5
     """
-    z, free = Z975, max(degrees, 1)
-    return EXACT.get(free) or (
+    z, free = NormalDist().inv_cdf(quantile), max(degrees, 1)
+    return EXACT[quantile].get(free) or (
         z
         + (z**3 + z) / (4 * free)
         + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)

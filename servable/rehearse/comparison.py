@@ -28,7 +28,7 @@ from infra.parameters.rehearsal_scenario import (
     build_scenario,
     list_scaling_delays,
 )
-from servable.measured.student_t import compute_t975
+from servable.measured.student_t import compute_t
 from servable.project import environment_edit
 from servable.project.environment_edit import KeyChange
 from servable.project.environments import list_errors
@@ -278,7 +278,7 @@ def compute_advantage(file: PolicyResult, best: PolicyResult) -> Advantage:
 def compute_interval(differences: Sequence[float]) -> tuple[float, float, float]:
     """Return (mean, low, high), where low to high is the 95 % interval of Student's t."""
     mean = statistics.fmean(differences)
-    quantile = compute_t975(len(differences) - 1)
+    quantile = compute_t(0.975, len(differences) - 1)
     half = quantile * statistics.stdev(differences) / math.sqrt(len(differences))
     return mean, mean - half, mean + half
 

@@ -68,7 +68,7 @@ def describe_result(choice: ChosenPoint, goal: Goal) -> str:
         failed = "the best of the others failed or sustained less when they were measured again"
         why = failed if shown.refuted else "too few trials were left to compare others with them"
         return f"Today's settings stay: {why}."
-    interval = f"{gain.value:+.1%} {unit}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
+    interval = f"{gain.value:+.1%} {unit}, 99 % interval {gain.low:+.1%} to {gain.high:+.1%}"
     if choice.is_better:
         return f"The chosen settings together are better than today's: {interval}."
     if shown.refuted:

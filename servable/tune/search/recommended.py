@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from servable.measured.precision import Interval
-from servable.measured.student_t import compute_t975
+from servable.measured.student_t import compute_t
 from servable.tune.search.gaussian_process import WITHIN_95, GaussianProcess
 from servable.tune.search.space import (
     DISTURBED,
@@ -32,7 +32,7 @@ Verdict = Literal["better", "not better", "cannot be told"]
 # A smaller gain is no reason to change the settings.
 LEAST_GAIN = 0.05
 # Half of the interval of the planned pairs: a gain of 15 % is then shown nearly always.
-_HALF_WIDTH = 0.075
+_HALF_WIDTH = 0.1
 # A measurement was slowed if it is below its settings' median by DISTURBED and so many standard deviations.
 # With fewer, noise of 20 % would be left out, and the interval be too narrow.
 _FAR, NORMAL_MAD = 5.0, 1.4826
@@ -51,7 +51,7 @@ class Confirmation:
 
     pairs: int = 0
     gain: Interval | None = None
-    """Relative gain over today's settings, with the pairs' 95 % interval; None with fewer than two pairs."""
+    """Relative gain over today's settings, with the pairs' 99 % interval; None with fewer than two pairs."""
     needed: int | None = None
     """Number of pairs that would decide, if they varied as these do."""
     refuted: bool = False
@@ -98,23 +98,25 @@ def plan_pair_count(noise: float, trials: int, *, least: int, gain: float = 0.0)
 
 
 def estimate_shown_gain(noise: float, pairs: int) -> float:
-    """Return the gain that a number of pairs shows in about nine of ten runs."""
-    deviation = noise * math.sqrt(2)
-    return math.expm1(
-        _compute_half_width(deviation, pairs) + _NINE_OF_TEN * deviation / math.sqrt(pairs)
-    )
+    """Return the gain that a number of pairs shows in about nine of ten runs.
+
+    Source: Johnson and Welch's approximation of the noncentral t distribution, 1940.
+    """
+    t, twice_free = compute_t(0.995, pairs - 1), 2 * (pairs - 1)
+    far = t * math.sqrt(1 - 1 / twice_free) + _NINE_OF_TEN * math.sqrt(1 + t**2 / twice_free)
+    return math.expm1(far * noise * math.sqrt(2 / pairs))
 
 
 def count_pairs_for(half: float, deviation: float, *, more_than: int = 1) -> int:
     """Return the number of pairs, above `more_than`, whose interval's half width is at most `half`."""
-    pairs = max(more_than + 1, math.floor((1.96 * deviation / half) ** 2))
+    pairs = max(more_than + 1, math.floor((2.576 * deviation / half) ** 2))
     while _compute_half_width(deviation, pairs) > half:
         pairs += 1
     return pairs
 
 
 def _compute_half_width(deviation: float, pairs: int) -> float:
-    return compute_t975(pairs - 1) * deviation / math.sqrt(pairs)
+    return compute_t(0.995, pairs - 1) * deviation / math.sqrt(pairs)
 
 
 def _drop_disturbed(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -111,5 +111,6 @@ def test_a_golden_answer_that_exists_is_kept(
     answer.parent.mkdir(parents=True)
     answer.write_text("mine")
     assert adopt(monkeypatch, snapshot(), "request.json") == 1
-    assert answer.read_text() == "mine" and not Path("environments").exists()
+    assert answer.read_text() == "mine"
+    assert not Path("environments").exists()
     assert f"{answer}: exists already; move it away" in capsys.readouterr().err

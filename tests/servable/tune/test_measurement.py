@@ -17,7 +17,7 @@ from servable.measured.precision import (
     compute_throughput,
     format_number,
 )
-from servable.measured.student_t import compute_t975
+from servable.measured.student_t import compute_t
 from servable.tune.trials import choose_limit, explain_lateness
 from tests.servable.tune.measured import curve, step
 
@@ -159,19 +159,20 @@ def test_numbers_are_written_as_people_do_and_the_quantile_is_the_tables() -> No
         interval = Interval(value=value, low=value - half, high=value + half)
         assert str(interval) == written
         assert interval.short_text == written.partition(" ")[0]
-    for degrees in TABLE:
-        assert compute_t975(degrees) == pytest.approx(TABLE[degrees], rel=0.01)
+    for degrees, row in TABLE.items():
+        for quantile, t in zip((0.975, 0.995), row, strict=True):
+            assert compute_t(quantile, degrees) == pytest.approx(t, rel=0.01)
 
 
 # Source: NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
 TABLE = {
-    1: 12.706,
-    2: 4.303,
-    3: 3.182,
-    4: 2.776,
-    5: 2.571,
-    9: 2.262,
-    19: 2.093,
-    29: 2.045,
-    60: 2.000,
+    1: (12.706, 63.657),
+    2: (4.303, 9.925),
+    3: (3.182, 5.841),
+    4: (2.776, 4.604),
+    5: (2.571, 4.032),
+    9: (2.262, 3.250),
+    19: (2.093, 2.861),
+    29: (2.045, 2.756),
+    60: (2.000, 2.660),
 }

@@ -100,7 +100,7 @@ def test_a_local_measurement_sets_what_depends_on_the_machine_only_if_forced() -
 def test_the_headline_says_what_was_shown() -> None:
     assert describe_result(CHOICE, "throughput") == (
         "The chosen settings together are better than today's: "
-        "+20.0% requests/s, 95 % interval +10.0% to +30.0%."
+        "+20.0% requests/s, 99 % interval +10.0% to +30.0%."
     )
     assert "when they were measured again" in describe_result(REFUTED, "throughput")
     assert describe_result(UNSURE, "throughput").startswith(

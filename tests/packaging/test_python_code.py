@@ -1,6 +1,7 @@
 """The code of a model is known to run in the image before it leaves the computer."""
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from infra.catalog.images import find_modules
 from model_packaging.dependencies import wheels as locked
 from model_packaging.dependencies.wheels import Wheel
 from model_packaging.python_code import check_code
+from model_packaging.python_source import list_standard_library
 
 HANDLER = "def handler(data, context): ...\n"
 IMAGE = find_modules("2.20")
@@ -316,3 +318,21 @@ def test_the_lock_says_whether_a_requirement_brings_tensorflow(
     (code / "requirements.txt").write_text("tensorflow-serving-api\nnumpy\nsix\n")
     stale = check_code(code, python=image.python, provided=image.modules)
     assert [finding.severity for finding in stale] == ["warning"]
+
+
+def test_our_own_is_what_python_says() -> None:
+    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert list_standard_library(ours) == sys.stdlib_module_names
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("python", ["3.10", "3.12", "3.13"])
+def test_another_python_says_the_same_of_itself(python: str) -> None:
+    code = "import sys; print(*sorted(n for n in sys.stdlib_module_names if n[0] != '_'))"
+    try:
+        ran = subprocess.run([f"python{python}", "-c", code], capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip(f"no python{python} here")
+    if ran.returncode:
+        pytest.skip(f"python{python} does not run")
+    assert sorted(n for n in list_standard_library(python) if n[0] != "_") == ran.stdout.split()

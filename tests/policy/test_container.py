@@ -1,4 +1,4 @@
-"""Typed settings become the image's variables."""
+"""Typed settings become the image's variables, and the narrowest queue is the limit of waiting requests."""
 
 import re
 from pathlib import Path
@@ -17,6 +17,7 @@ from infra.policy.container import (
     find_variable,
     find_worker_class,
 )
+from infra.policy.derived_settings import compute_queue_limit
 from servable_handler.settings import Settings, read_settings
 from servable_local.container.settings import KEYS
 from tests.parameters.test_container_environment import VALUES
@@ -146,3 +147,35 @@ def test_container_variables_are_named_in_three_places_only() -> None:
         if VARIABLE.search(file.read_text(encoding="utf-8"))
     ]
     assert [name for name in named if not name.startswith(allowed)] == []
+
+
+BATCHING = Batching(max_batch_size=64, max_enqueued_batches=4)
+
+
+def limit(workers: int, rows: int = 1, vcpus: int = 4, **settings: Any) -> int:
+    found = ContainerSettings.model_validate(settings)
+    return compute_queue_limit(found, vcpus=vcpus, workers=workers, processes=2, rows=rows)
+
+
+def test_nginx_and_gunicorn_take_as_many_as_their_connections_and_backlog() -> None:
+    assert limit(workers=0) == 4 * 1024
+    assert limit(workers=1) == 1000 + 2048
+    assert limit(workers=4, gunicorn_worker_class="sync") == 4 + 2048
+    assert limit(workers=100) == 4 * 1024
+
+
+def test_batches_that_may_wait_hold_whole_requests_and_sync_workers_do_not_fill_them() -> None:
+    for rows, waiting in [(1, 2 * 4 * 64), (32, 2 * 4 * 2), (64, 8), (65, 8)]:
+        assert limit(workers=0, rows=rows, batching=BATCHING) == waiting
+    assert limit(workers=8, rows=64, batching=BATCHING, gunicorn_worker_class="sync") == 8 + 2048
+
+
+def test_the_narrowest_part_rejects_and_a_queue_that_is_never_full_does_not() -> None:
+    assert limit(3) == 4096
+    assert limit(1023, vcpus=3, gunicorn_worker_class="sync") == 1023 + 2048
+    assert limit(1024, vcpus=3, gunicorn_worker_class="sync") == 3072  # at both
+    assert limit(1, batching=BATCHING) == 512
+    assert limit(0, batching=Batching(max_batch_size=64)) == 4096
+    for enqueued, waiting in [(2047, 4094), (2048, 4096), (3000, 4096)]:
+        batching = Batching(max_batch_size=1, max_enqueued_batches=enqueued)
+        assert limit(0, batching=batching) == waiting

@@ -1,10 +1,14 @@
-"""An instance type gets the image that it can run, the driver of the image's CUDA, and its timeouts."""
+"""An instance type gets its image, driver, and timeouts; a kind of endpoint its bounds and metrics."""
 
 import pytest
 
 from infra.catalog.instances import Instance, load_instances
 from infra.policy.container import ContainerSettings
 from infra.policy.hosting import (
+    ASYNCHRONOUS,
+    KINDS,
+    REAL_TIME,
+    SERVERLESS,
     Hosting,
     build_hosting,
     can_run,
@@ -12,6 +16,7 @@ from infra.policy.hosting import (
     find_driver,
     find_newest_version,
     find_shared_ami,
+    select_kind,
 )
 
 GPU_2 = "al2-ami-sagemaker-inference-gpu-2"
@@ -127,3 +132,31 @@ def test_a_volume_key_applies_where_no_type_has_local_nvme() -> None:
         ([], True),
     ]:
         assert can_use_volume_key(types) is taken
+
+
+def test_a_queue_and_instances_make_the_kind() -> None:
+    for queued, has_instances, kind in [
+        (True, True, ASYNCHRONOUS),
+        (False, True, REAL_TIME),
+        (False, False, SERVERLESS),
+    ]:
+        assert select_kind(queued=queued, has_instances=has_instances) is kind
+        assert (kind.queued, kind.has_instances) == (queued, has_instances)
+    assert str(REAL_TIME) == "real-time"
+
+
+def test_bodies_empty_fleets_and_metrics_are_those_of_the_kind() -> None:
+    # BodyBlob of botocore's sagemaker-runtime model; the developer guide's pages on each kind.
+    assert {str(kind): (kind.request_bytes, kind.answer_bytes) for kind in KINDS} == {
+        "real-time": (6_291_456, 6_291_456),
+        "asynchronous": (2**30, 2**30),
+        "serverless": (4 * 2**20, 4 * 2**20),
+    }
+    assert [str(kind) for kind in KINDS if kind.can_be_empty] == ["asynchronous", "serverless"]
+    for kind, metric, published in [
+        (REAL_TIME, "ModelLatency", True),
+        (REAL_TIME, "ApproximateBacklogSize", False),
+        (ASYNCHRONOUS, "ApproximateBacklogSize", True),
+        (SERVERLESS, "OverheadLatency", True),
+    ]:
+        assert kind.has_metric(metric) is published

@@ -1,6 +1,9 @@
 """What the rows of rows/ cannot show: acknowledgments, several variants, and what a finding says of a key."""
 
+from pathlib import Path
+
 from infra.parameters.finding import Severity
+from infra.parameters.loading import load
 from infra.preflight.check import RULES, check, select_errors
 from tests.conftest import VALID, Environment
 from tests.findings import Message, messages
@@ -102,3 +105,33 @@ def test_a_body_is_accepted_up_to_the_larger_limit_of_aws(environment: Environme
     )
     more = "[traffic]\nrequest_bytes = 4194305\n[acknowledge]\nrequest-too-large = 'tried'\n"
     assert "request-too-large" in rules(environment, text + more)
+
+
+UNSAID = VALID.replace("production = false\n", "")
+SAID = VALID.replace("production = false", "production = true")
+
+
+def warned(project: Path, name: str, text: str) -> bool:
+    (project / "environments" / f"{name}.toml").write_text(text)
+    (loaded,) = load(project, project / "environments")
+    return "capacity-single" in [finding.rule for finding in check(loaded)]
+
+
+def test_the_files_word_is_above_its_name_which_is_production_if_it_begins_with_prod(
+    project: Path,
+) -> None:
+    for name, by_name in [
+        ("prod", True),
+        ("production-eu", True),
+        ("dev", False),
+        ("reproduction", False),
+    ]:
+        assert warned(project, name, UNSAID) is by_name
+        assert warned(project, name, SAID)
+        assert not warned(project, name, VALID)
+        (project / "environments" / f"{name}.toml").unlink()
+
+
+def test_a_variant_without_traffic_needs_no_spare(project: Path) -> None:
+    second = VALID[VALID.index("[variants") :].replace("primary", "second") + "weight = 0\n"
+    assert not warned(project, "prod", f"{UNSAID}min_instances = 2\n{second}")

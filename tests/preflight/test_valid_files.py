@@ -1,12 +1,15 @@
 """Unusual files that are right are not accused: what stands in them is taken and does what it says."""
 
 import functools
+import zoneinfo
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from infra.parameters.finding import Finding
 from infra.preflight.check import check
+from infra.preflight.scaling.schedules import load_time_zones, suggest_time_zone
 from tests.conftest import make_project
 from tests.preflight.overlay import overlaid
 
@@ -135,3 +138,41 @@ def test_an_unusual_file_that_is_right_is_not_accused(
     check_lines: Callable[[str], list[Finding]], name: str
 ) -> None:
     assert [str(finding) for finding in check_lines(VALID_FILES[name])] == []
+
+
+NONE = "use an IANA time zone name"
+
+
+def read_offsets(zone: str, year: int = 2026) -> set[timedelta | None]:
+    where = zoneinfo.ZoneInfo(zone)
+    return {datetime(year, month, 1, tzinfo=where).utcoffset() for month in range(1, 13)}
+
+
+def read_suggestion(name: str) -> str | None:
+    remedy = suggest_time_zone(name)
+    return None if remedy == NONE else remedy.removeprefix("did you mean ").removesuffix("?")
+
+
+def test_a_zone_is_suggested_where_one_offset_is_meant() -> None:
+    for name in ("Berlin", "europe/berlin"):
+        assert read_suggestion(name) == "Europe/Berlin"
+    for name in (
+        "Europe/Berlinn", "America/London", "utc", "CEST", "aest", "BST", "GMT+2", "Asia/Bangalore",
+        "Australia/East", "",
+    ):  # fmt: skip
+        assert read_suggestion(name) is None
+
+
+def test_no_abbreviation_gets_a_zone_with_another_offset() -> None:
+    meant: dict[str, set[timedelta | None]] = {}
+    for zone in load_time_zones():
+        for month in range(1, 13):
+            moment = datetime(2026, month, 1, tzinfo=UTC).astimezone(zoneinfo.ZoneInfo(zone))
+            meant.setdefault(moment.tzname() or "", set()).add(moment.utcoffset())
+    assert len(meant) > 50
+    for abbreviation, offsets in meant.items():
+        for name in (abbreviation, abbreviation.lower(), abbreviation.title()):
+            suggestion = None if name in load_time_zones() else read_suggestion(name)
+            # Of met the zone MET itself is meant, with its summer time.
+            is_same = suggestion is not None and suggestion.lower() == name.lower()
+            assert suggestion is None or is_same or read_offsets(suggestion) <= offsets, name

@@ -1,5 +1,6 @@
 """What goes to SageMaker, what comes back, and what is never sent twice."""
 
+import io
 import time
 from contextlib import nullcontext
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from servable_client import (
+    BadAnswerError,
     BadInputError,
     BodyTooLargeError,
     BusyError,
@@ -22,6 +24,7 @@ from servable_client import (
     RefusedError,
     ThrottledError,
 )
+from servable_client.exchange import Deadline, read_body
 from tests.servable_client.conftest import Connect
 from tests.servable_client.predict_bodies import doubled
 from tests.servable_client.runtime_server import (
@@ -264,3 +267,26 @@ def test_what_boto3_needs_and_has_not_is_said(
         monkeypatch.delenv(name)
     with pytest.raises(PredictionError, match=missing), Endpoint("ranker") as endpoint:
         endpoint.predict(x=X)
+
+
+def test_an_answer_without_a_length_or_after_the_deadline_is_refused() -> None:
+    for length in ["", "1x", "-1", "\u0661", "9" * 5000]:
+        with pytest.raises(BadAnswerError, match="is not chunked"):
+            read_body(io.BytesIO(b"x"), {"content-length": length}, Deadline(60))
+
+    stream = io.BytesIO(bytes(3 << 20))
+    with pytest.raises(DeadlineExceededError, match="was incomplete"):
+        read_body(stream, {"content-length": str(3 << 20)}, Deadline(0))
+    assert stream.closed
+
+
+def test_an_answer_of_a_stated_length_or_in_chunks_is_read_whole() -> None:
+    cases: list[dict[str, str]] = [{"content-length": "1"}, {"transfer-encoding": "Chunked"}]
+    for headers in cases:
+        assert read_body(io.BytesIO(b"x"), headers, Deadline(60)) == b"x"
+    for length in ["1", str(3 << 20), "9" * 5000]:
+        body = bytes(3 << 20)
+        assert (
+            read_body(io.BytesIO(body), {"content-length": length}, Deadline(60), framed=False)
+            == body
+        )

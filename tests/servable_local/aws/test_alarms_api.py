@@ -7,6 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.errors import SageMakerError
+from servable_local.aws.resources.resource_type import ResourceError
 from servable_local.aws.resources.storage import _convert_lifecycle_rule
 from servable_local.aws.sagemaker.endpoint_api import check_change
 from tests.servable_local.aws.local_account import Account
@@ -173,16 +174,10 @@ def test_an_update_that_sagemaker_refuses_is_refused_here(
             check_change(endpoint, new, deployment)
 
 
-def test_a_lifecycle_rule_is_spelt_as_in_s3() -> None:
-    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        ({"ExpirationInDays": "3"}, {"Expiration": {"Days": 3}}),
-        (
-            {"ExpiredObjectDeleteMarker": "true"},
-            {"Expiration": {"ExpiredObjectDeleteMarker": True}},
-        ),
-        ({}, {}),
-    ]
-    for rule, expected in cases:
-        assert _convert_lifecycle_rule({"Status": "Enabled", **rule}) == {
-            "Status": "Enabled", "Filter": {"Prefix": ""}, **expected,
-        }  # fmt: skip
+def test_what_moto_drops_of_a_lifecycle_rule_is_rejected_by_name() -> None:
+    for rule in (
+        {"ObjectSizeLessThan": "9"},
+        {"NoncurrentVersionExpiration": {"NoncurrentDays": 1, "NewerNoncurrentVersions": 2}},
+    ):
+        with pytest.raises(ResourceError, match=r"ObjectSizeLessThan|NewerNoncurrentVersions"):
+            _convert_lifecycle_rule({"Status": "Enabled", **rule})

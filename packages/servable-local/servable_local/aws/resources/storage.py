@@ -7,6 +7,7 @@ from servable_local.aws.resources.resource_type import (
     Logical,
     Physical,
     Properties,
+    ResourceError,
     ResourceType,
     is_true,
     update_tags,
@@ -54,8 +55,6 @@ _RULE_NAMES = {
     "ExpirationInDays": ("Expiration", "Days"),
     "ExpiredObjectDeleteMarker": ("Expiration", "ExpiredObjectDeleteMarker"),
     "NoncurrentVersionExpirationInDays": ("NoncurrentVersionExpiration", "NoncurrentDays"),
-    "ObjectSizeGreaterThan": ("Filter", "ObjectSizeGreaterThan"),
-    "ObjectSizeLessThan": ("Filter", "ObjectSizeLessThan"),
     "Prefix": ("Filter", "Prefix"),
     "TagFilters": ("Filter", "Tags"),
 }
@@ -135,6 +134,9 @@ def _rename(value: Any) -> Any:
 
 
 def _convert_lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    for name in ("ObjectSizeGreaterThan", "ObjectSizeLessThan", "NewerNoncurrentVersions"):
+        if name in {*rule, *rule.get("NoncurrentVersionExpiration", ())}:  # moto drops it
+            raise ResourceError(f"LifecycleConfiguration/Rules: {name} is not emulated")
     converted: dict[str, Any] = {"Filter": {}}
     for name, value in rule.items():
         outer, inner = _RULE_NAMES.get(name, (name, None))

@@ -48,16 +48,8 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_is_told_to_programs_and_written_down_for_its_owner_alone(
     server: Server, body: Path, tmp_path: Path
 ) -> None:
-    load_test: list[str | Path] = [
-        "--users",
-        "1,3",
-        "--body",
-        body,
-        *STEP,
-        "--json",
-        "--p99-ms",
-        "500",
-    ]
+    load_test: list[str | Path] = ["--users", "1,3", "--body", body, *STEP]
+    load_test += ["--json", "--p99-ms", "500"]
     one = start_load(server.url, *load_test, folder=tmp_path, umask=0)
     told, words = one.communicate(timeout=100)
     said = json.loads(told or words)

@@ -101,40 +101,32 @@ def fetch(artifact: Artifact, s3: Any, target: Path, report: Report) -> Path:
         if target.exists():  # the other process has just finished
             part.unlink(missing_ok=True)
             return target
-        digest = _receive_rest(artifact, s3, file, report)
+        _receive_rest(artifact, s3, file, report)
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != artifact.sha256:
             part.unlink()
             why = "the object was replaced since it was pinned"
             problem = f"its SHA-256 is {digest}, not {artifact.sha256}: {why}"
             remedy = "if this is intended, `servable pin` with the environment's name writes the new hash"
             raise PackagingError(Path(artifact.uri), problem, remedy)
-        file.flush()
         os.fsync(file.fileno())
         part.replace(target)
     return target
 
 
-def _receive_rest(artifact: Artifact, s3: Any, file: BinaryIO, report: Report) -> str:
-    """Append the missing bytes to `file`, and return the SHA-256 of the whole file in hex."""
+def _receive_rest(artifact: Artifact, s3: Any, file: BinaryIO, report: Report) -> None:
+    """Append the missing bytes to `file`."""
     bucket, key = split_uri(artifact.uri)
     size = s3.head_object(Bucket=bucket, Key=key)["ContentLength"]
-    file.seek(0, os.SEEK_END)
-    if file.tell() > size:
-        file.truncate(0)
-    digest = hashlib.sha256()
-    file.seek(0)
-    while chunk := file.read(CHUNK_BYTES):
-        digest.update(chunk)
-    there = file.tell()
+    if (there := file.seek(0, os.SEEK_END)) > size:
+        there = file.truncate(0)
     report(there, size)
     if there < size:
         body = s3.get_object(Bucket=bucket, Key=key, Range=f"bytes={there}-")["Body"]
         for chunk in body.iter_chunks(CHUNK_BYTES):
-            file.write(chunk)
-            digest.update(chunk)
-            there += len(chunk)
+            there += file.write(chunk)
             report(there, size)
-    return digest.hexdigest()
 
 
 # servable_local/container/model_server/process.py writes it.

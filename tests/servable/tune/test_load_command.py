@@ -82,26 +82,29 @@ def test_ctrl_c_in_the_second_step_keeps_what_was_measured(
 
 
 WRONG = {
-    "nothing": [],
-    "both loops": ["prod", "--users", "1", "--rates", "2"],
-    "no number": ["prod", "--users", "many"],
-    "half a user": ["prod", "--users", "1.5"],
-    "no budget": ["prod", "--target", "sagemaker"],
-    "a budget for nothing": ["prod", "--dollars", "1"],
-    "AWS of a local run": ["prod", "--local"],
-    "an address's variant": ["http://127.0.0.1:1", "--variant", "a"],
-    "nobody sends": ["prod", "--processes", "0"],
-    "two kinds of requests": ["prod", "--locustfile", __file__, "--body", "a.json"],
-    "no address to join": ["--join", "here"],
-    "two targets": ["prod", "--join", "127.0.0.1:1"],
+    "pass an environment or a URL": [],
+    "use either --users (closed loop)": ["prod", "--users", "1", "--rates", "2"],
+    "write numbers above 0": ["prod", "--users", "many"],
+    "--users must be whole numbers": ["prod", "--users", "1.5"],
+    "sagemaker costs money; pass it together": ["prod", "--target", "sagemaker"],
+    "pass it together with --dollars": ["prod", "--dollars", "1"],
+    "--local applies only to": ["prod", "--local"],
+    "apply to an environment, not to a URL": ["http://127.0.0.1:1", "--variant", "a"],
+    "--gate applies to an environment": ["http://127.0.0.1:1", "--gate"],
+    "use --rates with --gate": ["prod", "--gate", "--open"],
+    "Invalid value for '--processes'": ["prod", "--processes", "0"],
+    "omit --body": ["prod", "--locustfile", __file__, "--body", "a.json"],
+    "write HOST:PORT": ["--join", "here"],
+    "--join works only with --locustfile": ["prod", "--join", "127.0.0.1:1"],
 }
 
 
 def test_wrong_use_ends_with_2_and_what_failed_is_shown_with_its_first_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for arguments in WRONG.values():
-        assert CliRunner().invoke(load, arguments, standalone_mode=True).exit_code == 2
+    for problem, arguments in WRONG.items():
+        ran = CliRunner().invoke(load, arguments, standalone_mode=True)
+        assert (ran.exit_code, problem in ran.output) == (2, True), ran.output
     said = CliRunner().invoke(load, ["http://127.0.0.1:1"], standalone_mode=False)
     assert (said.return_value, "--body" in said.output) == (2, True)
 

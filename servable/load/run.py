@@ -98,7 +98,7 @@ def _measure_target(held: ExitStack, what: str, folder: str, options: LoadOption
                 )
             ),
         )
-    return _report_result(curve, schedule.objective, output, options)
+    return report_result(curve, schedule.objective, output, options)
 
 
 def _build_schedule(loaded: ValidFile | None, options: LoadOptions) -> Schedule:
@@ -135,7 +135,7 @@ def _describe_plan(schedule: Schedule, pace: Pace) -> str:
     )
 
 
-def _report_result(
+def report_result(
     curve: LoadCurve, objective: Objective | None, output: Path, options: LoadOptions
 ) -> int:
     """Print the result as text or JSON, write the report page, and return the exit code."""

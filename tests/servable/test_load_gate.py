@@ -65,7 +65,7 @@ def test_json_names_the_verdict_of_the_exit_code(
         (replace(sent(), ended="interrupted"), False, 130, "cannot be told"),
     ):
         options = Mock(gate=gate, as_json=True)
-        assert load_run._report_result(measured, OBJECTIVE, tmp_path, options) == code
+        assert load_run.report_result(measured, OBJECTIVE, tmp_path, options) == code
         said = json.loads(capsys.readouterr().out)
         assert (said["verdict"], bool(said["gate"])) == (verdict, gate)
         if gate:

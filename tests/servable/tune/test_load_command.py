@@ -17,7 +17,7 @@ from servable.load.bodies import load_bodies
 from servable.load.command import load
 from servable.load.measurement import CURVE, LoadCurve, build_container_target
 from servable.load.processes import LoadGenerator
-from servable.load.run import _report_result
+from servable.load.run import report_result
 from tests.checkouts import ROOT
 from tests.servable.tune.measured import curve, step
 from tests.servable.tune.servers import OK, Answer, Server, list_open_to_others, start_load
@@ -109,7 +109,7 @@ def test_wrong_use_ends_with_2_and_what_failed_is_shown_with_its_first_answer(
     assert (said.return_value, "--body" in said.output) == (2, True)
 
     failed = step(1, 0.0, errors={"400": 7}, first_answers={"400": "x: got\n3 rows"})
-    _report_result(curve(failed), None, tmp_path, Mock(gate=False, as_json=False))
+    report_result(curve(failed), None, tmp_path, Mock(gate=False, as_json=False))
     assert "failed: 7 x 400\n  for example: x: got 3 rows\n" in capsys.readouterr().out
 
 

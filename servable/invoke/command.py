@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from model_packaging.refusal import PackagingError
 from servable.console.lines import EscapingConsole
 from servable.invoke.invoke import (
     ARRAY_FILES,
+    InvokeOptions,
     build_body,
     connect_endpoint,
     format_outputs,
@@ -45,28 +46,6 @@ from servable_client.formats import load_codecs
 
 FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 STDIN = Path("-")
-
-
-@dataclass(frozen=True, kw_only=True)
-class InvokeOptions:
-    """The parsed command-line options, each under its parameter's name."""
-
-    body: Path | None
-    inputs: tuple[str, ...]
-    local: bool
-    url: str | None
-    content_type: str | None
-    accept: str
-    form: str | None
-    split: int | None
-    variant: str | None
-    model: str | None
-    version: int | None
-    signature: str | None
-    timeout_seconds: float | None
-    retry_unsafe: bool
-    output: Path | None
-    as_object: bool
 
 
 @click.command()
@@ -154,23 +133,18 @@ def invoke(project: Project, environment: str, **values: Any) -> int:
             f'set models.{plain}.handler = "servable"'
         )
     try:
-        named = None
+        named = b""
         if options.inputs:
             signature = read_signature(loaded, _select_model(loaded, options), options.signature)
             named = build_body(options.inputs, signature, options.signature)
-        with connect_endpoint(
-            loaded,
-            url=options.url,
-            local=options.local,
-            variant=options.variant,
-            model=options.model,
-            version=options.version,
-            signature=options.signature,
-            timeout_seconds=options.timeout_seconds,
-            retry_unsafe=options.retry_unsafe,
-        ) as endpoint:
+        with connect_endpoint(loaded, options) as endpoint:
             began = time.monotonic()
-            answer = _send_request(endpoint, named, body, options, arrays=arrays)
+            answer: Answer | Outputs
+            if body is not None:
+                answer = (_predict_arrays if arrays else _send_body)(endpoint, body, options)
+            else:  # without a body there are inputs
+                kind = "application/json"
+                answer = endpoint.invoke(named, content_type=kind, accept=options.accept)
             seconds = time.monotonic() - began
         _print_response(answer, options, seconds)
     except (PredictionError, PackagingError) as error:
@@ -179,20 +153,6 @@ def invoke(project: Project, environment: str, **values: Any) -> int:
             click.echo(f"`{format_stage_command('deploy', environment)}` deploys it", err=True)
         return 1
     return 0
-
-
-def _send_request(
-    endpoint: Endpoint,
-    named: bytes | None,
-    body: Path | None,
-    options: InvokeOptions,
-    *,
-    arrays: bool,
-) -> Answer | Outputs:
-    if named is not None:
-        return endpoint.invoke(named, content_type="application/json", accept=options.accept)
-    assert body is not None
-    return (_predict_arrays if arrays else _send_body)(endpoint, body, options)
 
 
 def _select_model(environment: Environment, options: InvokeOptions) -> str:

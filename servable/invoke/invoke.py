@@ -4,6 +4,7 @@ import base64
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,32 +28,50 @@ from servable_tensors.tensors import InexactCastError, cast_exactly
 ARRAY_FILES = (".npy", ".npz")
 
 
-def connect_endpoint(
-    environment: Environment,
-    *,
-    url: str | None,
-    local: bool,
-    variant: str | None = None,
-    **options: Any,
-) -> Endpoint:
-    """Return a client of the endpoint; no request is sent yet.
+@dataclass(frozen=True, kw_only=True)
+class InvokeOptions:
+    """The parsed command-line options, each under its parameter's name."""
 
-    `url`: the address of a container to use instead of AWS. `variant`: a variant or a component;
-    by default, SageMaker picks a variant by weight, and the first component is used.
+    body: Path | None
+    inputs: tuple[str, ...]
+    local: bool
+    url: str | None
+    content_type: str | None
+    accept: str
+    form: str | None
+    split: int | None
+    variant: str | None
+    model: str | None
+    version: int | None
+    signature: str | None
+    timeout_seconds: float | None
+    retry_unsafe: bool
+    output: Path | None
+    as_object: bool
+
+
+# The options that a client takes as they are.
+_CLIENT_OPTIONS = ("model", "version", "signature", "timeout_seconds", "retry_unsafe")
+
+
+def connect_endpoint(environment: Environment, options: InvokeOptions) -> Endpoint:
+    """Return a client of the endpoint, or of the container at --url; no request is sent yet.
+
+    Without --variant, SageMaker picks a variant by weight, and the first component is used.
 
     Raises `PackagingError` for an unknown component and if the local AWS is not running,
     `servable_client.BadInputError` for invalid options.
     """
+    settings: dict[str, Any] = {name: getattr(options, name) for name in _CLIENT_OPTIONS}
     if (largest := environment.acknowledged_request_bytes) is not None:
-        options.setdefault("largest_body_bytes", largest)
-    components = environment.components
-    if not components:
-        options["variant"] = variant
-    if url:
-        return Endpoint.local(url, **options)
-    if components:
-        options |= {
-            "component": find_component(environment, variant),
+        settings["largest_body_bytes"] = largest
+    if not environment.components:
+        settings["variant"] = options.variant
+    if options.url:
+        return Endpoint.local(options.url, **settings)
+    if environment.components:
+        settings |= {
+            "component": find_component(environment, options.variant),
             "wake_seconds": environment.endpoint.wake_seconds,
             "waiting": lambda seconds: print(
                 f"{environment.endpoint.name} has scaled to zero; waking it, up to {seconds:g} s",
@@ -60,16 +79,17 @@ def connect_endpoint(
             ),
         }
     name, region = environment.endpoint.name, environment.region
-    credentials = open_account(environment, local=True).build_process_variables() if local else None
-    if credentials is None:
-        return Endpoint(name, region=region, **options)
+    if not options.local:
+        return Endpoint(name, region=region, **settings)
+    credentials = open_account(environment, local=True).build_process_variables()
+    assert credentials is not None  # the local AWS has its own
     session = boto3.session.Session(
         aws_access_key_id=credentials["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=credentials["AWS_SECRET_ACCESS_KEY"],
         region_name=region,
     )
     address = credentials["AWS_ENDPOINT_URL"]
-    return Endpoint(name, session=session, endpoint_url=address, **options)
+    return Endpoint(name, session=session, endpoint_url=address, **settings)
 
 
 def find_component(environment: Environment, name: str | None) -> str:
@@ -101,15 +121,19 @@ def read_arrays(file: Path) -> Any:
 
 def format_outputs(outputs: Outputs) -> str:
     """Return the outputs as {"outputs": {…}} in JSON. Bytes that aren't UTF-8 become U+FFFD."""
-    shown = {name: _convert_to_json(array.tolist()) for name, array in outputs.items()}
+    shown = {name: _convert_to_json(array.tolist(), "replace") for name, array in outputs.items()}
     return json.dumps({"outputs": shown})
 
 
-def _convert_to_json(value: Any) -> Any:
+def _convert_to_json(value: Any, errors: str) -> Any:
+    """Return JSON-compatible data; if `errors` is "strict", non-UTF-8 bytes become {"b64": …}."""
     if isinstance(value, list):
-        return [_convert_to_json(item) for item in value]
+        return [_convert_to_json(item, errors) for item in value]
     if isinstance(value, bytes):
-        return value.decode(errors="replace")
+        try:
+            return value.decode(errors=errors)
+        except UnicodeDecodeError:
+            return {"b64": base64.b64encode(value).decode()}
     return str(value) if isinstance(value, complex) else value
 
 
@@ -185,8 +209,7 @@ def _parse_value(name: str, text: str, spec: TensorInfo | None) -> Any:
             value = text  # 007 and true are text for an input of strings
     if spec is None:
         return value.tolist() if isinstance(value, np.ndarray) else value
-    array = _convert_array(name, value, spec)
-    return _encode_strings(array.tolist()) if strings else array.tolist()
+    return _convert_to_json(_convert_array(name, value, spec).tolist(), "strict")
 
 
 def _read_file(file: Path) -> Any:
@@ -222,15 +245,3 @@ def _convert_array(name: str, value: Any, spec: TensorInfo) -> np.ndarray[Any, A
     if not is_shape_allowed(found.shape, spec.shape):
         raise click.UsageError(f"-i {name}: the shape {list(found.shape)} doesn't fit; {expected}")
     return found
-
-
-def _encode_strings(value: Any) -> Any:
-    """Return strings as JSON-compatible data; bytes that aren't UTF-8 become {"b64": …}."""
-    if isinstance(value, list):
-        return [_encode_strings(each) for each in value]
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return {"b64": base64.b64encode(value).decode()}
-    return value

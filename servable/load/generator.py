@@ -140,12 +140,8 @@ class Coordinator:
         self._digest = digest
         self._here: dict[str, str] = {}
         self._tally = Tally(workers)
-        runner.register_message(
-            load_worker.REPORT, lambda environment, msg: self._tally.add(msg.data)
-        )
-        runner.register_message(
-            load_worker.HERE, lambda environment, msg: self._here.update(msg.data)
-        )
+        runner.register_message(load_worker.REPORT, lambda msg, **_: self._tally.add(msg.data))
+        runner.register_message(load_worker.HERE, lambda msg, **_: self._here.update(msg.data))
 
     def quit(self) -> None:
         """End the processes, also those on other computers."""

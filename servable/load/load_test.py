@@ -69,11 +69,9 @@ class Schedule:
         last = by_load[-1]
         if last.rejection is not None or last.failed_share > _FAILING_SHARE:
             return True
-        if self.objective and self.objective.is_met_by(last):
-            # The load that breaks the objective is still to come. If the curve is flat twice, it may
-            # never come.
-            return self._is_saturated(by_load) and self._is_saturated(by_load[:-1])
-        return self._is_saturated(by_load)
+        # If the load that breaks the objective is still to come: it may never, if the curve is flat twice.
+        met = self.objective is not None and self.objective.is_met_by(last)
+        return self._is_saturated(by_load) and (not met or self._is_saturated(by_load[:-1]))
 
     def _is_saturated(self, by_load: Sequence[LoadStep]) -> bool:
         if not by_load or self.loop == "open":

@@ -52,6 +52,10 @@ _IDLE_SECONDS = 30.0
 MOST_UNDER_WAY = 4000
 
 
+# Seconds of each request: when it ended, was due, and failed, how long it took, and how late it was sent.
+_RECORDED = ("finished", "due", "failed", "took", "lags")
+
+
 class Recorder:
     """The outcomes of one step's requests. Times are values of `time.perf_counter()`.
 
@@ -71,11 +75,7 @@ class Recorder:
         self._clear()
 
     def _clear(self) -> None:
-        self._finished: list[float] = []
-        self._due: list[float] = []
-        self._took: list[float] = []
-        self._lags: list[float] = []
-        self._failed: list[float] = []
+        self._new: dict[str, list[float]] = {name: [] for name in _RECORDED}
         self.errors: Counter[str] = Counter()
 
     def record_response(self, due: float, now: float, kind: str, body: str) -> None:
@@ -84,15 +84,15 @@ class Recorder:
             self.record_failure(due, kind, body)
             return
         if self.begin <= now < self.end:
-            self._finished.append(now - self.begin)
+            self._new["finished"].append(now - self.begin)
         if self.begin <= due < self.end:
-            self._due.append(due - self.begin)
-            self._took.append(now - due)
+            self._new["due"].append(due - self.begin)
+            self._new["took"].append(now - due)
 
     def record_failure(self, due: float, kind: str, body: str = "") -> None:
         """Record a request that failed or wasn't sent, and each kind's first body."""
         if self.begin <= due < self.end:
-            self._failed.append(due - self.begin)
+            self._new["failed"].append(due - self.begin)
             self.errors[kind] += 1
             if body:
                 self._first_answers.setdefault(kind, body)
@@ -100,7 +100,7 @@ class Recorder:
     def record_lag(self, due: float, seconds: float) -> None:
         """Record how late this process was for an event that was due at `due`."""
         if self.begin <= due < self.end:
-            self._lags.append(seconds)
+            self._new["lags"].append(seconds)
 
     def collect_report(self) -> dict[str, Any]:
         """Return everything recorded since the last report; times are seconds since `begin`.
@@ -108,12 +108,8 @@ class Recorder:
         First bodies and `from_due` are totals; CPU time is known in the last report.
         """
         report = {
+            **self._new,
             "elapsed": min(time.perf_counter(), self.end) - self.begin,
-            "finished": self._finished,
-            "due": self._due,
-            "took": self._took,
-            "lags": self._lags,
-            "failed": self._failed,
             "errors": dict(self.errors),
             "first_answers": self._first_answers,
             "cpu_seconds": self.cpu_seconds,
@@ -268,9 +264,8 @@ class LoadWorker:
             if recorder.end != float("inf"):
                 return
             if recorder.under_way + len(self._waiting) >= MOST_UNDER_WAY:
-                recorder.record_failure(
-                    due, f"not sent: {MOST_UNDER_WAY} requests were already in flight"
-                )
+                problem = f"not sent: {MOST_UNDER_WAY} requests were already in flight"
+                recorder.record_failure(due, problem)
                 continue
             self._waiting.append(due)
             if self._idle:

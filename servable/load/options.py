@@ -184,33 +184,22 @@ def is_url(what: str) -> bool:
 
 def check_combinations(what: str, options: LoadOptions) -> None:
     """Raise click.UsageError for options that can't be combined."""
-    users, opened = options.users, options.opened or bool(options.rates)
-    of_copy, of_url = options.target == "sagemaker", is_url(what)
-    problems: tuple[tuple[str, object], ...] = (
-        ("use either --users (closed loop), or --rates or --open (open loop)", users and opened),
-        (
-            "use --rates with --gate, not --users or --open",
-            options.gate and (users or options.opened),
-        ),
-        ("--gate applies to an environment, not to a URL", options.gate and of_url),
-        ("--users must be whole numbers", users and any(count % 1 for count in users)),
-        (
-            "--local applies only to --target deployed or sagemaker",
-            options.local and options.target == "local",
-        ),
-        (
-            "--target sagemaker costs money; pass it together with --dollars",
-            of_copy != (options.dollars is not None),
-        ),
-        (
-            "--locustfile sends its own requests; omit --body and --content-type",
-            options.locustfile and (options.files or options.content_type),
-        ),
-        (
-            "--variant, --set, and --target apply to an environment, not to a URL",
-            of_url and (options.variant or options.sets or options.target != "local"),
-        ),
-    )
-    for problem, applies in problems:
+    users, gate, of_url = options.users, options.gate, is_url(what)
+    opened, target = options.opened or options.rates, options.target
+    costs, has_budget = target == "sagemaker", options.dollars is not None
+    of_file = options.variant or options.sets or target != "local"
+    file, bodies = options.locustfile, options.files or options.content_type
+    local = options.local and target == "local"
+    problems: dict[str, object] = {
+        "use either --users (closed loop), or --rates or --open (open loop)": users and opened,
+        "use --rates with --gate, not --users or --open": gate and (users or options.opened),
+        "--gate applies to an environment, not to a URL": gate and of_url,
+        "--users must be whole numbers": users and any(count % 1 for count in users),
+        "--local applies only to --target deployed or sagemaker": local,
+        "--target sagemaker costs money; pass it together with --dollars": costs != has_budget,
+        "--locustfile sends its own requests; omit --body and --content-type": file and bodies,
+        "--variant, --set, and --target apply to an environment, not to a URL": of_url and of_file,
+    }
+    for problem, applies in problems.items():
         if applies:
             raise click.UsageError(problem)

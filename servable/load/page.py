@@ -8,7 +8,7 @@ import numpy as np
 
 from servable.load.gate import GateVerdict
 from servable.load.measurement import LoadCurve, LoadStep
-from servable.load.objective import Knee, Objective, find_knee
+from servable.load.objective import Knee
 from servable.measured import document
 from servable.measured.document import About, Cell, Picture, ReportTable, Row, Tab
 from servable.measured.precision import compute_middles_ms, format_number
@@ -113,13 +113,12 @@ def draw_distribution(contents: Sequence[LoadContent]) -> bytes:
 
 
 def write_load_report(
-    folder: Path, curve: LoadCurve, objective: Objective | None, gate: GateVerdict | None = None
+    folder: Path, curve: LoadCurve, knee: Knee | None, gate: GateVerdict | None = None
 ) -> Path | None:
     """Write the page of a load test and return its path; None if no step was measured."""
     if not curve.steps:
         return None
     label = curve.asked.environment or curve.asked.address
-    knee = find_knee(curve, objective) if objective else None
     contents = [LoadContent(label=label, curve=curve, knee=knee)]
     return write(folder, contents, build_curve_tabs(contents), gate)
 

@@ -16,9 +16,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import psutil
 from pydantic import TypeAdapter
@@ -32,7 +32,7 @@ LOCALHOST = "127.0.0.1"
 _END_SECONDS = 5.0
 
 
-class LoadGenerator:
+class LoadGenerator(AbstractContextManager["LoadGenerator"]):
     def __init__(
         self,
         target: LoadTarget,
@@ -127,9 +127,6 @@ class LoadGenerator:
                 process.kill()
                 process.wait()
         self._log.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()

@@ -73,15 +73,9 @@ def prepare_target(
     account = open_account(loaded.environment, local=options.local)
     account.check_credentials()
     if options.target == "deployed":
+        whole = not isinstance(options, LoadOptions) or options.gate
         return nullcontext(
-            prepare_deployed_target(
-                loaded.environment,
-                names,
-                name=loaded.name,
-                variant=options.variant,
-                account=account,
-                whole=not isinstance(options, LoadOptions) or options.gate,
-            )
+            prepare_deployed_target(loaded, names, account, variant=options.variant, whole=whole)
         )
     assert isinstance(options, LoadOptions)  # only `servable load` has this target
     return _run_copy(loaded, names, account, options)
@@ -109,32 +103,34 @@ def _run_local_container(
 
 
 def prepare_deployed_target(
-    environment: Environment,
+    loaded: ValidFile,
     bodies: tuple[str, ...],
-    *,
-    name: str,
-    variant: str | None,
     account: Account,
+    *,
+    variant: str | None,
     whole: bool = False,
 ) -> ReadyTarget:
     """Return the deployed endpoint as a target. Raises LoadError.
 
     `whole`: if no variant is given, all variants share the load, provided that they have models.
     """
-    live = environment.endpoint.name
-    component = find_component(environment, variant) if environment.components else None
-    described, _ = describe_variant(
-        account.client("sagemaker"), live, None if component else variant
-    )
-    chosen = component or described["VariantName"]
-    # The requests name the component, the variant, or neither.
-    headers = {"X-Amzn-SageMaker-Inference-Component": component} if component else None
-    if whole and not component and variant is None:
+    environment, client = loaded.environment, account.client("sagemaker")
+    live, headers, component = environment.endpoint.name, None, None
+    if environment.components:
+        component = find_component(environment, variant)
+        headers = {"X-Amzn-SageMaker-Inference-Component": component}
+    elif whole and variant is None:
         headers = {}
-    # With instance pools, which type responds is unknown.
-    kind = described.get("InstanceType")
+    described, _ = describe_variant(client, live, None if component else variant)
     return prepare_endpoint(
-        account, live, bodies, name=name, variant=chosen, instance_type=kind, headers=headers
+        account,
+        live,
+        bodies,
+        name=loaded.name,
+        variant=component or described["VariantName"],
+        # With instance pools, which type responds is unknown.
+        instance_type=described.get("InstanceType"),
+        headers=headers,
     )
 
 

@@ -20,10 +20,10 @@ from model_packaging.beside import create_private_folder
 from model_packaging.refusal import PackagingError
 from servable.console.lines import EscapingConsole, show_progress_line
 from servable.load.bodies import load_bodies
-from servable.load.gate import GateVerdict, evaluate_gate, fill_in_traffic
+from servable.load.gate import evaluate_gate, fill_in_traffic
 from servable.load.load_test import Schedule, measure_curve
 from servable.load.measurement import CURVE, Body, LoadCurve, LoadError, Pace
-from servable.load.objective import Knee, Objective, Saturation, find_knee, find_saturation
+from servable.load.objective import Knee, Objective, find_knee, find_saturation
 from servable.load.options import LoadOptions, is_url
 from servable.load.page import FROM_SENDING, describe_knee, write_load_report
 from servable.load.processes import LOCALHOST, LoadGenerator
@@ -32,7 +32,7 @@ from servable.measured.precision import format_number
 from servable.project.environments import Project
 from servable.project.folder import find_project_folder
 from servable.project.provided import LaunchError
-from servable.verdict import VERDICTS, Verdict
+from servable.verdict import VERDICTS
 
 RUNS = Path(".servable") / "load"
 
@@ -98,13 +98,12 @@ def _measure_target(held: ExitStack, what: str, folder: str, options: LoadOption
                 )
             ),
         )
-    return _report_result(curve, schedule.objective, output, options)
+    return report_result(curve, schedule.objective, output, options)
 
 
 def _build_schedule(loaded: ValidFile | None, options: LoadOptions) -> Schedule:
-    p99_ms = options.p99_ms
-    if p99_ms is None and loaded is not None:
-        p99_ms = loaded.environment.alarms.p99_latency_ms
+    stated = None if loaded is None else loaded.environment.alarms.p99_latency_ms
+    p99_ms = options.p99_ms or stated
     opened = bool(options.rates or options.opened)
     return Schedule(
         loop="open" if opened else "closed",
@@ -116,11 +115,10 @@ def _build_schedule(loaded: ValidFile | None, options: LoadOptions) -> Schedule:
 
 
 def _print_address(host: str, port: int) -> None:
-    click.echo(f"waiting: servable load --join {host}:{port}", err=True)
+    line = f"waiting: servable load --join {host}:{port}"
     if host == LOCALHOST:
-        click.echo(
-            "only this computer can join; for others, pass its address to --listen", err=True
-        )
+        line += "\nonly this computer can join; for others, pass its address to --listen"
+    click.echo(line, err=True)
 
 
 def _describe_plan(schedule: Schedule, pace: Pace) -> str:
@@ -137,58 +135,35 @@ def _describe_plan(schedule: Schedule, pace: Pace) -> str:
     )
 
 
-def _report_result(
+def report_result(
     curve: LoadCurve, objective: Objective | None, output: Path, options: LoadOptions
 ) -> int:
-    """Print the result, write the report page, and return the exit code."""
+    """Print the result as text or JSON, write the report page, and return the exit code."""
     gate = evaluate_gate(curve, objective) if options.gate and objective else None
     failed = len(curve.valid_steps) < len(curve.steps) or curve.ended == "failing"
     code = int(failed) if gate is None else gate.exit_code
     interrupted = curve.ended == "interrupted"
-    verdict = "cannot be told" if interrupted else VERDICTS[code]
-    as_json = options.as_json
-    print_result(curve, objective, output, as_json=as_json, verdict=verdict, gate=gate)
-    if (report := write_load_report(output, curve, objective, gate)) is not None:
+    knee = find_knee(curve, objective) if objective else None
+    if options.as_json:
+        verdict = "cannot be told" if interrupted else VERDICTS[code]
+        result = _build_result_object(curve, knee)
+        shown = gate and {"held": gate.held == "met", "verdict": gate.held, "lines": gate.lines}
+        click.echo(json.dumps({"verdict": verdict, **result, "folder": str(output), "gate": shown}))
+    else:
+        console = EscapingConsole()
+        # A file has no width; eleven columns need this one.
+        console.width = console.width if console.is_terminal else 120
+        console.print(_build_step_table(curve))
+        lines = [*_format_result_lines(curve, objective, knee), *(gate.lines if gate else ())]
+        if curve.steps:
+            lines.append(f"{output / CURVE}: every step with its latency distribution")
+        click.echo("\n".join(lines), nl=bool(lines))
+    if (report := write_load_report(output, curve, knee, gate)) is not None:
         click.echo(f"{report}: report with charts", err=True)
     return 130 if interrupted else code
 
 
-def print_result(
-    curve: LoadCurve,
-    objective: Objective | None,
-    output: Path,
-    *,
-    as_json: bool,
-    verdict: Verdict,
-    gate: GateVerdict | None = None,
-) -> None:
-    """Print the result as text or as JSON. `verdict`: the command's verdict, for JSON."""
-    knee = find_knee(curve, objective) if objective else None
-    saturation = find_saturation(curve)
-    if as_json:
-        result = _build_result_object(curve, knee, saturation)
-        result |= {"folder": str(output), "gate": None}
-        if gate:
-            held = gate.held == "met"
-            result["gate"] = {"held": held, "verdict": gate.held, "lines": gate.lines}
-        click.echo(json.dumps({"verdict": verdict, **result}))
-        return
-    console = EscapingConsole()
-    # A file has no width; eleven columns need this one.
-    console.width = console.width if console.is_terminal else 120
-    console.print(_build_step_table(curve))
-    for line in (
-        *_format_result_lines(curve, objective, knee, saturation),
-        *(gate.lines if gate else ()),
-    ):
-        click.echo(line)
-    if curve.steps:
-        click.echo(f"{output / CURVE}: every step with its latency distribution")
-
-
-def _build_result_object(
-    curve: LoadCurve, knee: Knee | None, saturation: Saturation | None
-) -> dict[str, Any]:
+def _build_result_object(curve: LoadCurve, knee: Knee | None) -> dict[str, Any]:
     result: dict[str, Any] = curve.as_object()
     for step, shown in zip(curve.steps, result["steps"], strict=True):
         for percent in (50, 95, 99):
@@ -200,7 +175,7 @@ def _build_result_object(
             "failed": step.failure_count,
         }
         del shown["latencies"], shown["send_lags"]
-    for name, point in (("knee", knee), ("saturation", saturation)):
+    for name, point in (("knee", knee), ("saturation", find_saturation(curve))):
         result[name] = point and {key: asdict(point)[key] for key in ("load", "rps", "bounded")}
     return result | {"relative": curve.asked.is_relative}
 
@@ -236,10 +211,10 @@ def _format_ms(value: float) -> str:
 
 
 def _format_result_lines(
-    curve: LoadCurve, objective: Objective | None, knee: Knee | None, saturation: Saturation | None
+    curve: LoadCurve, objective: Objective | None, knee: Knee | None
 ) -> Iterator[str]:
     unit = curve.unit
-    if saturation:
+    if saturation := find_saturation(curve):
         least, why = (
             ("", "") if saturation.bounded else ("at least ", "; the load wasn't raised further")
         )

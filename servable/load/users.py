@@ -144,8 +144,7 @@ class TargetHeaders:
     def _add_headers(self, method: str, url: str, headers: Any, body: Any) -> None:
         if not url.startswith(f"{self._target.origin}/"):
             return
-        for name, value in self._target.headers.items():
-            headers[name] = value
+        headers.update(self._target.headers)
         if self._credentials is None:
             return
         content = body.encode() if isinstance(body, str) else body or b""
@@ -165,8 +164,7 @@ class TargetHeaders:
             frozen = self._credentials.get_frozen_credentials()
             SigV4Auth(frozen, "sagemaker", self._target.signing_region).add_auth(request)
             signatures[key] = dict(request.headers.items())
-        for name, value in signatures[key].items():
-            headers[name] = value
+        headers.update(signatures[key])
 
 
 OK = ""

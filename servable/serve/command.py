@@ -17,13 +17,12 @@ from infra.packing import build_archive_inputs
 from infra.parameters.loading import ValidFile
 from model_packaging.beside import create_private_folder, open_private
 from model_packaging.refusal import PackagingError
-from model_packaging.tree import LEFT_OUT
+from model_packaging.tree import LEFT_OUT, Tree
 from servable.console.signals import enable_ctrl_c
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import Project, list_errors, pass_project
 from servable.project.provided import EndpointProcess, LaunchError, Recording
 from servable.serve.serve import (
-    READY_TIMEOUT_SECONDS,
     Faults,
     PreparedVariant,
     prepare_variant,
@@ -94,13 +93,10 @@ class Reloader:
         model = environment.models[environment.serving_variants[self._served.variant].model]
         self._code = model.code.path if model.code and self._archive is None else None
         used = [model, *(environment.models[name] for name in model.also_serves)]
-        self._watched = [self._project.files]
-        if self._archive is not None:
-            self._watched.append(self._archive)
-        elif model.artifact is None:
+        self._watched = [self._project.files, *filter(None, (self._archive, self._code))]
+        if self._archive is None and model.artifact is None:
             self._watched += [each.saved_model.path for each in used if each.saved_model]
             self._watched += [file.path for each in used for file in each.warm_up or []]
-            self._watched += [self._code] if self._code else []
 
     def poll(self) -> None:
         """Reload what has changed since the last call, and report it."""
@@ -136,53 +132,45 @@ class Reloader:
             raise click.ClickException(f"there is no variant {name!r}; allowed: {', '.join(known)}")
         self._set_watched_paths(loaded)
         model = self._process.folder / f"model-{next(self._numbers)}"
-        if all(self._is_code(path) for path in self._unapplied):
-            self._write_code(loaded, model)
-            self._reload_process(None, self._served, model)
-            self._served = replace(self._served, archive=None)  # it isn't packed
-            return "reloaded the code"
-        served = prepare_variant(loaded, variant=self._served.variant, archive=self._archive)
-        if served == self._served and self._archive not in self._unapplied:
-            return "doesn't change what is served"
-        if served.archive is None:
-            raise click.ClickException("to apply multi-model mode, restart `servable serve`")
-        self._reload_process(served.archive, served, model)
-        self._served = served
-        return "reloaded the model, the code, and the container's settings"
-
-    def _is_code(self, path: Path) -> bool:
         code = self._code
-        return code is not None and path.is_relative_to(code) and path.name not in _REQUIREMENTS
-
-    def _write_code(self, loaded: ValidFile, folder: Path) -> None:
-        """Write the archive's code/ into `folder`, without packing the model."""
-        model = loaded.environment.serving_variants[self._served.variant].model
-        folder.mkdir()
-        inputs = build_archive_inputs(loaded.environment, model, loaded.root)
-        for entry in inputs.build_code_tree().entries:
-            target = folder / entry.name
-            if entry.is_folder:
-                target.mkdir(parents=True, exist_ok=True)
-            else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(entry.path, target)
-
-    def _reload_process(self, archive: Path | None, served: PreparedVariant, model: Path) -> None:
-        seconds = served.startup_timeout_seconds or READY_TIMEOUT_SECONDS
+        if code and all(
+            path.is_relative_to(code) and path.name not in _REQUIREMENTS for path in self._unapplied
+        ):
+            inputs = build_archive_inputs(loaded.environment, known[name].model, loaded.root)
+            _write_tree(inputs.build_code_tree(), model)
+            served, what = replace(self._served, archive=None), "the code"  # it isn't packed
+        else:
+            served = prepare_variant(loaded, variant=name, archive=self._archive)
+            if served == self._served and self._archive not in self._unapplied:
+                return "doesn't change what is served"
+            if served.archive is None:
+                raise click.ClickException("to apply multi-model mode, restart `servable serve`")
+            what = "the model, the code, and the container's settings"
         self._process.reload(
-            archive,
+            served.archive,
             served.variables,
             model=model,
-            ready_timeout_seconds=seconds,
+            ready_timeout_seconds=served.ready_timeout_seconds,
             tensorflow=served.tensorflow,
         )
+        self._served = served
+        return f"reloaded {what}"
+
+
+def _write_tree(tree: Tree, folder: Path) -> None:
+    folder.mkdir()
+    for entry in tree.entries:
+        target = folder / entry.name
+        (target if entry.is_folder else target.parent).mkdir(parents=True, exist_ok=True)
+        if not entry.is_folder:
+            shutil.copyfile(entry.path, target)
 
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeOptions:
+class ServeOptions(Faults):
     """The parsed command-line options, each under its parameter's name."""
 
     variant: str | None
@@ -190,11 +178,6 @@ class ServeOptions:
     port: int
     docker: bool
     log: Path | None
-    slow_ms: float
-    fail_status: int
-    full_queue: bool
-    freeze: bool
-    kill_every: float | None
     memory_limit_mib: int | None
     record: Path | None
     record_megabytes: float
@@ -239,6 +222,7 @@ class ServeOptions:
 )
 @click.option(
     "--kill-every",
+    "kill_every_seconds",
     type=float,
     metavar="S",
     help="Fault injection: kill the model servers every S seconds.",
@@ -289,26 +273,19 @@ def serve(project: Project, environment: str, **values: Any) -> int:
                 while container.is_running:
                     time.sleep(1.0)
             raise LaunchError("the container has ended")
-        faults = Faults(
-            slow_ms=options.slow_ms,
-            fail_status=options.fail_status,
-            full_queue=options.full_queue,
-            freeze=options.freeze,
-            kill_every_seconds=options.kill_every,
-        )
         with serve_locally(
             served,
             port=options.port,
             log=options.log,
             memory_limit_mib=options.memory_limit_mib,
-            faults=faults,
+            faults=options,
             record=_build_recording(options),
         ) as process:
             _print_address(served, process.url, options.as_json, process)
             reloader = None
             if options.reload:
                 reloader = Reloader(process, served, project, environment, options.archive, began)
-            _wait_for_end(process, faults, reloader)
+            _wait_for_end(process, options, reloader)
     except (LaunchError, PackagingError) as error:
         click.echo(f"servable serve: {error}", err=True)
         return 1

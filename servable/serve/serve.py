@@ -37,7 +37,7 @@ from model_packaging.saved_model.reading import WARM_UP
 from servable.console.lines import build_byte_progress, show_progress_line
 from servable.package.package import pack_models
 from servable.project import provided
-from servable.project.account import Account
+from servable.project.account import Account, split_uri
 from servable.project.provided import LaunchError
 from servable_tensors.archive import ArchiveError, unpack
 
@@ -52,15 +52,24 @@ def find_cached_path(artifact: Artifact) -> Path:
     return base / "servable" / "archives" / f"{artifact.sha256}.tar.gz"
 
 
-def download_archive(artifact: Artifact, account: Account) -> Path:
-    """Return the archive on this computer; download it with a progress bar if it's missing.
+def _provide_s3_archive(
+    loaded: ValidFile, model: str, artifact: Artifact, *, download: bool
+) -> Path:
+    """Return the archive on this computer; with `download`, get a missing one with a progress bar.
 
-    Raises `PackagingError` if the archive can't be read, or if its hash differs from the one in
-    the environment file.
+    Raises `PackagingError` if the archive is missing or can't be read, or if its hash differs
+    from the one in the environment file.
     """
-    target = find_cached_path(artifact)
+    environment, target = loaded.environment, find_cached_path(artifact)
     if target.exists():
         return target
+    if not download:
+        problem = (
+            f"models.{model} is an archive in S3, {artifact.uri}, that hasn't been downloaded yet"
+        )
+        fix = f"`servable serve {loaded.name}` downloads it once to this computer"
+        raise PackagingError(Path(loaded.file), problem, fix)
+    s3 = Account(region=environment.region, number=environment.account).client("s3")
     try:
         with build_byte_progress() as bar:
             task = bar.add_task(f"download {artifact.uri}", total=None)
@@ -68,7 +77,7 @@ def download_archive(artifact: Artifact, account: Account) -> Path:
             def report(there: int, size: int) -> None:
                 bar.update(task, completed=there, total=size)
 
-            return fetch(artifact, account.client("s3"), target, report)
+            return fetch(artifact, s3, target, report)
     except (BotoCoreError, ClientError) as wrong:
         problem = f"cannot be downloaded: {wrong}"
         remedy = (
@@ -92,40 +101,32 @@ def fetch(artifact: Artifact, s3: Any, target: Path, report: Report) -> Path:
         if target.exists():  # the other process has just finished
             part.unlink(missing_ok=True)
             return target
-        digest = _receive_rest(artifact, s3, file, report)
+        _receive_rest(artifact, s3, file, report)
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != artifact.sha256:
             part.unlink()
             why = "the object was replaced since it was pinned"
             problem = f"its SHA-256 is {digest}, not {artifact.sha256}: {why}"
             remedy = "if this is intended, `servable pin` with the environment's name writes the new hash"
             raise PackagingError(Path(artifact.uri), problem, remedy)
-        file.flush()
         os.fsync(file.fileno())
         part.replace(target)
     return target
 
 
-def _receive_rest(artifact: Artifact, s3: Any, file: BinaryIO, report: Report) -> str:
-    """Append the missing bytes to `file`, and return the SHA-256 of the whole file in hex."""
-    bucket, _, key = artifact.uri.removeprefix("s3://").partition("/")
+def _receive_rest(artifact: Artifact, s3: Any, file: BinaryIO, report: Report) -> None:
+    """Append the missing bytes to `file`."""
+    bucket, key = split_uri(artifact.uri)
     size = s3.head_object(Bucket=bucket, Key=key)["ContentLength"]
-    file.seek(0, os.SEEK_END)
-    if file.tell() > size:
-        file.truncate(0)
-    digest = hashlib.sha256()
-    file.seek(0)
-    while chunk := file.read(CHUNK_BYTES):
-        digest.update(chunk)
-    there = file.tell()
+    if (there := file.seek(0, os.SEEK_END)) > size:
+        there = file.truncate(0)
     report(there, size)
     if there < size:
         body = s3.get_object(Bucket=bucket, Key=key, Range=f"bytes={there}-")["Body"]
         for chunk in body.iter_chunks(CHUNK_BYTES):
-            file.write(chunk)
-            digest.update(chunk)
-            there += len(chunk)
+            there += file.write(chunk)
             report(there, size)
-    return digest.hexdigest()
 
 
 # servable_local/container/model_server/process.py writes it.
@@ -152,8 +153,8 @@ class PreparedVariant:
     """TensorFlow version, as 2.20."""
     file: str = ""
     """The environment file."""
-    startup_timeout_seconds: float | None = None
-    """How long the file lets the container start; None: the file doesn't state it."""
+    ready_timeout_seconds: float = 3600.0
+    """How long the container may start; by default, SageMaker's longest wait."""
     warm_up: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Files of the warm-up requests that were packed here, by model."""
 
@@ -198,7 +199,8 @@ def prepare_variant(
     assert placed is not None  # preflight: its instance type and model are known
     decided = placed.build_hosting(environment.region)
     served = _prepare_model(loaded, name, known[name].model, decided, archive, download=download)
-    return replace(served, startup_timeout_seconds=placed.variant.startup_timeout_seconds)
+    stated = placed.variant.startup_timeout_seconds
+    return replace(served, ready_timeout_seconds=stated) if stated else served
 
 
 def prepare_batch(loaded: ValidFile, job: BatchJob, *, download: bool = True) -> PreparedVariant:
@@ -238,52 +240,27 @@ def _prepare_model(
     )
 
 
-def _provide_s3_archive(
-    loaded: ValidFile, model: str, artifact: Artifact, *, download: bool
-) -> Path:
-    environment = loaded.environment
-    if download:
-        account = Account(region=environment.region, number=environment.account)
-        return download_archive(artifact, account)
-    if not (there := find_cached_path(artifact)).exists():
-        problem = (
-            f"models.{model} is an archive in S3, {artifact.uri}, that hasn't been downloaded yet"
-        )
-        fix = f"`servable serve {loaded.name}` downloads it once to this computer"
-        raise PackagingError(Path(loaded.file), problem, fix)
-    return there
-
-
-def _fetch_packages(loaded: ValidFile, name: str) -> None:
-    """Fetch compiled packages for this Python from the index that requirements.txt specifies."""
-    model = loaded.environment.models[name]
-    if model.code is None or model.install != "vendored":
-        return
-    root, code = loaded.root, model.code.path
-    lib = build_lib_folder(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
-    if lib is not None and (index := list_source_options(code)):
-        # The container reports packages that couldn't be fetched when it starts.
-        list(provided.fetch_packages(lib, index=index))
-
-
 def _pack_models(loaded: ValidFile, wanted: set[str]) -> dict[str, Path]:
-    paths = {}
+    paths, root = {}, loaded.root
     for packed in pack_models(loaded):
         if packed.model not in wanted:
             continue
-        _fetch_packages(loaded, packed.model)
+        model = loaded.environment.models[packed.model]
+        if model.code is not None and model.install == "vendored":
+            code = model.code.path
+            lib = build_lib_folder(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
+            # Compiled packages for this Python, from the index that requirements.txt specifies.
+            if lib is not None and (index := list_source_options(code)):
+                # The container reports packages that couldn't be fetched when it starts.
+                list(provided.fetch_packages(lib, index=index))
         path = packed.path
         if path is None:
             # A deploy uploads the files unpacked; here they are packed like the others.
-            path = loaded.root / ARCHIVES / f"{packed.key}.tar.gz"
+            path = root / ARCHIVES / f"{packed.key}.tar.gz"
             if not path.exists():
                 pack_tree(packed.tree, path)
         paths[packed.model] = path
     return paths
-
-
-# SageMaker's longest wait for a container to answer, where the file states none.
-READY_TIMEOUT_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,7 +297,7 @@ def serve_locally(
             launched = provided.launch(
                 served.archive,
                 served.variables,
-                ready_timeout_seconds=served.startup_timeout_seconds or READY_TIMEOUT_SECONDS,
+                ready_timeout_seconds=served.ready_timeout_seconds,
                 log=log or provided.STDERR,
                 port=port,
                 memory_limit_mib=memory_limit_mib,
@@ -344,9 +321,12 @@ def serve_image(served: PreparedVariant, *, port: int) -> "provided.ImageContain
     if served.archive is None:
         raise LaunchError("--docker doesn't serve several models behind one endpoint; remove it")
     print(f"starting {served.image}", file=sys.stderr, flush=True)
-    seconds = served.startup_timeout_seconds or READY_TIMEOUT_SECONDS
     return provided.launch_image(
-        served.image, served.archive, served.variables, port=port, ready_timeout_seconds=seconds
+        served.image,
+        served.archive,
+        served.variables,
+        port=port,
+        ready_timeout_seconds=served.ready_timeout_seconds,
     )
 
 

@@ -3,14 +3,15 @@
 import re
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from servable.load import run
 from servable.load.load_test import Schedule
 from servable.load.objective import Objective
-from servable.load.run import print_result
 from tests.checkouts import ROOT
 from tests.docs import outputs
 from tests.docs.outputs import Shown
@@ -48,14 +49,15 @@ def test_a_command_that_needs_files_alone_works_as_its_page_shows_it(
 
 
 @pytest.mark.long
-def test_the_page_on_load_tests_shows_what_a_run_on_a_simulated_endpoint_prints() -> None:
+def test_the_page_on_load_tests_shows_a_simulated_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "write_load_report", Mock(return_value=None))
     objective = Objective(most_ms=100.0)
     schedule = Schedule(loop="closed", objective=objective)
     measured = curve(4, 15.0, schedule, seconds=20.0, seed=0)
 
     @click.command()
     def load() -> None:
-        print_result(measured, objective, Path("run"), as_json=False, verdict="holds")
+        run.report_result(measured, objective, Path("run"), Mock(gate=False, as_json=False))
 
     printed = [line.rstrip() for line in CliRunner().invoke(load).output.splitlines()]
     block = (ROOT / "docs/tuning.md").read_text().partition("```text\n")[2].partition("```")[0]

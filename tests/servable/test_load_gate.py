@@ -54,8 +54,8 @@ def test_traffic_that_is_borne_passes_and_one_rate_that_is_not_outweighs_others(
 def test_json_names_the_verdict_of_the_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Its pictures take a second.
-    monkeypatch.setattr(load_run, "write_load_report", lambda *given: None)
+    write = Mock(return_value=None)  # the report's pictures take a second
+    monkeypatch.setattr(load_run, "write_load_report", write)
     for measured, gate, code, verdict in (
         (sent(), True, 0, "holds"),
         (sent(slow=30), True, 1, "does not hold"),
@@ -65,8 +65,14 @@ def test_json_names_the_verdict_of_the_exit_code(
         (replace(sent(), ended="interrupted"), False, 130, "cannot be told"),
     ):
         options = Mock(gate=gate, as_json=True)
-        assert load_run._report_result(measured, OBJECTIVE, tmp_path, options) == code
-        assert json.loads(capsys.readouterr().out)["verdict"] == verdict
+        assert load_run.report_result(measured, OBJECTIVE, tmp_path, options) == code
+        said = json.loads(capsys.readouterr().out)
+        assert (said["verdict"], bool(said["gate"])) == (verdict, gate)
+        if gate:
+            assert said["gate"]["held"] == (code == 0)
+            assert said["gate"]["lines"][0].startswith(f"gate: {said['gate']['verdict']}")
+        knee = write.call_args.args[2]  # in the report, too
+        assert (knee and knee.rps.value) == (said["knee"] and said["knee"]["rps"]["value"])
 
 
 LATE: dict[str, Any] = {"send_lags": Latencies.from_milliseconds([60.0] * 101)}

@@ -114,6 +114,7 @@ def test_an_archive_is_downloaded_whole_once_under_its_hash_and_other_bytes_are_
     with pytest.raises(PackagingError, match="replaced since it was pinned"):
         download(Bucket(BODY[:-1] + b"!"))
     assert list(target.parent.iterdir()) == []
+    target.with_name(f"{target.name}.part").write_bytes(BODY + b"of another object")
     with pytest.raises(Exception, match="bytes"):
         download(Bucket(breaks_after=4000))
     assert not target.exists()

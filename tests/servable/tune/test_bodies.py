@@ -40,21 +40,15 @@ def test_other_files_and_stdin_are_one_body(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"inputs": 1}')))
     (body,), _ = load_bodies(["-"], content_type=None, loaded=None)
     assert (body.content, body.content_type) == (b'{"inputs": 1}', "application/json")
+    output = record(captureData={"endpointOutput": OUTPUT})
+    not_base64 = record(captureData={"endpointInput": INPUT | {"encoding": "BASE64"}})
     for name, content, said in [
         ("a.json", None, "cannot be read"),
         ("a.json", "", "is empty"),
         ("a.bin", "x", "--content-type"),
-        (
-            "a.jsonl",
-            json.dumps(record(captureData={"endpointOutput": OUTPUT})),
-            "no captured input",
-        ),
+        ("a.jsonl", json.dumps(output), "no captured input"),
         ("a.jsonl", '{"captureData": 1}', "line 1"),
-        (
-            "a.jsonl",
-            json.dumps(record(captureData={"endpointInput": INPUT | {"encoding": "BASE64"}})),
-            "line 1",
-        ),
+        ("a.jsonl", json.dumps(not_base64), "line 1"),
     ]:
         file = tmp_path / name
         if content is not None:

@@ -114,6 +114,8 @@ def full_at_20(users: int) -> LoadStep:
 
 def test_loads_are_doubled_until_it_is_flat_and_refined_around_the_knee() -> None:
     assert loads(Schedule(loop="closed"), full_at_20)[:7] == [1, 2, 4, 8, 16, 32, 64]
+    met = Schedule(loop="closed", objective=Objective(most_ms=1e6))
+    assert loads(met, full_at_20)[-2:] == [64, 128]  # flat twice
 
     parsed = sorted(loads(Schedule(loop="closed", objective=HUNDRED), full_at_20))
     # p99 is 75 ms up to 20 users, and 100 ms at 26.7.

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -16,7 +17,7 @@ from servable.load.bodies import load_bodies
 from servable.load.command import load
 from servable.load.measurement import CURVE, LoadCurve, build_container_target
 from servable.load.processes import LoadGenerator
-from servable.load.run import print_result
+from servable.load.run import report_result
 from tests.checkouts import ROOT
 from tests.servable.tune.measured import curve, step
 from tests.servable.tune.servers import OK, Answer, Server, list_open_to_others, start_load
@@ -47,16 +48,8 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_is_told_to_programs_and_written_down_for_its_owner_alone(
     server: Server, body: Path, tmp_path: Path
 ) -> None:
-    load_test: list[str | Path] = [
-        "--users",
-        "1,3",
-        "--body",
-        body,
-        *STEP,
-        "--json",
-        "--p99-ms",
-        "500",
-    ]
+    load_test: list[str | Path] = ["--users", "1,3", "--body", body, *STEP]
+    load_test += ["--json", "--p99-ms", "500"]
     one = start_load(server.url, *load_test, folder=tmp_path, umask=0)
     told, words = one.communicate(timeout=100)
     said = json.loads(told or words)
@@ -89,31 +82,34 @@ def test_ctrl_c_in_the_second_step_keeps_what_was_measured(
 
 
 WRONG = {
-    "nothing": [],
-    "both loops": ["prod", "--users", "1", "--rates", "2"],
-    "no number": ["prod", "--users", "many"],
-    "half a user": ["prod", "--users", "1.5"],
-    "no budget": ["prod", "--target", "sagemaker"],
-    "a budget for nothing": ["prod", "--dollars", "1"],
-    "AWS of a local run": ["prod", "--local"],
-    "an address's variant": ["http://127.0.0.1:1", "--variant", "a"],
-    "nobody sends": ["prod", "--processes", "0"],
-    "two kinds of requests": ["prod", "--locustfile", __file__, "--body", "a.json"],
-    "no address to join": ["--join", "here"],
-    "two targets": ["prod", "--join", "127.0.0.1:1"],
+    "pass an environment or a URL": [],
+    "use either --users (closed loop)": ["prod", "--users", "1", "--rates", "2"],
+    "write numbers above 0": ["prod", "--users", "many"],
+    "--users must be whole numbers": ["prod", "--users", "1.5"],
+    "sagemaker costs money; pass it together": ["prod", "--target", "sagemaker"],
+    "pass it together with --dollars": ["prod", "--dollars", "1"],
+    "--local applies only to": ["prod", "--local"],
+    "apply to an environment, not to a URL": ["http://127.0.0.1:1", "--variant", "a"],
+    "--gate applies to an environment": ["http://127.0.0.1:1", "--gate"],
+    "use --rates with --gate": ["prod", "--gate", "--open"],
+    "Invalid value for '--processes'": ["prod", "--processes", "0"],
+    "omit --body": ["prod", "--locustfile", __file__, "--body", "a.json"],
+    "write HOST:PORT": ["--join", "here"],
+    "--join works only with --locustfile": ["prod", "--join", "127.0.0.1:1"],
 }
 
 
 def test_wrong_use_ends_with_2_and_what_failed_is_shown_with_its_first_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for arguments in WRONG.values():
-        assert CliRunner().invoke(load, arguments, standalone_mode=True).exit_code == 2
+    for problem, arguments in WRONG.items():
+        ran = CliRunner().invoke(load, arguments, standalone_mode=True)
+        assert (ran.exit_code, problem in ran.output) == (2, True), ran.output
     said = CliRunner().invoke(load, ["http://127.0.0.1:1"], standalone_mode=False)
     assert (said.return_value, "--body" in said.output) == (2, True)
 
     failed = step(1, 0.0, errors={"400": 7}, first_answers={"400": "x: got\n3 rows"})
-    print_result(curve(failed), None, tmp_path, as_json=False, verdict="holds")
+    report_result(curve(failed), None, tmp_path, Mock(gate=False, as_json=False))
     assert "failed: 7 x 400\n  for example: x: got 3 rows\n" in capsys.readouterr().out
 
 

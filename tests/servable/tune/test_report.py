@@ -10,6 +10,7 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
+from servable.load.objective import find_knee
 from servable.load.page import write_load_report
 from servable.measured import document
 from servable.measured.document import About, ReportTable, Row, Tab
@@ -70,14 +71,14 @@ def test_a_load_test_has_no_tab_of_a_search_and_two_runs_tell_when_they_began(
 @pytest.mark.long
 def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None:
     empty = dataclasses.replace(content(trials=9).curve, steps=())
-    assert write_load_report(tmp_path, empty, OBJECTIVE) is None
+    assert write_load_report(tmp_path, empty, None) is None
     page.write(tmp_path, [Content(label="refused", curve=empty, knee=None)])
     assert (tmp_path / "pictures" / "throughput.png").exists()
 
     curve = content(trials=9).curve
     late = dataclasses.replace(curve.steps[0], send_lags=Latencies.from_milliseconds([60.0] * 101))
     refused = dataclasses.replace(curve, steps=(late,))
-    written = write_load_report(tmp_path, refused, OBJECTIVE)
+    written = write_load_report(tmp_path, refused, find_knee(refused, OBJECTIVE))
     assert written is not None
     assert (
         "no step is valid, because every step&#39;s requests were sent late."
@@ -88,7 +89,7 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
     failed = dataclasses.replace(
         curve.steps[0], latencies=Latencies.from_milliseconds([]), errors={"400 Bad Request": 1_796}
     )
-    written = write_load_report(tmp_path, dataclasses.replace(curve, steps=(failed,)), OBJECTIVE)
+    written = write_load_report(tmp_path, dataclasses.replace(curve, steps=(failed,)), None)
     assert written is not None
     assert "1,796" in written.read_text(encoding="utf-8")
 

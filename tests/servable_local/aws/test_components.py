@@ -139,7 +139,7 @@ def test_a_component_answers_who_names_it_and_sleeps_at_zero_copies(sleeper: Sle
     assert (before, sleeper.instances) == (1, 0)
     sleeper.minutes(EMPTY_MINUTES + 1)
     hosting = SageMakerApi.hostings.provide_service(sleeper.account.number, "us-east-1")
-    hosting.find_endpoint("sleeper").instance_faults = InstanceFaults(start_seconds=300)
+    hosting.endpoints.find("sleeper").instance_faults = InstanceFaults(start_seconds=300)
     sleeper.sagemaker.update_inference_component_runtime_config(
         **NAME, DesiredRuntimeConfig={"CopyCount": 1}
     )

@@ -245,10 +245,7 @@ class FleetLauncher:
         model_name = _find_model_name(specification, first)
         if not model_name:
             return _create_component_variant(specification, types, self.shortage)
-        model = self.model(model_name)
-        if model is None:
-            raise VariantStartError(f'Could not find model "{model_name}".')
-        containers = model.get("Containers") or [model["PrimaryContainer"]]
+        containers = self.list_containers(model_name)
         served = self.prepare_model(containers, name, archives, specification)
         running = served.start()
         # Models are loaded into one container; a serverless variant has no instances.
@@ -277,6 +274,13 @@ class FleetLauncher:
             serverless=specification.get("ServerlessConfig"),
             models=models if served.many else None,
         )
+
+    def list_containers(self, model_name: str) -> Sequence[Mapping[str, Any]]:
+        """Return a model's containers. Raises `VariantStartError` for a missing model."""
+        model = self.model(model_name)
+        if model is None:
+            raise VariantStartError(f'Could not find model "{model_name}".')
+        return list_model_containers(model)
 
     def prepare_model(
         self,
@@ -323,6 +327,10 @@ class FleetLauncher:
             )
 
         return Container(lambda: self.logs.start_process(launch, self.log_group, variant))
+
+
+def list_model_containers(model: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return model.get("Containers") or [model["PrimaryContainer"]]
 
 
 def _create_component_variant(

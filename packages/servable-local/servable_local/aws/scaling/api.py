@@ -37,8 +37,8 @@ _SUSPENDED = (
 )
 
 
-class ScalingValidationError(ServiceException):
-    code = "ValidationException"
+class ScalingValidationError(SageMakerError):
+    """The same code as SageMaker's."""
 
 
 class ScalingNotFoundError(ServiceException):
@@ -112,19 +112,13 @@ class ScalingApi(BaseResponse):
         here = self.hostings.provide_service(self.current_account, self.region)
         parts = key[1].split("/")
         if key[2] == COPIES:
-            try:
-                here.find_component(key[1].removeprefix("inference-component/"))
-            except SageMakerError as missing:
-                raise ScalingValidationError(str(missing.message)) from None
+            here.components.find(key[1].removeprefix("inference-component/"))
             return
         if len(parts) != 4 or (parts[0], parts[2]) != ("endpoint", "variant"):
             raise ScalingValidationError(
                 f"ResourceId {key[1]}: expected endpoint/NAME/variant/VARIANT."
             )
-        endpoint = here.endpoints.get(parts[1].lower())
-        if endpoint is None:
-            arn = here.build_arn("endpoint", parts[1])
-            raise ScalingValidationError(f'Could not find endpoint "{arn}".')
+        endpoint = here.endpoints.find(parts[1])
         variants = [variant["VariantName"] for variant in list_specified_variants(endpoint.config)]
         if parts[3] not in variants:
             raise ScalingValidationError(

@@ -37,9 +37,13 @@ def test_alarms_are_found_and_a_state_that_is_set_is_in_the_history(cloudwatch: 
     assert names(described(AlarmNames=["slow"])) == ["slow"]
     assert names(described(AlarmNamePrefix="err")) == ["errors"]
     assert names(described(StateValue="ALARM")) == ["slow"]
-    assert names(cloudwatch.describe_alarms_for_metric(Namespace="Own", MetricName="Errors")) == [
-        "errors"
-    ]
+    errors = cloudwatch.describe_alarms_for_metric(Namespace="Own", MetricName="Errors")
+    assert names(errors) == ["errors"]
+    cloudwatch.put_composite_alarm(AlarmName="both", AlarmRule="ALARM(slow) AND ALARM(errors)")
+    assert described()["CompositeAlarms"] == []
+    both = described(AlarmTypes=["CompositeAlarm"])
+    (composite,) = both["CompositeAlarms"]
+    assert (composite["AlarmName"], both["MetricAlarms"]) == ("both", [])
 
     cloudwatch.set_alarm_state(AlarmName="slow", StateValue="ALARM", StateReason="mine")
 
@@ -53,7 +57,7 @@ def test_alarms_are_found_and_a_state_that_is_set_is_in_the_history(cloudwatch: 
     assert history(AlarmName="slow", HistoryItemType="StateUpdate") == ["StateUpdate"]
     assert history(AlarmName="slow", ScanBy="TimestampAscending")[-1] == "StateUpdate"
     assert len(history(MaxRecords=1)) == 1
-    assert history(AlarmTypes=["CompositeAlarm"]) == []
+    assert history(AlarmTypes=["CompositeAlarm"]) == ["StateUpdate", "ConfigurationUpdate"]
     with pytest.raises(ClientError, match="Value 'WRONG' at 'stateValue' failed"):
         cloudwatch.set_alarm_state(AlarmName="slow", StateValue="WRONG", StateReason="x")
     with pytest.raises(ClientError, match="ResourceNotFound"):

@@ -105,7 +105,7 @@ class SageMakerApi(ModelApi):
         if endpoint.status != "InService":
             raise SageMakerError(f'Endpoint "{endpoint.arn}" is {endpoint.status}, not InService.')
         self._store_tags(arn, request)
-        component = HostedComponent(request, arn, endpoint, here, here.prepare_component)
+        component = HostedComponent(request, arn, endpoint, here)
         here.components[name.lower()] = component
         component.create()
         return ActionResult({"InferenceComponentArn": arn})

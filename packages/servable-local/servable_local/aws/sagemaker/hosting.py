@@ -1,7 +1,7 @@
 """The hosted resources of one account and Region, and of all of them."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -15,7 +15,7 @@ from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.container import ContainerLogs, Launch, Write
 from servable_local.aws.sagemaker.described import build_event_detail, convert_times
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
-from servable_local.aws.sagemaker.fleet import FleetLauncher, Host, StartableModel
+from servable_local.aws.sagemaker.fleet import FleetLauncher, Host
 from servable_local.aws.sagemaker.instances import Shortage
 from servable_local.aws.sagemaker.published_metrics import publish_backlog, publish_utilization
 from servable_local.aws.sagemaker.transform_job import TransformJob
@@ -99,7 +99,7 @@ class RegionalHosting(Host):
         )
         self.jobs = _Jobs("transform job", partial(build_arn, "transform-job"))
         self.shortage = Shortage()
-        self._logs = ContainerLogs(folder, write_log)
+        self.logs = ContainerLogs(folder, write_log)
         self.tags: dict[str, dict[str, str]] = {}
         self.launch, self.folder = launch, folder
         self.most_containers = most_containers
@@ -110,21 +110,11 @@ class RegionalHosting(Host):
     def list_components(self, endpoint: HostedEndpoint) -> list[HostedComponent]:
         return [each for each in list(self.components.values()) if each.endpoint is endpoint]
 
-    def prepare_component(
-        self, component: HostedComponent, specification: Mapping[str, Any], folder: Path
-    ) -> StartableModel:
-        """Fetch a specification's data into `folder`. Raises `VariantStartError`."""
-        launcher = self._create_launcher(f"/aws/sagemaker/InferenceComponents/{component.name}")
-        container = specification.get("Container", {})
-        containers: Sequence[Mapping[str, Any]]
-        containers = [{"ModelDataUrl": container.get("ArtifactUrl"), **container}]
-        if model_name := specification.get("ModelName"):
-            containers = launcher.list_containers(model_name)
-        startup = specification.get("StartupParameters", {})
-        return launcher.prepare_model(containers, component.variant_name, folder, startup)
+    def find_model(self, name: str) -> Mapping[str, Any] | None:
+        return self.models[name.lower()].request if name.lower() in self.models else None
 
     def build_endpoint_dependencies(self, endpoint_name: str) -> EndpointDependencies:
-        launcher = self._create_launcher(f"/aws/sagemaker/Endpoints/{endpoint_name}")
+        launcher = FleetLauncher(self, f"/aws/sagemaker/Endpoints/{endpoint_name}")
         return EndpointDependencies(
             clock=self.clock,
             start=lambda config_name: launcher.start(self.configs.find(config_name).request),
@@ -167,26 +157,12 @@ class RegionalHosting(Host):
         detail = convert_times(job.describe()) | tags
         self._send_event("SageMaker Transform Job State Change", job.arn, detail)
 
-    def _create_launcher(self, log_group: str) -> FleetLauncher:
-        return FleetLauncher(
-            model=lambda name: (
-                self.models[name.lower()].request if name.lower() in self.models else None
-            ),
-            aws=self.aws,
-            launch=self.launch,
-            folder=self.folder,
-            log_group=log_group,
-            logs=self._logs,
-            most_containers=self.most_containers,
-            shortage=self.shortage,
-        )
-
     def measure(self, at: datetime) -> None:
         """Measure the containers' use of this computer, as often as each endpoint publishes.
 
         Also forward their output since the last tick to CloudWatch Logs.
         """
-        self._logs.forward()
+        self.logs.forward()
         for endpoint in list(self.endpoints.values()):
             published = endpoint.config.get("MetricsConfig", {})
             if (60 * at.minute + at.second) % published.get("MetricPublishFrequencyInSeconds", 60):

@@ -1,5 +1,6 @@
 """CloudWatch's operations on alarms, and what SageMaker refuses of an endpoint's next configuration."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -69,9 +70,8 @@ def test_alarms_are_tagged_disabled_enabled_and_deleted(cloudwatch: Any) -> None
     arn = alarm["AlarmArn"]
     cloudwatch.tag_resource(ResourceARN=arn, Tags=[{"Key": k, "Value": "1"} for k in "ab"])
     cloudwatch.untag_resource(ResourceARN=arn, TagKeys=["a", "absent"])
-    assert cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"] == [
-        {"Key": "b", "Value": "1"}
-    ]
+    tags = cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"]
+    assert tags == [{"Key": "b", "Value": "1"}]
 
     def enabled() -> bool:
         (alarm,) = cloudwatch.describe_alarms(AlarmNames=["slow"])["MetricAlarms"]
@@ -170,11 +170,8 @@ def test_an_update_that_sagemaker_refuses_is_refused_here(
     old: dict[str, Any], new: dict[str, Any], deployment: dict[str, Any] | None, problem: str | None
 ) -> None:
     endpoint: Any = SimpleNamespace(name="ranker", config=old)
-    if problem is None:
+    with pytest.raises(SageMakerError, match=problem) if problem else nullcontext():
         check_change(endpoint, new, deployment)
-    else:
-        with pytest.raises(SageMakerError, match=problem):
-            check_change(endpoint, new, deployment)
 
 
 def test_a_lifecycle_rule_is_spelt_as_in_s3() -> None:

@@ -1,5 +1,6 @@
 """CloudWatch's operations on alarms, and what SageMaker refuses of an endpoint's next configuration."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,9 +39,13 @@ def test_alarms_are_found_and_a_state_that_is_set_is_in_the_history(cloudwatch: 
     assert names(described(AlarmNames=["slow"])) == ["slow"]
     assert names(described(AlarmNamePrefix="err")) == ["errors"]
     assert names(described(StateValue="ALARM")) == ["slow"]
-    assert names(cloudwatch.describe_alarms_for_metric(Namespace="Own", MetricName="Errors")) == [
-        "errors"
-    ]
+    errors = cloudwatch.describe_alarms_for_metric(Namespace="Own", MetricName="Errors")
+    assert names(errors) == ["errors"]
+    cloudwatch.put_composite_alarm(AlarmName="both", AlarmRule="ALARM(slow) AND ALARM(errors)")
+    assert described()["CompositeAlarms"] == []
+    both = described(AlarmTypes=["CompositeAlarm"])
+    (composite,) = both["CompositeAlarms"]
+    assert (composite["AlarmName"], both["MetricAlarms"]) == ("both", [])
 
     cloudwatch.set_alarm_state(AlarmName="slow", StateValue="ALARM", StateReason="mine")
 
@@ -54,7 +59,7 @@ def test_alarms_are_found_and_a_state_that_is_set_is_in_the_history(cloudwatch: 
     assert history(AlarmName="slow", HistoryItemType="StateUpdate") == ["StateUpdate"]
     assert history(AlarmName="slow", ScanBy="TimestampAscending")[-1] == "StateUpdate"
     assert len(history(MaxRecords=1)) == 1
-    assert history(AlarmTypes=["CompositeAlarm"]) == []
+    assert history(AlarmTypes=["CompositeAlarm"]) == ["StateUpdate", "ConfigurationUpdate"]
     with pytest.raises(ClientError, match="Value 'WRONG' at 'stateValue' failed"):
         cloudwatch.set_alarm_state(AlarmName="slow", StateValue="WRONG", StateReason="x")
     with pytest.raises(ClientError, match="ResourceNotFound"):
@@ -66,9 +71,8 @@ def test_alarms_are_tagged_disabled_enabled_and_deleted(cloudwatch: Any) -> None
     arn = alarm["AlarmArn"]
     cloudwatch.tag_resource(ResourceARN=arn, Tags=[{"Key": k, "Value": "1"} for k in "ab"])
     cloudwatch.untag_resource(ResourceARN=arn, TagKeys=["a", "absent"])
-    assert cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"] == [
-        {"Key": "b", "Value": "1"}
-    ]
+    tags = cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"]
+    assert tags == [{"Key": "b", "Value": "1"}]
 
     def enabled() -> bool:
         (alarm,) = cloudwatch.describe_alarms(AlarmNames=["slow"])["MetricAlarms"]
@@ -167,11 +171,8 @@ def test_an_update_that_sagemaker_refuses_is_refused_here(
     old: dict[str, Any], new: dict[str, Any], deployment: dict[str, Any] | None, problem: str | None
 ) -> None:
     endpoint: Any = SimpleNamespace(name="ranker", config=old)
-    if problem is None:
+    with pytest.raises(SageMakerError, match=problem) if problem else nullcontext():
         check_change(endpoint, new, deployment)
-    else:
-        with pytest.raises(SageMakerError, match=problem):
-            check_change(endpoint, new, deployment)
 
 
 def test_what_moto_drops_of_a_lifecycle_rule_is_rejected_by_name() -> None:

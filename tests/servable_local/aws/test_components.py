@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws.clock import ManualClock
+from servable_local.aws.clock import TICK_SECONDS, ManualClock
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.instances import NO_ROOM, InstanceFaults, find_resources
@@ -57,11 +57,10 @@ class Sleeper:
         self.sagemaker.create_endpoint_config(EndpointConfigName=name, **request)
 
     def create(self, *, memory_mb: int = 4096, copies: int = 1, name: str = "ranker") -> None:
-        specification = specified("ranker", memory_mb)
         self.sagemaker.create_inference_component(
             InferenceComponentName=name,
             EndpointName="sleeper",
-            Specification=specification,
+            Specification=specified("ranker", memory_mb),
             RuntimeConfig={"CopyCount": copies},
         )
         self.settled()
@@ -139,7 +138,7 @@ def test_a_component_answers_who_names_it_and_sleeps_at_zero_copies(sleeper: Sle
     assert (before, sleeper.instances) == (1, 0)
     sleeper.minutes(EMPTY_MINUTES + 1)
     hosting = SageMakerApi.hostings.provide_service(sleeper.account.number, "us-east-1")
-    hosting.find_endpoint("sleeper").instance_faults = InstanceFaults(start_seconds=300)
+    hosting.endpoints.find("sleeper").instance_faults = InstanceFaults(start_seconds=300)
     sleeper.sagemaker.update_inference_component_runtime_config(
         **NAME, DesiredRuntimeConfig={"CopyCount": 1}
     )
@@ -287,11 +286,18 @@ def stack(archive: str, *, memory_mb: int = 1024) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_cloudformation_deploys_a_component(account: Account) -> None:
+def test_cloudformation_deploys_a_component(account: Account, clock: ManualClock) -> None:
     archive = account.put_archive(b"stacked")
     first = account.deploy(stack(archive))
     made = [name for kind, name in account.inventory() if kind.endswith("InferenceComponent")]
-    second = account.deploy(stack(archive, memory_mb=2048))
+    template = stack(archive, memory_mb=2048)
+    specification = template["Resources"]["Component"]["Properties"]["Specification"]
+    del specification["ModelName"]
+    specification["Container"] = {"ArtifactUrl": archive, "Environment": {"WRITES": "own\n"}}
+    second = account.deploy(template)
+    clock.advance(seconds=TICK_SECONDS)
+    group = "/aws/sagemaker/InferenceComponents/ranker"
+    (line,) = account.client("logs").filter_log_events(logGroupName=group)["events"]
     shown = account.client("sagemaker").describe_inference_component(**NAME)
     third = account.delete()
     left = [kind for kind, _ in account.inventory() if "SageMaker" in kind]
@@ -299,10 +305,9 @@ def test_cloudformation_deploys_a_component(account: Account) -> None:
         "CREATE_COMPLETE", ["ranker"], "UPDATE_COMPLETE", "DELETE_COMPLETE",
     )  # fmt: skip
     needs = shown["Specification"]["ComputeResourceRequirements"]
-    assert (needs["MinMemoryRequiredInMb"], left) == (2048, [])
+    assert (needs["MinMemoryRequiredInMb"], line["message"], left) == (2048, "own", [])
 
     account = account.another()
     archive = account.put_archive(b"stacked")
-    status = account.deploy(stack(archive, memory_mb=900_000))
-    assert status == "ROLLBACK_COMPLETE"
+    assert account.deploy(stack(archive, memory_mb=900_000)) == "ROLLBACK_COMPLETE"
     assert NO_ROOM in account.reason("Component", "CREATE_FAILED")

@@ -39,9 +39,8 @@ def test_lines_are_in_a_stream_of_their_instance(account: Account, clock: Manual
     (event,) = logs.filter_log_events(logGroupName=GROUP, filterPattern="ERROR")["events"]
     at = event["timestamp"] // 1000
     text = "fields @message | filter @message like /ERROR/"
-    query = logs.start_query(
-        logGroupName=GROUP, startTime=at - 60, endTime=at + 60, queryString=text
-    )
+    asked = {"startTime": at - 60, "endTime": at + 60, "queryString": text}
+    query = logs.start_query(logGroupName=GROUP, **asked)
     results = logs.get_query_results(queryId=query["queryId"])["results"]
     found = [field["value"] for row in results for field in row if field["field"] == "@message"]
     assert "ERROR second" in found

@@ -62,7 +62,7 @@ class Region:
     def _target(self, account: str, region: str) -> Any:
         self.asked.append((account, region))
         return SimpleNamespace(
-            find_endpoint={"ranker": self.ranker}.__getitem__,
+            endpoints=SimpleNamespace(find={"ranker": self.ranker}.__getitem__),
             list_components=lambda endpoint: [],
             shortage=self.shortage,
         )

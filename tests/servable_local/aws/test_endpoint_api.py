@@ -34,17 +34,13 @@ def test_an_endpoint_and_its_model_are_listed_and_its_tags_replaced(sagemaker: A
     kept = [tag["Key"] for tag in sagemaker.list_tags(ResourceArn=arn)["Tags"]]
     assert (added["a"], added["b"], "a" in kept, "b" in kept) == ("3", "2", False, True)
 
-    sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
-    arn = sagemaker.describe_model_package_group(ModelPackageGroupName="ranker")[
-        "ModelPackageGroupArn"
-    ]
+    group = sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+    arn = group["ModelPackageGroupArn"]
     sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "a", "Value": "1"}])
     added = sagemaker.list_tags(ResourceArn=arn)["Tags"]
     sagemaker.delete_tags(ResourceArn=arn, TagKeys=["a"])
-    assert (added, sagemaker.list_tags(ResourceArn=arn)["Tags"]) == (
-        [{"Key": "a", "Value": "1"}],
-        [],
-    )
+    left = sagemaker.list_tags(ResourceArn=arn)["Tags"]
+    assert (added, left) == ([{"Key": "a", "Value": "1"}], [])
 
     (found,) = sagemaker.list_endpoints()["Endpoints"]
     assert (found["EndpointName"], found["EndpointStatus"]) == ("ranker", "InService")
@@ -58,9 +54,8 @@ def test_an_endpoint_and_its_model_are_listed_and_its_tags_replaced(sagemaker: A
 
 def test_a_variants_weight_is_changed(sagemaker: Any, clock: ManualClock) -> None:
     change = {"VariantName": "primary", "DesiredWeight": 0.25}
-    sagemaker.update_endpoint_weights_and_capacities(
-        EndpointName="ranker", DesiredWeightsAndCapacities=[change]
-    )
+    update = sagemaker.update_endpoint_weights_and_capacities
+    update(EndpointName="ranker", DesiredWeightsAndCapacities=[change])
     described = sagemaker.describe_endpoint(EndpointName="ranker")
     assert (described["EndpointStatus"], described.get("PendingDeploymentSummary")) == (
         "Updating",
@@ -71,11 +66,5 @@ def test_a_variants_weight_is_changed(sagemaker: Any, clock: ManualClock) -> Non
     assert (found["CurrentWeight"], found["CurrentInstanceCount"]) == (0.25, 2)
     assert sagemaker.describe_endpoint(EndpointName="ranker")["EndpointStatus"] == "InService"
     change = {"VariantName": "absent", "DesiredWeight": 1}
-    assert (
-        refused(
-            sagemaker.update_endpoint_weights_and_capacities,
-            EndpointName="ranker",
-            DesiredWeightsAndCapacities=[change],
-        )
-        == "Variant absent does not exist."
-    )
+    message = refused(update, EndpointName="ranker", DesiredWeightsAndCapacities=[change])
+    assert message == "Variant absent does not exist."

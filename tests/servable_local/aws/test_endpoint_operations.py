@@ -1,5 +1,6 @@
 """What creates, updates and scales an endpoint, by its state. No server and no container runs."""
 
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
-from servable_local.aws.sagemaker.hosting import Definitions
+from servable_local.aws.sagemaker.hosting import Register, StoredDefinition
 from servable_local.aws.scaling.service import INSTANCES, RegionalScaling
 from servable_scaling.scalable_target import ScaledTarget
 from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, Case, blue_green
@@ -22,27 +23,26 @@ class Hosted:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        configs = Definitions(
-            "EndpointConfig", "endpoint configuration", lambda name: f"arn:{name}"
-        )
+        configs = Register[StoredDefinition]("endpoint configuration", "arn:{}".format)
+        endpoints = Register[Any]("endpoint", "arn:{}".format)
+        endpoints["ranker"] = case.endpoint
         for name in ("first", "second"):
             variants = [{"VariantName": "primary"}]
             request = {"EndpointConfigName": name, "ProductionVariants": variants}
-            configs.add(name, request)
+            configs[name] = StoredDefinition("EndpointConfig", name, request, case.clock.now())
         self.scalable: list[str] = []
-        targets = {"describe_scalable_targets": lambda **_: {"ScalableTargets": self._targets()}}
+
+        def describe(ServiceNamespace: str) -> Any:  # noqa: N803
+            return {"ScalableTargets": [{"ResourceId": name} for name in self.scalable]}
+
+        client = SimpleNamespace(describe_scalable_targets=describe)
         self.here: Any = SimpleNamespace(
-            endpoints={"ranker": case.endpoint},
-            find_endpoint=lambda name: case.endpoint,
+            endpoints=endpoints,
             list_components=lambda endpoint: [],
             configs=configs,
-            build_arn=lambda kind, name: f"arn:{name}",
             tags={},
-            aws=SimpleNamespace(client=lambda service: SimpleNamespace(**targets)),
+            aws=SimpleNamespace(client=lambda service: client),
         )
-
-    def _targets(self) -> list[dict[str, str]]:
-        return [{"ResourceId": name} for name in self.scalable]
 
     def call(self, operation: str, **given: Any) -> None:
         here, request = self.here, {"EndpointName": "ranker", **given}
@@ -152,7 +152,7 @@ def test_an_update_retains_weights_and_counts_but_for_what_is_excluded(hosted: H
 
 
 def test_a_scaled_variant_keeps_its_type(hosted: Hosted) -> None:
-    second = hosted.here.configs.find_definition("second").request
+    second = hosted.here.configs.find("second").request
     hosted.scalable = ["endpoint/ranker/variant/primary"]
     for change in ({"VariantName": "other"}, {"InstanceType": "ml.c5.xlarge"}):
         second["ProductionVariants"] = [{"VariantName": "primary", **change}]
@@ -167,14 +167,16 @@ def test_a_scaled_variant_keeps_its_type(hosted: Hosted) -> None:
 
 
 def test_a_definition_is_found_in_any_case_of_its_name() -> None:
-    models = Definitions("Model", "model", lambda name: f"arn:{name}")
-    models.add("Ranker", {"ModelName": "Ranker"})
-    shown = models.find_definition("RANKER").describe()
-    models.remove("ranker")
+    models = Register[StoredDefinition]("model", "arn:{}".format)
+    arn = models.name_new("Ranker")
+    models["ranker"] = StoredDefinition("Model", arn, {"ModelName": "Ranker"}, datetime(2026, 1, 1))
+    shown = models.find("RANKER").describe()
     assert (shown["ModelArn"], shown["ModelName"]) == ("arn:Ranker", "Ranker")
-    assert (models.find_request("Ranker"), models.list_summaries()) == (None, [])
     with pytest.raises(SageMakerError) as caught:
-        models.remove("absent")
+        models.name_new("RANKER")
+    assert caught.value.message == 'Cannot create already existing model "arn:RANKER".'
+    with pytest.raises(SageMakerError) as caught:
+        models.find("absent")
     assert caught.value.message == 'Could not find model "arn:absent".'
 
 

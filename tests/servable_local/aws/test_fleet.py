@@ -36,16 +36,15 @@ class Launcher:
         """Number of processes after which no more start."""
         self.models = {name: model(Environment={"MODEL": name}) for name in "ab"}
         self.folder = folder
-        aws: Any = SimpleNamespace()
-        self.launcher = FleetLauncher(
-            model=self.models.get,
-            aws=aws,
+        host: Any = SimpleNamespace(
+            find_model=self.models.get,
+            aws=SimpleNamespace(),
             launch=self._launch,
             folder=folder,
-            log_group="/aws/sagemaker/Endpoints/ranker",
             logs=ContainerLogs(folder, lambda *written: None),
-            **{"shortage": Shortage(), **settings},
+            **{"shortage": Shortage(), "most_containers": 1, **settings},
         )
+        self.launcher = FleetLauncher(host, "/aws/sagemaker/Endpoints/ranker")
 
     def _launch(self, archive: Path | None, variables: Mapping[str, str], **more: Any) -> Process:
         if archive is not None and archive.name in self.fails:
@@ -119,11 +118,11 @@ def test_a_variant_without_containers_is_in_service(tmp_path: Path) -> None:
 
 def test_a_variant_without_its_model_or_instance_type_does_not_start(launcher: Launcher) -> None:
     assert launcher.failure(variant(ModelName="c")) == 'Could not find model "c".'
-    launcher.launcher.shortage.set_types([FIRST])
+    launcher.launcher.host.shortage.set_types([FIRST])
     assert launcher.failure(variant()) == NO_CAPACITY
 
     serverless = {"MaxConcurrency": 5, "MemorySizeInMB": 2048}
-    launcher.launcher.shortage.set_types([FIRST])
+    launcher.launcher.host.shortage.set_types([FIRST])
     given = {"VariantName": "primary", "ModelName": "a", "ServerlessConfig": serverless}
     (started,) = launcher.start(given).list_variants()
     assert started.serverless == serverless
@@ -200,7 +199,7 @@ POOLS = [
 
 @pytest.mark.parametrize(("short", "name"), [([], "a"), ([FIRST], "b")])
 def test_a_pool_names_its_model(launcher: Launcher, short: list[str], name: str) -> None:
-    launcher.launcher.shortage.set_types(short)
+    launcher.launcher.host.shortage.set_types(short)
     launcher.start({"VariantName": "primary", "ModelName": "a", "InstancePools": POOLS})
     assert launcher.started[0].variables["MODEL"] == name
 

@@ -204,7 +204,7 @@ def published(config: dict[str, Any]) -> float:
     hosting: Any = SimpleNamespace(
         endpoints={"ranker": endpoint},
         cloudwatch=SimpleNamespace(metrics=store),
-        _logs=SimpleNamespace(forward=lambda: None),
+        logs=SimpleNamespace(forward=lambda: None),
     )
     for seconds in range(10, 310, 10):
         RegionalHosting.measure(hosting, START + timedelta(seconds=seconds))

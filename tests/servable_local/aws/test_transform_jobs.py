@@ -280,7 +280,12 @@ def test_what_aws_refuses_is_refused(case: TransformCase) -> None:
         with pytest.raises(ClientError, match=problem):
             case.create(**request)
     at_the_bound = {"MaxPayloadInMB": 50, "MaxConcurrentTransforms": 2}
-    assert run(case, b"1", **at_the_bound)["TransformJobStatus"] == "Completed"
+    shown = run(case, b"1", **at_the_bound)
+    assert shown["TransformJobStatus"] == "Completed"
+    with pytest.raises(ClientError, match=r"\(ResourceInUse\).*must be unique"):
+        case.create(TransformJobName=shown["TransformJobName"])
+    with pytest.raises(ClientError, match=r"Requested resource not found\."):
+        case.sagemaker.stop_transform_job(TransformJobName="absent")
 
 
 def test_closing_the_local_aws_ends_a_job(case: TransformCase, server: Server) -> None:

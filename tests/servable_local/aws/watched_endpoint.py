@@ -89,9 +89,8 @@ class Watched:
 
     def inside(self, name: str = "ranker", region: str = REGION) -> HostedEndpoint:
         """The endpoint itself, for its faults."""
-        return self._server.hostings.provide_service(self.account.number, region).find_endpoint(
-            name
-        )
+        hosting = self._server.hostings.provide_service(self.account.number, region)
+        return hosting.endpoints.find(name)
 
     def _client(self, service: str, region: str) -> Any:
         return self.account.aws.client(service, account=self.account.number, region=region)

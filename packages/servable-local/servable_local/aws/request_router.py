@@ -89,7 +89,7 @@ def inject_faults(target: Target, parameters: Mapping[str, Any]) -> None:
     if "no_capacity" in parameters:
         hosting.shortage.set_types(parameters["no_capacity"])
         return
-    endpoint = hosting.find_endpoint(parameters["endpoint"])
+    endpoint = hosting.endpoints.find(parameters["endpoint"])
     faults = {k: v for k, v in parameters.items() if k not in ("account", "region", "endpoint")}
     if "overhead_ms" in faults:
         endpoint.overhead_seconds = faults.pop("overhead_ms") / _MILLISECONDS_PER_SECOND

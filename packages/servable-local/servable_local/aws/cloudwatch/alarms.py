@@ -58,11 +58,16 @@ class Alarm:
     arn: str
     request: dict[str, Any]
     configured: datetime
+    rule: MetricAlarmRule | AlarmRule
     state: State = "INSUFFICIENT_DATA"
     reason: str = CREATED
     reason_data: str = ""
     tags: dict[str, str] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
+    set_off: bool = False
+    """Whether it was set to ALARM by hand since the last tick."""
+    seen: dict[str, State] | None = None
+    """The states that a composite alarm was last evaluated for."""
     transitioned: datetime = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,18 +78,16 @@ class Alarm:
         """Return the actions of all states."""
         return [action for kind in ACTIONS.values() for action in self.request.get(kind, [])]
 
-    def change_state(self, state: State, reason: str, reason_data: str, at: datetime) -> State:
-        """Change to a different state and return the previous one."""
-        before = self.state
+    def change_state(self, state: State, reason: str, reason_data: str, at: datetime) -> None:
         data = {
             "version": "1.0",
-            "oldState": _format_state(before, self.reason, self.reason_data),
+            "oldState": _format_state(self.state, self.reason, self.reason_data),
             "newState": _format_state(state, reason, reason_data),
         }
+        summary = f"Alarm updated from {self.state} to {state}"
         self.state, self.reason, self.reason_data = state, reason, reason_data
         self.transitioned = at
-        self.add_history_item(at, "StateUpdate", f"Alarm updated from {before} to {state}", data)
-        return before
+        self.add_history_item(at, "StateUpdate", summary, data)
 
     def add_history_item(
         self, at: datetime, kind: str, summary: str, data: Mapping[str, Any]
@@ -242,12 +245,8 @@ class AlarmRegister:
     def __init__(self, aws: Loopback, store: MetricStore, clock: Clock) -> None:
         self._aws, self._store, self._clock = aws, store, clock
         self._alarms: dict[str, Alarm] = {}
-        self._rules: dict[str, MetricAlarmRule | AlarmRule] = {}
-        # Alarms whose scaling actions run at the last tick, and alarms set to ALARM by hand since.
+        # Alarms whose scaling actions run at the last tick.
         self.acting: list[tuple[Alarm, MetricAlarmRule, Evaluation]] = []
-        self._set_off: set[str] = set()
-        # The states that each composite alarm was last evaluated for.
-        self._seen: dict[str, dict[str, State]] = {}
         # A tick and a SetAlarmState may run at the same time.
         self._lock = threading.RLock()
 
@@ -261,28 +260,24 @@ class AlarmRegister:
         )
         at = self._clock.now()
         with self._lock:
+            names = sorted(rule.names) if isinstance(rule, AlarmRule) else ()
+            if unknown := [each for each in names if not self.find_alarm(each)]:
+                raise ValueError(
+                    "Could not save the composite alarm as alarms "
+                    f"[{', '.join(unknown)}] in the alarm rule do not exist"
+                )
             alarm = self._alarms.get(name)
-            if isinstance(rule, AlarmRule):
-                children = sorted(rule.names)
-                if unknown := [each for each in children if _parse_name(each) not in self._alarms]:
-                    raise ValueError(
-                        "Could not save the composite alarm as alarms "
-                        f"[{', '.join(unknown)}] in the alarm rule do not exist"
-                    )
             if alarm is not None and alarm.kind != kind:
                 raise ValueError(f"{name} is already the name of a {alarm.kind}.")
-            self._rules[name] = rule
             verb = "Update" if alarm else "Create"
-            item = ("ConfigurationUpdate", f'Alarm "{name}" {verb.lower()}d', {"type": verb})
             if alarm is not None:  # as on AWS, its state stays
-                alarm.request, alarm.configured = request, at
-                alarm.add_history_item(at, *item)
-                return
-            arn = f"arn:aws:cloudwatch:{self._aws.region}:{self._aws.account}:alarm:{name}"
-            alarm = Alarm(kind, name, arn, request, at, tags=tags)
-            alarm.add_history_item(at, *item)
-            self._alarms[name] = alarm
-            if kind == "CompositeAlarm":
+                alarm.request, alarm.rule, alarm.configured = request, rule, at
+            else:
+                arn = f"arn:aws:cloudwatch:{self._aws.region}:{self._aws.account}:alarm:{name}"
+                alarm = self._alarms[name] = Alarm(kind, name, arn, request, at, rule, tags=tags)
+            summary = f'Alarm "{name}" {verb.lower()}d'
+            alarm.add_history_item(at, "ConfigurationUpdate", summary, {"type": verb})
+            if verb == "Create" and kind == "CompositeAlarm":
                 self._evaluate_composites(at)
 
     def list_alarms(self) -> list[Alarm]:
@@ -296,47 +291,40 @@ class AlarmRegister:
         with self._lock:
             for name in names:
                 self._alarms.pop(name, None)
-                self._rules.pop(name, None)
-                self._seen.pop(name, None)
 
     def set_state(self, name: str, state: State, reason: str, reason_data: str) -> None:
         """Set a state until the next evaluation returns a different one. Raises KeyError."""
         with self._lock:
-            self._change_state(self._alarms[name], state, reason, reason_data, self._clock.now())
-            if state == "ALARM":
-                self._set_off.add(name)
+            alarm = self._alarms[name]
+            self._change_state(alarm, state, reason, reason_data, self._clock.now())
+            alarm.set_off |= state == "ALARM"
             self._evaluate_composites(self._clock.now())
 
     def evaluate_due(self, at: datetime) -> None:
         """Evaluate every alarm that is due at `at`."""
         acting: list[tuple[Alarm, MetricAlarmRule, Evaluation]] = []
         for alarm in self.list_alarms():
-            rule = self._rules.get(alarm.name)
-            set_off = alarm.name in self._set_off
-            if isinstance(rule, MetricAlarmRule) and (is_due(rule, at) or set_off):
-                with self._lock:
-                    self._set_off.discard(alarm.name)
-                    before = alarm.state
-                    result = rule.evaluate(self._store, at, before)
-                    if result is None:
-                        continue
-                    if result.state != before and is_due(rule, at):
-                        reason, data = (
-                            rule.format_reason(result),
-                            rule.format_reason_data(result, self._store),
-                        )
-                        self._change_state(alarm, result.state, reason, data, at)
-                    if set_off or is_acting(before, alarm.state, at):
-                        acting.append((alarm, rule, result))
+            rule, set_off = alarm.rule, alarm.set_off
+            if isinstance(rule, AlarmRule) or not (set_off or is_due(rule, at)):
+                continue
+            with self._lock:
+                alarm.set_off, before = False, alarm.state
+                result = rule.evaluate(self._store, at, before)
+                if result is None:
+                    continue
+                if result.state != before and is_due(rule, at):
+                    data = rule.format_reason_data(result, self._store)
+                    self._change_state(alarm, result.state, rule.format_reason(result), data, at)
+                if set_off or is_acting(before, alarm.state, at):
+                    acting.append((alarm, rule, result))
         self.acting = acting
         self._evaluate_composites(at)
 
     def _evaluate_composites(self, at: datetime) -> None:
-        composites = [alarm for alarm in self.list_alarms() if alarm.kind == "CompositeAlarm"]
+        alarms = self.list_alarms()
+        composites = [(each, each.rule) for each in alarms if isinstance(each.rule, AlarmRule)]
         for _ in composites:  # a rule may contain other composite alarms, so repeat for each
-            for alarm in composites:
-                rule = self._rules.get(alarm.name)
-                assert isinstance(rule, AlarmRule)
+            for alarm, rule in composites:
                 state: State = "ALARM" if rule.is_met(self._find_state) else "OK"
                 with self._lock:
                     reason, data = self._explain_composite(alarm, rule, state)
@@ -351,8 +339,8 @@ class AlarmRegister:
         (2026-11-28).
         """
         children = [child for name in sorted(rule.names) if (child := self.find_alarm(name))]
-        before = self._seen.get(composite.name)
-        self._seen[composite.name] = {child.name: child.state for child in children}
+        before = composite.seen
+        composite.seen = {child.name: child.state for child in children}
         changed = [child for child in children if child.state != (before or {}).get(child.name)]
         shown = [
             {
@@ -378,8 +366,8 @@ class AlarmRegister:
     ) -> None:
         if state == alarm.state:
             return
-        before_reason = alarm.reason
-        before: State = alarm.change_state(state, reason, reason_data, at)
+        before, before_reason = alarm.state, alarm.reason
+        alarm.change_state(state, reason, reason_data, at)
         announce_change(self._aws, alarm, before, before_reason, at)
 
 

@@ -286,14 +286,10 @@ class CloudWatchApi(CloudWatchResponse):
             and self._get_param("StateValue") in (None, alarm.state)
             and (not prefix or any(action.startswith(prefix) for action in alarm.actions))
         ]
-
-        def describe_kind(kind: Kind) -> list[dict[str, Any]]:
-            return [a.describe() for a in alarms if a.kind == kind and kind in kinds]
-
         return ActionResult(
             {
-                "MetricAlarms": describe_kind("MetricAlarm"),
-                "CompositeAlarms": describe_kind("CompositeAlarm"),
+                f"{kind}s": [each.describe() for each in alarms if each.kind == kind in kinds]
+                for kind in ("MetricAlarm", "CompositeAlarm")
             }
         )
 

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.container import Container
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
-from servable_local.aws.sagemaker.fleet import Host, StartableModel
+from servable_local.aws.sagemaker.fleet import FleetLauncher, Host, StartableModel
 from servable_local.aws.sagemaker.instances import (
     CopyPlacement,
     VariantInstances,
@@ -25,10 +25,6 @@ from servable_local.aws.sagemaker.instances import (
 )
 
 _LOOK_SECONDS = 0.02
-
-
-# Fetches a specification's data into a folder.
-Prepare = Callable[["HostedComponent", Mapping[str, Any], Path], StartableModel]
 
 
 class HostedComponent:
@@ -40,7 +36,6 @@ class HostedComponent:
         arn: str,
         endpoint: HostedEndpoint,
         host: Host,
-        prepare: Prepare,
     ) -> None:
         """Initialize from CreateInferenceComponent's `request`, which has a VariantName."""
         self.name = str(request["InferenceComponentName"])
@@ -53,7 +48,7 @@ class HostedComponent:
         self.failure: str | None = None
         self.created = self.modified = host.clock.now()
         self.image = ""
-        self._host, self._prepare = host, prepare
+        self._host = host
         self._archives = Path(tempfile.mkdtemp(prefix="component-", dir=host.folder))
         self._closed = self._replacing = False
         self.copies = self._create_copies(_raise_no_container)
@@ -141,10 +136,21 @@ class HostedComponent:
     def _run_in_background(self, work: Callable[[], None]) -> None:
         threading.Thread(target=work, name=f"component {self.name}", daemon=True).start()
 
+    def _prepare(self, specification: Mapping[str, Any], folder: Path) -> StartableModel:
+        """Fetch a specification's data into `folder`. Raises `VariantStartError`."""
+        launcher = FleetLauncher(self._host, f"/aws/sagemaker/InferenceComponents/{self.name}")
+        container = specification.get("Container", {})
+        containers: Sequence[Mapping[str, Any]]
+        containers = [{"ModelDataUrl": container.get("ArtifactUrl"), **container}]
+        if model_name := specification.get("ModelName"):
+            containers = launcher.list_containers(model_name)
+        startup = specification.get("StartupParameters", {})
+        return launcher.prepare_model(containers, self.variant_name, folder, startup)
+
     def _replace_copies(self, specification: Mapping[str, Any]) -> None:
         try:
             folder = Path(tempfile.mkdtemp(dir=self._archives))
-            served = self._prepare(self, specification, folder)
+            served = self._prepare(specification, folder)
             copies = self._create_copies(served.start)
             with self.endpoint.lock:
                 count = self.copies.serving_count

@@ -7,22 +7,14 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.component import HostedComponent
-from servable_local.aws.sagemaker.described import (
-    describe_hosted_endpoint,
-    list_page,
-    resolve_image,
-)
+from servable_local.aws.sagemaker.described import describe_hosted_endpoint, resolve_image
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, list_specified_variants
 from servable_local.aws.sagemaker.endpoint_update import check_deployment
 from servable_local.aws.sagemaker.instances import list_instance_types
-from servable_local.aws.sagemaker.model_api import ModelApi
+from servable_local.aws.sagemaker.model_api import ModelApi, build_operations
 
 # Settings without effect here.
 _WITHOUT_EFFECT = ("BaseInferenceComponentName", "DataCacheConfig", "SchedulingConfig")
-_SUMMARY = (
-    *("InferenceComponentName", "InferenceComponentArn", "InferenceComponentStatus"),
-    *("EndpointName", "EndpointArn", "VariantName", "CreationTime", "LastModifiedTime"),
-)
 _RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
 
 
@@ -92,13 +84,18 @@ def _count_instances(config: Mapping[str, Any]) -> int:
 class SageMakerApi(ModelApi):
     """The API of hosting and batch transform; SageMaker's other operations are moto's."""
 
+    describe_endpoint, list_endpoints = build_operations(
+        "Endpoint", "endpoints", "Endpoints", describe_hosted_endpoint
+    )
+    describe_inference_component, list_inference_components = build_operations(
+        "InferenceComponent", "components", "InferenceComponents", describe_component
+    )
+
     def create_inference_component(self) -> ActionResult:
         request, here = self._read_request(), self.hosting
         name = request["InferenceComponentName"]
-        arn = here.build_arn("inference-component", name)
-        if name.lower() in here.components:
-            raise SageMakerError(f'Cannot create already existing inference component "{arn}".')
-        endpoint = here.find_endpoint(request["EndpointName"])
+        arn = here.components.name_new(name)
+        endpoint = here.endpoints.find(request["EndpointName"])
         request.setdefault("RuntimeConfig", {"CopyCount": 1})
         if request["RuntimeConfig"]["CopyCount"] < 1:
             # The end of SageMaker's sentence: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27)
@@ -108,7 +105,7 @@ class SageMakerApi(ModelApi):
         if endpoint.status != "InService":
             raise SageMakerError(f'Endpoint "{endpoint.arn}" is {endpoint.status}, not InService.')
         self._store_tags(arn, request)
-        component = HostedComponent(request, arn, endpoint, here, here.prepare_component)
+        component = HostedComponent(request, arn, endpoint, here)
         here.components[name.lower()] = component
         component.create()
         return ActionResult({"InferenceComponentArn": arn})
@@ -139,26 +136,16 @@ class SageMakerApi(ModelApi):
         if "ComputeResourceRequirements" not in specification:
             raise SageMakerError("Specification: ComputeResourceRequirements is required.")
         if model := specification.get("ModelName"):
-            definition = self.hosting.models.find_definition(model).request
+            definition = self.hosting.models.find(model).request
             if len(definition.get("Containers", [])) > 1:
                 # https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026)
                 raise SageMakerError(
                     "A model with several containers cannot be an inference component."
                 )
 
-    def describe_inference_component(self) -> ActionResult:
-        component = self.hosting.find_component(self._get_param("InferenceComponentName"))
-        return ActionResult(describe_component(component))
-
-    def list_inference_components(self) -> ActionResult:
-        described = map(describe_component, list(self.hosting.components.values()))
-        summaries = [{name: each[name] for name in _SUMMARY} for each in described]
-        kind = "InferenceComponent"
-        return ActionResult(list_page(self._read_request(), kind, summaries, f"{kind}s"))
-
     def update_inference_component(self) -> ActionResult:
         request = self._read_request()
-        component = self.hosting.find_component(request["InferenceComponentName"])
+        component = self.hosting.components.find(request["InferenceComponentName"])
         if set(request) - {"InferenceComponentName", "RuntimeConfig"}:
             self._check_specification(request)
         copies = request.get("RuntimeConfig", {}).get("CopyCount")
@@ -167,12 +154,12 @@ class SageMakerApi(ModelApi):
 
     def update_inference_component_runtime_config(self) -> ActionResult:
         request = self._read_request()
-        component = self.hosting.find_component(request["InferenceComponentName"])
+        component = self.hosting.components.find(request["InferenceComponentName"])
         component.update(None, request["DesiredRuntimeConfig"]["CopyCount"])
         return ActionResult({"InferenceComponentArn": component.arn})
 
     def delete_inference_component(self) -> ActionResult:
-        component = self.hosting.find_component(self._get_param("InferenceComponentName"))
+        component = self.hosting.components.find(self._get_param("InferenceComponentName"))
         # https://github.com/huggingface/skills/pull/215 (2026-07)
         component.reject_in_progress("deleted")
         component.close()
@@ -195,11 +182,9 @@ class SageMakerApi(ModelApi):
 
     def create_endpoint(self) -> ActionResult:
         request, here = self._read_request(), self.hosting
-        config = here.configs.find_definition(request["EndpointConfigName"])
+        config = here.configs.find(request["EndpointConfigName"])
         name = request["EndpointName"]
-        arn = here.build_arn("endpoint", name)
-        if name.lower() in here.endpoints:
-            raise SageMakerError(f'Cannot create already existing endpoint "{arn}".')
+        arn = here.endpoints.name_new(name)
         check_deployment(request.get("DeploymentConfig"), _count_instances(config.request))
         self._store_tags(arn, request)
         endpoint = HostedEndpoint(name, arn, config.request, here.build_endpoint_dependencies(name))
@@ -210,8 +195,8 @@ class SageMakerApi(ModelApi):
 
     def update_endpoint(self) -> ActionResult:
         request, here = self._read_request(), self.hosting
-        endpoint = here.find_endpoint(request["EndpointName"])
-        config = here.configs.find_definition(request["EndpointConfigName"]).request
+        endpoint = here.endpoints.find(request["EndpointName"])
+        config = here.configs.find(request["EndpointConfigName"]).request
         if endpoint.is_in_progress:
             raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
         check_change(endpoint, config, request.get("DeploymentConfig"))
@@ -250,7 +235,7 @@ class SageMakerApi(ModelApi):
 
     def update_endpoint_weights_and_capacities(self) -> ActionResult:
         request, here = self._read_request(), self.hosting
-        endpoint = here.find_endpoint(request["EndpointName"])
+        endpoint = here.endpoints.find(request["EndpointName"])
         fleet = endpoint.fleet
         if fleet is None or endpoint.is_in_progress:
             raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
@@ -266,26 +251,9 @@ class SageMakerApi(ModelApi):
         endpoint.scale(counts, until_tick=True)
         return ActionResult({"EndpointArn": endpoint.arn})
 
-    def describe_endpoint(self) -> ActionResult:
-        endpoint = self.hosting.find_endpoint(self._get_param("EndpointName"))
-        return ActionResult(describe_hosted_endpoint(endpoint))
-
-    def list_endpoints(self) -> ActionResult:
-        summaries = [
-            {
-                "EndpointName": endpoint.name,
-                "EndpointArn": endpoint.arn,
-                "CreationTime": endpoint.created,
-                "LastModifiedTime": endpoint.modified,
-                "EndpointStatus": endpoint.status,
-            }
-            for endpoint in list(self.hosting.endpoints.values())
-        ]
-        return ActionResult(list_page(self._read_request(), "Endpoint", summaries, "Endpoints"))
-
     def delete_endpoint(self) -> ActionResult:
         here = self.hosting
-        endpoint = here.find_endpoint(self._get_param("EndpointName"))
+        endpoint = here.endpoints.find(self._get_param("EndpointName"))
 
         def remove_records() -> None:
             here.endpoints.pop(endpoint.name.lower(), None)

@@ -44,13 +44,22 @@ _ONLY = "the local AWS serves only models with exactly one container with model 
 
 
 class Host:
-    """The attributes of an account and Region that its components and jobs need."""
+    """What an account and Region provides its endpoints, components, and jobs.
+
+    `folder` takes the containers' temporary archives.
+    """
 
     aws: Loopback
     clock: Clock
     launch: Launch
     folder: Path
+    logs: ContainerLogs
+    shortage: Shortage
     most_containers: int
+
+    def find_model(self, name: str) -> Mapping[str, Any] | None:
+        """Return a model's CreateModel request, or None if it doesn't exist."""
+        raise NotImplementedError
 
 
 class Turns:
@@ -190,29 +199,19 @@ class StartableModel:
     start: Callable[[], Container]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FleetLauncher:
-    """A launcher of the variants of one endpoint.
+    """A launcher of the variants of one endpoint. `log_group`: where their output is written."""
 
-    `model` finds the CreateModel request of a model by its case-insensitive name.
-    `folder` takes the containers' temporary archives. `log_group`: where their output is written.
-    """
-
-    model: Callable[[str], Mapping[str, Any] | None]
-    aws: Loopback
-    launch: Launch
-    folder: Path
+    host: Host
     log_group: str
-    logs: ContainerLogs
-    shortage: Shortage
-    most_containers: int = 1
 
     def start(self, config: Mapping[str, Any]) -> Fleet:
         """Start a fleet, and return when every variant responds to its ping.
 
         Raises `VariantStartError` and leaves nothing.
         """
-        archives = Path(tempfile.mkdtemp(prefix="archives-", dir=self.folder))
+        archives = Path(tempfile.mkdtemp(prefix="archives-", dir=self.host.folder))
         following = config.get("ShadowProductionVariants", [])
         specifications = [*config["ProductionVariants"], *following]
         started: list[HostedVariant] = []
@@ -239,16 +238,13 @@ class FleetLauncher:
     def _start_variant(self, specification: Mapping[str, Any], archives: Path) -> HostedVariant:
         name = specification["VariantName"]
         types = list_instance_types(specification)
-        first = self.shortage.find_available(types)
+        first = self.host.shortage.find_available(types)
         if types and first is None:
             raise VariantStartError(NO_CAPACITY)
         model_name = _find_model_name(specification, first)
         if not model_name:
-            return _create_component_variant(specification, types, self.shortage)
-        model = self.model(model_name)
-        if model is None:
-            raise VariantStartError(f'Could not find model "{model_name}".')
-        containers = model.get("Containers") or [model["PrimaryContainer"]]
+            return _create_component_variant(specification, types, self.host.shortage)
+        containers = self.list_containers(model_name)
         served = self.prepare_model(containers, name, archives, specification)
         running = served.start()
         # Models are loaded into one container; a serverless variant has no instances.
@@ -259,8 +255,8 @@ class FleetLauncher:
             int(specification.get("InitialInstanceCount", 1)),
             served.start,
             types,
-            self.shortage,
-            most_containers=1 if single else self.most_containers,
+            self.host.shortage,
+            most_containers=1 if single else self.host.most_containers,
             least_outstanding=routing == "LEAST_OUTSTANDING_REQUESTS",
         )
         try:
@@ -268,7 +264,7 @@ class FleetLauncher:
         except Exception:
             instances.close()
             raise
-        models = TargetModels(running, served.url or "", aws=self.aws, folder=archives / name)
+        models = TargetModels(running, served.url or "", aws=self.host.aws, folder=archives / name)
         return HostedVariant(
             name=name,
             weight=float(specification.get("InitialVariantWeight", 1.0)),
@@ -277,6 +273,13 @@ class FleetLauncher:
             serverless=specification.get("ServerlessConfig"),
             models=models if served.many else None,
         )
+
+    def list_containers(self, model_name: str) -> Sequence[Mapping[str, Any]]:
+        """Return a model's containers. Raises `VariantStartError` for a missing model."""
+        model = self.host.find_model(model_name)
+        if model is None:
+            raise VariantStartError(f'Could not find model "{model_name}".')
+        return list_model_containers(model)
 
     def prepare_model(
         self,
@@ -290,14 +293,14 @@ class FleetLauncher:
         `startup` may have ContainerStartupHealthCheckTimeoutInSeconds. Raises
         `VariantStartError`.
         """
-        container = merge_package(containers[0], self.aws)
+        container = merge_package(containers[0], self.host.aws)
         url = find_data_url(container)
-        if self.most_containers and (len(containers) != 1 or url is None):
+        if self.host.most_containers and (len(containers) != 1 or url is None):
             raise VariantStartError(f"{_ONLY}; variant {name} has a different one.")
         many = container.get("Mode") == "MultiModel"
         path = None
-        if self.most_containers and url is not None and not many:
-            path = fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
+        if self.host.most_containers and url is not None and not many:
+            path = fetch_model_data(url, self.host.aws, archives / f"{name}.tar.gz")
         image = container.get("Image", "")
         variables = parse_image_version(image) | container.get("Environment", {})
         variables |= {MULTI_MODEL: "true"} if many else {}  # SageMaker itself sets it
@@ -314,15 +317,19 @@ class FleetLauncher:
         ready_timeout_seconds: float,
         variant: str,
     ) -> Container:
-        if not self.most_containers:
+        if not self.host.most_containers:
             return Container(NoProcess)
 
         def launch(log: Path) -> Process:
-            return self.launch(
+            return self.host.launch(
                 archive, variables, ready_timeout_seconds=ready_timeout_seconds, log=log
             )
 
-        return Container(lambda: self.logs.start_process(launch, self.log_group, variant))
+        return Container(lambda: self.host.logs.start_process(launch, self.log_group, variant))
+
+
+def list_model_containers(model: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return model.get("Containers") or [model["PrimaryContainer"]]
 
 
 def _create_component_variant(

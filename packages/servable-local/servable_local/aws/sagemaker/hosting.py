@@ -4,21 +4,23 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudwatch.alarms import CloudWatch
-from servable_local.aws.errors import SageMakerError
+from servable_local.aws.errors import AwsError, SageMakerError
 from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.sagemaker.component import HostedComponent
-from servable_local.aws.sagemaker.container import ContainerLogs, Launch, VariantStartError, Write
+from servable_local.aws.sagemaker.container import ContainerLogs, Launch, Write
 from servable_local.aws.sagemaker.described import build_event_detail, convert_times
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
-from servable_local.aws.sagemaker.fleet import FleetLauncher, Host, StartableModel
+from servable_local.aws.sagemaker.fleet import FleetLauncher, Host
 from servable_local.aws.sagemaker.instances import Shortage
 from servable_local.aws.sagemaker.published_metrics import publish_backlog, publish_utilization
 from servable_local.aws.sagemaker.transform_job import TransformJob
+
+_Resource = TypeVar("_Resource")
 
 
 @dataclass(frozen=True)
@@ -30,54 +32,46 @@ class StoredDefinition:
     request: dict[str, Any]
     created: datetime
 
-    def summarize(self) -> dict[str, Any]:
-        name = f"{self.kind}Name"
-        return {name: self.request[name], f"{self.kind}Arn": self.arn, "CreationTime": self.created}
-
     def describe(self) -> dict[str, Any]:
-        return self.request | self.summarize()
+        return {**self.request, f"{self.kind}Arn": self.arn, "CreationTime": self.created}
 
 
-class Definitions:
-    """All models, or all endpoint configurations. Names are case-insensitive."""
+class Register(dict[str, _Resource]):
+    """All resources of a kind, by name in lower case. `words` is the kind in errors."""
 
-    def __init__(
-        self,
-        kind: str,
-        words: str,
-        arn: Callable[[str], str],
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        """Initialize. `kind` is the API's name, `words` that of errors; `arn` is of a name."""
-        self.arn, self._now, self._kind, self._words = arn, now, kind, words
-        self._all: dict[str, StoredDefinition] = {}
+    def __init__(self, words: str, arn: Callable[[str], str]) -> None:
+        super().__init__()
+        self._words, self._arn = words, arn
 
-    def check_new(self, name: str) -> None:
-        if name.lower() in self._all:
-            raise SageMakerError(
-                f'Cannot create already existing {self._words} "{self.arn(name)}".'
+    def name_new(self, name: str) -> str:
+        """Return a new resource's ARN. Raises `SageMakerError` for an existing name."""
+        arn = self._arn(name)
+        if name.lower() in self:
+            raise SageMakerError(f'Cannot create already existing {self._words} "{arn}".')
+        return arn
+
+    def find(self, name: str) -> _Resource:
+        if name.lower() not in self:
+            raise SageMakerError(f'Could not find {self._words} "{self._arn(name)}".')
+        return self[name.lower()]
+
+
+class _Jobs(Register[TransformJob]):
+    """Transform jobs, for which SageMaker has its own errors."""
+
+    def name_new(self, name: str) -> str:
+        if name.lower() in self:
+            raise AwsError(
+                "ResourceInUse",
+                "Job name must be unique within an AWS account and region, and a job with this name "
+                f"already exists ({self._arn(name)})",
             )
+        return self._arn(name)
 
-    def add(self, name: str, request: dict[str, Any]) -> None:
-        self._all[name.lower()] = StoredDefinition(self._kind, self.arn(name), request, self._now())
-
-    def find_request(self, name: str) -> dict[str, Any] | None:
-        """Return the request that created the resource with this name, or None."""
-        definition = self._all.get(name.lower())
-        return None if definition is None else definition.request
-
-    def find_definition(self, name: str) -> StoredDefinition:
-        definition = self._all.get(name.lower())
-        if definition is None:
-            raise SageMakerError(f'Could not find {self._words} "{self.arn(name)}".')
-        return definition
-
-    def remove(self, name: str) -> StoredDefinition:
-        self.find_definition(name)
-        return self._all.pop(name.lower())
-
-    def list_summaries(self) -> list[dict[str, Any]]:
-        return [definition.summarize() for definition in self._all.values()]
+    def find(self, name: str) -> TransformJob:
+        if name.lower() not in self:
+            raise SageMakerError("Requested resource not found.")
+        return self[name.lower()]
 
 
 class RegionalHosting(Host):
@@ -94,19 +88,18 @@ class RegionalHosting(Host):
     ) -> None:
         """Initialize without resources. `write_log` receives the containers' output."""
         self.aws, self.clock, self.cloudwatch = aws, cloudwatch.clock, cloudwatch
-        now = self.clock.now
-        self.models = Definitions("Model", "model", lambda name: self.build_arn("model", name), now)
-        self.configs = Definitions(
-            "EndpointConfig",
-            "endpoint configuration",
-            lambda name: self.build_arn("endpoint-config", name),
-            now,
+        build_arn = self.build_arn
+        self.models = Register[StoredDefinition]("model", partial(build_arn, "model"))
+        self.configs = Register[StoredDefinition](
+            "endpoint configuration", partial(build_arn, "endpoint-config")
         )
-        self.endpoints: dict[str, HostedEndpoint] = {}
-        self.components: dict[str, HostedComponent] = {}
-        self.jobs: dict[str, TransformJob] = {}
+        self.endpoints = Register[HostedEndpoint]("endpoint", partial(build_arn, "endpoint"))
+        self.components = Register[HostedComponent](
+            "inference component", partial(build_arn, "inference-component")
+        )
+        self.jobs = _Jobs("transform job", partial(build_arn, "transform-job"))
         self.shortage = Shortage()
-        self._logs = ContainerLogs(folder, write_log)
+        self.logs = ContainerLogs(folder, write_log)
         self.tags: dict[str, dict[str, str]] = {}
         self.launch, self.folder = launch, folder
         self.most_containers = most_containers
@@ -114,42 +107,17 @@ class RegionalHosting(Host):
     def build_arn(self, kind: str, name: str) -> str:
         return f"arn:aws:sagemaker:{self.aws.region}:{self.aws.account}:{kind}/{name.lower()}"
 
-    def find_endpoint(self, name: str) -> HostedEndpoint:
-        if name.lower() not in self.endpoints:
-            raise SageMakerError(f'Could not find endpoint "{self.build_arn("endpoint", name)}".')
-        return self.endpoints[name.lower()]
-
-    def find_component(self, name: str) -> HostedComponent:
-        if name.lower() not in self.components:
-            arn = self.build_arn("inference-component", name)
-            raise SageMakerError(f'Could not find inference component "{arn}".')
-        return self.components[name.lower()]
-
     def list_components(self, endpoint: HostedEndpoint) -> list[HostedComponent]:
         return [each for each in list(self.components.values()) if each.endpoint is endpoint]
 
-    def prepare_component(
-        self, component: HostedComponent, specification: Mapping[str, Any], folder: Path
-    ) -> StartableModel:
-        """Fetch a specification's data into `folder`. Raises `VariantStartError`."""
-        container = specification.get("Container", {})
-        containers = [{"ModelDataUrl": container.get("ArtifactUrl"), **container}]
-        if model_name := specification.get("ModelName"):
-            model = self.models.find_request(model_name)
-            if model is None:
-                raise VariantStartError(f'Could not find model "{model_name}".')
-            containers = model.get("Containers") or [model["PrimaryContainer"]]
-        launcher = self._create_launcher(f"/aws/sagemaker/InferenceComponents/{component.name}")
-        startup = specification.get("StartupParameters", {})
-        return launcher.prepare_model(containers, component.variant_name, folder, startup)
+    def find_model(self, name: str) -> Mapping[str, Any] | None:
+        return self.models[name.lower()].request if name.lower() in self.models else None
 
     def build_endpoint_dependencies(self, endpoint_name: str) -> EndpointDependencies:
-        launcher = self._create_launcher(f"/aws/sagemaker/Endpoints/{endpoint_name}")
+        launcher = FleetLauncher(self, f"/aws/sagemaker/Endpoints/{endpoint_name}")
         return EndpointDependencies(
             clock=self.clock,
-            start=lambda config_name: launcher.start(
-                self.configs.find_definition(config_name).request
-            ),
+            start=lambda config_name: launcher.start(self.configs.find(config_name).request),
             in_alarm=lambda names: [
                 alarm.name
                 for alarm in map(self.cloudwatch.alarms.find_alarm, names)
@@ -189,24 +157,12 @@ class RegionalHosting(Host):
         detail = convert_times(job.describe()) | tags
         self._send_event("SageMaker Transform Job State Change", job.arn, detail)
 
-    def _create_launcher(self, log_group: str) -> FleetLauncher:
-        return FleetLauncher(
-            model=self.models.find_request,
-            aws=self.aws,
-            launch=self.launch,
-            folder=self.folder,
-            log_group=log_group,
-            logs=self._logs,
-            most_containers=self.most_containers,
-            shortage=self.shortage,
-        )
-
     def measure(self, at: datetime) -> None:
         """Measure the containers' use of this computer, as often as each endpoint publishes.
 
         Also forward their output since the last tick to CloudWatch Logs.
         """
-        self._logs.forward()
+        self.logs.forward()
         for endpoint in list(self.endpoints.values()):
             published = endpoint.config.get("MetricsConfig", {})
             if (60 * at.minute + at.second) % published.get("MetricPublishFrequencyInSeconds", 60):

@@ -1,18 +1,19 @@
 """SageMaker's operations on models, endpoint configurations, and transform jobs."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from operator import methodcaller
 from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
-from servable_local.aws.errors import AwsError, SageMakerError
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Regions
 from servable_local.aws.sagemaker.described import list_page
-from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
+from servable_local.aws.sagemaker.hosting import RegionalHosting, Register, StoredDefinition
 from servable_local.aws.sagemaker.model_data import check_model_data, find_data_url, merge_package
 from servable_local.aws.sagemaker.transform_job import TransformJob
 
@@ -24,6 +25,7 @@ _WITHOUT_EFFECT = ("DataCaptureConfig", "ExperimentConfig")
 _WITHOUT_ZERO = ("eu-west-3",)
 _SERVERLESS_MEMORY_STEP_MB = 1024
 _PUBLISH_SECONDS = (10, 30, 60, 120, 180, 240, 300)
+_Operation = Callable[[Any], ActionResult]
 
 
 def check_job_limits(request: dict[str, Any]) -> None:
@@ -51,15 +53,26 @@ def check_job_limits(request: dict[str, Any]) -> None:
         raise SageMakerError("S3DataType of a transform job must be S3Prefix or ManifestFile.")
 
 
-def _summarize_job(job: TransformJob) -> dict[str, Any]:
-    shown = job.describe()
-    names = ("Name", "Arn", "Status")
-    return {
-        **{f"TransformJob{name}": shown[f"TransformJob{name}"] for name in names},
-        "CreationTime": job.created,
-        "LastModifiedTime": job.modified,
-        **{n: shown[n] for n in ("TransformEndTime", "FailureReason") if n in shown},
-    }
+def build_operations(
+    kind: str,
+    register: str,
+    member: str,
+    describe: Callable[[Any], Mapping[str, Any]] = methodcaller("describe"),
+) -> tuple[_Operation, _Operation]:
+    """Return the describe and list operations of a kind of resource: `register` of the hosting.
+
+    A list operation's model contains fewer members, and moto leaves out the others.
+    """
+
+    def describe_one(api: "ModelApi") -> ActionResult:
+        found = getattr(api.hosting, register).find(api._get_param(f"{kind}Name"))
+        return ActionResult(describe(found))
+
+    def list_all(api: "ModelApi") -> ActionResult:
+        shown = map(describe, list(getattr(api.hosting, register).values()))
+        return ActionResult(list_page(api._read_request(), kind, shown, member))
+
+    return describe_one, list_all
 
 
 def reject_mixed_kinds(request: Mapping[str, Any]) -> None:
@@ -195,7 +208,20 @@ class ModelApi(SageMakerResponse):
     """The API of models, configurations, and jobs. `hostings` is set when the server is built."""
 
     hostings: ClassVar[Regions[RegionalHosting]]
+<<<<<<< HEAD
     checked = "sagemaker"
+=======
+    describe_model, list_models = build_operations("Model", "models", "Models")
+    describe_endpoint_config, list_endpoint_configs = build_operations(
+        "EndpointConfig", "configs", "EndpointConfigs"
+    )
+    describe_transform_job, list_transform_jobs = build_operations(
+        "TransformJob",
+        "jobs",
+        "TransformJobSummaries",
+        lambda job: {"LastModifiedTime": job.modified, **job.describe()},
+    )
+>>>>>>> sm7
 
     @property
     def hosting(self) -> RegionalHosting:
@@ -210,8 +236,7 @@ class ModelApi(SageMakerResponse):
 
     def create_model(self) -> ActionResult:
         request, here = self._read_request(), self.hosting
-        name = request["ModelName"]
-        here.models.check_new(name)
+        arn = here.models.name_new(request["ModelName"])
         containers = request.get("Containers") or [request.get("PrimaryContainer")]
         if containers == [None]:
             raise SageMakerError("You must provide either PrimaryContainer or Containers.")
@@ -219,16 +244,20 @@ class ModelApi(SageMakerResponse):
         for container in containers:
             if url := find_data_url(merge_package(container, here.aws)):
                 check_model_data(url, here.aws)
-        return ActionResult({"ModelArn": self._add_definition(here.models, name, request)})
+        return self._add_definition("Model", here.models, arn, request)
 
-    def _add_definition(self, definitions: Definitions, name: str, request: dict[str, Any]) -> str:
-        arn = definitions.arn(name)
+    def _add_definition(
+        self, kind: str, register: Register[StoredDefinition], arn: str, request: dict[str, Any]
+    ) -> ActionResult:
         self._store_tags(arn, request)
-        definitions.add(name, request)
-        return arn
+        definition = StoredDefinition(kind, arn, request, self.hosting.clock.now())
+        register[request[f"{kind}Name"].lower()] = definition
+        return ActionResult({f"{kind}Arn": arn})
 
-    def _remove_definition(self, definitions: Definitions, name: str) -> ActionResult:
-        self.hosting.tags.pop(definitions.remove(name).arn, None)
+    def _remove_definition(self, kind: str, register: Register[StoredDefinition]) -> ActionResult:
+        name = self._get_param(f"{kind}Name")
+        self.hosting.tags.pop(register.find(name).arn, None)
+        del register[name.lower()]
         return EmptyResult()
 
     def _check_role(self, arn: str | None) -> None:
@@ -245,16 +274,8 @@ class ModelApi(SageMakerResponse):
         if not any(_is_trusting(statement) for statement in _wrap_in_list(trust["Statement"])):
             raise SageMakerError(refusal)
 
-    def describe_model(self) -> ActionResult:
-        model = self.hosting.models.find_definition(self._get_param("ModelName"))
-        return ActionResult(model.describe())
-
-    def list_models(self) -> ActionResult:
-        summaries = self.hosting.models.list_summaries()
-        return ActionResult(list_page(self._read_request(), "Model", summaries, "Models"))
-
     def delete_model(self) -> ActionResult:
-        return self._remove_definition(self.hosting.models, self._get_param("ModelName"))
+        return self._remove_definition("Model", self.hosting.models)
 
     def create_model_package(self) -> ActionResult:
         return self._send_package_event(super().create_model_package())
@@ -269,8 +290,7 @@ class ModelApi(SageMakerResponse):
 
     def create_endpoint_config(self) -> ActionResult:
         request, here = self._read_request(), self.hosting
-        name = request["EndpointConfigName"]
-        here.configs.check_new(name)
+        arn = here.configs.name_new(request["EndpointConfigName"])
         names = [variant["VariantName"] for variant in request["ProductionVariants"]]
         if len(set(names)) < len(names):
             raise SageMakerError(f"Variant names must differ; given: {', '.join(names)}.")
@@ -278,62 +298,31 @@ class ModelApi(SageMakerResponse):
             check_pools(variant)
             for definition in (variant, *variant.get("InstancePools", [])):
                 if model := definition.get("ModelName") or definition.get("ModelNameOverride"):
-                    here.models.find_definition(model)
+                    here.models.find(model)
         reject_mixed_kinds(request)
         check_components(request, here.aws.region)
         if "ExecutionRoleArn" in request:
             self._check_role(request["ExecutionRoleArn"])
         check_frequency(request)
-        arn = self._add_definition(here.configs, name, request)
-        return ActionResult({"EndpointConfigArn": arn})
-
-    def describe_endpoint_config(self) -> ActionResult:
-        config = self.hosting.configs.find_definition(self._get_param("EndpointConfigName"))
-        return ActionResult(config.describe())
-
-    def list_endpoint_configs(self) -> ActionResult:
-        summaries = self.hosting.configs.list_summaries()
-        page = list_page(self._read_request(), "EndpointConfig", summaries, "EndpointConfigs")
-        return ActionResult(page)
+        return self._add_definition("EndpointConfig", here.configs, arn, request)
 
     def delete_endpoint_config(self) -> ActionResult:
-        return self._remove_definition(self.hosting.configs, self._get_param("EndpointConfigName"))
+        return self._remove_definition("EndpointConfig", self.hosting.configs)
 
     def create_transform_job(self) -> ActionResult:
         request, here = self._read_request(), self.hosting
         check_job_limits(request)
-        name = request["TransformJobName"]
-        arn = here.build_arn("transform-job", name)
-        if name.lower() in here.jobs:
-            raise AwsError(
-                "ResourceInUse",
-                "Job name must be unique within an AWS account and region, and a job with this name "
-                f"already exists ({arn})",
-            )
-        model = here.models.find_definition(request["ModelName"]).request
+        arn = here.jobs.name_new(request["TransformJobName"])
+        model = here.models.find(request["ModelName"]).request
         self._store_tags(arn, request)
         try:
             job = TransformJob(request, arn, model, here, here.send_job_event)
         except ValueError as error:
             raise SageMakerError(str(error)) from None
-        here.jobs[name.lower()] = job
+        here.jobs[job.name.lower()] = job
         job.start()
         return ActionResult({"TransformJobArn": arn})
 
-    def _find_job(self) -> TransformJob:
-        job = self.hosting.jobs.get(self._get_param("TransformJobName").lower())
-        if job is None:
-            raise SageMakerError("Requested resource not found.")
-        return job
-
-    def describe_transform_job(self) -> ActionResult:
-        return ActionResult(self._find_job().describe())
-
     def stop_transform_job(self) -> ActionResult:
-        self._find_job().stop()
+        self.hosting.jobs.find(self._get_param("TransformJobName")).stop()
         return EmptyResult()
-
-    def list_transform_jobs(self) -> ActionResult:
-        summaries = [_summarize_job(job) for job in list(self.hosting.jobs.values())]
-        page = list_page(self._read_request(), "TransformJob", summaries, "TransformJobSummaries")
-        return ActionResult(page)

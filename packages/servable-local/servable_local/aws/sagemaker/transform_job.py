@@ -23,7 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from servable_local.aws.clock import utc_now
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.container import Container, VariantStartError
-from servable_local.aws.sagemaker.fleet import Host
+from servable_local.aws.sagemaker.fleet import Host, list_model_containers
 from servable_local.aws.sagemaker.model_data import (
     build_encryption,
     fetch_model_data,
@@ -201,7 +201,7 @@ class TransformJob:
         if not count:
             raise VariantStartError(_NONE)
         model, aws = self._model, self._host.aws
-        containers = model.get("Containers") or [model["PrimaryContainer"]]
+        containers = list_model_containers(model)
         container = merge_package(containers[0], aws)
         url = find_data_url(container)
         if len(containers) != 1 or url is None or container.get("Mode") == "MultiModel":

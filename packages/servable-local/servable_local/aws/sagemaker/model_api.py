@@ -208,9 +208,7 @@ class ModelApi(SageMakerResponse):
     """The API of models, configurations, and jobs. `hostings` is set when the server is built."""
 
     hostings: ClassVar[Regions[RegionalHosting]]
-<<<<<<< HEAD
     checked = "sagemaker"
-=======
     describe_model, list_models = build_operations("Model", "models", "Models")
     describe_endpoint_config, list_endpoint_configs = build_operations(
         "EndpointConfig", "configs", "EndpointConfigs"
@@ -221,7 +219,6 @@ class ModelApi(SageMakerResponse):
         "TransformJobSummaries",
         lambda job: {"LastModifiedTime": job.modified, **job.describe()},
     )
->>>>>>> sm7
 
     @property
     def hosting(self) -> RegionalHosting:

@@ -36,13 +36,6 @@ _SUSPENDED = (
 )
 
 
-<<<<<<< HEAD
-=======
-class ScalingValidationError(SageMakerError):
-    """The same code as SageMaker's."""
-
-
->>>>>>> sm7
 class ScalingNotFoundError(ServiceException):
     code = "ObjectNotFoundException"
 
@@ -110,24 +103,11 @@ class ScalingApi(BaseResponse):
         here = self.hostings.provide_service(self.current_account, self.region)
         parts = key[1].split("/")
         if key[2] == COPIES:
-<<<<<<< HEAD
-            here.find_component(key[1].removeprefix("inference-component/"))
-            return
-        if len(parts) != 4 or (parts[0], parts[2]) != ("endpoint", "variant"):
-            raise SageMakerError(f"ResourceId {key[1]}: expected endpoint/NAME/variant/VARIANT.")
-        endpoint = here.endpoints.get(parts[1].lower())
-        if endpoint is None:
-            arn = here.build_arn("endpoint", parts[1])
-            raise SageMakerError(f'Could not find endpoint "{arn}".')
-=======
             here.components.find(key[1].removeprefix("inference-component/"))
             return
         if len(parts) != 4 or (parts[0], parts[2]) != ("endpoint", "variant"):
-            raise ScalingValidationError(
-                f"ResourceId {key[1]}: expected endpoint/NAME/variant/VARIANT."
-            )
+            raise SageMakerError(f"ResourceId {key[1]}: expected endpoint/NAME/variant/VARIANT.")
         endpoint = here.endpoints.find(parts[1])
->>>>>>> sm7
         variants = [variant["VariantName"] for variant in list_specified_variants(endpoint.config)]
         if parts[3] not in variants:
             raise SageMakerError(

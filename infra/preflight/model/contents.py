@@ -165,14 +165,14 @@ class GraphRule(Rule):
             shown = format_path(folder, self.loaded.root)
             for fault in faults:
                 if fault.rule == self.id:
-                    finding = self.build_finding(
+                    yield self.build_finding(
                         key,
                         f"{shown}/saved_model.pb: {fault.problem}",
                         given=fault.given,
                         allowed=fault.allowed,
                         remedy=fault.remedy.replace("models.NAME", f"models.{name}"),
+                        subject=str(fault.given),
                     )
-                    yield replace(finding, subject=str(fault.given))
 
 
 class ModelGraphVersion(GraphRule):

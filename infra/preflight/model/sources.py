@@ -187,13 +187,13 @@ class CodeInsideModel(PackedModelRule):
             if inside or given or place == folder:
                 moved = given or f"{model.saved_model.rstrip('/')}-code"
                 remedy = f'move it to {moved}/, and write code = "{moved}" next to saved_model'
-            finding = self.build_finding(
+            yield self.build_finding(
                 f"models.{name}.saved_model",
                 f"{shown} contains {files}{effect}",
                 given=None,
                 remedy=remedy,
+                subject=shown,
             )
-            yield replace(finding, subject=shown)
 
 
 class SavedModel(PackedModelRule):

@@ -131,10 +131,8 @@ def build_tensor(value: Any, spec: TensorInfo) -> Any:
 def check_shape(shape: Sequence[int], spec: TensorInfo) -> None:
     """Raise `RequestValueError` if the signature doesn't accept the shape."""
     if not is_shape_allowed(shape, spec.shape):
-        expected = format_shape(spec.shape or ())
-        raise RequestValueError(
-            f"has shape {format_shape(shape)}; the signature expects {expected}"
-        )
+        given, expected = format_shape(shape), format_shape(spec.shape or ())
+        raise RequestValueError(f"has shape {given}; the signature expects {expected}")
 
 
 def flatten_lists(value: Any) -> tuple[list[int], list[Any]]:

@@ -198,9 +198,8 @@ class _Reading:
         for number, kind, start, end in iterate_fields(self._data, first, last):
             if kind == BYTES:
                 largest = _NUMBERS_BYTES if number == _FUNCTION_NODE else end
-                parts.append(
-                    encode_field(number, read_node(self._data, start, end, largest=largest))
-                )
+                body = read_node(self._data, start, end, largest=largest)
+                parts.append(encode_field(number, body))
         return wire.FunctionDef.FromString(b"".join(parts))
 
     def read(self, assets: frozenset[bytes] | None) -> tuple[Operation, ...]:

@@ -298,9 +298,8 @@ class ImageOwnMovingTag(OwnImageRule):
 
     def find_problems(self, key: str, address: str, image: Image | None) -> Findings:
         if image is not None and image.tag in MOVING:
-            yield self.build_finding(
-                key, f"the tag {image.tag!r} may point to a different image later"
-            )
+            problem = f"the tag {image.tag!r} may point to a different image later"
+            yield self.build_finding(key, problem)
 
 
 class ImageDevice(VariantRule):

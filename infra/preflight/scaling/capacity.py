@@ -251,9 +251,8 @@ class ScalingBehindTraffic(VariantRule):
         try:
             requests = read_stated_day(self.environment.traffic)
         except TrafficError as wrong:
-            yield self.build_finding(
-                "traffic.day", str(wrong), remedy="correct it, or remove traffic.day"
-            )
+            remedy = "correct it, or remove traffic.day"
+            yield self.build_finding("traffic.day", str(wrong), remedy=remedy)
             return
         scaling = placement.variant.scaling
         assert requests is not None  # look() has seen them

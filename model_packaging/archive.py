@@ -16,14 +16,15 @@ import tarfile
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from isal import igzip_threaded
+from pydantic import TypeAdapter
 
 from model_packaging.beside import open_atomically, suggest_write_fix
-from model_packaging.inputs import ArchiveInputs, Servable, compute_key_tree_and_hashes
+from model_packaging.inputs import ArchiveInputs, compute_key_tree_and_hashes
 from model_packaging.refusal import PackagingError
 from model_packaging.tree import Entry, Progress, ProgressCounter, Tree, open_unchanged, read_into
 
@@ -275,10 +276,7 @@ def build_command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -
     """Return the command that packs these inputs. The CDK CLI runs it only when it publishes."""
     request = {
         "key": expected_key,
-        "servables": [vars(servable) for servable in inputs.servables],
-        "code": inputs.code,
-        "lib": inputs.lib,
-        "handler": inputs.handler,
+        **asdict(inputs),
         "archives": archives,
     }
     folder = str(Path(__file__).parent)
@@ -287,14 +285,7 @@ def build_command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -
 
 def provide_archive(request: dict[str, Any]) -> Path:
     """Return the path of a request's archive; pack it if it doesn't exist. Raises `PackagingError`."""
-    code, lib = (Path(path) if path else None for path in (request["code"], request["lib"]))
-    servables = []
-    for given in request["servables"]:
-        warm_up = Path(given["warm_up"]) if given["warm_up"] else None
-        servables.append(Servable(**given | {"folder": Path(given["folder"]), "warm_up": warm_up}))
-    inputs = ArchiveInputs(
-        servables=tuple(servables), code=code, lib=lib, handler=request["handler"]
-    )
+    inputs = TypeAdapter(ArchiveInputs).validate_python(request)
     archives = Path(request["archives"])
     key, tree, _ = compute_key_tree_and_hashes(inputs, cache=archives.parent)
     # The template already names the object after this key.

@@ -236,11 +236,8 @@ def _find_argument_misuse(
         elif not first and node.attr not in _CONTEXT and not node.attr.startswith("_"):
             problem = f"{of.id}.{node.attr}: the container's context has no {node.attr}"
             close = difflib.get_close_matches(node.attr, _CONTEXT, n=1)
-            yield (
-                node.lineno,
-                problem,
-                f"write {close[0]}" if close else "use an attribute that it has",
-            )
+            remedy = f"write {close[0]}" if close else "use an attribute that it has"
+            yield node.lineno, problem, remedy
 
 
 def _parse_sleep_seconds(call: ast.Call) -> float:

@@ -170,9 +170,8 @@ class Servable:
         if not self.folder.is_dir():
             list_versions(self.folder)  # raises an error that names what it is
         problem = f"has no saved_model.pb to use as version {self.version}"
-        raise PackagingError(
-            self.folder, problem, "remove version, or set the path of the SavedModel itself"
-        )
+        remedy = "remove version, or set the path of the SavedModel itself"
+        raise PackagingError(self.folder, problem, remedy)
 
 
 # Replaced by code/lib/; the container ignores requirements.txt next to lib/.

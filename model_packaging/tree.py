@@ -104,9 +104,8 @@ def _check_path(path: Path, root: str) -> os.stat_result:
     except OSError as error:
         raise build_unreadable_error(path, error) from None
     if is_link and not Path(os.path.realpath(path)).is_relative_to(root):
-        raise PackagingError(
-            path, "is a link to a path outside its folder", "replace it with a copy"
-        )
+        problem = "is a link to a path outside its folder"
+        raise PackagingError(path, problem, "replace it with a copy")
     status = _read_status(path)
     if is_link and stat.S_ISDIR(status.st_mode):
         raise PackagingError(path, "is a link to a folder", "replace it with a copy")

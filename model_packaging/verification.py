@@ -4,6 +4,7 @@ import math
 import tempfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from model_packaging.dependencies import requirements_file
@@ -24,7 +25,7 @@ from model_packaging.saved_model.reading import (
 from model_packaging.saved_model.unfilled import describe_unfilled
 from model_packaging.saved_model.variables import (
     MOST_CHECKED_BYTES,
-    find_differences,
+    find_variable_faults,
     read_stored_variables,
 )
 from model_packaging.secret_files import find_secret_files
@@ -126,16 +127,10 @@ def _check_model(
     """Add what `servable check` reports of a model's files. Raises `PackagingError`."""
     stored = read_stored_variables(info.folder)
     again = "export the SavedModel again, or pack all files of one export"
-    wrong = list(find_differences(graph.restored or (), stored))
     if info.variable_bytes > MOST_CHECKED_BYTES:
         found.not_looked_at.append(f"the checksums of {shown}/variables, which are large")
-    else:
-        wrong += [
-            f"{variable.file.name}: the checksum of {key!r} does not match its bytes"
-            for key, variable in stored.items()
-            if not variable.is_intact
-        ]
-    found.problems += [f"{shown}/variables: {each}; {again}" for each in wrong[:1]]
+    wrong = find_variable_faults(graph.restored or (), stored, size=info.variable_bytes)
+    found.problems += [f"{shown}/variables: {each}; {again}" for each in islice(wrong, 1)]
     if graph.unfilled is None or graph.restored is None or graph.vocabularies is None:
         missing = f"what {shown}/saved_model.pb restores and reads: it is too large"
         found.not_looked_at.append(missing)

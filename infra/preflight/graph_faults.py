@@ -84,10 +84,8 @@ def find_graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> I
     images = list_operation_tables()
     if (reason := _explain_version(graph, table)) is not None:
         takers = [image for image in images if _explain_version(graph, image) is None]
-        remedy, problem = (
-            "export it again with the TensorFlow of the image",
-            f"{reason}: {_LOADS_NOT}",
-        )
+        remedy = "export it again with the TensorFlow of the image"
+        problem = f"{reason}: {_LOADS_NOT}"
         yield _build_fault("model-graph-version", graph.min_consumer, problem, takers, remedy)
     seen = set()
     for operation in graph.operations:

@@ -230,6 +230,8 @@ class Rule(ABC):
         allowed: str | None = None,
         remedy: str | None = None,
         reads: tuple[str, ...] | None = None,
+        severity: Severity | None = None,
+        subject: str = "",
         **values: Any,
     ) -> Finding:
         """Build a finding of this rule. An omitted text is taken from the class.
@@ -244,7 +246,8 @@ class Rule(ABC):
             reads = tuple(other.format(**values) for other in self.reads)
         return Finding(
             rule=self.id,
-            severity=self.severity,
+            subject=subject,
+            severity=severity or self.severity,
             file=self.loaded.find_origin(key),
             key=key,
             given=self.candidate.find_value(key) if given is WHAT_THE_KEY_HOLDS else given,

@@ -332,12 +332,12 @@ def find_undefined_names(file: Path, source: bytes, python: str | None) -> list[
             if isinstance(problem, messages.UndefinedLocal):
                 text = f"uses {name} before its function assigns it"
                 remedy = f"write `global {name}` into the function, or rename the local variable"
-            findings.setdefault(text, CodeFinding(file, problem.lineno, text, remedy))
         elif isinstance(problem, formats):
             text = f"fails: {problem.message % problem.message_args}"
-            findings.setdefault(
-                text, CodeFinding(file, problem.lineno, text, "match values to the format")
-            )
+            remedy = "match values to the format"
+        else:
+            continue
+        findings.setdefault(text, CodeFinding(file, problem.lineno, text, remedy))
     return list(findings.values())
 
 

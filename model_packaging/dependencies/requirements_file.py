@@ -130,13 +130,8 @@ def find_contradictions(code: Path) -> Iterator[tuple[Path, int, str, str, Sever
         if excluded:
             file, number, pin, other = excluded[-1]
             problem = f"pins {name}=={pin}, but a different line requires {name}{other.specifier}"
-            yield (
-                file,
-                number,
-                problem,
-                "keep one of them, because no version satisfies both",
-                "error",
-            )
+            remedy = "keep one of them, because no version satisfies both"
+            yield file, number, problem, remedy, "error"
 
 
 def _find_pin(wanted: Requirement) -> str | None:
@@ -161,11 +156,8 @@ def _check_line(file: Path, line: str) -> tuple[str, str, Severity] | None:
     try:
         name = canonicalize_name(Requirement(wanted).name)
     except InvalidRequirement:
-        return (
-            f"{line[:60]!r} isn't a valid requirement, so pip fails",
-            "write NAME==VERSION",
-            "error",
-        )
+        problem = f"{line[:60]!r} isn't a valid requirement, so pip fails"
+        return problem, "write NAME==VERSION", "error"
     if name not in _NEEDS:
         return None
     needed, remedy = _NEEDS[name]

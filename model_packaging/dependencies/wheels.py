@@ -169,14 +169,14 @@ def fetch(code: Path, *, python: str, wheels: Path, find_links: Path | None = No
     return locked_wheels
 
 
-def require_wheels(code: Path, *, wheels: Path, python: str | None = None) -> list[Wheel]:
-    """Return the wheels that the code needs; none if it needs nothing.
+def require_wheels(code: Path, *, wheels: Path, python: str | None = None) -> list[Wheel] | None:
+    """Return the wheels that the code needs; None if it has no requirements.
 
     Raises `PackagingError` if the lock isn't valid, or names a wheel that is missing.
     """
     with explain_disk_errors(code / WANTED):
         if not requirements_file.has_requirements(code):
-            return []
+            return None
     locked_wheels = read_lock(code, python=python)
     for wheel in locked_wheels:
         if not _is_present(wheels, wheel):
@@ -189,10 +189,9 @@ def build_lib_folder(code: Path, *, wheels: Path, unpacked: Path) -> Path | None
 
     Raises `PackagingError` if the lock isn't valid, or names a wheel that is missing.
     """
-    with explain_disk_errors(code / WANTED):
-        if not requirements_file.has_requirements(code):
-            return None
     locked_wheels = require_wheels(code, wheels=wheels)
+    if locked_wheels is None:
+        return None
     text = "".join(wheel.sha256 for wheel in locked_wheels)
     target = unpacked / hashlib.sha256(text.encode()).hexdigest()
     with explain_disk_errors(unpacked):

@@ -10,6 +10,7 @@ import base64
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from model_packaging.saved_model.reading import (
@@ -130,37 +131,24 @@ def build_tensor(value: Any, spec: TensorInfo) -> Any:
 def check_shape(shape: Sequence[int], spec: TensorInfo) -> None:
     """Raise `RequestValueError` if the signature doesn't accept the shape."""
     if not is_shape_allowed(shape, spec.shape):
-        expected = format_shape(spec.shape or ())
-        raise RequestValueError(
-            f"has shape {format_shape(shape)}; the signature expects {expected}"
-        )
+        given, expected = format_shape(shape), format_shape(spec.shape or ())
+        raise RequestValueError(f"has shape {given}; the signature expects {expected}")
 
 
 def flatten_lists(value: Any) -> tuple[list[int], list[Any]]:
     """Return the shape of evenly nested lists, and their values. Raises `RequestValueError`."""
     shape: list[int] = []
-    first = value
-    while isinstance(first, list):
-        shape.append(len(first))
-        if not first:
-            break
-        first = first[0]
-    flat: list[Any] = []
-    _flatten(value, shape, flat)
-    return shape, flat
-
-
-def _flatten(value: Any, shape: list[int], into: list[Any]) -> None:
-    if not shape:
-        if isinstance(value, list):
-            raise RequestValueError("is nested deeper in one place than in another")
-        into.append(value)
-        return
-    if not isinstance(value, list) or len(value) != shape[0]:
-        given = len(value) if isinstance(value, list) else "no list"
-        raise RequestValueError(f"is ragged: {given} where other rows have {shape[0]}")
-    for item in value:
-        _flatten(item, shape[1:], into)
+    items = [value]
+    while items and isinstance(items[0], list):
+        shape.append(len(items[0]))
+        for item in items:
+            size = len(item) if isinstance(item, list) else "no list"
+            if size != shape[-1]:
+                raise RequestValueError(f"is ragged: {size} where other rows have {shape[-1]}")
+        items = list(chain.from_iterable(items))
+    if any(isinstance(item, list) for item in items):
+        raise RequestValueError("is nested deeper in one place than in another")
+    return shape, items
 
 
 def _find_type_number(dtype: str) -> int:

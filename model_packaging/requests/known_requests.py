@@ -204,9 +204,8 @@ def check_examples(request: Any, info: SavedModelInfo, method: str) -> Shapes:
     """
     signature = _find_signature(info, request)
     if signature.method != f"tensorflow/serving/{method}" or set(signature.inputs) != {"inputs"}:
-        raise RequestValueError(
-            f"requests {method} from a signature that doesn't support it; use one that does"
-        )
+        problem = f"requests {method} from a signature that doesn't support it; use one that does"
+        raise RequestValueError(problem)
     if request.input.WhichOneof("kind") is None:
         return {}  # examples with a context are not counted here
     count = len(request.input.example_list.examples)
@@ -222,9 +221,8 @@ def check_batch(shapes: Shapes, max_batch_size: int | None) -> None:
     rows = {name: shape[0] for name, shape in shapes.items() if shape}
     if len(rows) < len(shapes) or len(set(rows.values())) > 1:
         each = ", ".join(f"{name} {format_shape(shape)}" for name, shape in shapes.items())
-        raise RequestValueError(
-            f"gives {each}; batching requires inputs with the same number of rows"
-        )
+        problem = f"gives {each}; batching requires inputs with the same number of rows"
+        raise RequestValueError(problem)
     if (most := max(rows.values(), default=0)) > max_batch_size:
         why = f"which batching rejects: max_batch_size is {max_batch_size}"
         raise RequestValueError(f"has {most} rows, {why}")

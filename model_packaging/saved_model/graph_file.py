@@ -23,8 +23,6 @@ _STRING_BYTES = 256
 _BYTECODE = b"ML\xefR"
 _HEAD_BYTES = 40
 _VERSIONED = re.compile(rb"(?<![a-z0-9_])[a-z][a-z0-9_]*_v[0-9]+(?=\0)")
-# Field numbers of tensorflow/core/framework/{function,op_def}.proto.
-_SIGNATURE, _NAME = 1, 1
 # Beginning of an entry of NodeDef.attr with key "value" (of a constant), or "module".
 VALUE = b"\n\x05value\x12"
 _MODULE = b"\n\x06module\x12"
@@ -34,6 +32,8 @@ LARGE_BYTES = 1 << 16
 # Replaces a constant's value.
 _TENSOR = wire.AttrEntry(key="value", value=wire.AttrValue(tensor=b"")).SerializeToString()
 
+Place = tuple[int, int]
+"""The start and end of a message in the file."""
 Attribute = tuple[str, Any]
 """The field of AttrValue ("s", "i", "list(type)"; "list()" if a list is empty), and the JSON value:
 the beginning of a string, None for shapes, tensors and functions."""
@@ -43,8 +43,23 @@ def encode_field(number: int, body: bytes) -> bytes:
     return bytes((number << 3 | BYTES,)) + encode_varint(len(body)) + body
 
 
-def remove_constants(data: Buffer, start: int, end: int) -> bytes:
-    """Return a node's message without its large constants."""
+def find_messages(data: Buffer, place: Place, *path: int) -> Iterator[Place]:
+    """Yield each message to which a path of field numbers leads from the message at `place`."""
+    field, *inner = path
+    for number, kind, first, last in iterate_fields(data, *place):
+        if number == field and kind == BYTES:
+            yield from find_messages(data, (first, last), *inner) if inner else ((first, last),)
+
+
+def read_first(data: Buffer, place: Place, *path: int) -> bytes:
+    """Return the first message or string of a path, or nothing, without reading later fields."""
+    return next((data[first:last] for first, last in find_messages(data, place, *path)), b"")
+
+
+def read_node(data: Buffer, start: int, end: int, *, largest: int) -> bytes:
+    """Return a node's message, without its large constants if it has more than `largest` bytes."""
+    if end - start <= largest:
+        return data[start:end]
     kept = []
     for number, kind, first, last in iterate_fields(data, start, end):
         if kind == BYTES:
@@ -110,6 +125,8 @@ def find_function_names(attributes: Iterable[Attribute]) -> Iterator[str]:
 _SCHEMA_VERSION, _META_GRAPHS = 1, 2
 _GRAPH_DEF, _COLLECTION = 2, 4
 _NODE, _LIBRARY, _FUNCTION, _FUNCTION_NODE, _OP = 1, 2, 1, 3, 2
+# Of an entry of collection_def: its key, and the first name in its list of nodes.
+_KEY, _FIRST_NODE = 1, (2, 1, 1)
 # Fields of a MetaGraphDef that become a message; the rest is large, and walked at most.
 _SMALL = {field.number for field in wire.MetaGraphDef.DESCRIPTOR.fields}
 
@@ -136,8 +153,8 @@ class MetaGraph:
     message: Any
     """wire.MetaGraphDef: tags, TensorFlow version, signatures, assets."""
     has_variables: bool
-    graph_def: tuple[tuple[int, int], ...]
-    """From where to where in the file its GraphDef is; in parts where protobuf would merge them."""
+    graph_def: tuple[Place, ...]
+    """Where its GraphDef is; in parts where protobuf would merge them."""
     has_asset_collection: bool
     """Whether it names assets as TensorFlow 1 did, in a collection."""
     init_op: str
@@ -198,57 +215,22 @@ def _parse_meta_graph(data: mmap.mmap, first: int, last: int, *, variables: bool
                 is_large or any(data.find(op, start, end) >= 0 for op in _SEARCHED)
             )
             if is_walked:
-                has_variables |= any(op in VARIABLE_OPS for op in _list_ops(data, start, end))
+                has_variables |= any(op in VARIABLE_OPS for op in _list_ops(data, (start, end)))
         elif number == _COLLECTION and kind == BYTES:
             collection |= data[start : start + 64].find(_ASSETS) >= 0
-            if any(data[start : start + 64].find(key) >= 0 for key in _INIT_COLLECTIONS):
-                init_ops |= _parse_collection(data, start, end)
+            if (name := read_first(data, (start, end), _KEY)) in _INIT_COLLECTIONS:
+                init_ops[name] = read_first(data, (start, end), *_FIRST_NODE).decode()
     message = wire.MetaGraphDef.FromString(b"".join(small))
-    init_op = next((init_ops[key] for key in _INIT_COLLECTIONS if key in init_ops), "")
+    init_op = next(filter(None, map(init_ops.get, _INIT_COLLECTIONS)), "")
     if _INIT_SIGNATURE in message.signature_def:
         init_op = message.signature_def[_INIT_SIGNATURE].outputs[_INIT_SIGNATURE].name
     return MetaGraph(message, has_variables, tuple(places), collection, init_op)
 
 
-def _parse_collection(data: Buffer, start: int, end: int) -> dict[bytes, str]:
-    """Return the name of a collection and its first node, from an entry of collection_def."""
-    keys = [data[first:last] for first, last in _find_messages(data, start, end, 1)]
-    values = [
-        data[first:last].decode()
-        for collection in _find_messages(data, start, end, 2)
-        for nodes in _find_messages(data, *collection, 1)
-        for first, last in _find_messages(data, *nodes, 1)
-    ]
-    return {keys[0]: values[0]} if keys and values else {}
-
-
-def _list_ops(data: Buffer, start: int, end: int) -> Iterator[bytes]:
-    for place in _find_messages(data, start, end, _NODE):
-        yield _read_op(data, *place)
-    for library in _find_messages(data, start, end, _LIBRARY):
-        for function in _find_messages(data, *library, _FUNCTION):
-            for place in _find_messages(data, *function, _FUNCTION_NODE):
-                yield _read_op(data, *place)
-
-
-def _find_messages(data: Buffer, start: int, end: int, field: int) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each message in a field of the message at `start` to `end`."""
-    for number, kind, first, last in iterate_fields(data, start, end):
-        if number == field and kind == BYTES:
-            yield first, last
-
-
-def _read_op(data: Buffer, start: int, end: int) -> bytes:
-    """Return the operation's name, without reading the later fields, which hold constants."""
-    return next((data[first:last] for first, last in _find_messages(data, start, end, _OP)), b"")
-
-
-def read_function_name(data: Buffer, start: int, end: int) -> str:
-    """Return the name of a FunctionDef, which is the first field of its signature."""
-    for signature in _find_messages(data, start, end, _SIGNATURE):
-        for first, last in _find_messages(data, *signature, _NAME):
-            return data[first:last].decode()
-    return ""
+def _list_ops(data: Buffer, graph: Place) -> Iterator[bytes]:
+    for path in ((_NODE,), (_LIBRARY, _FUNCTION, _FUNCTION_NODE)):
+        for node in find_messages(data, graph, *path):
+            yield read_first(data, node, _OP)
 
 
 @dataclass(frozen=True, kw_only=True)

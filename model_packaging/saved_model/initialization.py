@@ -6,13 +6,12 @@ tensors and of files are constants or assets.
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from servable_tensors import wire
-from servable_tensors.wire import Buffer
 
 _RESTORE, _ASSIGN = b"RestoreV2", frozenset({b"AssignVariableOp", b"Assign"})
 FILLS = frozenset({b"InitializeTableFromTextFileV2", b"InitializeTableFromTextFile"})
@@ -97,12 +96,38 @@ def _format_key(key: bytes | int) -> str:
     return key.decode(errors="replace")[:60] if isinstance(key, bytes) else str(key)
 
 
-class _Frame:
+class Nodes:
+    """The nodes of the graph, or of a function."""
+
+    def __init__(self, nodes: Sequence[Any]) -> None:
+        self.nodes = nodes
+        self._by_name = {node.name: node for node in nodes}
+
+    def find_node(self, tensor: bytes) -> Any | None:
+        """Return the node that computes a tensor; None if it isn't one of these."""
+        return self._by_name.get(tensor.lstrip(b"^").partition(b":")[0])
+
+    def is_fed(self, _: bytes) -> bool:
+        """Return whether a request gives the tensor, so that its node doesn't run."""
+        return False
+
+    def walk_needed_nodes(self, tensors: Iterable[bytes]) -> Iterator[Any]:
+        """Yield every node that runs for these tensors."""
+        waiting, seen = list(tensors), set()
+        while waiting:
+            tensor = waiting.pop()
+            node = self.find_node(tensor)
+            if node is not None and node.name not in seen and not self.is_fed(tensor):
+                seen.add(node.name)
+                yield node
+                waiting += node.input
+
+
+class _Frame(Nodes):
     """The nodes of the graph, or of one call of a function."""
 
     def __init__(self, nodes: Sequence[Any], arguments: Mapping[bytes, Any]) -> None:
-        self.nodes = nodes
-        self._by_name = {node.name: node for node in nodes}
+        super().__init__(nodes)
         self._arguments = arguments
         # TensorFlow 2 passes an asset's path on through a variable.
         self._assigned = {
@@ -115,8 +140,7 @@ class _Frame:
             name, _, output = tensor.partition(b":")
             if name in self._arguments:
                 return self._arguments[name], 0
-            node = self._by_name.get(name)
-            handed_on = None
+            node, handed_on = self.find_node(name), None
             if node is not None and node.op in (b"Identity", b"Cast"):
                 handed_on = node.input[0]
             elif node is not None and node.op == b"ReadVariableOp":
@@ -129,32 +153,19 @@ class _Frame:
     def list_inputs(self, node: Any) -> list[bytes]:
         return [tensor for tensor in node.input if not tensor.startswith(b"^")]
 
-    def walk_needed_nodes(self, name: bytes) -> Iterator[Any]:
-        """Yield the node of that name, and every node that runs before it."""
-        waiting, seen = [name], set()
-        while waiting:
-            name = waiting.pop().lstrip(b"^").partition(b":")[0]
-            if name not in seen and (node := self._by_name.get(name)) is not None:
-                seen.add(name)
-                yield node
-                waiting += node.input
-
 
 class Initialization:
     """The initialization of one graph, with these nodes.
 
-    `functions` maps each name to the start and end of its FunctionDef in the file.
+    `function` maps a name to its FunctionDef, or None.
     """
 
-    def __init__(
-        self, data: Buffer, nodes: Sequence[Any], functions: Mapping[str, tuple[int, int]]
-    ) -> None:
-        self._data, self._functions = data, functions
-        self._graph = _Frame(nodes, {})
+    def __init__(self, nodes: Sequence[Any], function: Callable[[str], Any | None]) -> None:
+        self._function, self._graph = function, _Frame(nodes, {})
 
     def find_restored_variables(self, operation: str) -> Iterator[RestoredVariable]:
         """Yield the tensors that a graph's restore operation reads from the checkpoint."""
-        nodes = list(self._graph.walk_needed_nodes(operation.encode()))
+        nodes = list(self._graph.walk_needed_nodes([operation.encode()]))
         for frame, part in self._walk_frames(self._graph, nodes, frozenset()):
             shapes: dict[tuple[bytes, int], Any] = {}
             for node in part:
@@ -200,10 +211,9 @@ class Initialization:
         yield frame, nodes
         for node in nodes:
             name = parse_attributes(node)["f"].func.name if node.op in _CALLS else node.op.decode()
-            if name not in self._functions or name in above:
+            function = None if name in above else self._function(name)
+            if function is None:
                 continue
-            first, last = self._functions[name]
-            function = wire.FunctionDef.FromString(self._data[first:last])
             given = [frame.find_source(tensor)[0] for tensor in frame.list_inputs(node)]
             names = [argument.name.encode() for argument in function.signature.input_arg]
             body = _Frame(function.node_def, dict(zip(names, given, strict=False)))

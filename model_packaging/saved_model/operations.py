@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import json
 import mmap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,16 @@ from model_packaging.saved_model.graph_file import (
     VALUE,
     VARIABLE_OPS,
     GraphOperations,
-    MetaGraph,
     Operation,
+    Place,
     encode_field,
     find_function_names,
+    find_messages,
     parse_attribute,
-    read_function_name,
+    read_first,
     read_meta_graphs,
+    read_node,
     reduce_attribute,
-    remove_constants,
 )
 from model_packaging.saved_model.initialization import (
     FILLS,
@@ -40,13 +41,13 @@ from model_packaging.saved_model.initialization import (
     Initialization,
 )
 from model_packaging.saved_model.reading import METHODS, select_served_graph
-from model_packaging.saved_model.unfilled import Unfilled, UnfilledReads
+from model_packaging.saved_model.unfilled import UnfilledReads
 from servable_tensors import wire
 from servable_tensors.wire import BYTES, Buffer, WireError, iterate_fields
 
 # Field numbers of tensorflow/core/framework/{graph,function,op_def}.proto.
 _NODE, _LIBRARY, _VERSIONS, _FUNCTION = 1, 2, 4, 1
-_FUNCTION_NODE, _FUNCTION_ATTR = 3, 5
+_FUNCTION_NODE, _FUNCTION_ATTR, _FUNCTION_NAME = 3, 5, (1, 1)
 # Nodes that are all kept as messages take ten times these bytes.
 _MOST_FOLLOWED_BYTES = 1 << 24
 # A larger node is a constant of numbers: names of variables and files take less.
@@ -93,24 +94,24 @@ def read_operations(version: Path, *, cache: Path | None = None) -> GraphOperati
             files = assets if ops & FILLS else {}
             is_followed = bool(ops & HOLDERS.keys()) or reading.has_unfed_nodes(graph.message)
             nodes = reading.list_nodes() if restore or files or is_followed else []
+            restored = vocabularies = unfilled = None
+            if nodes is not None:
+                at_load = Initialization(nodes, reading.read_function)
+                restored = tuple(at_load.find_restored_variables(restore))
+                vocabularies = tuple(at_load.find_vocabularies(files))
+                reads = UnfilledReads(nodes, reading.read_function)
+                found = reads.find_unfilled(graph.message, methods=METHODS, init_op=graph.init_op)
+                unfilled = tuple(found) if is_followed else ()
             result = GraphOperations(
                 producer=reading.producer,
                 min_consumer=reading.min_consumer,
                 bad_consumers=reading.bad_consumers,
                 has_assets=bool(assets) or graph.has_asset_collection,
                 operations=operations,
-                restored=None,
-                vocabularies=None,
-                unfilled=None,
+                restored=restored,
+                vocabularies=vocabularies,
+                unfilled=unfilled,
             )
-            if nodes is not None:
-                at_load = Initialization(data, nodes, reading.functions)
-                result = dataclasses.replace(
-                    result,
-                    restored=tuple(at_load.find_restored_variables(restore)),
-                    vocabularies=tuple(at_load.find_vocabularies(files)),
-                    unfilled=tuple(reading.find_unfilled(graph, nodes)) if is_followed else (),
-                )
         except (WireError, DecodeError, UnicodeDecodeError, IndexError) as damage:
             problem = f"is truncated or damaged ({damage})"
             raise PackagingError(file, problem, "export it again, or copy it again") from None
@@ -125,7 +126,7 @@ def read_operations(version: Path, *, cache: Path | None = None) -> GraphOperati
 class _Reading:
     """A reader of one GraphDef, and of its functions as they are called."""
 
-    def __init__(self, data: Buffer, places: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, data: Buffer, places: Iterable[Place]) -> None:
         self._data = data
         # Operations with attributes, by whether XLA compiles them.
         self._seen: list[set[tuple[bytes, ...]]] = [set(), set()]
@@ -142,11 +143,10 @@ class _Reading:
         self.min_consumer = max((version.min_consumer for version in versions), default=0)
         self.bad_consumers = tuple(bad for version in versions for bad in version.bad_consumers)
         self.functions = {
-            read_function_name(data, first, last): (first, last)
+            read_first(data, place, *_FUNCTION_NAME).decode(): place
             for number, start, end in others
             if number == _LIBRARY
-            for inner, kind, first, last in iterate_fields(data, start, end)
-            if inner == _FUNCTION and kind == BYTES
+            for place in find_messages(data, (start, end), _FUNCTION)
         }
         self._found: dict[str, Operation] = {}
         self._is_named_inside = False
@@ -155,13 +155,10 @@ class _Reading:
         """Return the graph's own nodes; None if they are too large without their constants."""
         nodes, size = [], 0
         for place in self._main:
-            for number, kind, first, last in iterate_fields(self._data, *place):
-                if (number, kind) != (_NODE, BYTES):
-                    continue
-                is_large = last - first > _NUMBERS_BYTES
-                whole = remove_constants(self._data, first, last) if is_large else None
-                nodes.append(wire.NodeDef.FromString(whole or self._data[first:last]))
-                size += len(whole or b"") or last - first
+            for node in find_messages(self._data, place, _NODE):
+                body = read_node(self._data, *node, largest=_NUMBERS_BYTES)
+                nodes.append(wire.NodeDef.FromString(body))
+                size += len(body)
                 if size > _MOST_FOLLOWED_BYTES:
                     return None
         return nodes
@@ -190,21 +187,7 @@ class _Reading:
                 at += 1
         return False
 
-    def find_unfilled(self, graph: MetaGraph, nodes: list[Any]) -> Iterator[Unfilled]:
-        """Yield what the callable signatures read and nothing fills."""
-        message = graph.message
-        signatures = {
-            name: signature
-            for name, signature in message.signature_def.items()
-            if signature.method_name in METHODS
-        }
-        restore = message.saver_def.restore_op_name
-        assets = [asset.tensor_info.name.encode() for asset in message.asset_file_def]
-        yield from UnfilledReads(nodes, self._read_function).find_unfilled(
-            signatures, restore_op=restore, init_op=graph.init_op, assets=assets
-        )
-
-    def _read_function(self, name: str) -> Any | None:
+    def read_function(self, name: str) -> Any | None:
         """Return a wire.FunctionDef without large constants; None for an unknown name."""
         if name not in self.functions:
             return None
@@ -214,9 +197,9 @@ class _Reading:
         parts = []
         for number, kind, start, end in iterate_fields(self._data, first, last):
             if kind == BYTES:
-                large = number == _FUNCTION_NODE and end - start > LARGE_BYTES
-                whole = remove_constants(self._data, start, end) if large else None
-                parts.append(encode_field(number, whole or self._data[start:end]))
+                largest = _NUMBERS_BYTES if number == _FUNCTION_NODE else end
+                body = read_node(self._data, start, end, largest=largest)
+                parts.append(encode_field(number, body))
         return wire.FunctionDef.FromString(b"".join(parts))
 
     def read(self, assets: frozenset[bytes] | None) -> tuple[Operation, ...]:
@@ -240,10 +223,8 @@ class _Reading:
                 place = self.functions[name]
                 # The search spares a walk through nearly all functions.
                 is_compiled = self._data.find(_COMPILE, *place) >= 0 and any(
-                    number == _FUNCTION_ATTR
-                    and kind == BYTES
-                    and parse_attribute(self._data[first:last]) == (_MUST_COMPILE, ("b", True))
-                    for number, kind, first, last in iterate_fields(self._data, *place)
+                    parse_attribute(self._data[first:last]) == (_MUST_COMPILE, ("b", True))
+                    for first, last in find_messages(self._data, place, _FUNCTION_ATTR)
                 )
                 if not compiled and is_compiled:
                     calls.append((name, True))
@@ -258,7 +239,7 @@ class _Reading:
     def _add_operations(
         self,
         function: str,
-        place: tuple[int, int],
+        place: Place,
         field: int,
         compiled: bool,
         assets: frozenset[bytes] | None,
@@ -266,7 +247,8 @@ class _Reading:
         """Add the new operations; return their callees, and for each whether XLA compiles it."""
         calls: list[tuple[str, bool]] = []
         seen = self._seen[compiled]
-        for node in _iterate_nodes(self._data, *place, field):
+        for inside in find_messages(self._data, place, field):
+            node = wire.NodeDef.FromString(read_node(self._data, *inside, largest=LARGE_BYTES))
             op = node.op
             kept = [entry for entry in node.attr if entry[2:3] != b"_" or _COMPILE in entry]
             entries = tuple(map(reduce_attribute, kept))
@@ -298,7 +280,7 @@ class _Reading:
         return calls
 
     def _find_path(
-        self, node: Any, place: tuple[int, int], field: int, assets: frozenset[bytes] | None
+        self, node: Any, place: Place, field: int, assets: frozenset[bytes] | None
     ) -> str | None:
         """Return the path that a constant gives; None if it is computed or an asset's."""
         inputs = [name for name in node.input if not name.startswith(b"^")]
@@ -308,8 +290,8 @@ class _Reading:
             return None
         named = encode_field(_NODE, name) + encode_field(2, b"Const")  # how such a node begins
         begin = self._data.find(named, *place) if name else -1
-        for number, kind, first, last in iterate_fields(self._data, *place) if begin >= 0 else ():
-            if (number, kind, first) != (field, BYTES, begin):
+        for first, last in find_messages(self._data, place, field) if begin >= 0 else ():
+            if first != begin:
                 continue
             for entry in wire.NodeDef.FromString(self._data[first:last]).attr:
                 if entry.startswith(VALUE):
@@ -317,15 +299,6 @@ class _Reading:
                     values = wire.TensorProto.FromString(tensor).string_val
                     return values[0].decode(errors="replace") if values else None
         return None
-
-
-def _iterate_nodes(data: Buffer, start: int, end: int, field: int) -> Iterator[Any]:
-    """Yield the nodes in a message's field, as NodeDef, without large constants."""
-    for number, kind, first, last in iterate_fields(data, start, end):
-        if (number, kind) == (field, BYTES):
-            is_large = last - first > LARGE_BYTES
-            body = remove_constants(data, first, last) if is_large else data[first:last]
-            yield wire.NodeDef.FromString(body)
 
 
 def _read_cache(file: Path) -> GraphOperations | None:

@@ -8,7 +8,7 @@ that are read with those that restoring and initialization write.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from model_packaging.saved_model.initialization import (
     FILLS,
     HOLDERS,
     PLACEHOLDERS,
+    Nodes,
     parse_attributes,
 )
 
@@ -98,17 +99,14 @@ class UnfilledReads:
         self._summaries: dict[str, _Uses] = {}
 
     def find_unfilled(
-        self,
-        signatures: Mapping[str, Any],
-        *,
-        restore_op: str,
-        init_op: str,
-        assets: Iterable[bytes],
+        self, message: Any, *, methods: Collection[str], init_op: str
     ) -> Iterator[Unfilled]:
-        """Yield what is read and not filled, of each signature and kind.
+        """Yield what is read and not filled, of each kind and signature with one of these methods.
 
-        `signatures`: name to wire.SignatureDef; `assets`: tensors that the loader feeds with paths.
+        `message`: wire.MetaGraphDef, whose assets are tensors that the loader feeds with paths.
         """
+        restore_op = message.saver_def.restore_op_name
+        assets = [asset.tensor_info.name.encode() for asset in message.asset_file_def]
         restored = self._find_uses([restore_op.encode()] if restore_op else [], None)
         initialized = self._find_uses([init_op.encode()] if init_op else [], assets)
         filled = restored.writes | initialized.writes
@@ -118,7 +116,9 @@ class UnfilledReads:
             yield Unfilled(signature="", kind="path", names=_format_names(paths))
         yield from _find_unfilled("", initialized, filled)
         devices = {node.device for node in self._nodes if _OTHER_JOB.search(node.device)}
-        for name, signature in sorted(signatures.items()):
+        for name, signature in sorted(message.signature_def.items()):
+            if signature.method_name not in methods:
+                continue
             fed = _list_tensors(signature.inputs.values())
             uses = self._find_uses(_list_tensors(signature.outputs.values()), fed)
             devices |= uses.devices
@@ -223,32 +223,19 @@ class UnfilledReads:
         return [], -1
 
 
-class _Body:
+class _Body(Nodes):
     """The nodes of the graph, or of a function.
 
     `fed` are the tensors that a request gives, as NAME:NUMBER.
     """
 
     def __init__(
-        self, nodes: Iterable[Any], arguments: Mapping[bytes, int], fed: frozenset[bytes]
+        self, nodes: Sequence[Any], arguments: Mapping[bytes, int], fed: frozenset[bytes]
     ) -> None:
-        self._by_name = {node.name: node for node in nodes}
+        super().__init__(nodes)
         self._arguments, self._fed = arguments, fed
         self._fed_nodes = frozenset(tensor.partition(b":")[0] for tensor in fed)
         self._before: dict[bytes, frozenset[bytes]] = {}
-
-    def walk_needed_nodes(self, starts: Iterable[bytes]) -> Iterator[Any]:
-        """Yield every node that runs for these tensors."""
-        waiting, seen = list(starts), set()
-        while waiting:
-            tensor = waiting.pop()
-            name = tensor.lstrip(b"^").partition(b":")[0]
-            if name in seen or (name in self._fed_nodes and self._is_fed(tensor)):
-                continue
-            if (node := self._by_name.get(name)) is not None:
-                seen.add(name)
-                yield node
-                waiting += node.input
 
     def is_preceded(self, node: Any, names: set[bytes]) -> bool:
         """Return whether a node with one of these names runs before the node."""
@@ -267,8 +254,8 @@ class _Body:
             name = tensor.lstrip(b"^").partition(b":")[0]
             if name in self._arguments:
                 return self._arguments[name]
-            node = self._by_name.get(name)
-            if node is None or self._is_fed(tensor):
+            node = self.find_node(name)
+            if node is None or self.is_fed(tensor):
                 return None
             if node.op in HOLDERS:
                 return _build_resource_holder(node)
@@ -280,16 +267,16 @@ class _Body:
 
     def find_path_variable(self, tensor: bytes) -> _Root | None:
         """Return the variable that a string is read from, or None if it isn't read from one."""
-        node = self._by_name.get(tensor.partition(b":")[0])
+        node = self.find_node(tensor)
         while node is not None and _PASSES.fullmatch(node.op) and node.op != b"Merge":
             tensor = node.input[0]
-            node = self._by_name.get(tensor.partition(b":")[0])
+            node = self.find_node(tensor)
         if node is not None and node.op == b"ReadVariableOp":
             return self.find_root(node.input[0])
         is_variable = node is not None and HOLDERS.get(node.op) == "variable"
         return self.find_root(tensor) if is_variable else None
 
-    def _is_fed(self, tensor: bytes) -> bool:
+    def is_fed(self, tensor: bytes) -> bool:
         if tensor.startswith(b"^"):
             return tensor[1:] in self._fed_nodes
         return _normalize(tensor) in self._fed

@@ -188,10 +188,13 @@ def _read_index(index: Path) -> tuple[dict[str, StoredVariable], list[Path]]:
     return stored, shards
 
 
-def find_differences(
-    restored: Iterable[RestoredVariable], stored: Mapping[str, StoredVariable]
+def find_variable_faults(
+    restored: Iterable[RestoredVariable], stored: Mapping[str, StoredVariable], *, size: int
 ) -> Iterator[str]:
-    """Yield variables that the graph restores, and the checkpoint lacks or stores differently."""
+    """Yield what the graph restores and the checkpoint lacks, stores differently, or stores damaged.
+
+    `size`: bytes of the data files. Above `MOST_CHECKED_BYTES`, checksums aren't compared. Raises OSError.
+    """
     for variable in restored:
         there = stored.get(variable.key)
         if there is None:
@@ -202,3 +205,6 @@ def find_differences(
             assert variable.shape is not None  # None allows any shape
             shape = [size or "?" for size in variable.shape]
             yield f"{variable.key!r} has the shape {list(there.shape)}, but the graph's is {shape}"
+    for key, kept in stored.items() if size <= MOST_CHECKED_BYTES else ():
+        if not kept.is_intact:
+            yield f"{kept.file.name}: the checksum of {key!r} does not match its bytes"

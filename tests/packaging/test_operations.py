@@ -59,11 +59,15 @@ def test_a_large_graph_comes_without_its_constants(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph.main("Const", value=wire.AttrValue(tensor=bytes(100_000)))
-    graph.main("NoOp")
     whole = read(graph)
     for module in (graph_file, reading):
         monkeypatch.setattr(module, "LARGE_BYTES", 64)
     assert read_operations(graph.folder).operations == whole.operations
+    entry = wire.AttrEntry(key="value", value=wire.AttrValue(tensor=bytes(1_000)))
+    node = wire.NodeDef(name=b"c", op=b"Const", attr=[entry.SerializeToString()])
+    data, end = node.SerializeToString(), node.ByteSize()
+    assert graph_file.read_node(data, 0, end, largest=end) == data
+    assert len(graph_file.read_node(data, 0, end, largest=end - 1)) < 100
 
 
 def test_a_graph_that_is_cut_short_is_refused(graph: Graph) -> None:

@@ -27,6 +27,8 @@ class Row:
     passes: str
     fails: str
     says: Message
+    severity: str = ""
+    """If it isn't the rule's own."""
 
 
 def _variables(count: int) -> str:
@@ -123,7 +125,11 @@ MADE = [
     ),
 ]
 ROWS = MADE + [
-    Row(rule, row.pop("passes"), row.pop("fails"), Message(**{"allowed": "", **row}))
+    Row(
+        *(rule, row.pop("passes"), row.pop("fails")),
+        severity=row.pop("severity", ""),
+        says=Message(**{"allowed": "", **row}),
+    )
     for file in sorted((Path(__file__).parent / "rows").glob("*.toml"))
     for rule, rows in tomllib.loads(file.read_text()).items()
     for row in rows
@@ -188,6 +194,8 @@ def test_a_rule_says_nothing_up_to_its_bound_and_beyond_it_names_value_and_remed
     assert messages(check_lines(row.fails), row.rule) == [row.says]
 
     found = reported(check_lines(row.fails), row.rule)
+    (rule,) = [each for each in RULES if each.id == row.rule]
+    assert {one.severity.value for one in found} == {row.severity or rule.severity.value}
     values = [one.given for one in found if isinstance(one.given, str | int | float)]
     given = [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
     sentence = str(found[0]).replace(",", "")

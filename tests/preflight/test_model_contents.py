@@ -10,6 +10,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import check, check_all
 from infra.preflight.model import contents
 from infra.preflight.rule import Candidate, ModelRule
+from model_packaging.saved_model import variables
 from model_packaging.saved_model.initialization import VocabularyTable
 from model_packaging.saved_model.reading import SavedModelInfo
 from tests.preflight.overlay import overlaid
@@ -81,8 +82,10 @@ def test_variables_that_are_damaged_or_that_nothing_restores_are_errors(
 def test_what_is_too_large_to_be_read_is_not_checked(
     project: Path, export: Export, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    export("keras-open")
-    monkeypatch.setattr(contents, "MOST_CHECKED_BYTES", 1)
+    data = export("keras-open") / "variables" / "variables.data-00000-of-00001"
+    data.write_bytes(bytes(data.stat().st_size))
+    for module in (contents, variables):
+        monkeypatch.setattr(module, "MOST_CHECKED_BYTES", 1)
     severities = {
         finding.severity
         for finding in check_all(overlaid(project, ""))

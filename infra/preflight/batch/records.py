@@ -1,7 +1,6 @@
 """Rules about the records of a batch: split, sent, answered, put together and joined."""
 
 import re
-from dataclasses import replace
 
 from infra.parameters.batch.job import BYTES_PER_MB, FILTERED, OF_LINES, BatchJob, parse_media_type
 from infra.parameters.batch.settings import MOST_PAYLOAD_MB, BatchSettings
@@ -149,8 +148,7 @@ class TransformLines(BatchJobRule):
         if read_by is not Reader.NGINX or (job.split.value, job.assemble.value) != ("line", "line"):
             return
         if job.strategy.value == "multi_record":
-            finding = self.build_finding(many="for all records in it")
-            yield replace(finding, severity=Severity.ERROR)
+            yield self.build_finding(many="for all records in it", severity=Severity.ERROR)
         else:
             yield self.build_finding(many="for each record")
 

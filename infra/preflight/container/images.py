@@ -4,7 +4,6 @@ Your own image is checked as far as its address tells: registry, kind, version, 
 """
 
 import re
-from dataclasses import replace
 from itertools import chain
 
 from infra.catalog import images
@@ -163,15 +162,15 @@ class ImageCudaTooOld(ContainerRule):
             return
         has, needs = images.parse_version(cuda), images.parse_version(oldest)
         if has < needs:
-            finding = self.build_finding(
+            # In one CUDA generation kernels are compiled at the start, which takes minutes.
+            yield self.build_finding(
                 f"models.{placement.variant.model}.{key}",
                 given=cuda,
                 cuda=cuda,
                 oldest=oldest,
                 newest=find_newest_version(placement.instance),
+                severity=Severity.ERROR if has[0] < needs[0] else Severity.WARNING,
             )
-            # In one CUDA generation kernels are compiled at the start, which takes minutes.
-            yield finding if has[0] < needs[0] else replace(finding, severity=Severity.WARNING)
 
 
 OF_SERVING = "tensorflow-inference"
@@ -299,9 +298,8 @@ class ImageOwnMovingTag(OwnImageRule):
 
     def find_problems(self, key: str, address: str, image: Image | None) -> Findings:
         if image is not None and image.tag in MOVING:
-            yield self.build_finding(
-                key, f"the tag {image.tag!r} may point to a different image later"
-            )
+            problem = f"the tag {image.tag!r} may point to a different image later"
+            yield self.build_finding(key, problem)
 
 
 class ImageDevice(VariantRule):

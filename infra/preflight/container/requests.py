@@ -184,8 +184,7 @@ class BatchBelowRequest(BatchRule):
         if batching.max_batch_size == 0:
             # Observed with the code of image 2.20: it starts.
             problem = "max_batch_size 0: every request fails with 400"
-            finding = self.build_finding(problem=problem, remedy="raise it")
-            yield replace(finding, severity=Severity.WARNING)
+            yield self.build_finding(problem=problem, remedy="raise it", severity=Severity.WARNING)
         elif rows is None:
             question = "whether a request fits in a batch"
             yield self.build_unchecked(self.key, "traffic.rows_per_request", question)
@@ -256,11 +255,11 @@ class BatchFixedShape(BatchRule):
                     why = explain_unbatchable(tensors)
                     if why is None:
                         continue
-                    finding = self.build_finding(
+                    called = signature == DEFAULT_SIGNATURE or len(info.signatures) == 1
+                    yield self.build_finding(
                         "container.batching",
                         f"{name}, version {folder.name}: requests of the signature {signature} cannot "
                         f"be merged: {why}",
                         reads=(f"models.{name}.saved_model",),
+                        severity=Severity.ERROR if called else Severity.WARNING,
                     )
-                    called = signature == DEFAULT_SIGNATURE or len(info.signatures) == 1
-                    yield finding if called else replace(finding, severity=Severity.WARNING)

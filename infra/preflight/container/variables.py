@@ -1,7 +1,5 @@
 """Rules about the user's own environment variables in the container."""
 
-from dataclasses import replace
-
 from infra.catalog.limits import find_maximum
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
@@ -108,8 +106,8 @@ class VariableHoldsSecret(VariableRule):
         if looks_like or is_secret_by_name(name, value):
             kind = looks_like or "a secret, by its name"
             problem = f"{name} looks like {kind}: it would be in the template"
-            finding = self.build_finding(problem=problem, given=None)
-            yield finding if looks_like else replace(finding, severity=Severity.WARNING)
+            severity = Severity.ERROR if looks_like else Severity.WARNING
+            yield self.build_finding(problem=problem, given=None, severity=severity)
 
 
 class VariableInert(VariableRule):

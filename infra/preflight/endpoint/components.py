@@ -5,7 +5,6 @@ A variant with sleep_after_minutes is one too. TensorFlow Serving was seen as a 
 """
 
 from collections import Counter
-from dataclasses import replace
 
 from infra.catalog.instances import load_instances
 from infra.parameters.finding import Finding, Severity
@@ -267,7 +266,7 @@ class ComponentsFit(ComponentRule):
             ]
             needed = count_instances_for_copies(needs, room)
             if needed is not None and needed > limit:
-                finding = self.build_finding(
+                yield self.build_finding(
                     f"variants.{name}.max_instances",
                     f"max_instances {limit}: {len(needs)} copies {when} need {needed} of {whole.name}, which "
                     f"has {whole.vcpus} vCPUs, {format_count(whole.gpus, 'GPU')} and {room[2]:.0f} MiB for "
@@ -276,8 +275,8 @@ class ComponentsFit(ComponentRule):
                     allowed=f"{needed} or more",
                     remedy="raise it, lower what copies reserve, or choose a larger type",
                     reads=(f"variants.{name}.components", f"variants.{name}.instance_type"),
+                    severity=Severity.WARNING if bound else Severity.ERROR,
                 )
-                yield replace(finding, severity=Severity.WARNING) if bound else finding
                 return
 
 

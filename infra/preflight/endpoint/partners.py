@@ -48,14 +48,10 @@ def _list_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
     for name, batch in environment.batch.items():
         yield f"batch.{name}.timezone", _Partner("schedule", batch.schedule)
     if not environment.variants:
+        needs = "[variants.NAME], because the file has no endpoint without a variant"
         alarms_of_endpoints = (key for key in Alarms.model_fields if key not in _OF_BATCHES)
         for key in (*_OF_ENDPOINTS, *(f"alarms.{name}" for name in alarms_of_endpoints)):
-            yield (
-                key,
-                _Partner(
-                    "[variants.NAME], because the file has no endpoint without a variant", False
-                ),
-            )
+            yield key, _Partner(needs, False)
         return
     for key, strategy in (*_STRATEGIES, ("rollback_batch_percent", "rolling")):
         is_chosen = environment.rollout is None or environment.rollout.strategy == strategy
@@ -66,10 +62,8 @@ def _list_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
     gpus = unknown or any(instance.gpus for _, instance in instances)
     metrics = {key: metric for alarms in WATCHED.values() for _, metric, _, key in alarms.values()}
     for key, metric in {**metrics, "no_traffic_minutes": "Invocations"}.items():
-        needs, is_published = (
-            f"an endpoint that publishes {metric}, which this kind does not",
-            kind.has_metric(metric),
-        )
+        needs = f"an endpoint that publishes {metric}, which this kind does not"
+        is_published = kind.has_metric(metric)
         yield f"alarms.{key}", _Partner(needs, is_published)
         if metric.startswith("GPU") and is_published:
             yield f"alarms.{key}", _Partner("an instance type with a GPU", gpus)
@@ -84,14 +78,9 @@ def _list_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
     yield from _list_scaling_partners(candidate)
     for placement in candidate.placements:
         if _is_sequential(placement):
-            yield (
-                placement.build_key("container.batching"),
-                _Partner(
-                    "several workers or threads, or gunicorn_worker_class = gevent",
-                    False,
-                    "makes each request wait for its own batch: one worker sends one at a time",
-                ),
-            )
+            needs = "several workers or threads, or gunicorn_worker_class = gevent"
+            harm = "makes each request wait for its own batch: one worker sends one at a time"
+            yield placement.build_key("container.batching"), _Partner(needs, False, harm)
 
 
 def _list_scaling_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
@@ -181,10 +170,8 @@ def _list_upper_limits(
             yield f"{key}.scaling.{bound}", value, f"{hours},", seconds, effect
         others = scaling.max_concurrency_per_instance or scaling.steps or scaling.schedule
         if traffic.peak_rps and variant.capacity[1] > variant.capacity[0] and not others:
-            most, peak = (
-                2 * traffic.peak_rps / scaling.safety_factor,
-                "twice peak_rps / safety_factor,",
-            )
+            most = 2 * traffic.peak_rps / scaling.safety_factor
+            peak = "twice peak_rps / safety_factor,"
             never, rate = "no instance is ever added", scaling.max_rps_per_instance
             yield f"{key}.scaling.max_rps_per_instance", rate, peak, most, never
         # A range stays until another action sets one: nothing is put back. Source: the guide's

@@ -44,13 +44,12 @@ class VariantMachine(EachVariantRule):
                 reads=tuple(f"variants.{name}.{machine}" for machine in MACHINES),
             )
         elif len(given) > 1:
-            problem, remedy = (
+            key, problem = (
+                f"variants.{name}.{given[0]}",
                 f"{' and '.join(given)} exclude each other",
-                f"remove {' or '.join(given)}",
             )
-            yield self.build_finding(
-                f"variants.{name}.{given[0]}", problem, given=None, remedy=remedy
-            )
+            remedy = f"remove {' or '.join(given)}"
+            yield self.build_finding(key, problem, given=None, remedy=remedy)
 
 
 class NoVariant(Rule):

@@ -1,7 +1,5 @@
 """Rules about GPUs: all are used, the models fit into their memory, and the driver supports the CUDA."""
 
-from dataclasses import replace
-
 from infra.catalog import images
 from infra.catalog.instances import (
     can_ami_run_cuda,
@@ -201,10 +199,8 @@ class AmiCuda(AmiRule):
         else:
             return
         # A driver that mounts the image's CUDA compatibility libraries may run it; AWS tests neither case.
-        finding = self.build_finding(problem=problem)
-        yield (
-            replace(finding, severity=Severity.WARNING) if can_ami_run_cuda(ami, cuda) else finding
-        )
+        severity = Severity.WARNING if can_ami_run_cuda(ami, cuda) else Severity.ERROR
+        yield self.build_finding(problem=problem, severity=severity)
 
 
 class AmiFamily(AmiRule):

@@ -5,7 +5,6 @@ The models of a multi-model endpoint share packages.
 
 import contextlib
 import math
-from dataclasses import replace
 from pathlib import Path
 
 from infra.catalog import images
@@ -92,9 +91,9 @@ class Code(CodeFolderRule):
                     question = "whether the image has what the code imports"
                     yield self.build_unchecked(key, needs, question)
                     continue
+                problem, severity = f"{place}: {fault.problem}", Severity(fault.severity)
                 remedy = fault.remedy.replace("ENV", self.loaded.name)
-                finding = self.build_finding(key, f"{place}: {fault.problem}", remedy=remedy)
-                yield replace(finding, severity=Severity(fault.severity))
+                yield self.build_finding(key, problem, remedy=remedy, severity=severity)
 
 
 class HandlerModules(ModelRule):
@@ -176,12 +175,10 @@ class CodeInstalledAtStart(CodeFolderRule):
     def find_problems(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
         if model.install == "at start" and requirements_file.has_requirements(folder):
-            finding = self.build_finding()
-            running = find_running_variants(self.environment, name)
+            problem, running = self.problem, find_running_variants(self.environment, name)
             if any(variant.serverless is not None for variant in running):
-                limit = "on Serverless Inference, pip and the model's load share 3 minutes"
-                finding = replace(finding, problem=f"{finding.problem}; {limit}")
-            yield finding
+                problem += "; on Serverless Inference, pip and the model's load share 3 minutes"
+            yield self.build_finding(problem=problem)
             if (folder / "lib").is_dir():
                 problem = f"{model.code}/lib exists, so the image never installs requirements.txt"
                 yield self.build_finding(f"models.{name}.code", problem)
@@ -273,7 +270,7 @@ class CodeHoldsSecrets(ModelRule):
             return  # the rule Artefact reports it
         for path, looks_like in secrets:
             file = f"{model.code.rstrip('/')}/{path.relative_to(model.code.path).as_posix()}"
-            yield replace(self.build_finding(file=file, looks_like=looks_like), subject=file)
+            yield self.build_finding(subject=file, file=file, looks_like=looks_like)
 
 
 class MultiModelPackages(ModelRule):

@@ -3,6 +3,7 @@
 It reads variables and files of its assets; the image's TensorFlow must support the operations.
 """
 
+import contextlib
 from dataclasses import replace
 
 from infra.catalog import images
@@ -19,7 +20,7 @@ from model_packaging.saved_model.initialization import find_vocabulary_fault
 from model_packaging.saved_model.unfilled import describe_unfilled
 from model_packaging.saved_model.variables import (
     MOST_CHECKED_BYTES,
-    find_differences,
+    find_variable_faults,
     read_stored_variables,
 )
 
@@ -46,15 +47,10 @@ class ModelVariables(ModelRule):
                 if restored is None:
                     question = "whether the model's variables are complete"
                     yield self.build_unchecked(key, _TOO_LARGE, question)
-                problems = list(find_differences(restored or (), stored))
-                if info.variable_bytes <= MOST_CHECKED_BYTES:
-                    problems += [
-                        f"{variable.file.name}: the checksum of {key!r} does not match its bytes"
-                        for key, variable in stored.items()
-                        if not variable.is_intact
-                    ]
-                else:
-                    megabytes = info.variable_bytes / BYTES_PER_MB
+                size = info.variable_bytes
+                problems = list(find_variable_faults(restored or (), stored, size=size))
+                if size > MOST_CHECKED_BYTES:
+                    megabytes = size / BYTES_PER_MB
                     needs = f"--run, which loads the {megabytes:,.0f} MB of variables"
                     yield self.build_unchecked(key, needs, "whether the variables are intact")
             except (PackagingError, OSError):
@@ -76,22 +72,16 @@ class ModelVocabulary(ModelRule):
 
     def find_problems(self, name: str, model: ModelTable) -> Findings:
         for folder, info in self.candidate.read_saved_models(name):
-            if not info.assets:
-                continue
-            try:
-                tables = self.candidate.read_graph(folder).vocabularies
+            with contextlib.suppress(PackagingError, OSError):  # the rule SavedModel reports it
+                tables = self.candidate.read_graph(folder).vocabularies if info.assets else ()
                 if tables is None:
                     question = "whether the model's vocabularies are complete"
                     yield self.build_unchecked(f"models.{name}.saved_model", _TOO_LARGE, question)
-                faults = {
-                    folder / "assets" / table.file: fault
-                    for table in tables or ()
-                    if (fault := find_vocabulary_fault(folder / "assets" / table.file, table))
-                }
-            except (PackagingError, OSError):
-                continue  # the rule SavedModel reports it
-            for file, fault in faults.items():
-                yield self.build_finding(problem=f"{format_path(file, self.loaded.root)}: {fault}")
+                for table in tables or ():
+                    file = folder / "assets" / table.file
+                    if fault := find_vocabulary_fault(file, table):
+                        shown = format_path(file, self.loaded.root)
+                        yield self.build_finding(problem=f"{shown}: {fault}")
 
 
 class ModelUnfilled(ModelRule):
@@ -175,14 +165,14 @@ class GraphRule(Rule):
             shown = format_path(folder, self.loaded.root)
             for fault in faults:
                 if fault.rule == self.id:
-                    finding = self.build_finding(
+                    yield self.build_finding(
                         key,
                         f"{shown}/saved_model.pb: {fault.problem}",
                         given=fault.given,
                         allowed=fault.allowed,
                         remedy=fault.remedy.replace("models.NAME", f"models.{name}"),
+                        subject=str(fault.given),
                     )
-                    yield replace(finding, subject=str(fault.given))
 
 
 class ModelGraphVersion(GraphRule):

@@ -44,10 +44,8 @@ class ModelSource(ModelRule):
                 remedy="add saved_model with the model's folder",
             )
         elif len(sources) > 1:
-            problem = " and ".join(sources) + " exclude each other"
-            yield self.build_finding(
-                f"{table}.{sources[1]}", problem, given=sources, remedy="remove one"
-            )
+            key, problem = f"{table}.{sources[1]}", " and ".join(sources) + " exclude each other"
+            yield self.build_finding(key, problem, given=sources, remedy="remove one")
         elif sources != ["saved_model"]:
             for packing in (part for part in PACKING if part in written):
                 problem = f"{packing} has no effect with multi_model: each of its models has keys of its own"
@@ -64,7 +62,6 @@ class ModelsTogether(ModelRule):
     """Models that share an archive or a prefix must be packed here and share one code folder."""
 
     example = 'models.ranker.also_serves = ["scorer"]'
-    key = "models.{name}.{list_key}"
 
     def find_problems(self, name: str, model: ModelTable) -> Findings:
         for list_key in ("also_serves", "multi_model"):
@@ -72,10 +69,8 @@ class ModelsTogether(ModelRule):
             for number, other in enumerate(others):
                 again = other == name or other in others[:number]
                 if wrong := self._find_problem(other, again, name, list_key):
-                    problem, remedy = wrong
-                    yield self.build_finding(
-                        problem=problem, given=other, remedy=remedy, list_key=list_key
-                    )
+                    key, (problem, remedy) = f"models.{name}.{list_key}", wrong
+                    yield self.build_finding(key, problem, given=other, remedy=remedy)
 
     def _find_problem(self, other: str, again: bool, name: str, key: str) -> tuple[str, str] | None:
         models = self.environment.models
@@ -151,9 +146,8 @@ class Artefact(PackedModelRule):
                 tree()
             except (PackagingError, OSError, RuntimeError) as wrong:
                 given = getattr(model, part) or model.saved_model
-                finding = self.build_packing_finding(
-                    wrong, given.path, f"models.{name}.{part}", given
-                )
+                key = f"models.{name}.{part}"
+                finding = self.build_packing_finding(wrong, given.path, key, given)
                 other = suggest_path(given, self.loaded.root)
                 yield replace(finding, remedy=other or finding.remedy)
 
@@ -187,13 +181,13 @@ class CodeInsideModel(PackedModelRule):
             if inside or given or place == folder:
                 moved = given or f"{model.saved_model.rstrip('/')}-code"
                 remedy = f'move it to {moved}/, and write code = "{moved}" next to saved_model'
-            finding = self.build_finding(
+            yield self.build_finding(
                 f"models.{name}.saved_model",
                 f"{shown} contains {files}{effect}",
                 given=None,
                 remedy=remedy,
+                subject=shown,
             )
-            yield replace(finding, subject=shown)
 
 
 class SavedModel(PackedModelRule):

@@ -55,10 +55,8 @@ class RolloutTooManyAlarms(RolloutRule):
 
     def find_problems(self, rollout: Rollout) -> Findings:
         each = 1 if self.environment.alarms.p99_latency_ms is None else 2
-        variants, alarms = (
-            len(self.environment.production_variants),
-            format_count(each, "rollback alarm"),
-        )
+        variants = len(self.environment.production_variants)
+        alarms = format_count(each, "rollback alarm")
         if each * variants > MOST_ALARMS:
             yield self.build_finding(variants=variants, alarms=alarms, count=each * variants)
 

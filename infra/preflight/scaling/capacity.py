@@ -159,10 +159,8 @@ class CapacityTraffic(EachVariantRule):
         if scaling is None or rate is None or scaling.hold or share is None:
             return
         if peak is None:
-            key, question = (
-                f"variants.{name}.max_instances",
-                "whether max_instances is enough for the peak",
-            )
+            key = f"variants.{name}.max_instances"
+            question = "whether max_instances is enough for the peak"
             yield self.build_unchecked(key, "traffic.peak_rps", question)
             return
         rps, safety = peak * share, scaling.safety_factor
@@ -253,9 +251,8 @@ class ScalingBehindTraffic(VariantRule):
         try:
             requests = read_stated_day(self.environment.traffic)
         except TrafficError as wrong:
-            yield self.build_finding(
-                "traffic.day", str(wrong), remedy="correct it, or remove traffic.day"
-            )
+            remedy = "correct it, or remove traffic.day"
+            yield self.build_finding("traffic.day", str(wrong), remedy=remedy)
             return
         scaling = placement.variant.scaling
         assert requests is not None  # look() has seen them

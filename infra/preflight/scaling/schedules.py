@@ -88,9 +88,8 @@ class ScalingScheduleExpression(ScheduledRule):
         try:
             compute_last_run(action.at)
         except ScheduleError as wrong:
-            yield self.build_finding(
-                key, f"{action.at}: {wrong}", given=action.at, allowed=wrong.allowed
-            )
+            problem = f"{action.at}: {wrong}"
+            yield self.build_finding(key, problem, given=action.at, allowed=wrong.allowed)
 
 
 class ScalingScheduleTogether(VariantTableRule):
@@ -143,9 +142,8 @@ class ScalingSchedulePast(ScheduledRule):
             question = "whether a scheduled action is in the past"
             yield self.build_unchecked(key, "the current time: run `servable check`", question)
         elif last.replace(tzinfo=zone) < self.loaded.asked_at:
-            yield self.build_finding(
-                key, f"{action.at} ({action.timezone}) is in the past", given=action.at
-            )
+            problem = f"{action.at} ({action.timezone}) is in the past"
+            yield self.build_finding(key, problem, given=action.at)
 
 
 @functools.cache

@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, Union
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from infra.parameters.environment import Environment
@@ -46,12 +45,6 @@ def find_type(key: tuple[str, ...]) -> Any:
     return here
 
 
-def find_field(key: tuple[str, ...]) -> FieldInfo | None:
-    """Return the field that `key` names, or None for an unknown key."""
-    table = _find_table(key[:-1])
-    return table.model_fields.get(key[-1]) if table else None
-
-
 def _find_table(key: tuple[str, ...]) -> type[BaseModel] | None:
     """Return the table with fixed keys that `key` names, or None."""
     table = find_type(key)
@@ -80,12 +73,6 @@ def _read_meanings(table: type[BaseModel]) -> dict[str, str]:
         and isinstance(docstring.value, ast.Constant)
         and isinstance(docstring.value.value, str)
     }
-
-
-def find_meaning(key: tuple[str, ...]) -> str:
-    """Return the docstring of the field that `key` names, or "" for an unknown key."""
-    table = _find_table(key[:-1])
-    return read_meaning(table, key[-1]) if table else ""
 
 
 def list_keys(key: tuple[str, ...]) -> list[str]:
@@ -222,7 +209,8 @@ def _explain_error(error: ErrorDetails, key: tuple[str, ...], name: str) -> tupl
 
 def _describe_bounds(key: tuple[str, ...]) -> str:
     """Describe both bounds of a number's range, whichever was crossed."""
-    field = find_field(key)
+    table = _find_table(key[:-1])
+    field = table.model_fields.get(key[-1]) if table else None
     if field is None:
         return ""
     annotations = [*field.metadata]
@@ -240,7 +228,9 @@ def _describe_bounds(key: tuple[str, ...]) -> str:
 
 def _summarize_key(key: tuple[str, ...]) -> str:
     """Return the first sentence of the field's docstring, without its full stop."""
-    return find_meaning(key).split(". ")[0].rstrip(".")
+    table = _find_table(key[:-1])
+    meaning = read_meaning(table, key[-1]) if table else ""
+    return meaning.split(". ")[0].rstrip(".")
 
 
 def _suggest_spelling(kind: str, given: Any) -> str:

@@ -4,9 +4,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.catalog.limits import find_maximum, find_minimum
+from infra.catalog.limits import find_maximum
 from infra.parameters.monitoring import Address
-from infra.parameters.table import OR_TOKEN, KmsKeyArn, ProjectPath, RoleArn, Table
+from infra.parameters.table import (
+    OR_TOKEN,
+    UNIQUE,
+    KmsKeyArn,
+    ProjectPath,
+    RoleArn,
+    Table,
+    build_range,
+)
 from servable_scaling.rehearsal import ProfileName
 
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
@@ -53,7 +61,7 @@ class EndpointTable(Table):
     log_kms_key: KmsKeyArn | None = None
     """KMS key of the endpoint's logs. If omitted, CloudWatch Logs encrypts them with its own key. The
     key's policy must allow what docs/reference/permissions.md lists."""
-    archive_kms_keys: list[KmsKeyArn] = Field(default=[], json_schema_extra={"uniqueItems": True})
+    archive_kms_keys: list[KmsKeyArn] = Field(default=[], json_schema_extra=UNIQUE)
     """KMS keys of published archives: the key of the bucket of `cdk bootstrap`, and keys that older
     archives in it are still encrypted with. Default: S3's own key, or the one that
     `cdk bootstrap --bootstrap-customer-key` creates. docs/security.md has the steps."""
@@ -65,7 +73,7 @@ class EndpointTable(Table):
     """Seconds for which `servable invoke`, `verify` and other commands wait for an endpoint that sleeps,
     and an application that takes it from the stack's outputs. A start took 5 to 10 minutes as measured (GPU,
     2024 and 2026); 0 doesn't wait. Without sleep_after_minutes it has no effect."""
-    callers: list[RoleArn] = Field(default=[], json_schema_extra={"uniqueItems": True})
+    callers: list[RoleArn] = Field(default=[], json_schema_extra=UNIQUE)
     """ARNs of roles of this account that get permission to invoke this endpoint, and no other."""
 
 
@@ -77,14 +85,10 @@ SecurityGroup = Annotated[str, Field(pattern=r"^sg-[0-9a-z]{8,32}$"), OR_TOKEN]
 class Network(Table):
     """Both lists are given, or neither. The VPC needs a gateway endpoint for S3, where the model is."""
 
-    subnets: list[Subnet] = Field(
-        default=[], max_length=16, json_schema_extra={"uniqueItems": True}
-    )
+    subnets: list[Subnet] = Field(default=[], max_length=16, json_schema_extra=UNIQUE)
     """Subnets of the instances' network interfaces; subnets in two zones survive the loss of one zone.
     Default: SageMaker's own network."""
-    security_groups: list[SecurityGroup] = Field(
-        default=[], max_length=5, json_schema_extra={"uniqueItems": True}
-    )
+    security_groups: list[SecurityGroup] = Field(default=[], max_length=5, json_schema_extra=UNIQUE)
     """Security groups of the instances' network interfaces, in the same VPC."""
 
 
@@ -94,9 +98,7 @@ class Security(Table):
 
     network_isolation: bool = False
     """Whether every model's container is without network access, as with network_isolation."""
-    require: list[Literal["network", "keys"]] = Field(
-        default=[], json_schema_extra={"uniqueItems": True}
-    )
+    require: list[Literal["network", "keys"]] = Field(default=[], json_schema_extra=UNIQUE)
     """network: the instances must be in a VPC. keys: everything at rest must be encrypted with your
     own key. One error lists every id that is missing."""
     permissions_boundary: PolicyArn | None = None
@@ -164,14 +166,12 @@ class Asynchronous(Table):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference.html
     """
 
-    max_concurrent_invocations_per_instance: (
-        Annotated[int, Field(ge=find_minimum(INVOCATIONS), le=find_maximum(INVOCATIONS))] | None
-    ) = None
+    max_concurrent_invocations_per_instance: Annotated[int, build_range(INVOCATIONS)] | None = None
     """Maximum number of concurrent requests to one container. If omitted, SageMaker chooses."""
-    notify_success: list[Address] = Field(default=[], json_schema_extra={"uniqueItems": True})
+    notify_success: list[Address] = Field(default=[], json_schema_extra=UNIQUE)
     """E-mail addresses and https URLs that are notified of every answer. The topic exists without them
     too, so that programs can subscribe to it."""
-    notify_error: list[Address] = Field(default=[], json_schema_extra={"uniqueItems": True})
+    notify_error: list[Address] = Field(default=[], json_schema_extra=UNIQUE)
     """E-mail addresses and https URLs that are notified of every failure."""
     keep_days: Annotated[int, Field(ge=1, le=3650)] = 30
     """Days until a request and its answer are deleted. 30 keeps last month's available."""

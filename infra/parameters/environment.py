@@ -195,16 +195,13 @@ class Environment(Table):
             "endpoint.log_kms_key": self.endpoint.log_kms_key,
             "alarms.topic_kms_key": self.alarms.topic_kms_key,
         }
-        for name, model in self.models.items():
-            if model.artifact is not None:
-                given[f"models.{name}.artifact.kms_key"] = model.artifact.kms_key
-        for name, variant in self.variants.items():
-            if variant.core_dumps is not None:
-                given[f"variants.{name}.core_dumps.kms_key"] = variant.core_dumps.kms_key
-        if self.capture is not None:
-            given["capture.kms_key"] = self.capture.kms_key
-        if self.asynchronous is not None:
-            given["asynchronous.kms_key"] = self.asynchronous.kms_key
+        tables = {
+            **{f"models.{name}.artifact": each.artifact for name, each in self.models.items()},
+            **{f"variants.{name}.core_dumps": e.core_dumps for name, e in self.variants.items()},
+            "capture": self.capture,
+            "asynchronous": self.asynchronous,
+        }
+        given |= {f"{key}.kms_key": table.kms_key for key, table in tables.items() if table}
         for name, batch in self.batch.items():
             given[f"batch.{name}.output_kms_key"] = batch.output_kms_key
             if batch.input_kms_key is not None:  # what is there already is its owner's to encrypt

@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, Union
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from infra.parameters.environment import Environment
@@ -46,12 +45,6 @@ def find_type(key: tuple[str, ...]) -> Any:
     return here
 
 
-def find_field(key: tuple[str, ...]) -> FieldInfo | None:
-    """Return the field that `key` names, or None for an unknown key."""
-    table = _find_table(key[:-1])
-    return table.model_fields.get(key[-1]) if table else None
-
-
 def _find_table(key: tuple[str, ...]) -> type[BaseModel] | None:
     """Return the table with fixed keys that `key` names, or None."""
     table = find_type(key)
@@ -82,12 +75,6 @@ def _read_meanings(table: type[BaseModel]) -> dict[str, str]:
     }
 
 
-def find_meaning(key: tuple[str, ...]) -> str:
-    """Return the docstring of the field that `key` names, or "" for an unknown key."""
-    table = _find_table(key[:-1])
-    return read_meaning(table, key[-1]) if table else ""
-
-
 def list_keys(key: tuple[str, ...]) -> list[str]:
     """Return the keys that the table at `key` may have, or [] if the file chooses the names."""
     table = _find_table(key)
@@ -106,19 +93,14 @@ _TYPES = {
     "model_type": "a table",
     "model_attributes_type": "a table",
 }
+# Pydantic's error -> the bound in its context, and its description.
 _BOUNDS = {
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "{ge} or more",
-    "less_than": "less than {lt}",
-    "less_than_equal": "{le} or less",
-    "string_too_short": "at least {min_length} characters",
-    "string_too_long": "at most {max_length} characters",
-}
-_ENDS = {
-    "gt": "greater_than",
-    "ge": "greater_than_equal",
-    "lt": "less_than",
-    "le": "less_than_equal",
+    "greater_than": ("gt", "more than {}"),
+    "greater_than_equal": ("ge", "{} or more"),
+    "less_than": ("lt", "less than {}"),
+    "less_than_equal": ("le", "{} or less"),
+    "string_too_short": ("min_length", "at least {} characters"),
+    "string_too_long": ("max_length", "at most {} characters"),
 }
 # What a pattern requires, and a value that it takes, by a part of the pattern.
 FORMS = {
@@ -189,10 +171,11 @@ def convert_error(error: ErrorDetails, source: Source, file: str) -> Finding:
 def _explain_error(error: ErrorDetails, key: tuple[str, ...], name: str) -> tuple[str, str, str]:
     """Return the problem, the allowed values, and the remedy of an error in the environment `name`."""
     kind, given, shown = error["type"], error["input"], repr(error["input"])
+    end, bound = _BOUNDS.get(kind, ("", ""))
+    limit = error["ctx"][end] if end else None
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     if error["loc"][-1:] == ("[key]",):
-        form = _BOUNDS[kind].format(**error["ctx"]) if kind in _BOUNDS else ""
-        form = form or describe_pattern(error["ctx"]["pattern"])
+        form = bound.format(limit) or describe_pattern(error["ctx"]["pattern"])
         return f"{key[-1]!r} is not a valid name", form, "rename it"
     if kind == "missing":
         is_artifact = key[0] == "models" and key[2:-1] == ("artifact",)
@@ -210,10 +193,9 @@ def _explain_error(error: ErrorDetails, key: tuple[str, ...], name: str) -> tupl
     if kind in _TYPES:
         allowed = ", ".join(part for part in (_TYPES[kind], _describe_bounds(key)) if part)
         return f"{shown} is not {_TYPES[kind]}", allowed, _suggest_spelling(kind, given)
-    if kind in _BOUNDS:
-        allowed = _describe_bounds(key) or _BOUNDS[kind].format(**error["ctx"])
-        end = {"greater_than_equal": "ge", "less_than_equal": "le"}.get(kind)
-        remedy = f"set {error['ctx'][end]:.12g}, the nearest" if end else "change it"
+    if bound:
+        allowed = _describe_bounds(key) or bound.format(limit)
+        remedy = f"set {limit:.12g}, the nearest" if end in ("ge", "le") else "change it"
         return f"{shown} is out of range", allowed, remedy
     if kind == "literal_error":
         literals = typing.get_args(find_type(key))
@@ -227,7 +209,8 @@ def _explain_error(error: ErrorDetails, key: tuple[str, ...], name: str) -> tupl
 
 def _describe_bounds(key: tuple[str, ...]) -> str:
     """Describe both bounds of a number's range, whichever was crossed."""
-    field = find_field(key)
+    table = _find_table(key[:-1])
+    field = table.model_fields.get(key[-1]) if table else None
     if field is None:
         return ""
     annotations = [*field.metadata]
@@ -237,15 +220,17 @@ def _describe_bounds(key: tuple[str, ...]) -> str:
         end: getattr(inner, end)
         for annotation in annotations
         for inner in getattr(annotation, "metadata", [annotation])
-        for end in _ENDS
+        for end in ("gt", "ge", "lt", "le")
         if getattr(inner, end, None) is not None
     }
-    return " and ".join(_BOUNDS[_ENDS[end]].format(**limits) for end in limits)
+    return " and ".join(text.format(limits[end]) for end, text in _BOUNDS.values() if end in limits)
 
 
 def _summarize_key(key: tuple[str, ...]) -> str:
     """Return the first sentence of the field's docstring, without its full stop."""
-    return find_meaning(key).split(". ")[0].rstrip(".")
+    table = _find_table(key[:-1])
+    meaning = read_meaning(table, key[-1]) if table else ""
+    return meaning.split(". ")[0].rstrip(".")
 
 
 def _suggest_spelling(kind: str, given: Any) -> str:

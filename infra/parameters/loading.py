@@ -15,7 +15,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity, build_file_error
 from infra.parameters.keys import convert_error
 from infra.parameters.sources import Source, format_path, list_environment_names, read_source
-from infra.parameters.spellings import KeyPath
+from infra.parameters.spellings import KeyPath, find_value
 from infra.policy.update import DeployedVariant, EndpointState
 
 
@@ -234,10 +234,8 @@ def _remove_invalid(rest: Any, key: KeyPath, *, missing: bool) -> None:
     replaced = missing and key in _STAND_INS
     # A table without one of its other required keys is removed as a whole.
     *tables, name = key[:-1] if missing and not replaced else key
-    for table in tables:
-        rest = rest.get(table)
-        if not isinstance(rest, dict):
-            return
-    rest.pop(name, None)
-    if replaced:
-        rest[name] = copy.deepcopy(_STAND_INS[key])
+    table = find_value(rest, tables)
+    if isinstance(table, dict):
+        table.pop(name, None)
+        if replaced:
+            table[name] = copy.deepcopy(_STAND_INS[key])

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.parameters.table import OR_TOKEN, KmsKeyArn, Table
+from infra.parameters.table import OR_TOKEN, UNIQUE, KmsKeyArn, Table
 from infra.policy.hosting import EndpointKind
 
 Milliseconds = Annotated[
@@ -82,10 +82,10 @@ class Alarms(Table):
     model server). A few are a burst."""
     window_minutes: Annotated[int, Field(ge=1, le=60)] = 3
     """Consecutive minutes that a threshold must be crossed; a single bad minute pages nobody."""
-    notify: list[Address] = Field(default=[], json_schema_extra={"uniqueItems": True})
+    notify: list[Address] = Field(default=[], json_schema_extra=UNIQUE)
     """E-mail addresses and https URLs that receive every notification; each must confirm its
     subscription once. If empty, the topic has no subscribers yet."""
-    page: list[Address] = Field(default=[], json_schema_extra={"uniqueItems": True})
+    page: list[Address] = Field(default=[], json_schema_extra=UNIQUE)
     """E-mail addresses and https URLs (for example of PagerDuty) that page the on-call engineer when
     the service objective is broken, and receive nothing else. If empty, `notify` receives it."""
     events: bool = True

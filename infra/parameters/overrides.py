@@ -4,14 +4,19 @@ import json
 import re
 import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from infra.parameters.finding import Finding, build_file_error, suggest_name
 from infra.parameters.keys import find_type, unwrap_type
 from infra.parameters.sources import Source
-from infra.parameters.spellings import KeyPath, find_duplicate_settings, rename_variables
+from infra.parameters.spellings import (
+    KeyPath,
+    find_duplicate_settings,
+    find_value,
+    rename_variables,
+)
 from infra.parameters.table import ProjectPath
 from infra.policy.container import SETTINGS
 
@@ -130,9 +135,9 @@ def parse_value(text: str, key: tuple[str, ...]) -> Any:
 @dataclass(frozen=True)
 class _Override:
     key: KeyPath
-    text: str
     given: Any
     origin: str
+    removes: bool
 
 
 def apply_overrides(
@@ -149,19 +154,14 @@ def apply_overrides(
     applied: dict[KeyPath, str] = {}
     for each in wanted:
         key, origin = each.key, each.origin
-        removes = not each.text and _is_removable(key)
-        problem = _find_collision(source, each, applied) or _find_missing_parent(
-            source, key, origin
-        )
-        if removes and problem is None:
-            problem = _find_nothing_to_remove(source, key, origin)
+        problem = next(_list_problems(source, each, applied), None)
         if problem is not None:
-            problems.append(problem)
+            problems.append(_build_finding(each, *problem))
             continue
         applied[key] = origin
         layer.put(key, each.given, origin)
         source.remove_other_spellings(key, each.given, whole=True)
-        if removes:
+        if each.removes:
             source.remove(key)
         else:
             source.put(key, each.given, origin)
@@ -182,7 +182,7 @@ def _read_all(
             problems.append(build_file_error(origin, "", f"cannot read the key: {wrong}", remedy))
             continue
         problems += old
-        wanted.append(_Override(key, text, given, origin))
+        wanted.append(_Override(key, given, origin, not text and _is_removable(key)))
     return sorted(wanted, key=lambda each: len(each.key)), problems
 
 
@@ -207,45 +207,26 @@ def _read_override(key: KeyPath, text: str, origin: str) -> tuple[KeyPath, Any, 
     return tuple(present), inside, findings
 
 
-def _find_collision(
+def _list_problems(
     source: Source, each: _Override, applied: Mapping[KeyPath, str]
-) -> Finding | None:
-    """Return a finding if a different override gives the key, or a value that can't have it inside."""
-    here: Any = source.values
-    for at, name in enumerate(each.key, start=1):
-        here = here.get(name) if isinstance(here, dict) else None
-        is_whole = at == len(each.key) or not isinstance(here, dict | None)
-        if each.key[:at] in applied and is_whole:
-            problem = f"collides with {applied[each.key[:at]]}"
-            return _build_finding(each.origin, each.key, problem, [], name)
-    return None
-
-
-def _find_missing_parent(source: Source, key: KeyPath, origin: str) -> Finding | None:
-    """Return a finding for a key inside a model or variant that does not exist."""
-    named = source.values.get(key[0])
-    if len(key) < 3 or key[0] not in NAMED or not isinstance(named, dict) or key[1] in named:
-        return None
-    return _build_finding(origin, key, f"there is no {'.'.join(key[:2])}", sorted(named), key[1])
-
-
-def _find_nothing_to_remove(source: Source, key: KeyPath, origin: str) -> Finding | None:
-    """Return a finding if an override takes out an entry with a free name that isn't there."""
-    if typing.get_origin(find_type(key[:-1])) is not dict or key[-1] in SETTINGS:
-        return None
-    table: Any = source.values
-    for name in key[:-1]:
-        table = table.get(name, {}) if isinstance(table, dict) else {}
-    if isinstance(table, dict) and key[-1] in table:
-        return None
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield each reason why an override can't apply: the problem, the wrong name, and the known names."""
+    key, values = each.key, source.values
+    for at, name in enumerate(key, start=1):
+        is_whole = at == len(key) or not isinstance(find_value(values, key[:at]), dict | None)
+        if key[:at] in applied and is_whole:
+            yield f"collides with {applied[key[:at]]}", name, []
+    named = values.get(key[0])
+    if len(key) > 2 and key[0] in NAMED and isinstance(named, dict) and key[1] not in named:
+        yield f"there is no {'.'.join(key[:2])}", key[1], sorted(named)
+    table = find_value(values, key[:-1])
     entries = sorted(table) if isinstance(table, dict) else []
-    return _build_finding(origin, key, f"there is no {'.'.join(key)} to remove", entries, key[-1])
+    names_are_free = typing.get_origin(find_type(key[:-1])) is dict and key[-1] not in SETTINGS
+    if each.removes and names_are_free and key[-1] not in entries:
+        yield f"there is no {'.'.join(key)} to remove", key[-1], entries
 
 
-def _build_finding(
-    origin: str, key: KeyPath, problem: str, choices: list[str], name: str
-) -> Finding:
-    remedy = suggest_name(name, choices) if choices else "give one of them"
-    return build_file_error(
-        origin, ".".join(key), problem, remedy, given=name, allowed=", ".join(choices)
-    )
+def _build_finding(each: _Override, problem: str, name: str, choices: list[str]) -> Finding:
+    remedy, key = suggest_name(name, choices) if choices else "give one of them", ".".join(each.key)
+    allowed = ", ".join(choices)
+    return build_file_error(each.origin, key, problem, remedy, given=name, allowed=allowed)

@@ -44,6 +44,10 @@ class ScalingProperties:
     """The rule of the composite alarm that wakes the on-call engineer."""
 
 
+def _drop_none(properties: Properties) -> Properties:
+    return {name: value for name, value in properties.items() if value is not None}
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrackingPolicy:
     """A target tracking policy."""
@@ -99,6 +103,10 @@ class StepPolicy:
     minutes: int
     period_seconds: int = 60
     missing: str = "notBreaching"
+    metric: str = "InvocationsPerInstance"
+    """The metric that the alarm watches."""
+    alarm_ending: str
+    """End of the alarm's name."""
 
     @property
     def bound_rps(self) -> float:
@@ -127,10 +135,7 @@ class StepPolicy:
                 "AdjustmentType": "ExactCapacity" if self.exact else "ChangeInCapacity",
                 "Cooldown": self.cooldown_seconds,
                 "MetricAggregationType": "Average",
-                "StepAdjustments": [
-                    {name: value for name, value in step.items() if value is not None}
-                    for step in steps
-                ],
+                "StepAdjustments": [*map(_drop_none, steps)],
             },
         }
 
@@ -158,6 +163,7 @@ def build_scaling_properties(environment: Environment, placed: Placement) -> Sca
         component = environment.components[placed.name]
         resource, dimension = f"inference-component/{component}", COPIES
     scaling = variant.scaling or (Scaling() if sleeps else None)
+    stepped: list[tuple[str, Sequence[Properties], StepPolicy]] = []
     if scaling is not None and variant.is_scaled:
         waits = choose_cooldowns(scaling, placed.start_seconds)
         targets[TARGET] = build_scalable_target(resource, dimension, variant.capacity, scaling)
@@ -166,23 +172,24 @@ def build_scaling_properties(environment: Environment, placed: Placement) -> Sca
             for each in build_tracking_policies(scaling, waits, copies=sleeps)
             if each.name in ("Tracking", "Concurrency")  # a day has neither a queue nor cold starts
         }
-        for steps in build_step_policies(scaling, waits, period_seconds=60):
-            name = f"Steps{steps.name}"
-            policies[name] = steps.policy
-            alarms.append(
-                {
-                    "AlarmName": f"{endpoint}-{placed.name}-steps-{steps.name.lower()}",
-                    "AlarmActions": [name],
-                    **steps.alarm,
-                    # The template fills minutes without traffic with zero; a rehearsal has a zero there.
-                    **_build_metric("InvocationsPerInstance", "Sum", dimensions),
-                    "Period": 60,
-                }
-            )
+        steps = build_step_policies(scaling, waits, period_seconds=60)
+        stepped += [("Steps", dimensions, each) for each in steps]
     if sleeps:
-        for each in build_sleep_policies(variant.sleep_after_minutes or 0):
-            policies[each.name] = each.policy
-            alarms.append(_build_sleep_alarm(component, each))
+        copies = [{"Name": "InferenceComponentName", "Value": component}]
+        slept = build_sleep_policies(variant.sleep_after_minutes or 0)
+        stepped += [("", copies, each) for each in slept]
+    for prefix, of, each in stepped:
+        policies[f"{prefix}{each.name}"] = each.policy
+        alarms.append(
+            {
+                "AlarmName": f"{endpoint}-{placed.name}-{each.alarm_ending}",
+                "AlarmActions": [f"{prefix}{each.name}"],
+                **each.alarm,
+                # The template fills minutes without traffic with zero; a rehearsal has a zero there.
+                **_build_metric(each.metric, "Sum", of),
+                "Period": 60,
+            }
+        )
     return ScalingProperties(
         resource=resource,
         targets=targets,
@@ -193,13 +200,6 @@ def build_scaling_properties(environment: Environment, placed: Placement) -> Sca
         alarms=alarms,
         page="" if variant.shadow else page,
     )
-
-
-def _build_sleep_alarm(component: str, each: "SleepPolicy") -> Properties:
-    """Return the alarm that scales a component's copies to zero, or starts the first copy."""
-    dimensions = [{"Name": "InferenceComponentName", "Value": component}]
-    named = {"AlarmName": f"{component}-{each.alarm_ending}", "AlarmActions": [each.name]}
-    return {**named, **each.alarm, **_build_metric(each.metric, "Sum", dimensions), "Period": 60}
 
 
 def choose_cooldowns(scaling: Scaling, start_seconds: float | None) -> Cooldowns:
@@ -215,18 +215,17 @@ def build_scalable_target(
     resource: str, dimension: str, capacity: tuple[int, int], scaling: Scaling
 ) -> Properties:
     """Return the scalable target with its scheduled actions, but without its role."""
-    actions = []
-    for number, action in enumerate(scaling.schedule):
-        bounds = {"MaxCapacity": action.at_most, "MinCapacity": action.at_least}
-        given = {name: bound for name, bound in bounds.items() if bound is not None}
-        actions.append(
-            {
-                "ScalableTargetAction": given,
-                "Schedule": action.at,
-                "ScheduledActionName": f"Scheduled{number}",
-                "Timezone": action.timezone,
-            }
-        )
+    actions = [
+        {
+            "ScalableTargetAction": _drop_none(
+                {"MaxCapacity": action.at_most, "MinCapacity": action.at_least}
+            ),
+            "Schedule": action.at,
+            "ScheduledActionName": f"Scheduled{number}",
+            "Timezone": action.timezone,
+        }
+        for number, action in enumerate(scaling.schedule)
+    ]
     return {
         "MaxCapacity": capacity[1],
         "MinCapacity": capacity[0],
@@ -282,19 +281,15 @@ def build_step_policies(
     scaling: Scaling, waits: Cooldowns, *, period_seconds: int
 ) -> Iterator[StepPolicy]:
     """Yield the policies of steps up and of steps down, for requests per period of `period_seconds`."""
-    up = sorted(
-        (step.above_rps, step.change) for step in scaling.steps if step.above_rps is not None
-    )
-    down = sorted(
-        (step.below_rps, step.change) for step in scaling.steps if step.below_rps is not None
-    )
-    for name, bounds, minutes in (
-        ("Out", up, STEP_MINUTES_ABOVE),
-        ("In", down[::-1], STEP_MINUTES_BELOW),
+    for name, key, minutes in (
+        ("Out", "above_rps", STEP_MINUTES_ABOVE),
+        ("In", "below_rps", STEP_MINUTES_BELOW),
     ):
+        above, given = name == "Out", [(getattr(step, key), step.change) for step in scaling.steps]
+        bounds = sorted((each for each in given if each[0] is not None), reverse=not above)
         if not bounds:
             continue
-        first, above = bounds[0][0], name == "Out"
+        first = bounds[0][0]
         # Each step reaches to the next bound; the last one is open.
         starts = [(bound - first) * period_seconds for bound, _ in bounds]
         adjustments = []
@@ -309,6 +304,7 @@ def build_step_policies(
             threshold=first * period_seconds,
             minutes=minutes,
             period_seconds=period_seconds,
+            alarm_ending=f"steps-{name.lower()}",
         )
 
 
@@ -323,15 +319,7 @@ def _build_condition(comparison: str, threshold: float, periods: int, missing: s
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class SleepPolicy(StepPolicy):
-    """A policy of copies that sleep, Wake or Asleep, and the alarm on `metric` that triggers it."""
-
-    alarm_ending: str
-    metric: str
-
-
-def build_sleep_policies(minutes: int) -> Iterator[SleepPolicy]:
+def build_sleep_policies(minutes: int) -> Iterator[StepPolicy]:
     """Yield the policies that start the first copy and that scale to zero.
 
     The last copy ends after `minutes` without a request. The first copy starts after a request
@@ -342,7 +330,7 @@ def build_sleep_policies(minutes: int) -> Iterator[SleepPolicy]:
     """
     # What fell asleep within the cooldown could not be woken.
     cooldown = min(WAKE_COOLDOWN_SECONDS, 60 * minutes)
-    yield SleepPolicy(
+    yield StepPolicy(
         name="Wake",
         alarm_ending="wake",
         metric="NoCapacityInvocationFailures",
@@ -352,7 +340,7 @@ def build_sleep_policies(minutes: int) -> Iterator[SleepPolicy]:
         threshold=1,
         minutes=1,
     )
-    yield SleepPolicy(
+    yield StepPolicy(
         name="Asleep",
         alarm_ending="sleep",
         metric="InvocationsPerCopy",

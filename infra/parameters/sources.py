@@ -15,6 +15,7 @@ from infra.parameters.spellings import (
     find_container_tables,
     find_duplicate_settings,
     find_other_spellings,
+    find_value,
     rename_variables,
 )
 from infra.policy.container import SETTINGS, ContainerSettings, split_environment
@@ -48,9 +49,7 @@ class Source:
 
     def remove(self, key: KeyPath) -> None:
         """Remove a value, if it exists."""
-        into: Any = self.values
-        for name in key[:-1]:
-            into = into.get(name) if isinstance(into, dict) else None
+        into = find_value(self.values, key[:-1])
         if isinstance(into, dict):
             into.pop(key[-1], None)
         self._forget_origins(key)
@@ -198,9 +197,7 @@ def _suggest_line_fix(file: Path, problem: str) -> str:
 
 
 def _merge(source: Source, values: dict[str, Any], file: str, at: KeyPath) -> None:
-    into = source.values
-    for key in at:
-        into = into[key]
+    into = find_value(source.values, at)
     for key, value in values.items():
         here = (*at, key)
         source.remove_other_spellings(here, value)

@@ -6,7 +6,7 @@ A setting is a key of [variants.NAME.container], or its variable under [variants
 reads both into the keys before any rule runs. Components and batches have the same two tables.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +38,13 @@ def find_new_name(key: tuple[str, ...]) -> str | None:
 
 
 KeyPath = tuple[str, ...]
+
+
+def find_value(values: Any, key: Sequence[str]) -> Any:
+    """Return what nested tables have at `key`, or None."""
+    for name in key:
+        values = values.get(name) if isinstance(values, dict) else None
+    return values
 
 
 def find_container_tables(values: Mapping[str, Any]) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
@@ -83,10 +90,8 @@ def find_duplicate_settings(values: Mapping[str, Any], file: str) -> list[Findin
     for key, table in find_container_tables(values):
         environment = table.get("environment")
         for variable, value in environment.items() if isinstance(environment, dict) else ():
-            inside, setting = table.get("container"), SETTINGS.get(variable, "")
-            for name in setting.split("."):
-                inside = inside.get(name) if isinstance(inside, dict) else None
-            if inside is not None:
+            setting = SETTINGS.get(variable, "")
+            if find_value(table, ["container", *setting.split(".")]) is not None:
                 problem = f"environment.{variable} and container.{setting} set the same thing"
                 written = ".".join((*key, "environment", variable))
                 remedy = f"remove it, or take out container.{setting}"

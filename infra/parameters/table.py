@@ -13,7 +13,10 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
+from pydantic.config import JsonDict
 from pydantic_core import CoreSchema, core_schema
+
+from infra.catalog.limits import find_maximum, find_minimum
 
 
 class Table(BaseModel):
@@ -47,6 +50,14 @@ def _accept_token(value: Any, validate: ValidatorFunctionWrapHandler, info: Vali
 
 
 OR_TOKEN = WrapValidator(_accept_token)
+UNIQUE: JsonDict = {"uniqueItems": True}
+"""The further schema of a list that has each item once."""
+
+
+def build_range(shape: str) -> Any:
+    """Build the field of a number in the range that SageMaker states for a shape."""
+    return Field(ge=find_minimum(shape), le=find_maximum(shape))
+
 
 # The names become construct ids, names in SageMaker and folder names in the archive:
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html

@@ -5,16 +5,16 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from infra.catalog.instances import Instance
-from infra.catalog.limits import find_maximum, find_minimum
+from infra.catalog.limits import find_maximum
 from infra.parameters.scaling import Scaling
 from infra.parameters.sources import convert_table_variables
-from infra.parameters.table import KmsKeyArn, Name, Table
+from infra.parameters.table import KmsKeyArn, Name, Table, build_range
 from infra.policy.container import ContainerSettings
 from infra.policy.sizing import DOWNLOAD, STARTUP, find_machine
 
 CONCURRENCY = "ServerlessMaxConcurrency"
 PROVISIONED = "ServerlessProvisionedConcurrency"
-Provisioned = Annotated[int, Field(ge=find_minimum(PROVISIONED), le=find_maximum(PROVISIONED))]
+Provisioned = Annotated[int, build_range(PROVISIONED)]
 
 
 class Serverless(Table):
@@ -25,9 +25,7 @@ class Serverless(Table):
 
     memory_mib: Literal[1024, 2048, 3072, 4096, 5120, 6144]
     """Memory of one container, in MiB; its share of CPUs grows with it."""
-    max_concurrency: Annotated[
-        int, Field(ge=find_minimum(CONCURRENCY), le=find_maximum(CONCURRENCY))
-    ]
+    max_concurrency: Annotated[int, build_range(CONCURRENCY)]
     """Maximum number of concurrent requests; more are throttled."""
     provisioned_concurrency: Provisioned | None = None
     """Containers that are kept warm and paid for. Default: none."""
@@ -139,9 +137,7 @@ class Variant(Table):
     AWS has no capacity is of the next type. Example: [{ instance_type = "ml.g6.xlarge" }, { instance_type
     = "ml.g5.xlarge", container = { tfs_processes = 1 } }]. `container` has what differs on that type from
     [variants.NAME.container]; all other settings are chosen for each type."""
-    provision_timeout_seconds: (
-        Annotated[int, Field(ge=find_minimum(PROVISION), le=find_maximum(PROVISION))] | None
-    ) = None
+    provision_timeout_seconds: Annotated[int, build_range(PROVISION)] | None = None
     """Seconds for which SageMaker tries to get instances, over all of instance_pools together, before
     the update fails; without download and start. Default: SageMaker's own, which is not documented."""
     serverless: Serverless | None = None
@@ -171,20 +167,16 @@ class Variant(Table):
     min_instances because it is part of the endpoint configuration, which can only be replaced."""
     weight: Annotated[float, Field(ge=0, le=1_000_000)] = 1.0
     """Share of the traffic relative to the other variants. 1 each is an even split."""
-    volume_gb: Annotated[int, Field(ge=find_minimum(VOLUME), le=find_maximum(VOLUME))] | None = None
+    volume_gb: Annotated[int, build_range(VOLUME)] | None = None
     """Size of each instance's EBS volume, in GB. Default: SageMaker's own (30). Instance types with local
     NVMe take no volume."""
     inference_ami: str | None = None
     """AMI of the host, which has the NVIDIA driver. Default: the oldest whose driver supports the image's
     CUDA version."""
-    download_timeout_seconds: (
-        Annotated[int, Field(ge=find_minimum(DOWNLOAD), le=find_maximum(DOWNLOAD))] | None
-    ) = None
+    download_timeout_seconds: Annotated[int, build_range(DOWNLOAD)] | None = None
     """Seconds that an instance may take to download and unpack its model. Default: twice the estimate, or
     SageMaker's own timeout if that is enough."""
-    startup_timeout_seconds: (
-        Annotated[int, Field(ge=find_minimum(STARTUP), le=find_maximum(STARTUP))] | None
-    ) = None
+    startup_timeout_seconds: Annotated[int, build_range(STARTUP)] | None = None
     """Seconds until the container must answer /ping. Default: twice the estimate, or SageMaker's own
     timeout if that is enough."""
     start_seconds: Annotated[int, Field(ge=30, le=7200)] | None = None

@@ -155,7 +155,8 @@ def build_variables(
     example 2.20, because older images have a different switch for oneDNN. None means the newest
     version.
     """
-    variables = _format_variables(settings, _VARIABLES)
+    texts = {variable: _format_setting(settings, key) for variable, key in SETTINGS.items()}
+    variables = {variable: text for variable, text in texts.items() if text is not None}
     if default_model is not None:
         variables[DEFAULT_MODEL_NAME] = default_model
     if (
@@ -164,25 +165,22 @@ def build_variables(
         and not has_upstream_tensorflow(tensorflow)
     ):
         variables[OLD_ONEDNN_SWITCH] = "1"
-    if settings.batching is not None:
-        variables |= {
-            BATCHING_SWITCH: "true",
-            **_format_variables(settings.batching, _BATCHING_VARIABLES),
-        }
     return dict(sorted(variables.items()))
 
 
-def _format_variables(settings: object, table: Mapping[str, str]) -> dict[str, str]:
-    values = {variable: getattr(settings, field) for variable, field in table.items()}
-    return {
-        variable: str(int(value)) if isinstance(value, bool) else str(value)  # a switch is 1 or 0
-        for variable, value in values.items()
-        if value is not None
-    }
+def _format_setting(settings: ContainerSettings, key: str) -> str | None:
+    """Return the text of a setting's variable, or None if the setting has none."""
+    value: Any = settings
+    for name in key.split("."):
+        value = getattr(value, name, None)
+    if isinstance(value, Batching):
+        return "true"
+    if isinstance(value, bool):
+        return str(int(value))  # a switch is 1 or 0
+    return None if value is None else str(value)
 
 
-# Variable to field.
-_VARIABLES: dict[str, str] = {
+SETTINGS: Mapping[str, str] = {
     "SAGEMAKER_TFS_INSTANCE_COUNT": "tfs_processes",
     "SAGEMAKER_TFS_INTER_OP_PARALLELISM": "inter_op_threads",
     "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": "intra_op_threads",
@@ -202,20 +200,11 @@ _VARIABLES: dict[str, str] = {
     "SERVABLE_GRPC_FROM_BYTES": "grpc_from_bytes",
     "SERVABLE_REQUEST_TIMEOUT_SECONDS": "request_timeout_seconds",
     "SERVABLE_TIMING_HEADER": "timing_header",
-}
-
-_BATCHING_VARIABLES: dict[str, str] = {
-    "SAGEMAKER_TFS_MAX_BATCH_SIZE": "max_batch_size",
-    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": "timeout_micros",
-    "SAGEMAKER_TFS_NUM_BATCH_THREADS": "batch_threads",
-    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": "max_enqueued_batches",
-}
-
-
-SETTINGS: Mapping[str, str] = {
-    **_VARIABLES,
     BATCHING_SWITCH: "batching",
-    **{variable: f"batching.{field}" for variable, field in _BATCHING_VARIABLES.items()},
+    "SAGEMAKER_TFS_MAX_BATCH_SIZE": "batching.max_batch_size",
+    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": "batching.timeout_micros",
+    "SAGEMAKER_TFS_NUM_BATCH_THREADS": "batching.batch_threads",
+    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": "batching.max_enqueued_batches",
 }
 """Variable to the dotted key of [variants.NAME.container] that says the same."""
 _VARIABLE_OF = {setting: variable for variable, setting in SETTINGS.items()}

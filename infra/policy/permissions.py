@@ -50,9 +50,9 @@ PLACES = {
 VIA = "kms:ViaService"
 
 
-def build_s3_condition(region: str) -> dict[str, dict[str, str]]:
-    """Return the condition of a statement that allows the use of a key only through S3."""
-    return {"StringEquals": {VIA: f"s3.{region}.amazonaws.com"}}
+def build_s3_condition(region: str, service: str = "s3") -> dict[str, dict[str, str]]:
+    """Return the condition of a statement that allows the use of a key only through S3, or `service`."""
+    return {"StringEquals": {VIA: f"{service}.{region}.amazonaws.com"}}
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,16 @@ class Permission:
     """The reason for a wildcard in a resource; None without one."""
 
 
-_THROUGH_S3 = build_s3_condition("{region}")
+def _build_key_permission(
+    capability: str, actions: tuple[str, ...], key: str, service: str = "s3"
+) -> Permission:
+    """Build the permission to use a key through a service."""
+    through = build_s3_condition("{region}", service)
+    return Permission(capability, actions, (key,), condition=through)
+
+
+_DECRYPT, _ENCRYPT = ("kms:Decrypt",), ("kms:Encrypt", "kms:GenerateDataKey")
+_BOTH = ("kms:Decrypt", "kms:GenerateDataKey")
 PERMISSIONS: tuple[Permission, ...] = (
     Permission(
         "read the model",
@@ -79,11 +88,8 @@ PERMISSIONS: tuple[Permission, ...] = (
         ("archive",),
         wildcard="only for a model that is a prefix, which contains the hash of its files",
     ),
-    Permission(
-        "decrypt the model (endpoint.archive_kms_keys, artifact.kms_key)",
-        ("kms:Decrypt",),
-        ("archive_keys",),
-        condition=_THROUGH_S3,
+    _build_key_permission(
+        "decrypt the model (endpoint.archive_kms_keys, artifact.kms_key)", _DECRYPT, "archive_keys"
     ),
     Permission(
         "list the files of a model that is a prefix",
@@ -125,23 +131,14 @@ PERMISSIONS: tuple[Permission, ...] = (
         ("captured",),
         wildcard="SageMaker names each sample by its hour and a unique ID",
     ),
-    Permission(
-        "encrypt samples ([capture])",
-        ("kms:Decrypt", "kms:GenerateDataKey"),
-        ("capture_key",),
-        condition=_THROUGH_S3,
-    ),
+    _build_key_permission("encrypt samples ([capture])", _BOTH, "capture_key"),
     Permission(
         "write core dumps (core_dumps)",
         ("s3:PutObject",),
         ("core_dumps",),
         wildcard="SageMaker names each dump itself",
     ),
-    Permission(
-        "encrypt core dumps (core_dumps.kms_key)",
-        ("kms:Encrypt", "kms:GenerateDataKey"),
-        ("core_dump_key",),
-    ),
+    Permission("encrypt core dumps (core_dumps.kms_key)", _ENCRYPT, ("core_dump_key",)),
     Permission(
         "read requests ([asynchronous])",
         ("s3:GetObject",),
@@ -154,19 +151,9 @@ PERMISSIONS: tuple[Permission, ...] = (
         ("answers",),
         wildcard="SageMaker names each response by a unique ID",
     ),
-    Permission(
-        "encrypt requests and responses ([asynchronous])",
-        ("kms:Decrypt", "kms:GenerateDataKey"),
-        ("queue_key",),
-        condition=_THROUGH_S3,
-    ),
+    _build_key_permission("encrypt requests and responses ([asynchronous])", _BOTH, "queue_key"),
     Permission("publish notifications ([asynchronous])", ("sns:Publish",), ("topics",)),
-    Permission(
-        "encrypt notifications ([asynchronous])",
-        ("kms:Decrypt", "kms:GenerateDataKey"),
-        ("topic_key",),
-        condition={"StringEquals": {VIA: "sns.{region}.amazonaws.com"}},
-    ),
+    _build_key_permission("encrypt notifications ([asynchronous])", _BOTH, "topic_key", "sns"),
     Permission(
         "create the log group of transform jobs ([batch])",
         ("logs:CreateLogGroup",),
@@ -184,11 +171,8 @@ PERMISSIONS: tuple[Permission, ...] = (
         ("batch_input",),
         wildcard="the file names a prefix: a run takes every object under it",
     ),
-    Permission(
-        "decrypt the input of a batch (batch.NAME.input_kms_key)",
-        ("kms:Decrypt",),
-        ("batch_input_key",),
-        condition=_THROUGH_S3,
+    _build_key_permission(
+        "decrypt the input of a batch (batch.NAME.input_kms_key)", _DECRYPT, "batch_input_key"
     ),
     Permission(
         "write the results of a batch ([batch])",
@@ -208,11 +192,8 @@ PERMISSIONS: tuple[Permission, ...] = (
         ("batch_trial",),
         wildcard="a copy is named after its job and its object of the input",
     ),
-    Permission(
-        "encrypt the results of a batch (batch.NAME.output_kms_key)",
-        ("kms:Decrypt", "kms:GenerateDataKey"),
-        ("batch_output_key",),
-        condition=_THROUGH_S3,
+    _build_key_permission(
+        "encrypt the results of a batch (batch.NAME.output_kms_key)", _BOTH, "batch_output_key"
     ),
     Permission(
         "encrypt volumes (endpoint.volume_kms_key)",
@@ -278,21 +259,15 @@ class KeyPermission:
     condition: str
 
 
-_BOTH = ("kms:Decrypt", "kms:GenerateDataKey")
 _READERS = "the model's role; the role that runs `servable verify`"
 _THROUGH: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
-    ("endpoint.archive_kms_keys", _READERS, ("kms:Decrypt",), "s3"),
-    ("models.NAME.artifact.kms_key", _READERS, ("kms:Decrypt",), "s3"),
+    ("endpoint.archive_kms_keys", _READERS, _DECRYPT, "s3"),
+    ("models.NAME.artifact.kms_key", _READERS, _DECRYPT, "s3"),
     ("alarms.topic_kms_key", "the model's role, with [asynchronous]", _BOTH, "sns"),
     ("asynchronous.kms_key", "the model's role, and the callers", _BOTH, "s3"),
-    (
-        "variants.NAME.core_dumps.kms_key",
-        "the model's role",
-        ("kms:Encrypt", "kms:GenerateDataKey"),
-        "s3",
-    ),
+    ("variants.NAME.core_dumps.kms_key", "the model's role", _ENCRYPT, "s3"),
     ("capture.kms_key", "the model's role", _BOTH, "s3"),
-    ("batch.NAME.input_kms_key", "the model's role", ("kms:Decrypt",), "s3"),
+    ("batch.NAME.input_kms_key", "the model's role", _DECRYPT, "s3"),
     ("batch.NAME.output_kms_key", "the model's role", _BOTH, "s3"),
 )
 KEY_PERMISSIONS = (

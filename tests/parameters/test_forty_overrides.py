@@ -182,6 +182,9 @@ def test_what_gives_two_values_is_rejected_whatever_the_order(files: Path) -> No
     scaling = valid(prod).environment.variants["primary"].scaling
     assert scaling is not None
     assert (scaling.hold, scaling.max_rps_per_instance) == (True, 7)
+    # Without the table there is no variant that the name could be compared with.
+    (prod,) = load(root, files, {"prod": {"variants": "", "variants.a.model": "ranker"}})
+    assert [*valid(prod).environment.variants] == ["a"]
 
 
 def test_an_option_wins_over_cdk_json_and_both_are_recorded(files: Path) -> None:

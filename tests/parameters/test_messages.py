@@ -89,15 +89,11 @@ def test_a_wrong_type_number_word_or_account_is_told_what_is_allowed(
         key = f"variants.primary.{line.split(' ')[0]}"
         assert said(environment, f"{VALID}{line}\n") == [(key, problem, allowed, remedy)]
 
-    text = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 1\nsafety_factor = 1.5\n"
-    assert said(environment, text) == [
-        (
-            "variants.primary.scaling.safety_factor",
-            "1.5 is out of range",
-            "more than 0 and 1 or less",
-            "set 1, the nearest",
-        )
-    ]
+    key, allowed = "variants.primary.scaling.safety_factor", "more than 0 and 1 or less"
+    for value, remedy in ((1.5, "set 1, the nearest"), (0.0, "change it")):
+        scaling = f"[variants.primary.scaling]\nmax_rps_per_instance = 1\nsafety_factor = {value}\n"
+        problem = f"{value} is out of range"
+        assert said(environment, VALID + scaling) == [(key, problem, allowed, remedy)]
     text = VALID + 'container = { gunicorn_worker_class = "gvent" }\n'
     assert said(environment, text) == [
         (

@@ -54,8 +54,9 @@ def test_each_stated_setting_is_written_to_the_variable_of_its_key_as_the_handle
 def test_settings_left_out_have_the_images_defaults() -> None:
     rendered = build_variables(ContainerSettings(), default_model="ranker")
     assert rendered == {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker"}
-
     variables = {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"}
+    written = build_variables(ContainerSettings(batching=Batching()), default_model=None)
+    assert written.items() >= variables.items()
     image = start(variables, vcpus=4, gpus=0, has_code=False).batching
     assert image is not None
     assert Batching() == Batching(

@@ -35,6 +35,7 @@ ERRORS = {
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch-enhanced-metrics.html (2026-11-22)
 BY_INSTANCE = ("EndpointName", "InstanceId", "VariantName")
 BY_ACCELERATOR = ("AcceleratorId", *BY_INSTANCE)
+Lines = list[cloudwatch.HorizontalAnnotation]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +68,7 @@ class VariantGraphs:
         ]
         period_seconds = int(shown[0].period.to_seconds())
         period = "minute" if period_seconds == PERIOD_SECONDS else f"{period_seconds} s"
-        lines = self._list_threshold_lines("traffic")
-        return self._draw(f"requests per {period}", "requests", shown, lines)
+        return self._draw(f"requests per {period}", "requests", shown, "traffic")
 
     def queue(self) -> cloudwatch.IWidget:
         """Draw the queue of the endpoint, which is the same for every variant."""
@@ -94,8 +94,7 @@ class VariantGraphs:
             self._build_metric(metric, "Sum", label=label)
             for label, metric in ASYNC_FAILURES.items()
         ]
-        lines = self._list_threshold_lines("failures")
-        return self._draw("failures per minute", "failures", shown, lines)
+        return self._draw("failures per minute", "failures", shown, "failures")
 
     def concurrency(self) -> cloudwatch.IWidget:
         """Draw the utilization of a serverless variant, which has no CPU or disk metrics."""
@@ -108,7 +107,7 @@ class VariantGraphs:
             _convert(self._build_metric(metric, "Maximum"), *unit, number)
             for number, (metric, unit) in enumerate(used.items())
         ]
-        return self._draw("saturation (%)", "%", shown, self._list_threshold_lines("saturation"))
+        return self._draw("saturation (%)", "%", shown, "saturation")
 
     def latency(self) -> cloudwatch.IWidget:
         shown = {
@@ -118,8 +117,7 @@ class VariantGraphs:
         }
         if self.endpoint.kind.has_metric("OverheadLatency"):
             shown["added by SageMaker, mean"] = self._build_metric("OverheadLatency", "Average")
-        converted = _convert_all(shown, MILLISECONDS)
-        return self._draw("latency (ms)", "ms", converted, self._list_threshold_lines("latency"))
+        return self._draw("latency (ms)", "ms", _convert_all(shown, MILLISECONDS), "latency")
 
     def errors(self) -> cloudwatch.IWidget:
         # Means of metrics that are 0 or 1 per request: shares, 0 to 1.
@@ -128,8 +126,7 @@ class VariantGraphs:
             for label, metric in ERRORS.items()
             if self.endpoint.kind.has_metric(metric)
         }
-        converted = _convert_all(shown, PERCENT)
-        return self._draw("errors (%)", "%", converted, self._list_threshold_lines("errors"))
+        return self._draw("errors (%)", "%", _convert_all(shown, PERCENT), "errors")
 
     def machines(self) -> cloudwatch.IWidget:
         """Draw the utilization of the instances; 100 % is all cores and GPUs."""
@@ -145,7 +142,7 @@ class VariantGraphs:
                 label = f"{pool}: {what}, {mean}" if pool else f"{what}, {mean}"
                 metric = self._build_metric(name, statistic, pool)
                 shown.append(_convert(metric, full / 100, label, len(shown)))
-        return self._draw("saturation (%)", "%", shown, self._list_threshold_lines("saturation"))
+        return self._draw("saturation (%)", "%", shown, "saturation")
 
     def _draw_searches(self) -> dict[str, cloudwatch.IWidget]:
         """Draw means of each instance and GPU. They come and go, so that only a search finds them."""
@@ -229,7 +226,7 @@ class VariantGraphs:
         """Return the metric with `values_a_minute` samples for each instance of a type."""
         return self._build_metric("CPUUtilization", "SampleCount", instance_type)
 
-    def _list_bounds(self) -> list[cloudwatch.HorizontalAnnotation]:
+    def _list_bounds(self) -> Lines:
         """Return lines at the minimum and maximum number of instances."""
         bounds = {"min": self.variant.min_instances, "max": self.variant.max_instances}
         return [
@@ -237,20 +234,19 @@ class VariantGraphs:
             for name, value in bounds.items()
         ]
 
-    def _list_threshold_lines(self, graph: str) -> list[cloudwatch.HorizontalAnnotation]:
-        return [
-            alarm.line
-            for alarm in self.alarms.by_name.values()
-            if (alarm.signal.variant, alarm.signal.graph) == (self.variant.name, graph)
-        ]
-
     def _draw(
         self,
         title: str,
         unit: str,
         shown: Sequence[cloudwatch.IMetric],
-        lines: Sequence[cloudwatch.HorizontalAnnotation] | None = None,
+        lines: Lines | str | None = None,
     ) -> cloudwatch.IWidget:
+        """Draw a graph with these lines, or those of the alarms whose signals name this graph."""
+        if isinstance(lines, str):
+            drawn, alarms = (self.variant.name, lines), self.alarms.by_name.values()
+            lines = [
+                each.line for each in alarms if (each.signal.variant, each.signal.graph) == drawn
+            ]
         return cloudwatch.GraphWidget(
             title=f"{self.variant.name}: {title}",
             width=self.width,

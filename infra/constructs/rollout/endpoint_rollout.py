@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sagemaker as sagemaker
@@ -91,10 +92,9 @@ class EndpointRollout(Construct):
             kind=endpoint.kind,
         )
         for variant, kind in watched[:MOST_ALARMS]:
+            build = partial(Signal, kind=kind, variant=variant, minutes=alarms.window_minutes)
             if variant is None:
-                signal = Signal(
-                    kind="golden-requests",
-                    variant=None,
+                signal = build(
                     what="golden requests that failed",
                     metric=new_fleet.build_log_metric("GoldenRequestErrors", "Average"),
                     threshold=alarms.error_5xx_percent,
@@ -103,15 +103,9 @@ class EndpointRollout(Construct):
                     minutes=max(1, alarms.window_minutes - 1),
                 )
             elif kind == "latency":
-                signal = Signal(
-                    kind="latency",
-                    variant=variant,
-                    what="p99 latency",
-                    metric=new_fleet.build_metric("ModelLatency", variant, "p99"),
-                    threshold=alarms.p99_latency_ms or 0,
-                    unit=MILLISECONDS,
-                    minutes=alarms.window_minutes,
-                )
+                p99 = new_fleet.build_metric("ModelLatency", variant, "p99")
+                most = alarms.p99_latency_ms or 0
+                signal = build(what="p99 latency", metric=p99, threshold=most, unit=MILLISECONDS)
             else:
                 # If the old fleet gets requests in the first bake, its errors are compared there.
                 both = all(update.first_share_percent < 100 for update in possible[variant])

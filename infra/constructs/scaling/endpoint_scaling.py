@@ -1,5 +1,9 @@
 """Application Auto Scaling of a variant: target tracking, steps, and schedules."""
 
+import re
+from enum import Enum
+from typing import TypeVar
+
 import aws_cdk as cdk
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -29,30 +33,7 @@ from infra.parameters.scaling_properties import (
 from infra.policy.derived_settings import Cooldowns
 from infra.policy.execution_policy import LINKED_ROLE
 
-Metric = autoscaling.PredefinedMetric
-PREDEFINED = {
-    "SageMakerVariantInvocationsPerInstance": Metric.SAGEMAKER_VARIANT_INVOCATIONS_PER_INSTANCE,
-    "SageMakerVariantConcurrentRequestsPerModelHighResolution": (
-        Metric.SAGEMAKER_VARIANT_CONCURRENT_REQUESTS_PER_MODEL_HIGH_RESOLUTION
-    ),
-    "SageMakerVariantProvisionedConcurrencyUtilization": (
-        Metric.SAGEMAKER_VARIANT_PROVISIONED_CONCURRENCY_UTILIZATION
-    ),
-    "SageMakerInferenceComponentInvocationsPerCopy": (
-        Metric.SAGEMAKER_INFERENCE_COMPONENT_INVOCATIONS_PER_COPY
-    ),
-    "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution": (
-        Metric.SAGEMAKER_INFERENCE_COMPONENT_CONCURRENT_REQUESTS_PER_COPY_HIGH_RESOLUTION
-    ),
-}
-COMPARISONS = {
-    True: cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-    False: cloudwatch.ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD,
-}
-MISSING = {
-    "missing": cloudwatch.TreatMissingData.MISSING,
-    "notBreaching": cloudwatch.TreatMissingData.NOT_BREACHING,
-}
+Member = TypeVar("Member", bound=Enum)
 # https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
 MINUTES_WAITING = 2
 
@@ -68,6 +49,12 @@ def keep_scaled_capacity(resource: sagemaker.CfnEndpoint, *, scaled: bool) -> No
         sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=name)
         for name in replaced
     ]
+
+
+def find_member(kind: type[Member], value: str) -> Member:
+    """Return the member of CDK's enum for CloudFormation's value: NOT_BREACHING for notBreaching."""
+    words = re.sub("(?<=[a-z])(?=[A-Z])", "_", value.replace("SageMaker", "Sagemaker"))
+    return kind[words.upper()]
 
 
 class EndpointScaling(Construct):
@@ -135,13 +122,15 @@ class EndpointScaling(Construct):
         )
 
     def _add_tracking_policy(self, policy: TrackingPolicy) -> None:
-        queue = None
+        queue = predefined = None
         if policy.metric is None:
             queue = self._endpoint.watched.build_metric(BACKLOG, None, "Average")
+        else:
+            predefined = find_member(autoscaling.PredefinedMetric, policy.metric)
         self.target.scale_to_track_metric(
             policy.name,
             target_value=policy.value,
-            predefined_metric=PREDEFINED[policy.metric] if policy.metric else None,
+            predefined_metric=predefined,
             custom_metric=queue,
             scale_in_cooldown=create_period(policy.waits.in_seconds),
             scale_out_cooldown=create_period(policy.waits.out_seconds),
@@ -164,11 +153,11 @@ class EndpointScaling(Construct):
             minutes=MINUTES_WAITING,
             period_seconds=int(metric.period.to_seconds()),
             missing="missing",
+            alarm_ending="wake-up",
         )
         purpose = f"Starts the first instance of {name}: a request waits and no instance runs."
-        self._add_policy_with_alarm(
-            Construct(self, "WakeUp"), first, metric, "wake-up", purpose, alarm_id="Alarm"
-        )
+        owner = Construct(self, "WakeUp")
+        self._add_policy_with_alarm(owner, first, metric, purpose, alarm_id="Alarm")
 
     def _add_sleep_policies(self, component: str, minutes: int) -> None:
         """Add the policies that end all copies and start the first one again after a request."""
@@ -179,8 +168,7 @@ class EndpointScaling(Construct):
         owner = Construct(self, "Sleep")
         for each in build_sleep_policies(minutes):
             metric = self._endpoint.watched.build_metric(each.metric, self._variant, "Sum")
-            purpose = purposes[each.name]
-            self._add_policy_with_alarm(owner, each, metric, each.alarm_ending, purpose)
+            self._add_policy_with_alarm(owner, each, metric, purposes[each.name])
 
     def _add_step_policies(self, scaling: Scaling, waits: Cooldowns) -> None:
         variant = self._variant
@@ -195,29 +183,27 @@ class EndpointScaling(Construct):
                 f"Scales {self._endpoint.name}, variant {variant}: {side} {steps.bound_rps:g} "
                 f"requests/s per instance for {steps.minutes} minutes in a row."
             )
-            ending = f"steps-{steps.name.lower()}"
-            self._add_policy_with_alarm(owner, steps, metric, ending, purpose)
+            self._add_policy_with_alarm(owner, steps, metric, purpose)
 
     def _add_policy_with_alarm(
         self,
         scope: Construct,
         policy: StepPolicy,
         metric: AlarmMetric,
-        ending: str,
         purpose: str,
         *,
         alarm_id: str | None = None,
     ) -> None:
-        """Add a step policy and the alarm that triggers it, whose name has this ending.
+        """Add a step policy and the alarm that triggers it.
 
         CDK's `StepScalingPolicy` doesn't allow naming the alarm.
         """
-        kinds = autoscaling.AdjustmentType
+        condition, stepped = policy.alarm, policy.policy["StepScalingPolicyConfiguration"]
         action = autoscaling.StepScalingAction(
             scope,
             policy.name,
             scaling_target=self.target,
-            adjustment_type=kinds.EXACT_CAPACITY if policy.exact else kinds.CHANGE_IN_CAPACITY,
+            adjustment_type=find_member(autoscaling.AdjustmentType, stepped["AdjustmentType"]),
             cooldown=create_period(policy.cooldown_seconds),
             metric_aggregation_type=autoscaling.MetricAggregationType.AVERAGE,
         )
@@ -228,13 +214,15 @@ class EndpointScaling(Construct):
         alarm = cloudwatch.Alarm(
             scope,
             alarm_id or f"{policy.name}Alarm",
-            alarm_name=f"{self._endpoint.name}-{self._variant}-{ending}",
+            alarm_name=f"{self._endpoint.name}-{self._variant}-{policy.alarm_ending}",
             alarm_description=f"{purpose} It notifies nobody.",
             metric=metric,
             threshold=policy.threshold,
-            comparison_operator=COMPARISONS[policy.above],
+            comparison_operator=find_member(
+                cloudwatch.ComparisonOperator, condition["ComparisonOperator"]
+            ),
             evaluation_periods=policy.periods,
             datapoints_to_alarm=policy.periods,
-            treat_missing_data=MISSING[policy.missing],
+            treat_missing_data=find_member(cloudwatch.TreatMissingData, policy.missing),
         )
         alarm.add_alarm_action(actions.ApplicationScalingAction(action))

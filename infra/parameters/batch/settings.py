@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from infra.catalog.limits import find_maximum, find_minimum
+from infra.catalog.limits import find_maximum
 from infra.parameters.scaling import When
 from infra.parameters.sources import convert_table_variables
-from infra.parameters.table import KmsKeyArn, Table
+from infra.parameters.table import KmsKeyArn, Table, build_range
 from infra.parameters.variant import VariableName, Variant
 from infra.policy.container import ContainerSettings
 
@@ -84,14 +84,10 @@ class BatchSettings(Table):
     """Requests that one instance gets at a time. payload_mb times max_concurrent is at most 100. Default:
     measured concurrency of a variant with this model and instance type, else one for each Gunicorn worker,
     or without code for each vCPU. SageMaker's own is 1, which leaves the other workers idle."""
-    timeout_seconds: Annotated[int, Field(ge=find_minimum(TIMEOUT), le=find_maximum(TIMEOUT))] = (
-        DEFAULT_TIMEOUT_SECONDS
-    )
+    timeout_seconds: Annotated[int, build_range(TIMEOUT)] = DEFAULT_TIMEOUT_SECONDS
     """Seconds that a request may take. 600 is SageMaker's; the container's own timeouts, which are 30 and
     60 s in the image, are raised above it."""
-    max_retries: Annotated[int, Field(ge=find_minimum(RETRIES), le=find_maximum(RETRIES))] = (
-        find_maximum(RETRIES)
-    )
+    max_retries: Annotated[int, build_range(RETRIES)] = find_maximum(RETRIES)
     """Number of times that a failed request is sent again. 3 is SageMaker's, and the most that it allows."""
     schedule: When | None = None
     """Start of the runs: cron(0 2 * * ? *) is two o'clock every night; rate(1 day) and

@@ -129,17 +129,15 @@ def test_a_batch_whose_endpoint_another_thread_closes_ends_and_sends_no_further_
         closing.wait(20)
         return {"y": x}
 
-    fake = FakeEndpoint(slow, connections=1)
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(2) as pool, FakeEndpoint(slow, connections=1) as fake:
         batch = pool.submit(fake.predict, x=np.arange(6), split=2)
         sent.wait(20)
-        closed = pool.submit(fake.close)
+        pool.submit(fake.close)
         while not fake.closed:
             time.sleep(0.001)
         closing.set()
         with pytest.raises(PartFailedError, match=r"part 2 of 4 .*is closed; create a new one"):
             batch.result(20)
-        closed.result(20)
     assert len(fake.calls) == 1
 
 

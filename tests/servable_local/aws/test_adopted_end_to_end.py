@@ -93,8 +93,6 @@ def test_captured_requests_are_answered_as_before(shell: Shell) -> None:
 def test_the_commands_of_an_import_take_the_endpoint_over(shell: Shell) -> None:
     sagemaker = shell.aws.client("sagemaker")
     created = sagemaker.describe_endpoint(EndpointName="ranker")["CreationTime"]
-    # As SageMaker does with the first line of a container.
-    shell.aws.client("logs").create_log_group(logGroupName="/aws/sagemaker/Endpoints/ranker")
     shell.done("servable init --from-endpoint ranker --name prod --request request.json")
     for name, text in zip(("template", "resources"), page_blocks("json", "Import it"), strict=True):
         text = text.replace("123456789012", ACCOUNT).replace("team-models", "team")

@@ -16,8 +16,9 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from io import BufferedRandom
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -101,32 +102,36 @@ def fetch(artifact: Artifact, s3: Any, target: Path, report: Report) -> Path:
         if target.exists():  # the other process has just finished
             part.unlink(missing_ok=True)
             return target
-        _receive_rest(artifact, s3, file, report)
-        file.seek(0)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = _receive_rest(artifact, s3, file, report)
         if digest != artifact.sha256:
             part.unlink()
             why = "the object was replaced since it was pinned"
             problem = f"its SHA-256 is {digest}, not {artifact.sha256}: {why}"
             remedy = "if this is intended, `servable pin` with the environment's name writes the new hash"
             raise PackagingError(Path(artifact.uri), problem, remedy)
+        file.flush()
         os.fsync(file.fileno())
         part.replace(target)
     return target
 
 
-def _receive_rest(artifact: Artifact, s3: Any, file: BinaryIO, report: Report) -> None:
-    """Append the missing bytes to `file`."""
+def _receive_rest(artifact: Artifact, s3: Any, file: BufferedRandom, report: Report) -> str:
+    """Append the missing bytes to `file`, and return the SHA-256 of the whole file in hex."""
     bucket, key = split_uri(artifact.uri)
     size = s3.head_object(Bucket=bucket, Key=key)["ContentLength"]
     if (there := file.seek(0, os.SEEK_END)) > size:
         there = file.truncate(0)
+    file.seek(0)
+    digest = hashlib.sha256()
+    hashlib.file_digest(file, lambda: digest)  # what an earlier call received
     report(there, size)
     if there < size:
         body = s3.get_object(Bucket=bucket, Key=key, Range=f"bytes={there}-")["Body"]
         for chunk in body.iter_chunks(CHUNK_BYTES):
             there += file.write(chunk)
+            digest.update(chunk)
             report(there, size)
+    return digest.hexdigest()
 
 
 # servable_local/container/model_server/process.py writes it.

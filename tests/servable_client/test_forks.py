@@ -6,12 +6,14 @@ import multiprocessing
 import os
 import pickle
 import socket
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import boto3
 import numpy as np
 import pytest
 
@@ -144,6 +146,55 @@ def test_a_child_of_a_parent_in_the_middle_of_calls_gets_its_own_answers(opened:
     assert wrong == []
 
 
+FORK_DURING_IMPORT = """
+import os, signal, sys, threading
+import numpy as np
+from servable_client import Endpoint
+
+endpoint = Endpoint.local(sys.argv[1])
+first = threading.Thread(target=endpoint.predict, kwargs={"x": np.array([1.0])})
+first.start()
+while sys.argv[2] not in sys.modules:
+    pass
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    os._exit(endpoint.predict(x=np.array([2.0]))["y"].tolist() != [4.0])
+first.join()
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.parametrize("imported", ["numpy.ma", "servable_tensors.codecs", "encodings.idna"])
+def test_a_child_forked_while_the_first_prediction_imports_does_not_hang(
+    server: RuntimeServer, imported: str
+) -> None:
+    command = [sys.executable, "-c", FORK_DURING_IMPORT, server.url, imported]
+    assert subprocess.run(command, timeout=CHILD_SECONDS).returncode == 0
+
+
+def test_a_fork_waits_until_another_threads_boto3_client_exists(
+    server: RuntimeServer, session: boto3.session.Session
+) -> None:
+    """OpenSSL holds locks meanwhile, for which a child would wait forever."""
+    began, created = threading.Event(), []
+
+    class SlowSession:
+        def client(self, *told: Any, **named: Any) -> Any:
+            began.set()
+            time.sleep(0.3)
+            created.append(session.client(*told, **named))
+            return created[-1]
+
+    with Endpoint("ranker", endpoint_url=server.url, session=SlowSession()) as endpoint:
+        first = threading.Thread(target=endpoint.predict, kwargs={"x": np.array([1.0])})
+        first.start()
+        began.wait()
+        child = Child(lambda: len(created))
+        first.join()
+        assert child.result() == 1
+
+
 def split(endpoint: Endpoint) -> Any:
     return endpoint.predict(x=np.arange(20.0), split=3, timeout_seconds=30)["y"].tolist()
 
@@ -153,9 +204,6 @@ def test_a_child_does_not_wait_for_locks_that_the_parent_held_at_the_fork(opened
     split(endpoint)
     batches, retries = endpoint._batches, endpoint._retries
     held = [batches._part_sizes._lock, batches._executor._shutdown_lock, retries._lock]
-    for transport_lock in ("_lock",):
-        if lock := getattr(endpoint._transport, transport_lock, None):
-            held.append(lock)
     pool = _pool_of(endpoint)
     if pool is not None:
         held.append(pool.pool.mutex)

@@ -15,6 +15,7 @@ import contextlib
 import os
 import queue
 import socket
+import threading
 import weakref
 from typing import Any
 
@@ -47,7 +48,22 @@ class PoolQueue(queue.LifoQueue):  # type: ignore[type-arg]
         _pools.add(self)
 
 
+# Held to create a boto3 client, and by a thread that forks. OpenSSL has locks that creating a TLS
+# context takes: a child forked in the middle would wait forever for one. RLock: its owner may fork.
+CLIENT_CREATION = threading.RLock()
+
+
+def _prepare_fork() -> None:
+    """Wait for what another thread does once, which a child could neither finish nor repeat."""
+    if _owners:  # then import what the first prediction imports
+
+
+        import servable_tensors.codecs  # noqa: F401
+    CLIENT_CREATION.acquire()
+
+
 def _prepare_child() -> None:
+    CLIENT_CREATION.release()
     for kept in list(_sockets):
         # Not close(): it waits for the file objects of a response that is being read. The
         # descriptor alone is closed, so TLS says no goodbye in the parent's name.
@@ -63,4 +79,8 @@ def _prepare_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_prepare_child)
+    os.register_at_fork(
+        before=_prepare_fork,
+        after_in_parent=CLIENT_CREATION.release,
+        after_in_child=_prepare_child,
+    )

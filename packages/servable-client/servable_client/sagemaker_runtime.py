@@ -26,7 +26,7 @@ from servable_client.errors import (
     UnreachableError,
 )
 from servable_client.exchange import Answer, Deadline, Job, Request, read_body
-from servable_client.forks import initialize_in_each_process
+from servable_client.forks import CLIENT_CREATION, initialize_in_each_process
 from servable_client.retries import (
     ATTEMPT,
     build_connection_error,
@@ -101,7 +101,6 @@ class SageMakerRuntime:
         initialize_in_each_process(self)
 
     def _initialize_process_state(self) -> None:
-        self._lock = threading.Lock()
         self._clients: dict[str, Any] = {}
         self._observed = True
         self._attempt = threading.local()
@@ -151,7 +150,7 @@ class SageMakerRuntime:
             )
 
     def close(self) -> None:
-        with self._lock:
+        with CLIENT_CREATION:
             clients, self._clients = self._clients, {}
         for client in clients.values():
             client.close()
@@ -169,7 +168,7 @@ class SageMakerRuntime:
     def _open_client(self, service: str = "sagemaker-runtime") -> Any:
         client = self._clients.get(service)
         if client is None:
-            with self._lock:  # making a boto3 client is not thread-safe, using one is
+            with CLIENT_CREATION:  # making a boto3 client is not thread-safe, using one is
                 if (client := self._clients.get(service)) is None:
                     maker = self._session or boto3.session.Session()
                     settings = {**self._client_settings}

@@ -21,8 +21,8 @@ from model_packaging.saved_model.graph_file import (
     Attribute,
     GraphOperations,
     Operation,
+    format_value,
 )
-from servable_tensors.wire import find_dtype_name
 
 # Operations that call Python functions of the process that exported the model.
 # Source: https://www.tensorflow.org/api_docs/python/tf/py_function, "the body of the function … will
@@ -191,13 +191,9 @@ def _explain_wrong_value(given: Attribute, declared: OpAttribute) -> str | None:
             return f"{size}, and must be at least {declared.minimum}"
     for part in value if is_list else [value]:
         if declared.allowed is not None and part not in declared.allowed:
-            allowed = ", ".join(_format_value(inner, each) for each in declared.allowed)
-            return f"{_format_value(inner, part)}, and must be one of {allowed}"
+            allowed = ", ".join(format_value(inner, each) for each in declared.allowed)
+            return f"{format_value(inner, part)}, and must be one of {allowed}"
     return None
-
-
-def _format_value(kind: str, value: Any) -> str:
-    return find_dtype_name(value) if kind == "type" else str(value)
 
 
 def _explain_ignored_attribute(subject: _Subject, table: OpTable) -> str | None:
@@ -212,7 +208,7 @@ def _explain_ignored_attribute(subject: _Subject, table: OpTable) -> str | None:
         definitions = filter(None, (other.get(operation.op) for other in load_op_tables()))
         newer = filter(None, (other.attributes.get(name) for other in definitions))
         if (kind, value) not in [attribute.default for attribute in newer]:
-            shown = "" if value is None else f" ({_format_value(kind, value)[:80]})"
+            shown = "" if value is None else f" ({format_value(kind, value)[:80]})"
             return f"TensorFlow {table.version} does not know its attribute {name}{shown} and ignores it"
     return None
 
@@ -295,7 +291,7 @@ def _explain_missing_kernel(subject: _Subject, table: OpTable) -> str | None:
     if any(_is_supported(operation, definition, kernel) for kernel in definition.cpu):
         return None
     types = ", ".join(
-        f"{name} {find_dtype_name(operation.attributes[name][1])}"
+        f"{name} {format_value(*operation.attributes[name])}"
         for name in sorted({name for kernel in definition.cpu for name in kernel})
         if operation.attributes.get(name, ("", None))[0] == "type"
     )

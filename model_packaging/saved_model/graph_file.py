@@ -39,6 +39,11 @@ Attribute = tuple[str, Any]
 the beginning of a string, None for shapes, tensors and functions."""
 
 
+def format_value(kind: str, value: Any) -> str:
+    """Return the value of an `Attribute` as people write it."""
+    return wire.find_dtype_name(value) if kind == "type" else str(value)
+
+
 def encode_field(number: int, body: bytes) -> bytes:
     return bytes((number << 3 | BYTES,)) + encode_varint(len(body)) + body
 

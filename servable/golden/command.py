@@ -24,7 +24,7 @@ from model_packaging.beside import write_atomically
 from servable.answers.outputs import read_outputs
 from servable.captured.lines import CapturedRequest
 from servable.console.terminal import escape_name
-from servable.load.options import AS_JSON, LOCAL
+from servable.measured.options import AS_JSON, LOCAL
 from servable.project.account import open_account
 from servable.project.completion import ENVIRONMENT
 from servable.project.environment_edit import format_diff

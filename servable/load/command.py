@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from servable.console.signals import enable_ctrl_c
-from servable.load.options import OPTIONS, LoadOptions, add_options, check_combinations
+from servable.load.options import OPTIONS, LoadOptions, check_combinations
+from servable.measured.options import add_options
 from servable.project.completion import complete_environments
 
 

@@ -1,30 +1,23 @@
-"""The options of a load test, for `servable load` and the commands that share some of them."""
+"""The options of `servable load`."""
 
-import functools
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import click
 
+from servable.measured.options import (
+    ABOVE_0,
+    AS_JSON,
+    BODY,
+    CONTENT_TYPE,
+    LOCAL,
+    TargetOptions,
+    is_url,
+    numbers,
+)
 from servable.project.environments import ENVIRONMENTS, SET
-
-
-def numbers(text: str) -> tuple[float, ...]:
-    """Return the positive numbers of a comma-separated list, such as 1,2,4 or 50.5.
-
-    Raises click.BadParameter.
-    """
-    try:
-        loads = tuple(float(number) for number in text.split(","))
-    except ValueError:
-        loads = ()
-    if not loads or not all(0 < load < float("inf") for load in loads):
-        problem = f"{text!r}: write numbers above 0, separated by commas, such as 1,2,4"
-        raise click.BadParameter(problem)
-    return loads
 
 
 def split_address(text: str) -> tuple[str, int]:
@@ -36,22 +29,7 @@ def split_address(text: str) -> tuple[str, int]:
 
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
-ABOVE_0 = click.FloatRange(0, min_open=True)
 SECONDS = click.FloatRange(0.5)
-# `servable tune` has them too.
-LOCAL = click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
-BODY = click.option(
-    "--body",
-    "files",
-    multiple=True,
-    metavar="FILE[=WEIGHT]",
-    help="File with a request, or captured ones, or - for standard input; repeat for a mix (default: the "
-    "model's warm_up, else its golden request).",
-)
-CONTENT_TYPE = click.option(
-    "--content-type", help="Content type of the bodies (default: by the file's name; JSON for -)."
-)
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 OPTIONS = (
     ENVIRONMENTS,
     SET,
@@ -136,21 +114,10 @@ OPTIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetOptions:
-    """The target of a load test or replay, and the account that has it."""
-
-    target: str
-    local: bool
-    variant: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class LoadOptions(TargetOptions):
     """The values of OPTIONS, each under its parameter's name."""
 
     sets: tuple[str, ...]
-    dollars: float | None
-    instance_type: str | None
     files: tuple[str, ...]
     content_type: str | None
     locustfile: Path | None
@@ -170,16 +137,6 @@ class LoadOptions(TargetOptions):
     joined: tuple[str, int] | None
     output: Path | None
     as_json: bool
-
-
-def add_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
-    """Return a decorator that adds these options in this order."""
-
-    return lambda command: functools.reduce(lambda to, option: option(to), options[::-1], command)
-
-
-def is_url(what: str) -> bool:
-    return "://" in what
 
 
 def check_combinations(what: str, options: LoadOptions) -> None:

@@ -1,4 +1,4 @@
-"""The processes of a load test: the generator's, which send, and those of a target on this computer.
+"""The processes that send the requests of a load test.
 
     with LoadGenerator(target, bodies, loop="closed") as generator:
         step = generator.run_step(4, Pace())
@@ -10,20 +10,17 @@ reads messages.
 import base64
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 from pydantic import TypeAdapter
 
-from servable.load.measurement import Body, LoadError, LoadStep, LoadTarget, Loop, Pace, Usage
+from servable.load.measurement import Body, LoadError, LoadStep, LoadTarget, Loop, Pace
 
 Progress = Callable[[dict[str, Any]], None]
 _STEP = TypeAdapter(LoadStep)
@@ -178,68 +175,3 @@ def join_load_test(host: str, port: int, locustfile: Path | None = None) -> None
         assert worker.stdin is not None  # a pipe
         worker.stdin.close()  # ends the process
         worker.wait()
-
-
-# Lowers the endpoint's CPU share to a third: the generator has priority, and the endpoint still gets a
-# share if other programs run.
-_NICENESS = 5
-
-
-def lower_priority(pid: int, *, entirely: bool = False) -> None:
-    """Lower the priority of a process and its children; on Linux, of each of their threads.
-
-    `entirely`: run only when nothing else needs a core (SCHED_IDLE). On a busy computer, such an
-    endpoint stops responding, so use this only on a quiet one.
-    """
-    for process in _list_processes(pid):
-        with suppress(psutil.Error, OSError):  # it, or one of its threads, has ended
-            if not psutil.LINUX:
-                process.nice(_NICENESS)
-                continue
-            for thread in process.threads():
-                if entirely:
-                    os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
-                else:
-                    os.setpriority(os.PRIO_PROCESS, thread.id, _NICENESS)
-
-
-def _list_processes(pid: int) -> list[psutil.Process]:
-    """Return a process and all its descendants; return no processes if it has ended."""
-    try:
-        head = psutil.Process(pid)
-        return [head, *head.children(recursive=True)]
-    except psutil.Error:
-        return []
-
-
-# The kernel walks all pages of a process for each sample.
-_SAMPLE_SECONDS = 1.0
-
-
-class UsageWatch:
-    def __init__(self, pid: int) -> None:
-        """Watch the CPU and memory of a process and its children from the first `sample()` on."""
-        self._pid = pid
-        self._samples: list[tuple[float, float, float]] = []
-
-    def sample(self) -> None:
-        now, cpu_seconds, memory_mib = time.monotonic(), 0.0, 0.0
-        if self._samples and now - self._samples[-1][0] < _SAMPLE_SECONDS:
-            return
-        for process in _list_processes(self._pid):
-            with suppress(psutil.Error):  # it has ended
-                cpu_seconds += sum(process.cpu_times()[:2])
-                # A shared page counts in equal parts for its processes. macOS has no such number, but
-                # that of the process's own pages. Source: proc(5).
-                memory = process.memory_full_info()
-                memory_mib += getattr(memory, "pss", memory.uss) / 1024**2
-        self._samples.append((now, cpu_seconds, memory_mib))
-
-    def compute_usage(self) -> Usage | None:
-        """Return the usage; None if there were fewer than two samples."""
-        if len(self._samples) < 2:
-            return None
-        times, cpu_seconds, memory_mib = zip(*self._samples, strict=True)
-        # The CPU time of a process that ended meanwhile is missing.
-        cores = max(0.0, cpu_seconds[-1] - cpu_seconds[0]) / (times[-1] - times[0])
-        return Usage(cpu_cores=cores, memory_mib=max(memory_mib))

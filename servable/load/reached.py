@@ -1,15 +1,18 @@
-"""Prepare the target of a load test or replay.
+"""Prepare the target of a load test or replay, and watch its processes if it runs on this computer.
 
-It is a local container, a deployed endpoint, a copy of the endpoint, or an address.
+A target is a local container, a deployed endpoint, a copy of the endpoint, or an address.
 """
 
+import os
+import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import click
+import psutil
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
@@ -19,17 +22,17 @@ from servable.load.measurement import (
     LoadError,
     LoadTarget,
     MeasuredTarget,
+    Usage,
     build_container_target,
     build_endpoint_target,
 )
-from servable.load.options import LoadOptions, TargetOptions
-from servable.load.processes import lower_priority
 from servable.load.temporary import (
     TemporaryEndpoints,
     describe_variant,
     read_live_variant,
     translate_aws_errors,
 )
+from servable.measured.options import TargetOptions
 from servable.project.account import Account, open_account
 from servable.project.environments import list_errors
 from servable.serve.serve import prepare_variant, serve_locally
@@ -53,11 +56,13 @@ def prepare_target(
     names: tuple[str, ...],
     output: Path,
     options: TargetOptions,
+    *,
+    whole: bool = True,
 ) -> AbstractContextManager[ReadyTarget]:
     """Return a context manager that keeps the target ready while its block lasts.
 
-    `loaded` None: `what` is an address. For a replay, and with --gate, all variants of a deployed
-    endpoint share the requests if there is no --variant.
+    `loaded` None: `what` is an address. `whole`: if no variant is given, all variants of a deployed
+    endpoint share the requests.
 
     Raises the target's errors, and click.UsageError.
     """
@@ -73,11 +78,9 @@ def prepare_target(
     account = open_account(loaded.environment, local=options.local)
     account.check_credentials()
     if options.target == "deployed":
-        whole = not isinstance(options, LoadOptions) or options.gate
         return nullcontext(
             prepare_deployed_target(loaded, names, account, variant=options.variant, whole=whole)
         )
-    assert isinstance(options, LoadOptions)  # only `servable load` has this target
     return _run_copy(loaded, names, account, options)
 
 
@@ -173,7 +176,7 @@ def find_usd_per_hour(environment: Environment, instance_type: str) -> float | N
 
 @contextmanager
 def _run_copy(
-    loaded: ValidFile, bodies: tuple[str, ...], account: Account, options: LoadOptions
+    loaded: ValidFile, bodies: tuple[str, ...], account: Account, options: TargetOptions
 ) -> Iterator[ReadyTarget]:
     assert options.dollars is not None  # checked with --target
     client, live = account.client("sagemaker"), loaded.environment.endpoint.name
@@ -196,3 +199,68 @@ def _run_copy(
             )
     over = "; the budget was used up" if endpoints.ended_by_budget else ""
     report(f"{copy} is deleted; it cost at most {endpoints.spent_usd:.2f} ${over}")
+
+
+# Lowers the endpoint's CPU share to a third: the generator has priority, and the endpoint still gets a
+# share if other programs run.
+_NICENESS = 5
+
+
+def lower_priority(pid: int, *, entirely: bool = False) -> None:
+    """Lower the priority of a process and its children; on Linux, of each of their threads.
+
+    `entirely`: run only when nothing else needs a core (SCHED_IDLE). On a busy computer, such an
+    endpoint stops responding, so use this only on a quiet one.
+    """
+    for process in _list_processes(pid):
+        with suppress(psutil.Error, OSError):  # it, or one of its threads, has ended
+            if not psutil.LINUX:
+                process.nice(_NICENESS)
+                continue
+            for thread in process.threads():
+                if entirely:
+                    os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
+                else:
+                    os.setpriority(os.PRIO_PROCESS, thread.id, _NICENESS)
+
+
+def _list_processes(pid: int) -> list[psutil.Process]:
+    """Return a process and all its descendants; return no processes if it has ended."""
+    try:
+        head = psutil.Process(pid)
+        return [head, *head.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+# The kernel walks all pages of a process for each sample.
+_SAMPLE_SECONDS = 1.0
+
+
+class UsageWatch:
+    def __init__(self, pid: int) -> None:
+        """Watch the CPU and memory of a process and its children from the first `sample()` on."""
+        self._pid = pid
+        self._samples: list[tuple[float, float, float]] = []
+
+    def sample(self) -> None:
+        now, cpu_seconds, memory_mib = time.monotonic(), 0.0, 0.0
+        if self._samples and now - self._samples[-1][0] < _SAMPLE_SECONDS:
+            return
+        for process in _list_processes(self._pid):
+            with suppress(psutil.Error):  # it has ended
+                cpu_seconds += sum(process.cpu_times()[:2])
+                # A shared page counts in equal parts for its processes. macOS has no such number, but
+                # that of the process's own pages. Source: proc(5).
+                memory = process.memory_full_info()
+                memory_mib += getattr(memory, "pss", memory.uss) / 1024**2
+        self._samples.append((now, cpu_seconds, memory_mib))
+
+    def compute_usage(self) -> Usage | None:
+        """Return the usage; None if there were fewer than two samples."""
+        if len(self._samples) < 2:
+            return None
+        times, cpu_seconds, memory_mib = zip(*self._samples, strict=True)
+        # The CPU time of a process that ended meanwhile is missing.
+        cores = max(0.0, cpu_seconds[-1] - cpu_seconds[0]) / (times[-1] - times[0])
+        return Usage(cpu_cores=cores, memory_mib=max(memory_mib))

@@ -24,10 +24,11 @@ from servable.load.gate import evaluate_gate, fill_in_traffic
 from servable.load.load_test import Schedule, measure_curve
 from servable.load.measurement import CURVE, Body, LoadCurve, LoadError, Pace
 from servable.load.objective import Knee, Objective, find_knee, find_saturation
-from servable.load.options import LoadOptions, is_url
+from servable.load.options import LoadOptions
 from servable.load.page import FROM_SENDING, describe_knee, write_load_report
 from servable.load.processes import LOCALHOST, LoadGenerator
 from servable.load.reached import prepare_target
+from servable.measured.options import is_url
 from servable.measured.precision import format_number
 from servable.project.environments import Project
 from servable.project.folder import find_project_folder
@@ -62,7 +63,9 @@ def _measure_target(held: ExitStack, what: str, folder: str, options: LoadOption
     now, name = datetime.datetime.now(datetime.UTC), re.sub(r"[^\w.-]", "-", what).strip("-")[:60]
     output = options.output or root / RUNS / f"{name}-{now:%Y%m%d-%H%M%S}"
     create_private_folder(output)
-    reached = held.enter_context(prepare_target(what, loaded, names, output, options))
+    reached = held.enter_context(
+        prepare_target(what, loaded, names, output, options, whole=options.gate)
+    )
     schedule = _build_schedule(loaded, options)
     pace = Pace(
         warm_up_seconds=options.warm_up_seconds,

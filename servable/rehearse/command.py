@@ -17,7 +17,7 @@ from model_packaging.refusal import PackagingError
 from servable.captured.lines import CaptureLineError, find_file_variant, parse_record, parse_seconds
 from servable.console.lines import show_progress_line
 from servable.console.signals import enable_ctrl_c
-from servable.load.options import LOCAL, add_options, numbers
+from servable.measured.options import LOCAL, add_options, numbers
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, Project
 from servable.rehearse.comparison import compare_policies, list_policies, plan_trials, propose_edit

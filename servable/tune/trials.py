@@ -28,8 +28,13 @@ from servable.load.measurement import (
     build_container_target,
 )
 from servable.load.objective import Knee, Objective, compute_usd_per_million, find_knee
-from servable.load.processes import LoadGenerator, lower_priority
-from servable.load.reached import ReadyTarget, find_usd_per_hour, prepare_endpoint
+from servable.load.processes import LoadGenerator
+from servable.load.reached import (
+    ReadyTarget,
+    find_usd_per_hour,
+    lower_priority,
+    prepare_endpoint,
+)
 from servable.load.temporary import (
     BudgetSpentError,
     Ledger,

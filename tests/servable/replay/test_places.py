@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from infra.parameters.loading import ValidFile
 from servable.load.measurement import LoadTarget
-from servable.load.options import TargetOptions
+from servable.measured.options import TargetOptions
 from servable.project.environments import Project
 from servable.replay import command as against
 from servable.replay import places, run

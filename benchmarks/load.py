@@ -19,8 +19,8 @@ from typing import Any
 from benchmarks.endpoints import JSON, encode_rows
 from benchmarks.frame import Log, Result, compute_spread, divide, measure_in_turn
 from benchmarks.null_server import KINDS, PERCENTILES, start_null_server
-from servable.load.measurement import Body, Pace, build_container_target
 from servable.load.processes import LoadGenerator
+from servable.measured.measurement import Body, Pace, build_container_target
 
 TITLE = "Load"
 CLAIMS = False

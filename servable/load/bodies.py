@@ -10,7 +10,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
 from servable.captured.lines import AnswerAloneError, CaptureLineError, read_line
-from servable.load.measurement import Body, LoadError
+from servable.measured.measurement import Body, LoadError
 from servable_tensors.trace_context import split_trace
 
 # Golden requests have no named arrays: their responses are compared as JSON, .npy, or protobuf.

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infra.parameters.environment import Environment
-from servable.load.measurement import LoadCurve, LoadStep
 from servable.load.objective import Objective, is_overloaded
 from servable.load.options import LoadOptions
+from servable.measured.measurement import LoadCurve, LoadStep
 from servable.measured.precision import find_bin
 
 Held = Literal["met", "cannot be told", "NOT met"]

@@ -34,8 +34,14 @@ from locust.util.load_locustfile import load_locustfile
 from pydantic import TypeAdapter
 
 from servable.load import load_worker
-from servable.load.measurement import BLOCK_SECONDS, KNOWN_SHARE, LoadError, LoadStep, LoadTarget
 from servable.load.users import TIMEOUT, BodyUser
+from servable.measured.measurement import (
+    BLOCK_SECONDS,
+    KNOWN_SHARE,
+    LoadError,
+    LoadStep,
+    LoadTarget,
+)
 from servable.measured.precision import (
     WINDOW_SECONDS,
     Interval,

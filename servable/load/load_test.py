@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget, Pace
 from servable.load.objective import Objective, is_overloaded
 from servable.load.processes import LoadGenerator
-from servable.load.reached import UsageWatch
+from servable.measured.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget, Pace
+from servable.measured.targets import UsageWatch
 
 # The curve is flat if a multiple of the load brings less than this much more throughput.
 _FLAT_SHARE = 1.05

@@ -23,7 +23,6 @@ from locust import FastHttpUser, TaskSet, User, events
 from locust.env import Environment
 from locust.runners import LocalRunner, WorkerRunner
 
-from servable.load.measurement import Body, LoadError, LoadTarget, generate_arrival_times
 from servable.load.users import (
     DUE,
     OK,
@@ -34,6 +33,7 @@ from servable.load.users import (
     describe_outcome,
     mix_requests,
 )
+from servable.measured.measurement import Body, LoadError, LoadTarget, generate_arrival_times
 
 PLAN, STEP, END, REPORT, HERE = (
     f"servable.{message}" for message in ("plan", "step", "end", "report", "here")

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.load.measurement import LoadCurve, LoadStep
+from servable.measured.measurement import LoadCurve, LoadStep
 from servable.measured.precision import Interval
 
 # If an open loop's responses are less than this share of its requests, the queue grows.

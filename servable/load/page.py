@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from servable.load.gate import GateVerdict
-from servable.load.measurement import LoadCurve, LoadStep
 from servable.load.objective import Knee
 from servable.measured import document
 from servable.measured.document import About, Cell, Picture, ReportTable, Row, Tab
+from servable.measured.measurement import LoadCurve, LoadStep
 from servable.measured.precision import compute_middles_ms, format_number
 from servable.verdict import VERDICTS
 

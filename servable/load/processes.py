@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from servable.load.measurement import Body, LoadError, LoadStep, LoadTarget, Loop, Pace
+from servable.measured.measurement import Body, LoadError, LoadStep, LoadTarget, Loop, Pace
 
 Progress = Callable[[dict[str, Any]], None]
 _STEP = TypeAdapter(LoadStep)

@@ -22,14 +22,14 @@ from servable.console.lines import EscapingConsole, show_progress_line
 from servable.load.bodies import load_bodies
 from servable.load.gate import evaluate_gate, fill_in_traffic
 from servable.load.load_test import Schedule, measure_curve
-from servable.load.measurement import CURVE, Body, LoadCurve, LoadError, Pace
 from servable.load.objective import Knee, Objective, find_knee, find_saturation
 from servable.load.options import LoadOptions
 from servable.load.page import FROM_SENDING, describe_knee, write_load_report
 from servable.load.processes import LOCALHOST, LoadGenerator
-from servable.load.reached import prepare_target
+from servable.measured.measurement import CURVE, Body, LoadCurve, LoadError, Pace
 from servable.measured.options import is_url
 from servable.measured.precision import format_number
+from servable.measured.targets import prepare_target
 from servable.project.environments import Project
 from servable.project.folder import find_project_folder
 from servable.project.provided import LaunchError

@@ -29,7 +29,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from requests import PreparedRequest, Session
 
-from servable.load.measurement import Body, LoadError, LoadTarget
+from servable.measured.measurement import Body, LoadError, LoadTarget
 
 # The key in a request's context.
 DUE = "servable.due"

@@ -138,7 +138,7 @@ def _read_newest_load(root: Path, name: str) -> MeasuredInstance | None:
     files = sorted(root.glob(f"{LOADS}/**/curve.json"), key=lambda file: file.stat().st_mtime)
     if not files:
         return None
-    from servable.load.measurement import LoadCurve  # it needs the extra [tune]
+    from servable.measured.measurement import LoadCurve  # it needs the extra [tune]
 
     for file in reversed(files):
         try:

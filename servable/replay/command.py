@@ -20,9 +20,9 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, read
 from servable.console.lines import show_progress_line
 from servable.console.signals import enable_ctrl_c
-from servable.load.measurement import LoadError
-from servable.load.reached import ReadyTarget, prepare_target
+from servable.measured.measurement import LoadError
 from servable.measured.options import AS_JSON, LOCAL, TargetOptions, add_options, is_url
+from servable.measured.targets import ReadyTarget, prepare_target
 from servable.project.account import open_account
 from servable.project.completion import complete_environments, complete_targets
 from servable.project.environments import ENVIRONMENTS, SET, Project

@@ -32,8 +32,8 @@ from locust.contrib.fasthttp import FastHttpSession
 from locust.event import EventHook
 
 from servable.captured.lines import RecordedAnswer
-from servable.load.measurement import Body, LoadError, LoadTarget
 from servable.load.users import TargetHeaders, compose_request, describe_outcome
+from servable.measured.measurement import Body, LoadError, LoadTarget
 
 # Maximum connections: below the usual limit of open files.
 MOST_UNDER_WAY = 4000

@@ -23,7 +23,7 @@ from typing import Any, Self
 from model_packaging.beside import write_atomically
 from servable.captured.lines import CapturedRequest, build_line_id
 from servable.console.lines import REFRESH_SECONDS, format_duration, show_progress_line
-from servable.load.measurement import Body, LoadError, LoadTarget
+from servable.measured.measurement import Body, LoadError, LoadTarget
 from servable.replay.answers import AnswerLog, AnswerPair, ReplayResult, ReplaySummary
 from servable.replay.index import CaptureIndex, format_utc
 

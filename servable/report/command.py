@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective, find_knee
+from servable.measured.measurement import CURVE, LoadCurve
 from servable.tune import page
 from servable.tune.page import RUN, Content
 

@@ -14,7 +14,7 @@ from infra.parameters.placement import Placement, list_placements
 from model_packaging.refusal import PackagingError
 from servable.console.signals import enable_ctrl_c
 from servable.load.bodies import load_bodies
-from servable.load.measurement import LoadError
+from servable.measured.measurement import LoadError
 from servable.measured.options import ABOVE_0, AS_JSON, BODY, CONTENT_TYPE, LOCAL, add_options
 from servable.project import environment_edit
 from servable.project.account import open_account

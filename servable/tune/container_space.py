@@ -21,7 +21,7 @@ from infra.policy.derived_settings import derive_settings
 from infra.policy.sizing import compute_memory
 from infra.preflight.check import check, check_all, select_errors
 from model_packaging.inputs import needs_our_handler
-from servable.load.measurement import Body
+from servable.measured.measurement import Body
 from servable.tune.search.search import list_rules_of_thumb
 from servable.tune.search.space import (
     BATCH_SIZE,

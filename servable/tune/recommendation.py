@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from infra.parameters.environment import Environment
 from infra.policy.sizing import count_instances
-from servable.load.measurement import MeasuredTarget
 from servable.load.objective import Goal, Knee
+from servable.measured.measurement import MeasuredTarget
 from servable.measured.precision import Interval, Latencies, format_number
 from servable.project.environment_edit import KeyChange
 from servable.tune.search.recommended import ChosenPoint

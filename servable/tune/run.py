@@ -19,10 +19,10 @@ from infra.parameters.placement import Placement
 from model_packaging.beside import create_private_folder, touch_private
 from model_packaging.tree import compute_sha256
 from servable.console.lines import SILENT_SECONDS
-from servable.load.measurement import Body, LoadError
 from servable.load.objective import Goal, Objective
-from servable.load.temporary import LiveVariant, read_live_variant
+from servable.measured.measurement import Body, LoadError
 from servable.measured.precision import format_number
+from servable.measured.temporary import LiveVariant, read_live_variant
 from servable.project.account import Account
 from servable.serve.serve import prepare_variant
 from servable.tune.container_space import Machines, build_current_point, build_machines

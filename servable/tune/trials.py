@@ -18,7 +18,9 @@ from pydantic import TypeAdapter
 from infra.parameters.loading import ValidFile
 from model_packaging.beside import create_private_folder, write_atomically
 from servable.load.load_test import Schedule, measure_curve
-from servable.load.measurement import (
+from servable.load.objective import Knee, Objective, compute_usd_per_million, find_knee
+from servable.load.processes import LoadGenerator
+from servable.measured.measurement import (
     CURVE,
     LoadCurve,
     LoadError,
@@ -27,15 +29,14 @@ from servable.load.measurement import (
     Pace,
     build_container_target,
 )
-from servable.load.objective import Knee, Objective, compute_usd_per_million, find_knee
-from servable.load.processes import LoadGenerator
-from servable.load.reached import (
+from servable.measured.precision import format_number
+from servable.measured.targets import (
     ReadyTarget,
     find_usd_per_hour,
     lower_priority,
     prepare_endpoint,
 )
-from servable.load.temporary import (
+from servable.measured.temporary import (
     BudgetSpentError,
     Ledger,
     LiveVariant,
@@ -43,7 +44,6 @@ from servable.load.temporary import (
     TemporaryEndpoints,
     translate_aws_errors,
 )
-from servable.measured.precision import format_number
 from servable.project.provided import LaunchError
 from servable.serve.serve import prepare_variant, serve_locally
 from servable.tune.run import Run

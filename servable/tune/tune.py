@@ -11,9 +11,9 @@ from pathlib import Path
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
-from servable.load.measurement import LoadCurve, LoadError
 from servable.load.objective import Objective, find_knee
-from servable.load.temporary import BudgetSpentError
+from servable.measured.measurement import LoadCurve, LoadError
+from servable.measured.temporary import BudgetSpentError
 from servable.project import environment_edit
 from servable.tune import page
 from servable.tune.page import RUN, Content

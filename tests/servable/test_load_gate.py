@@ -23,9 +23,9 @@ from servable.load.gate import (
     evaluate_share,
     fill_in_traffic,
 )
-from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective
 from servable.load.options import LoadOptions
+from servable.measured.measurement import LoadCurve
 from servable.measured.precision import Interval, Latencies
 from tests.conftest import VALID, Environment, valid
 from tests.servable.tune.measured import curve, step

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from servable.load.gate import evaluate_gate
-from servable.load.measurement import BLOCK_SECONDS
 from servable.load.objective import Objective
+from servable.measured.measurement import BLOCK_SECONDS
 from servable.measured.precision import Interval, Latencies
 from tests.servable.tune.measured import curve, step
 

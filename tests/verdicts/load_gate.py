@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from servable.load.gate import EventCount, Grouping, compute_step_seconds
-from servable.load.measurement import BLOCK_SECONDS
+from servable.measured.measurement import BLOCK_SECONDS
 
 BROKEN, KEPT = 0.011, 0.005
 RUNS = ((30.0, 10.0), (60.0, 50.0), (120.0, 30.0), (60.0, 100.0))  # (--step-seconds, requests/s)

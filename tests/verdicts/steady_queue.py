@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from servable.load.gate import evaluate_gate
-from servable.load.measurement import BLOCK_SECONDS, LoadCurve, LoadStep, MeasuredTarget
 from servable.load.objective import Objective
+from servable.measured.measurement import BLOCK_SECONDS, LoadCurve, LoadStep, MeasuredTarget
 from servable.measured.precision import Interval, Latencies
 
 SIMULATED = MeasuredTarget(target="simulated", address="", started_at="", machine="simulated")

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
-from servable.load.measurement import CURVE
+from servable.measured.measurement import CURVE
 from servable.project import account as aws_account
 from servable.rehearse import command, rehearsal
 from servable.rehearse.command import rehearse

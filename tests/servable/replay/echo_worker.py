@@ -11,7 +11,7 @@ import pickle
 import sys
 
 from servable.captured.lines import RecordedAnswer
-from servable.load.measurement import Body, LoadError
+from servable.measured.measurement import Body, LoadError
 
 SEND_LAG_MS = 3.5
 

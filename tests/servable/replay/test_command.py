@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from servable.captured.lines import CapturedRequest, RecordedAnswer
-from servable.load.measurement import LoadTarget
+from servable.measured.measurement import LoadTarget
 from servable.replay import run as replay_run
 from servable.replay.answers import ANSWERS, AnswerLog, AnswerPair, read_pairs
 from servable.replay.command import ReplayOptions, _choose_place, _find_objective_ms

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.parameters.loading import ValidFile
-from servable.load.measurement import LoadTarget
+from servable.measured.measurement import LoadTarget
 from servable.measured.options import TargetOptions
 from servable.project.environments import Project
 from servable.replay import command as against

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from servable.captured.lines import CapturedRequest
-from servable.load.measurement import LoadError, LoadTarget, build_container_target
+from servable.measured.measurement import LoadError, LoadTarget, build_container_target
 from servable.replay import run as sending
 from servable.replay.answers import AnswerPair
 from servable.replay.run import ReplayPace, ReplaySender

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import servable.tune.tune
-from servable.load.measurement import CURVE, LoadCurve, Pace
 from servable.load.objective import Objective
-from servable.load.reached import ReadyTarget
+from servable.measured.measurement import CURVE, LoadCurve, Pace
+from servable.measured.targets import ReadyTarget
 from servable.tune.search.space import Measurement, Point
 from servable.tune.trials import Trials
 from tests.servable.tune.measured import curve, step

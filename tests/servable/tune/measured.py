@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
+from servable.measured.measurement import LoadCurve, LoadStep, MeasuredTarget
 from servable.measured.precision import Interval, Latencies
 
 ASKED = MeasuredTarget(

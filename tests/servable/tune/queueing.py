@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from servable.load.load_test import Schedule
-from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget
+from servable.measured.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget
 from servable.measured.precision import (
     WINDOW_SECONDS,
     Latencies,

@@ -10,7 +10,7 @@ import pytest
 
 from infra.parameters.loading import ValidFile
 from servable.load.bodies import load_bodies, load_body_file
-from servable.load.measurement import LoadError
+from servable.measured.measurement import LoadError
 from tests.conftest import VALID
 from tests.servable.replay.captures import request, written
 from tests.servable.replay.test_capture_lines import INPUT, OUTPUT, record

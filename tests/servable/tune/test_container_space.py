@@ -12,7 +12,7 @@ from infra.parameters.placement import Placement, list_placements
 from infra.policy.container import ContainerSettings
 from infra.policy.sizing import compute_memory
 from infra.preflight.check import check, check_all, select_errors
-from servable.load.measurement import Body
+from servable.measured.measurement import Body
 from servable.tune.container_space import (
     NEVER_PROPOSED,
     Grid,

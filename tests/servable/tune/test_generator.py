@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from servable.load import processes
-from servable.load.measurement import (
+from servable.load.processes import LoadGenerator
+from servable.measured.measurement import (
     Body,
     LoadError,
     LoadStep,
@@ -18,7 +19,6 @@ from servable.load.measurement import (
     build_container_target,
     build_endpoint_target,
 )
-from servable.load.processes import LoadGenerator
 from tests.servable.tune.servers import OK, Answer, Server, Stall
 
 pytestmark = pytest.mark.long

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from servable.load.load_test import Schedule, measure_curve
-from servable.load.measurement import LoadStep, Pace
 from servable.load.objective import Knee, Objective, Saturation, find_knee, find_saturation
 from servable.load.page import format_knee
 from servable.load.processes import LoadGenerator, Progress
+from servable.measured.measurement import LoadStep, Pace
 from servable.measured.precision import Interval, Latencies
 from servable_scaling.rehearsal.fleet import compute_erlang_c
 from tests.servable.tune.measured import ASKED, curve, step

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from servable.load.bodies import load_bodies
 from servable.load.command import load
-from servable.load.measurement import CURVE, LoadCurve, build_container_target
 from servable.load.processes import LoadGenerator
 from servable.load.run import report_result
+from servable.measured.measurement import CURVE, LoadCurve, build_container_target
 from tests.checkouts import ROOT
 from tests.servable.tune.measured import curve, step
 from tests.servable.tune.servers import OK, Answer, Server, list_open_to_others, start_load

@@ -8,8 +8,8 @@ import pytest
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import list_placements
 from servable.load.bodies import load_body_file
-from servable.load.measurement import CURVE, LoadCurve, Pace
 from servable.load.objective import Objective
+from servable.measured.measurement import CURVE, LoadCurve, Pace
 from servable.tune.run import Run, TuneOptions, TuneProgress
 from servable.tune.trials import LocalTrials
 from tests.conftest import RANKER, VALID

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from servable.load import processes
-from servable.load.measurement import (
+from servable.load.processes import LoadGenerator
+from servable.measured.measurement import (
     CURVE,
     LoadCurve,
     LoadError,
@@ -21,7 +22,6 @@ from servable.load.measurement import (
     build_container_target,
     build_endpoint_target,
 )
-from servable.load.processes import LoadGenerator
 from tests.checkouts import ROOT
 from tests.servable.tune.servers import OK, Answer, Server, start_load
 

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable.load.measurement import CURVE, Arrivals, LoadCurve, LoadError, generate_arrival_times
 from servable.load.objective import Objective, find_knee
+from servable.measured.measurement import (
+    CURVE,
+    Arrivals,
+    LoadCurve,
+    LoadError,
+    generate_arrival_times,
+)
 from servable.measured.precision import (
     Interval,
     Latencies,

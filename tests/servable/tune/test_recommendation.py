@@ -4,8 +4,8 @@ import dataclasses
 import tomllib
 from pathlib import Path
 
-from servable.load.measurement import MeasuredTarget
 from servable.load.objective import Knee
+from servable.measured.measurement import MeasuredTarget
 from servable.measured.precision import Interval, Latencies
 from servable.project.environment_edit import KeyChange, apply_changes, format_diff
 from servable.tune.recommendation import Recommendation, describe_result, recommend

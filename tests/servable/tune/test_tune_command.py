@@ -20,9 +20,9 @@ import servable.tune.page
 import servable.tune.tune
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
-from servable.load.measurement import LoadCurve, LoadError
-from servable.load.temporary import Ledger
+from servable.measured.measurement import LoadCurve, LoadError
 from servable.measured.precision import Latencies
+from servable.measured.temporary import Ledger
 from servable.tune import container_space
 from servable.tune.command import tune
 from servable.tune.page import RUN, Content

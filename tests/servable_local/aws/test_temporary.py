@@ -17,9 +17,9 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from click.testing import CliRunner
 
 from servable.load.command import load
-from servable.load.measurement import LoadError
-from servable.load.reached import prepare_deployed_target
-from servable.load.temporary import (
+from servable.measured.measurement import LoadError
+from servable.measured.targets import prepare_deployed_target
+from servable.measured.temporary import (
     PREFIX,
     TAG,
     BudgetSpentError,
@@ -122,7 +122,7 @@ def test_what_cannot_be_paid_or_compared_makes_nothing(client: Any, live: LiveVa
 def test_the_end_of_the_budget_deletes_it(
     client: Any, live: LiveVariant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servable.load.temporary._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("servable.measured.temporary._LEAST_SECONDS", 0.0)
     with endpoints(client, budget_usd=1e-6).run_copy(live):
         deadline = time.monotonic() + 30
         while temporary_endpoints(client) and time.monotonic() < deadline:
@@ -138,7 +138,7 @@ def test_after_a_kill_9_the_next_run_deletes_it(account: Account, client: Any) -
     told = account.aws.environment(account=account.number)
     code = f"""
 import boto3, time
-from servable.load.temporary import TemporaryEndpoints, read_live_variant
+from servable.measured.temporary import TemporaryEndpoints, read_live_variant
 client = boto3.client("sagemaker", endpoint_url={account.aws.url!r})
 one = TemporaryEndpoints(client, budget_usd=10, usd_per_hour=lambda kind: 1.0, poll_seconds=0.02)
 with one.run_copy(read_live_variant(client, "ranker")):
@@ -282,7 +282,7 @@ def test_a_locustfile_passes_or_fails_the_gate(
     # A twentieth of the time, and a busy computer may send late.
     monkeypatch.setattr("servable.load.gate._LEAST_SECONDS", 6.0)
     monkeypatch.setattr("servable.load.gate._LEAST_REQUESTS", 480)
-    monkeypatch.setattr("servable.load.measurement.MOST_LAG_MS", 60_000.0)
+    monkeypatch.setattr("servable.measured.measurement.MOST_LAG_MS", 60_000.0)
     monkeypatch.chdir(project)
     command = "prod --target deployed --locustfile locustfile.py --gate --rates 80 --step-seconds 6"
     more = f"--warm-up-seconds 0.2 --p99-ms {p99_ms} --json --output run"

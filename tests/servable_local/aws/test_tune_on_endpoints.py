@@ -18,8 +18,8 @@ from click.testing import CliRunner
 
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import list_placements
-from servable.load.measurement import LoadError, Pace
-from servable.load.temporary import (
+from servable.measured.measurement import LoadError, Pace
+from servable.measured.temporary import (
     BudgetSpentError,
     NotInServiceError,
     TemporaryEndpoints,
@@ -131,7 +131,7 @@ def test_a_failed_start_is_a_failed_trial(trials: Made, monkeypatch: pytest.Monk
         raise NotInServiceError("x: is Failed: no ping")
 
     monkeypatch.setattr(
-        "servable.load.temporary.TemporaryEndpoints._wait_until_in_service", failing
+        "servable.measured.temporary.TemporaryEndpoints._wait_until_in_service", failing
     )
     with trials() as one:
         found = one.measure_trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
@@ -201,7 +201,7 @@ def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
     for name in ("trial_pace", "curve_pace"):
         monkeypatch.setattr(TemporaryTrials, name, QUICK)
     # The machine is busy with tests: how late requests were sent is not what is asked here.
-    monkeypatch.setattr("servable.load.measurement.MOST_LAG_MS", 60_000.0)
+    monkeypatch.setattr("servable.measured.measurement.MOST_LAG_MS", 60_000.0)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.chdir(prod.root)
     for name, text in told.items():

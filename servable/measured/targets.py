@@ -18,7 +18,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from model_packaging.tree import compute_sha256
 from servable.invoke.invoke import find_component
-from servable.load.measurement import (
+from servable.measured.measurement import (
     LoadError,
     LoadTarget,
     MeasuredTarget,
@@ -26,13 +26,13 @@ from servable.load.measurement import (
     build_container_target,
     build_endpoint_target,
 )
-from servable.load.temporary import (
+from servable.measured.options import TargetOptions
+from servable.measured.temporary import (
     TemporaryEndpoints,
     describe_variant,
     read_live_variant,
     translate_aws_errors,
 )
-from servable.measured.options import TargetOptions
 from servable.project.account import Account, open_account
 from servable.project.environments import list_errors
 from servable.serve.serve import prepare_variant, serve_locally

@@ -30,7 +30,7 @@ from botocore.exceptions import BotoCoreError, ClientError, WaiterError
 
 from infra.catalog.instances import load_instances
 from model_packaging.beside import write_atomically
-from servable.load.measurement import LoadError
+from servable.measured.measurement import LoadError
 
 PREFIX = "servable-temporary-"
 TAG = "servable:temporary"

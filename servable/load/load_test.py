@@ -147,7 +147,8 @@ def measure_curve(
                 if step.rejection is None or not left:
                     break
             used = watch.compute_usage() if watch else None
-            curve = curve.add_step(dataclasses.replace(step, target=used))
+            step = dataclasses.replace(step, target=used)
+            curve = dataclasses.replace(curve, steps=(*curve.steps, step))
             kept(curve)
     except KeyboardInterrupt:
         return curve

@@ -63,9 +63,7 @@ def _measure_target(held: ExitStack, what: str, folder: str, options: LoadOption
     now, name = datetime.datetime.now(datetime.UTC), re.sub(r"[^\w.-]", "-", what).strip("-")[:60]
     output = options.output or root / RUNS / f"{name}-{now:%Y%m%d-%H%M%S}"
     create_private_folder(output)
-    reached = held.enter_context(
-        prepare_target(what, loaded, names, output, options, whole=options.gate)
-    )
+    reached = held.enter_context(prepare_target(what, loaded, output, options, whole=options.gate))
     schedule = _build_schedule(loaded, options)
     pace = Pace(
         warm_up_seconds=options.warm_up_seconds,
@@ -91,7 +89,7 @@ def _measure_target(held: ExitStack, what: str, folder: str, options: LoadOption
             generator,
             schedule,
             pace,
-            reached.asked,
+            replace(reached.asked, bodies=names),
             target_pid=reached.pid,
             kept=lambda curve: curve.write(output / CURVE),
             progress=lambda curve, load, known: show(

@@ -4,7 +4,6 @@ curve = LoadCurve.read(folder / CURVE)
 curve.steps[-1].throughput_rps.value, curve.steps[-1].latencies.p99_ms
 """
 
-import dataclasses
 import datetime
 import json
 import math
@@ -90,17 +89,6 @@ def build_container_target(url: str) -> LoadTarget:
     """Return the target for a container, with /invocations if the URL has no path."""
     whole = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/invocations"
     return LoadTarget(url=whole)
-
-
-def build_endpoint_target(
-    name: str, *, region: str, runtime_url: str, headers: dict[str, str]
-) -> LoadTarget:
-    """Return the target for a deployed endpoint. `runtime_url`: URL of the SageMaker runtime API."""
-    return LoadTarget(
-        url=f"{runtime_url.rstrip('/')}/endpoints/{name}/invocations",
-        headers=headers,
-        signing_region=region,
-    )
 
 
 Arrivals = Literal["poisson", "constant"]
@@ -270,10 +258,6 @@ class LoadCurve:
         """Return the steps that weren't rejected, by rising load."""
         valid = [step for step in self.steps if step.rejection is None]
         return tuple(sorted(valid, key=lambda step: step.load))
-
-    def add_step(self, step: LoadStep) -> "LoadCurve":
-        """Return a copy of the curve with this step appended."""
-        return dataclasses.replace(self, steps=(*self.steps, step))
 
     def as_object(self) -> Any:
         """Return the curve as an object for JSON."""

@@ -24,7 +24,6 @@ from servable.measured.measurement import (
     MeasuredTarget,
     Usage,
     build_container_target,
-    build_endpoint_target,
 )
 from servable.measured.options import TargetOptions
 from servable.measured.temporary import (
@@ -53,7 +52,6 @@ class ReadyTarget:
 def prepare_target(
     what: str,
     loaded: ValidFile | None,
-    names: tuple[str, ...],
     output: Path,
     options: TargetOptions,
     *,
@@ -71,22 +69,22 @@ def prepare_target(
             target = build_container_target(what)
         except LoadError as error:
             raise click.UsageError(str(error)) from None
-        asked = MeasuredTarget(target="url", address=what, bodies=names)
+        asked = MeasuredTarget(target="url", address=what)
         return nullcontext(ReadyTarget(target=target, asked=asked))
     if options.target == "local":
-        return _run_local_container(loaded, names, options.variant, output)
+        return _run_local_container(loaded, options.variant, output)
     account = open_account(loaded.environment, local=options.local)
     account.check_credentials()
     if options.target == "deployed":
         return nullcontext(
-            prepare_deployed_target(loaded, names, account, variant=options.variant, whole=whole)
+            prepare_deployed_target(loaded, account, variant=options.variant, whole=whole)
         )
-    return _run_copy(loaded, names, account, options)
+    return _run_copy(loaded, account, options)
 
 
 @contextmanager
 def _run_local_container(
-    loaded: ValidFile, bodies: tuple[str, ...], variant: str | None, output: Path
+    loaded: ValidFile, variant: str | None, output: Path
 ) -> Iterator[ReadyTarget]:
     if problems := list_errors(loaded):
         raise click.ClickException("\n".join(problems))
@@ -96,7 +94,6 @@ def _run_local_container(
         asked = MeasuredTarget(
             target="local",
             address=process.url,
-            bodies=bodies,
             environment=loaded.name,
             variant=served.variant,
             model_sha256=compute_sha256(served.archive) if served.archive else None,
@@ -106,12 +103,7 @@ def _run_local_container(
 
 
 def prepare_deployed_target(
-    loaded: ValidFile,
-    bodies: tuple[str, ...],
-    account: Account,
-    *,
-    variant: str | None,
-    whole: bool = False,
+    loaded: ValidFile, account: Account, *, variant: str | None, whole: bool = False
 ) -> ReadyTarget:
     """Return the deployed endpoint as a target. Raises LoadError.
 
@@ -128,7 +120,6 @@ def prepare_deployed_target(
     return prepare_endpoint(
         account,
         live,
-        bodies,
         name=loaded.name,
         variant=component or described["VariantName"],
         # With instance pools, which type responds is unknown.
@@ -140,7 +131,6 @@ def prepare_deployed_target(
 def prepare_endpoint(
     account: Account,
     live: str,
-    bodies: tuple[str, ...],
     *,
     name: str,
     variant: str,
@@ -152,18 +142,17 @@ def prepare_endpoint(
     asked = MeasuredTarget(
         target="sagemaker",
         address=live,
-        bodies=bodies,
         environment=name,
         variant=variant,
         model_at=model_at,
         # The local AWS runs on this computer, whatever the instance type.
         instance_type=None if account.has_custom_endpoint else instance_type,
     )
-    target = build_endpoint_target(
-        live,
-        region=account.region,
-        runtime_url=str(account.client("sagemaker-runtime").meta.endpoint_url),
+    runtime_url = str(account.client("sagemaker-runtime").meta.endpoint_url).rstrip("/")
+    target = LoadTarget(
+        url=f"{runtime_url}/endpoints/{live}/invocations",
         headers={"X-Amzn-SageMaker-Target-Variant": variant} if headers is None else headers,
+        signing_region=account.region,
     )
     return ReadyTarget(target=target, asked=asked, variables=account.build_process_variables())
 
@@ -175,9 +164,7 @@ def find_usd_per_hour(environment: Environment, instance_type: str) -> float | N
 
 
 @contextmanager
-def _run_copy(
-    loaded: ValidFile, bodies: tuple[str, ...], account: Account, options: TargetOptions
-) -> Iterator[ReadyTarget]:
+def _run_copy(loaded: ValidFile, account: Account, options: TargetOptions) -> Iterator[ReadyTarget]:
     assert options.dollars is not None  # checked with --target
     client, live = account.client("sagemaker"), loaded.environment.endpoint.name
     report = partial(click.echo, err=True)
@@ -195,7 +182,7 @@ def _run_copy(
         with endpoints.run_copy(source, instance_type=kind) as copy:
             report(f"{copy} is InService on {kind}")
             yield prepare_endpoint(
-                account, copy, bodies, name=loaded.name, variant=variant, instance_type=kind
+                account, copy, name=loaded.name, variant=variant, instance_type=kind
             )
     over = "; the budget was used up" if endpoints.ended_by_budget else ""
     report(f"{copy} is deleted; it cost at most {endpoints.spent_usd:.2f} ${over}")

@@ -77,7 +77,7 @@ def prepare_other_target(
                     )
                 other, options = before, dataclasses.replace(options, target="local")
         yield held.enter_context(
-            prepare_target(what, other, (), create_private_folder(output), options)
+            prepare_target(what, other, create_private_folder(output), options)
         )
 
 
@@ -255,7 +255,7 @@ def _prepare_and_send(
     with ExitStack() as held:
         # Without --variant all variants share the requests, whichever variant was captured.
         reached = held.enter_context(
-            prepare_target(what, loaded, (), create_private_folder(root / RUNS), options)
+            prepare_target(what, loaded, create_private_folder(root / RUNS), options)
         )
         several = [reached]
         if options.against is not None:

@@ -214,7 +214,7 @@ class Trials(ABC):
                 self._generator,
                 schedule,
                 pace,
-                reached.asked,
+                dataclasses.replace(reached.asked, bodies=self._run.options.body_names),
                 target_pid=reached.pid,
                 attempts=ATTEMPTS,
                 progress=lambda curve, load, step: self._run.progress.print_step(load, step),
@@ -304,7 +304,6 @@ class LocalTrials(Trials):
         self._asked = MeasuredTarget(
             target="local",
             address="this computer",
-            bodies=run.options.body_names,
             environment=run.loaded.name,
             variant=run.placement.name,
             model_sha256=str(run.model),
@@ -396,7 +395,6 @@ class TemporaryTrials(Trials):
                     yield prepare_endpoint(
                         self._account,
                         temporary,
-                        run.options.body_names,
                         name=run.loaded.name,
                         variant=run.placement.name,
                         instance_type=kind,

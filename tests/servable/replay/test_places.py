@@ -159,7 +159,7 @@ def test_another_target_is_an_address_an_environment_or_a_revision(
 
     @contextmanager
     def prepared(
-        what: str, loaded: ValidFile | None, names: list[str], output: Path, options: TargetOptions
+        what: str, loaded: ValidFile | None, output: Path, options: TargetOptions
     ) -> Iterator[str]:
         given.append((what, loaded, output, options))
         yield "reached"

@@ -7,7 +7,7 @@ Their numbers are a model's, never a measurement's: what shows them says "simula
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,8 @@ def curve(
         run = simulate(
             servers, mean_ms, load=load, loop=schedule.loop, seconds=seconds, seed=number
         )
-        measured = measured.add_step(_step(run, schedule.loop, load))
+        step = _step(run, schedule.loop, load)
+        measured = replace(measured, steps=(*measured.steps, step))
     return measured
 
 

@@ -17,7 +17,6 @@ from servable.measured.measurement import (
     Loop,
     Pace,
     build_container_target,
-    build_endpoint_target,
 )
 from tests.servable.tune.servers import OK, Answer, Server, Stall
 
@@ -122,9 +121,7 @@ def test_errors_and_timeouts_are_counted_beside_latencies(measured: Measured) ->
 
 def test_requests_are_signed_and_without_credentials_it_says_so(measured: Measured) -> None:
     with Server(ready) as server:
-        measured(
-            build_endpoint_target("ranker", region=REGION, runtime_url=server.url, headers={}), 1
-        )
+        measured(LoadTarget(url=f"{server.url}/x", signing_region=REGION), 1)
         headers = server.asked[0][0]
     assert f"/{REGION}/sagemaker/aws4_request" in headers["Authorization"]
 
@@ -134,9 +131,7 @@ def test_requests_are_signed_and_without_credentials_it_says_so(measured: Measur
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    target = build_endpoint_target(
-        "ranker", region=REGION, runtime_url="http://127.0.0.1:1", headers={}
-    )
+    target = LoadTarget(url="http://127.0.0.1:1", signing_region=REGION)
     with pytest.raises(LoadError, match="credentials"):
         LoadGenerator(target, [BODY], loop="closed", variables=kept | none)
 

@@ -20,7 +20,6 @@ from servable.measured.measurement import (
     Loop,
     Pace,
     build_container_target,
-    build_endpoint_target,
 )
 from tests.checkouts import ROOT
 from tests.servable.tune.servers import OK, Answer, Server, start_load
@@ -135,11 +134,10 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
 @pytest.mark.parametrize("text", [DUE, OTHER], ids=["EndpointUser", "HttpUser"])
 def test_our_session_signs_requests_to_the_endpoint_only(tmp_path: Path, text: str) -> None:
     with Server(slow) as server, Server(slow) as elsewhere:
-        target = build_endpoint_target(
-            "ranker",
-            region="eu-west-1",
-            runtime_url=server.url,
+        target = LoadTarget(
+            url=f"{server.url}/endpoints/ranker/invocations",
             headers={"X-Amzn-SageMaker-Target-Variant": "blue"},
+            signing_region="eu-west-1",
         )
         task = f'self.client.post("{elsewhere.url}/other", json={{}})'
         text += f"\n    @task\n    def call(self):\n        {task}\n"

@@ -204,7 +204,7 @@ def test_a_throttled_and_a_lost_call_leave_no_endpoint(client: Any, live: LiveVa
 def test_the_live_endpoint_is_asked_signed(account: Account, environment: Any) -> None:
     told = environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
     where = operations_account.Account(region="us-east-1", number=account.number, aws=account.aws)
-    reached = prepare_deployed_target(told, (), where, variant=None)
+    reached = prepare_deployed_target(told, where, variant=None)
     wanted = (f"{account.aws.url}/endpoints/ranker/invocations", "us-east-1")
     assert (reached.target.url, reached.target.signing_region) == wanted
 

@@ -1,26 +1,27 @@
-"""A generator's process, which reads and writes lines of JSON.
+"""A generator's process, which reads and writes pickled messages.
 
     python -m servable.load.generator alone|master|worker HOST PORT WORKERS [LOCUSTFILE]
 
-In: {"plan": …}, {"step": …}. Out: {"port": …}, {"ready": true}, {"progress": …}, {"done": …},
-{"error": …}. It ends when its standard input does. Locust's runner runs the steps: in this process ("alone"),
-or over processes and computers that join the "master", whose port 0 selects any free port.
+In: {"plan": …}, {"step": …}. Out: the master's port; None after a plan; the progress of a step, a dict, and
+its LoadStep; or a LoadError. It ends when its standard input does. Locust's runner runs the steps: in this
+process ("alone"), or over processes and computers that join the "master", whose port 0 selects any free port.
 """
 
 import locust  # noqa: F401  (first: it patches the process for gevent)
 
 # isort: split
 import hashlib
-import json
 import logging
 import math
 import os
+import pickle
 import resource
 import signal
 import sys
 import time
 from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,7 +32,6 @@ from gevent.fileobject import FileObject
 from locust import events
 from locust.rpc import zmqrpc
 from locust.util.load_locustfile import load_locustfile
-from pydantic import TypeAdapter
 
 from servable.load import load_worker
 from servable.load.users import TIMEOUT, BodyUser
@@ -50,7 +50,6 @@ from servable.measured.precision import (
     compute_throughput,
 )
 
-_STEP = TypeAdapter(LoadStep)
 _READY_SECONDS = 60.0
 # Each load worker reports several times a second.
 _LOST_SECONDS = 8.0
@@ -158,11 +157,11 @@ class Coordinator:
         try:
             if "plan" in message:
                 self._apply_plan(message["plan"])
-                _write_message(ready=True)
+                _write_message(None)
             else:
-                _write_message(done=_STEP.dump_python(self._run_step(message["step"]), mode="json"))
+                _write_message(self._run_step(message["step"]))
         except LoadError as error:
-            _write_message(error=str(error))
+            _write_message(error)
 
     def _apply_plan(self, plan: dict[str, Any]) -> None:
         """Wait for the processes, stop an earlier target's users, and send this plan to all."""
@@ -205,7 +204,7 @@ class Coordinator:
         while tally.seconds < options["most_seconds"]:
             gevent.sleep(load_worker.REPORT_SECONDS)
             rps = tally.estimate_throughput()
-            _write_message(progress={"seconds": tally.seconds, "rps": rps.value})
+            _write_message({"seconds": tally.seconds, "rps": rps.value})
             if tally.seconds > measured:
                 measured, moved_at = tally.seconds, time.monotonic()
             if time.monotonic() - moved_at > _LOST_SECONDS:
@@ -250,18 +249,22 @@ def _reject_http() -> None:
 
 # isort: split
 
+_messages = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+
 
 def main(role: str, host: str, port: str, workers: str, file: str = "") -> None:
     # Ctrl-C reaches the whole group, but the parent decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.ERROR)
+    if role != "worker":  # what a locustfile prints doesn't come between the messages
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # Each waiting request of an open loop needs a connection.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         user_classes = list(load_locustfile(file)[0].values()) if file else [BodyUser]
     except Exception as error:
-        _write_message(error=f"{file}: can't be loaded: {type(error).__name__}: {error}")
+        _write_message(LoadError(f"{file}: can't be loaded: {type(error).__name__}: {error}"))
         sys.exit(1)
     digest = hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
     worker = load_worker.LoadWorker(user_classes)
@@ -276,28 +279,32 @@ def main(role: str, host: str, port: str, workers: str, file: str = "") -> None:
         runner = environment.create_local_runner()
     coordinator = None if role == "worker" else Coordinator(runner, int(workers), digest)
     if role == "master":
-        _write_message(port=runner.server.port)
+        _write_message(runner.server.port)
     else:
         worker.bind(runner)
     cast(Any, events).init.fire(environment=environment, runner=runner, web_ui=None)
     if role != "master":
         runner.send_message(load_worker.HERE, {runner.client_id: digest})
-    lines = gevent.spawn(_execute_lines, coordinator)
-    (lines if coordinator else runner.greenlet).join()
+    messages = gevent.spawn(_execute_messages, coordinator)
+    (messages if coordinator else runner.greenlet).join()
 
 
-def _execute_lines(coordinator: Coordinator | None) -> None:
-    """Execute the message in each line until the input ends, then end this process."""
-    for line in FileObject(sys.stdin.fileno(), "rb", closefd=False):
-        if coordinator:
-            gevent.spawn(coordinator.execute, json.loads(line))  # the end of the input ends a step
+def _execute_messages(coordinator: Coordinator | None) -> None:
+    """Execute each message until the input ends, then end this process."""
+    source = FileObject(sys.stdin.fileno(), "rb", closefd=False)
+    with suppress(EOFError, pickle.UnpicklingError):
+        while True:
+            message = pickle.load(source)
+            if coordinator:
+                gevent.spawn(coordinator.execute, message)  # the end of the input ends a step
     if coordinator:
         coordinator.quit()
     os._exit(0)
 
 
-def _write_message(**what: Any) -> None:
-    print(json.dumps(what), flush=True)
+def _write_message(message: object) -> None:
+    _messages.write(pickle.dumps(message))
+    _messages.flush()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ closed loop after its `wait_time`, in an open loop when the next arrival is due.
 control the process, on this computer or on another one.
 """
 
-import base64
 import gc
 import os
 import random
@@ -163,10 +162,7 @@ class LoadWorker:
         self._users.kill()
         self._idle.clear()
         self.environment.host = target.base_url
-        bodies = [
-            Body(**(body | {"content": base64.b64decode(body["content"])}))
-            for body in msg.data["bodies"]
-        ]
+        bodies = [Body(**body) for body in msg.data["bodies"]]
         # A context costs 20 ms, so all users share one.
         context = gevent.ssl.create_default_context()
         for each in self._classes:

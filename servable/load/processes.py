@@ -7,29 +7,22 @@ Locust patches the process that it runs in, so it runs in other processes; this 
 reads messages.
 """
 
-import base64
 import dataclasses
-import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from servable.measured.measurement import Body, LoadError, LoadStep, LoadTarget, Loop, Pace
+from servable.measured.measurement import Body, LoadStep, LoadTarget, Loop, Pace
+from servable.measured.sending import SendingProcess, end_process
 
 Progress = Callable[[dict[str, Any]], None]
-_STEP = TypeAdapter(LoadStep)
 _MODULE = [sys.executable, "-m", "servable.load.generator"]
 LOCALHOST = "127.0.0.1"
-_END_SECONDS = 5.0
 
 
-class LoadGenerator(AbstractContextManager["LoadGenerator"]):
+class LoadGenerator(SendingProcess):
     def __init__(
         self,
         target: LoadTarget,
@@ -54,30 +47,28 @@ class LoadGenerator(AbstractContextManager["LoadGenerator"]):
 
         `variables`: environment of the processes; None: that of this process.
         """
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
         self._workers: list[subprocess.Popen[bytes]] = []
         host, port = listen or (LOCALHOST, 0)
-
-        def start(role: str) -> "subprocess.Popen[bytes]":
-            return subprocess.Popen(
-                _build_command(role, host, port, processes, locustfile),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE if role != "worker" else subprocess.DEVNULL,
-                stderr=self._log,
-                env=variables,
-                process_group=0,  # Ctrl-C goes to this process, which ends the others
-            )
-
         alone = processes == 1 and listen is None
-        self._head = start("alone" if alone else "master")
+        command = _build_command("alone" if alone else "master", host, port, processes, locustfile)
+        super().__init__(command, "the load generator's process", variables)
         try:
             if not alone:
-                port = self._read("port")
+                port = self._receive()
             if listen:
                 on_listen(host, port)
             elif not alone:
+                command = _build_command("worker", host, port, processes, locustfile)
                 for _ in range(processes):
-                    self._workers.append(start("worker"))
+                    worker = subprocess.Popen(
+                        command,
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.DEVNULL,
+                        stderr=self._log,
+                        env=variables,
+                        process_group=0,
+                    )
+                    self._workers.append(worker)
             self.set_target(target, bodies, loop=loop)
         except BaseException:  # Ctrl-C while waiting leaves no process, either
             self.close()
@@ -89,12 +80,9 @@ class LoadGenerator(AbstractContextManager["LoadGenerator"]):
         Reusing the processes avoids starting new ones, which takes a second.
         """
         self._target, self._loop = target, loop
-        sent = [
-            dataclasses.asdict(body) | {"content": base64.b64encode(body.content).decode()}
-            for body in bodies
-        ]
-        self._write(plan={"target": dataclasses.asdict(target), "bodies": sent, "loop": loop})
-        self._read("ready")
+        sent = [dataclasses.asdict(body) for body in bodies]
+        self._write({"plan": {"target": dataclasses.asdict(target), "bodies": sent, "loop": loop}})
+        self._receive()
 
     def run_step(
         self, load: float, pace: Pace, progress: Progress = lambda found: None
@@ -108,53 +96,16 @@ class LoadGenerator(AbstractContextManager["LoadGenerator"]):
             "rate_rps": load if self._loop == "open" else None,
             "timeout_seconds": self._target.timeout_seconds,
         }
-        self._write(step=options)
-        return _STEP.validate_python(self._read("done", progress))
+        self._write({"step": options})
+        while not isinstance(received := self._receive(), LoadStep):
+            progress(received)
+        return received
 
     def close(self) -> None:
         """Stop the processes. Idempotent."""
-        for process in (self._head, *self._workers):
-            for pipe in (process.stdin, process.stdout):
-                if pipe:
-                    with suppress(OSError):  # the process ended first
-                        pipe.close()
-            try:
-                process.wait(_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        self._log.close()
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
-    def _write(self, **message: Any) -> None:
-        assert self._head.stdin is not None  # a pipe
-        try:
-            self._head.stdin.write(json.dumps(message).encode() + b"\n")
-            self._head.stdin.flush()
-        except BrokenPipeError:
-            raise self._build_end_error() from None
-
-    def _read(self, wanted: str, progress: Progress = lambda found: None) -> Any:
-        assert self._head.stdout is not None  # a pipe
-        for line in self._head.stdout:
-            try:
-                message = json.loads(line)
-            except ValueError:
-                continue  # printed by a locustfile, or cut off by Ctrl-C
-            if "error" in message:
-                raise LoadError(message["error"])
-            if wanted in message:
-                return message[wanted]
-            if "progress" in message:
-                progress(message["progress"])
-        raise self._build_end_error()
-
-    def _build_end_error(self) -> LoadError:
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").splitlines()[-10:]
-        return LoadError("\n".join(["the load generator's process has ended.", *lines]))
+        super().close()
+        for worker in self._workers:
+            end_process(worker)
 
 
 def _build_command(role: str, host: str, port: int, processes: int, file: Path | None) -> list[str]:
@@ -172,6 +123,4 @@ def join_load_test(host: str, port: int, locustfile: Path | None = None) -> None
     try:
         worker.wait()
     finally:
-        assert worker.stdin is not None  # a pipe
-        worker.stdin.close()  # ends the process
-        worker.wait()
+        end_process(worker)

@@ -8,26 +8,23 @@ import dataclasses
 import datetime
 import hashlib
 import json
-import pickle
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from model_packaging.beside import write_atomically
 from servable.captured.lines import CapturedRequest, build_line_id
 from servable.console.lines import REFRESH_SECONDS, format_duration, show_progress_line
 from servable.measured.measurement import Body, LoadError, LoadTarget
+from servable.measured.sending import END_SECONDS, SendingProcess
 from servable.replay.answers import AnswerLog, AnswerPair, ReplayResult, ReplaySummary
 from servable.replay.index import CaptureIndex, format_utc
 
-_END_SECONDS = 5.0
 _MODULE = "servable.replay.replay_worker"
 
 
@@ -40,7 +37,7 @@ class ReplayPace:
     """Limit of p99, with `as_fast`; None: a fixed number of requests at once."""
 
 
-class ReplaySender:
+class ReplaySender(SendingProcess):
     """Sends requests to one target, or to two in turns.
 
     Its memory is bounded by what the process accepts.
@@ -57,21 +54,11 @@ class ReplaySender:
 
         `variables`: its environment; default: this process's. Raises LoadError.
         """
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
+        command = [sys.executable, "-m", "gevent.monkey", "--module", _MODULE]
+        super().__init__(command, "the replay's sending process", variables)
         self._waiting: dict[int, CapturedRequest] = {}
         self._failed: BaseException | None = None
         self._feeder: threading.Thread | None = None
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "gevent.monkey", "--module", _MODULE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._words,
-            env=None if variables is None else dict(variables),
-            process_group=0,  # Ctrl-C goes to this process, which ends the other
-        )
-        assert self._process.stdin is not None  # they are pipes
-        assert self._process.stdout is not None
-        self._input, self._output = self._process.stdin, self._process.stdout
         try:
             self._write((list(targets), pace.as_fast, pace.objective_ms))
             self._receive()
@@ -122,45 +109,12 @@ class ReplaySender:
         with suppress(LoadError):
             self._write(None)
 
-    def _write(self, message: object) -> None:
-        try:
-            self._input.write(pickle.dumps(message))
-            self._input.flush()
-        except (OSError, ValueError):  # ended, or closed meanwhile
-            raise self._build_end_error() from None
-
-    def _receive(self) -> Any:
-        try:
-            received = pickle.load(self._output)
-        except (EOFError, pickle.UnpicklingError):
-            raise self._build_end_error() from None
-        if isinstance(received, LoadError):
-            raise received
-        return received
-
-    def _build_end_error(self) -> LoadError:
-        if self._words.closed:  # the feeding thread comes here after `close`
-            return LoadError("the replay has ended")
-        self._words.seek(0)
-        lines = self._words.read().decode(errors="replace").splitlines()[-10:]
-        return LoadError("\n".join(["the replay's sending process has ended.", *lines]))
-
     def close(self) -> None:
         """End the sending process. Further calls have no effect."""
         self._process.kill()
-        self._process.wait(_END_SECONDS)
         if self._feeder is not None:
-            self._feeder.join(_END_SECONDS)
-        for pipe in (self._input, self._output):
-            with suppress(OSError):  # it ended first
-                pipe.close()
-        self._words.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
+            self._feeder.join(END_SECONDS)
+        super().close()
 
 
 RUNS = Path(".servable") / "replay"

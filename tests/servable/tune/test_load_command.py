@@ -155,5 +155,5 @@ def test_no_other_computer_can_join_unless_an_address_is_named(body: Path) -> No
     requests = load_bodies((str(body),), content_type=None, loaded=None)[0]
     nowhere = build_container_target("http://127.0.0.1:1")
     with LoadGenerator(nowhere, requests, loop="closed", processes=2) as generator:
-        connections = psutil.Process(generator._head.pid).net_connections("tcp")
+        connections = psutil.Process(generator._process.pid).net_connections("tcp")
     assert {one.laddr.ip for one in connections if one.status == "LISTEN"} == {"127.0.0.1"}

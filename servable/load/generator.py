@@ -257,7 +257,7 @@ def main(role: str, host: str, port: str, workers: str, file: str = "") -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.ERROR)
     if role != "worker":  # what a locustfile prints doesn't come between the messages
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     # Each waiting request of an open loop needs a connection.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

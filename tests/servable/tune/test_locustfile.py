@@ -54,7 +54,7 @@ class Plain(HttpUser):
 
     @task
     def predict(self):
-        self.client.post("/invocations", json={"instances": [[1.0]]})
+        print(self.client.post("/invocations", json={"instances": [[1.0]]}))
 """
 RAISING = DUE.replace("        with self", "        raise ValueError('broken')\n        with self")
 NESTED = """\

@@ -51,7 +51,7 @@ class FormulaTrials(Trials):
     def _choose_objective(self, stated_ms: float | None, busy: float) -> Objective:
         return Objective(most_ms=LIMIT_MS)
 
-    def measure_full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
+    def measure_full_curve(self, point: Point, name: str) -> LoadCurve:
         found = curve(
             step(1, 100.0),
             step(2, 190.0),
@@ -59,10 +59,10 @@ class FormulaTrials(Trials):
             step(8, 380.0, 60.0),
             step(16, 390.0, 130.0),
         )
-        found.write(self._run.folder / name / CURVE)
+        found.write(self.run.folder / name / CURVE)
         return found
 
-    def measure_trial(self, point: Point, objective: Objective, users: float) -> Measurement:
+    def measure_trial(self, point: Point, users: float) -> Measurement:
         self._say("begin", point)
         self._begun += 1
         if os.environ.get(HOLD) == str(self._begun):

@@ -23,13 +23,14 @@ from infra.parameters.placement import Placement
 from servable.load.measurement import LoadCurve, LoadError
 from servable.load.temporary import Ledger
 from servable.measured.precision import Latencies
+from servable.project.provided import LaunchError
 from servable.tune import container_space
 from servable.tune.command import tune
 from servable.tune.page import RUN, Content
 from servable.tune.run import RUNS, TRIALS_FILE, lock_folder
 from servable.tune.search.search import Search, SearchResult
 from servable.tune.search.space import Budget, Measurement, Point, Space
-from servable.tune.trials import LocalTrials, NotServedError
+from servable.tune.trials import LocalTrials
 from tests.checkouts import ROOT
 from tests.conftest import VALID, make_project
 from tests.servable.tune.formula_trials import HOLD, FormulaTrials
@@ -164,7 +165,7 @@ def test_a_run_that_fails_says_why(project: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def not_served(*_: object) -> NoReturn:
-    raise NotServedError("no ping")
+    raise LaunchError("no ping")
 
 
 def test_a_busy_computer_is_reported_before_any_trial_and_stops_it(

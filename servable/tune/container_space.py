@@ -315,7 +315,6 @@ class Machines:
 def build_machines(
     loaded: ValidFile,
     placement: Placement,
-    *,
     only: tuple[str, ...] = (),
     instance_types: Sequence[str] = (),
     bodies: Sequence[Body] = (),

@@ -75,7 +75,7 @@ class Trials(ExitStack):
     def __init__(self, run: Run) -> None:
         super().__init__()
         self.run, self.machines = run, run.machines
-        self.find_price = partial(find_usd_per_hour, run.environment)
+        self.find_price = partial(find_usd_per_hour, run.loaded.environment)
         self._generator: LoadGenerator | None = None
 
     @abstractmethod
@@ -94,7 +94,7 @@ class Trials(ExitStack):
             )
         if kept.exists():
             return _OBJECTIVE.validate_json(kept.read_bytes())
-        stated_ms = run.environment.alarms.p99_latency_ms
+        stated_ms = run.loaded.environment.alarms.p99_latency_ms
         # A copy runs where the model is deployed, so the file's limit can rank settings.
         most_ms = run.options.most_ms or (stated_ms if run.options.account else None)
         if most_ms is not None:
@@ -161,9 +161,26 @@ class Trials(ExitStack):
                 return self._add_cost(measured, point, self.ledger.usd - before_usd)
             at_knee = find_knee(curve, self.objective)
             if (late := explain_lateness(curve, at_knee)) is None:
-                measured = build_measurement(curve, at_knee, self.objective, name)
+                measured = self._build_measurement(curve, at_knee, name)
                 return self._add_cost(measured, point, self.ledger.usd - before_usd)
         raise LoadError(f"repeatedly {late}; run the same command again on an idle computer")
+
+    def _build_measurement(self, curve: LoadCurve, at_knee: Knee | None, name: str) -> Measurement:
+        """Return the knee's value as a measurement. `name`: of the curve, for the report."""
+        about: dict[str, Any] = {"curve": name}
+        if at_knee is None:
+            limit_ms, lowest = self.objective.most_ms, curve.valid_steps[0].latencies
+            lowest_ms = format_number(lowest.compute_percentile_ms(self.objective.percent))
+            why = f"over {limit_ms:g} ms: {lowest_ms} at the lowest load"
+            return Measurement(value=0.0, failure=why, about=about)
+        step = [step for step in curve.valid_steps if step.load <= at_knee.load.value][-1]
+        about |= {
+            "rps": dataclasses.asdict(at_knee.rps),
+            "users": at_knee.load.value,
+            "p50_ms": step.latencies.p50_ms,
+            "p99_ms": step.latencies.p99_ms,
+        }
+        return Measurement(value=at_knee.rps.value, about=about)
 
     def _add_cost(self, raw: Measurement, point: Point, spent_usd: float) -> Measurement:
         price, value = self.find_price(self.machines.find_instance_type(point)), raw.value
@@ -223,25 +240,6 @@ def choose_limit(
             "measured; stop them, or pass --p99-ms"
         )
     return Objective(most_ms=float(f"{SLOWER_THAN_ALONE * alone_ms:.2g}"))
-
-
-def build_measurement(
-    curve: LoadCurve, at_knee: Knee | None, objective: Objective, name: str
-) -> Measurement:
-    """Return the knee's value as a measurement. `name`: of the curve, for the report."""
-    about: dict[str, Any] = {"curve": name}
-    if at_knee is None:
-        lowest = curve.valid_steps[0].latencies.compute_percentile_ms(objective.percent)
-        why = f"over {objective.most_ms:g} ms: {format_number(lowest)} at the lowest load"
-        return Measurement(value=0.0, failure=why, about=about)
-    step = [step for step in curve.valid_steps if step.load <= at_knee.load.value][-1]
-    about |= {
-        "rps": dataclasses.asdict(at_knee.rps),
-        "users": at_knee.load.value,
-        "p50_ms": step.latencies.p50_ms,
-        "p99_ms": step.latencies.p99_ms,
-    }
-    return Measurement(value=at_knee.rps.value, about=about)
 
 
 def explain_lateness(curve: LoadCurve, at_knee: Knee | None) -> str | None:
@@ -321,7 +319,7 @@ class TemporaryTrials(Trials):
             ledger=self.ledger,
             told=run.progress.print_line,
         )
-        with translate_aws_errors(run.environment.endpoint.name):
+        with translate_aws_errors(run.loaded.environment.endpoint.name):
             self._endpoints.sweep()
 
     @contextmanager
@@ -329,7 +327,7 @@ class TemporaryTrials(Trials):
         run, kind = self.run, self.machines.find_instance_type(point)
         changed = self.machines.find_machine(point).apply_point(point)
         variables = self._kept | self._prepare(changed).variables
-        with translate_aws_errors(run.environment.endpoint.name):
+        with translate_aws_errors(run.loaded.environment.endpoint.name):
             try:
                 with self._endpoints.run_copy(
                     self._live, instance_type=kind, variables=variables

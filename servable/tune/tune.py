@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.parameters.loading import ValidFile
-from infra.parameters.placement import Placement
 from servable.load.measurement import LoadCurve, LoadError
 from servable.load.objective import find_knee
 from servable.load.temporary import BudgetSpentError
@@ -19,7 +17,7 @@ from servable.project import environment_edit
 from servable.tune import page
 from servable.tune.page import RUN, Content
 from servable.tune.recommendation import Recommendation, recommend
-from servable.tune.run import TRIALS_FILE, Run, TuneOptions, TuneProgress, lock_folder
+from servable.tune.run import TRIALS_FILE, Run, lock_folder
 from servable.tune.search.recommended import (
     ChosenPoint,
     estimate_effects,
@@ -104,24 +102,16 @@ class TuneResult:
     """Diff of the file with its path in the project, so that `git apply` accepts it there."""
 
 
-def tune(
-    loaded: ValidFile,
-    placement: Placement,
-    options: TuneOptions,
-    progress: TuneProgress,
-    *,
-    anew: bool,
-) -> TuneResult:
+def tune(run: Run, *, anew: bool) -> TuneResult:
     """Search a variant's settings.
 
     Raises LaunchError, LoadError, PackagingError, ValueError for
     invalid options, KeyboardInterrupt (resumable).
     """
-    run = Run(loaded, placement, options, progress)
     with lock_folder(run.folder):
         if anew:
             shutil.rmtree(run.folder, ignore_errors=True)
-        with _create_trials(run) as trials:
+        with (LocalTrials if run.options.account is None else TemporaryTrials)(run) as trials:
             if not (run.folder / TRIALS_FILE).exists():
                 _announce_plan(trials)
             try:
@@ -130,17 +120,6 @@ def tune(
             except NOT_SERVED as error:
                 raise LoadError(f"today's settings don't start: {error}") from None
         return _build_result(trials, found, choice, curve)
-
-
-def _create_trials(run: Run) -> Trials:
-    """Return the trials of a target. Raises LoadError if a price is missing, before anything is spent."""
-    trials = LocalTrials(run) if run.options.account is None else TemporaryTrials(run)
-    unknown = [kind for kind in run.machines.kinds if trials.find_price(kind) is None]
-    if unknown and (run.options.account is not None or run.options.goal == "cost"):
-        raise LoadError(
-            f"{', '.join(unknown)}: the price is unknown; set it in prices.instance_usd_per_hour"
-        )
-    return trials
 
 
 def _announce_plan(
@@ -223,10 +202,7 @@ def _measure_choice(trials: Trials, found: SearchResult) -> tuple[ChosenPoint, L
     if choice is None and not found.trials:
         raise LoadError(f"no trial was measured: {found.stopped}; raise that limit")
     if choice is None:
-        raise LoadError(
-            f"no setting met p{objective.percent:g} at most {objective.most_ms:g} ms; "
-            "pass a higher --p99-ms or a smaller body"
-        )
+        raise LoadError(f"no setting met {objective}; pass a higher --p99-ms or a smaller body")
     if not choice.is_better:
         return choice, trials.today
     trials.run.progress.print_line("the load curve of the choice")
@@ -260,19 +236,12 @@ def _build_result(
         left_out=run.machines.left_out,
         usd_per_hour=None if curve.asked.is_relative else trials.find_price(kind),
     )
-    at, step = content.knee, content.knee_step
-    if at is None or step is None:
-        raise LoadError(
-            "today's settings no longer meet the objective; try again on an idle computer"
-        )
     advice = recommend(
-        run.environment,
+        run.loaded.environment,
         run.placement.name,
-        asked=curve.asked,
+        content,
         choice=choice,
         effects=estimate_effects(run.machines.space, found.trials, choice),
-        knee=at,
-        latencies=step.latencies,
         force_local_numbers=run.options.force_local_numbers,
     )
     content = dataclasses.replace(content, recommendation=advice)

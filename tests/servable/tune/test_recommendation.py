@@ -6,11 +6,13 @@ from pathlib import Path
 
 from servable.load.measurement import MeasuredTarget
 from servable.load.objective import Knee
+from servable.load.page import LoadContent
 from servable.measured.precision import Interval, Latencies
 from servable.project.environment_edit import KeyChange, apply_changes, format_diff
 from servable.tune.recommendation import Recommendation, describe_result, recommend
 from servable.tune.search.recommended import ChosenPoint, Confirmation
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval
+from tests.servable.tune.measured import curve, step
 
 ASKED = MeasuredTarget(
     target="local", address="", started_at="2026-11-21T12:00:00Z", machine="2 cores"
@@ -37,15 +39,14 @@ EFFECTS = {
 def recommended(
     asked: MeasuredTarget = ASKED, choice: ChosenPoint = CHOICE, *, force: bool = False
 ) -> Recommendation:
-    return recommend(
-        ENVIRONMENT,
-        "primary",
-        asked=asked,
-        choice=choice,
-        effects=EFFECTS,
+    latencies = Latencies.from_milliseconds([*[10.0] * 89, *[40.0] * 9, *[87.3] * 2])
+    measured = LoadContent(
+        label="",
+        curve=dataclasses.replace(curve(step(8, 100.0, latencies=latencies)), asked=asked),
         knee=Knee(objective=OBJECTIVE, load=interval(8), rps=interval(100.0), bounded=True),
-        latencies=Latencies.from_milliseconds([*[10.0] * 89, *[40.0] * 9, *[87.3] * 2]),
-        force_local_numbers=force,
+    )
+    return recommend(
+        ENVIRONMENT, "primary", measured, choice=choice, effects=EFFECTS, force_local_numbers=force
     )
 
 

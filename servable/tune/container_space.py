@@ -11,11 +11,7 @@ from typing import Any
 from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, list_placements
-from infra.policy.container import (
-    ContainerSettings,
-    find_worker_class,
-    has_upstream_tensorflow,
-)
+from infra.policy.container import ContainerSettings, find_worker_class, has_upstream_tensorflow
 from infra.preflight.check import check, check_all, select_errors
 from model_packaging.inputs import needs_our_handler
 from servable.load.measurement import Body

@@ -63,8 +63,7 @@ def draw_trials(contents: Sequence[Content]) -> bytes:
         label = f"{content.label}: measured"
         axes.plot(numbers[ran], values[ran], "o", color=colour, label=label)
         best = np.maximum.accumulate(values)
-        places = range(1, len(best) + 1)
-        axes.step(places, best, where="post", color=colour, alpha=0.5, label="best so far")
+        axes.step(numbers, best, where="post", color=colour, alpha=0.5, label="best so far")
         if len(failed):
             label = "didn't run, or missed the objective"
             axes.plot(failed, 0.0 * failed, "x", color=document.RED, markersize=9, label=label)

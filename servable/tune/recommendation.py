@@ -106,11 +106,9 @@ def _list_setting_changes(
             continue
         reason = "part of the choice; its separate effect is unknown"
         if back := effects.get(name):
-            interval = f"{back.value - 1:+.0%} ({back.low - 1:+.0%} to {back.high - 1:+.0%})"
+            shown = f"{back.value - 1:+.0%} ({back.low - 1:+.0%} to {back.high - 1:+.0%})"
             unsure = "" if back.high < 1 else "; not shown by itself"
-            reason = (
-                f"with {format_value(today)} as today, the others as chosen: {interval}{unsure}"
-            )
+            reason = f"with {format_value(today)} as today, the others as chosen: {shown}{unsure}"
         table = () if name == INSTANCE_TYPE else ("container",)
         key = ("variants", variant, *table, *name.split("."))
         yield KeyChange(key=key, value=value, reason=reason)
@@ -123,9 +121,8 @@ def _list_measured_changes(
     safety = scaling.safety_factor if scaling else AWS_SAFETY_FACTOR
     # The low end: a target too low costs money, one too high costs requests.
     most = float(f"{rps.low:.3g}")
-    reason = (
-        f"measured {rps.short_text}, at least {format_number(rps.low, (rps.high - rps.low) / 2)}"
-    )
+    least = format_number(rps.low, (rps.high - rps.low) / 2)
+    reason = f"measured {rps.short_text}, at least {least}"
     yield KeyChange(key=(*table, "scaling", "max_rps_per_instance"), value=most, reason=reason)
     reason = f"target {format_number(60 * most * safety)} invocations per minute and instance"
     yield KeyChange(key=(*table, "scaling", "safety_factor"), value=safety, reason=reason)

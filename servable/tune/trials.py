@@ -47,8 +47,8 @@ from servable.tune.search.space import Measurement, Point
 # If one caller on this computer already sees this share of the file's limit, the limit can't rank settings;
 # this multiple of what one caller sees can.
 NEAR, SLOWER_THAN_ALONE = 0.5, 4.0
-# One caller is measured so often; the quietest counts, because disturbances only slow it.
-ALONE = 3
+# The users of each step while one caller is measured. The quietest step counts: disturbances only slow it.
+ALONE = (1.0, 1.0, 1.0)
 # Other programs may use this share of the CPU cores. Wait so many seconds for a busy computer.
 BUSY_SHARE, WAIT_SECONDS = 0.15, 10
 # A step whose requests were sent late is measured again so often, and then the whole trial.
@@ -101,21 +101,15 @@ class Trials(ExitStack):
             objective = Objective(most_ms=most_ms)
         else:
             run.progress.print_line("one caller alone, with today's settings")
-            objective = self._choose_objective(stated_ms, busy)
+            point, schedule = self.machines.initial_points[0], Schedule(loop="closed", fixed=ALONE)
+            curve = self._measure_curve(point, schedule, self.trial_pace, "alone")
+            objective = choose_limit(curve.steps, stated_ms, busy=busy)
         write_atomically(kept, _OBJECTIVE.dump_json(objective))
         return objective
 
     def measure_busy_share(self) -> float:
         """Return the share of the CPU cores that other programs use where trials are measured."""
         return 0.0
-
-    def _choose_objective(self, stated_ms: float | None, busy: float) -> Objective:
-        """Measure one caller alone, and return `choose_limit` of it."""
-        schedule = Schedule(loop="closed", fixed=(1.0,) * ALONE)
-        curve = self._measure_curve(
-            self.machines.initial_points[0], schedule, self.trial_pace, "alone"
-        )
-        return choose_limit(curve.steps, stated_ms, busy=busy)
 
     @cached_property
     def today(self) -> LoadCurve:

@@ -72,9 +72,8 @@ class TimePlan:
         )
 
     def __str__(self) -> str:
-        seconds = min(
-            60 * self.minutes, 2 * self.curve_seconds + self.trial_count * self.trial_seconds
-        )
+        trials_seconds = self.trial_count * self.trial_seconds
+        seconds = min(60 * self.minutes, 2 * self.curve_seconds + trials_seconds)
         return (
             f"about {seconds / 60:.1f} minutes, at most {self.minutes:g}: two load curves of about "
             f"{self.curve_seconds:.0f} s, and about {self.trial_count} trials of about "
@@ -85,10 +84,8 @@ class TimePlan:
 
 def describe_precision(trials: int) -> str:
     """Describe what gain a number of trials can show."""
-    shown = estimate_shown_gain(NOISE, plan_pair_count(NOISE, trials, least=CONFIRM))
-    return (
-        f"if a trial varies by {NOISE:.0%}, they detect a gain of {shown:.0%} in nine of ten runs"
-    )
+    gain = estimate_shown_gain(NOISE, plan_pair_count(NOISE, trials, least=CONFIRM))
+    return f"if a trial varies by {NOISE:.0%}, they detect a gain of {gain:.0%} in nine of ten runs"
 
 
 @dataclass(frozen=True, kw_only=True)

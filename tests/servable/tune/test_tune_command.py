@@ -154,7 +154,7 @@ def test_a_run_that_fails_says_why(project: Path, monkeypatch: pytest.MonkeyPatc
     said = returned("--trials", "12", "--p99-ms", "78").stderr
     assert "the chosen settings failed to start: no ping; run the same command again" in said
 
-    monkeypatch.setattr(FormulaTrials, "_choose_objective", not_served)
+    monkeypatch.setattr(FormulaTrials, "_measure_curve", not_served)
     said = ran("--setting", "inter_op_threads").stderr
     assert "today's settings don't start: no ping" in said
     monkeypatch.undo()
@@ -200,7 +200,7 @@ def test_a_busy_computer_is_reported_before_any_trial_and_stops_it(
 def test_another_alarm_or_price_is_a_new_run(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FormulaTrials, "_choose_objective", not_served)
+    monkeypatch.setattr(FormulaTrials, "_measure_curve", not_served)
     file = project / "environments" / "prod.toml"
     (project / RUNS).mkdir(parents=True, exist_ok=True)  # whichever test comes first
     before, known = file.read_text(), set((project / RUNS).iterdir())
@@ -210,7 +210,7 @@ def test_another_alarm_or_price_is_a_new_run(
     file.write_text(before)
     assert len(set((project / RUNS).iterdir()) - known) == 2
     for goal, runs in [("cost", 2), ("throughput", 1)]:
-        monkeypatch.setattr(FormulaTrials, "_choose_objective", not_served)
+        monkeypatch.setattr(FormulaTrials, "_measure_curve", not_served)
         found = []
         for usd in (7, 8):
             price = f'prices.instance_usd_per_hour={{"ml.c5.xlarge" = {usd}}}'

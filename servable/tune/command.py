@@ -166,16 +166,11 @@ def tune(
     If the command is interrupted, type it again: it repeats only the unfinished trial.
     """
     here, local = values.pop("target") == "local", values.pop("local")
-    misuses = {
-        "--local applies only to --target sagemaker": here and local,
-        "--target sagemaker costs money; pass it together with --dollars": here == bool(dollars),
-        "--instance-types needs --target sagemaker: this computer can't become another instance type": (
-            here and values["instance_types"]
-        ),
-    }
-    for misuse, applies in misuses.items():
-        if applies:
-            raise click.UsageError(misuse)
+    for option, given in (("--local", local), ("--instance-types", values["instance_types"])):
+        if here and given:
+            raise click.UsageError(f"{option} applies only to --target sagemaker")
+    if here == bool(dollars):
+        raise click.UsageError("--target sagemaker costs money; pass it together with --dollars")
     loaded = Project(folder, sets).load_endpoint(environment)
     if problems := list_errors(loaded):
         click.echo("\n".join(problems), err=True)

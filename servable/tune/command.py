@@ -178,9 +178,8 @@ def tune(
     placement = _find_placement(loaded, variant)
     enable_ctrl_c()
     try:
-        bodies, names = load_bodies(
-            values.pop("files"), content_type=values.pop("content_type"), loaded=loaded
-        )
+        files, kind = values.pop("files"), values.pop("content_type")
+        bodies, names = load_bodies(files, content_type=kind, loaded=loaded, variant=placement.name)
         account = None if here else open_account(loaded.environment, local=local)
         if account is not None:
             account.check_credentials()

@@ -116,6 +116,12 @@ def test_wrong_use_ends_with_2_and_what_cannot_be_tuned_is_said(
     ) == (2, True)
     assert "pass --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
 
+    asked = Mock(side_effect=LoadError)
+    with monkeypatch.context() as patch:
+        patch.setattr("servable.tune.command.load_bodies", asked)
+        ran("--variant", "primary")
+    assert asked.call_args.kwargs["variant"] == "primary"  # whose model's request is sent
+
     monkeypatch.setattr("infra.parameters.environment.Prices.find_instance_price", lambda *_: None)
     said = returned("--for", "cost").stderr
     assert "ml.c5.xlarge: the price is unknown; set it in prices.instance_usd_per_hour" in said

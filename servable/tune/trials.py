@@ -55,7 +55,7 @@ BUSY_SHARE, WAIT_SECONDS = 0.15, 10
 ATTEMPTS, STARTED_AGAIN = 3, 2
 # The knee of much better settings lies at a higher load: it is doubled so often.
 FURTHER = 2
-# An endpoint doesn't start with these settings. `str()` contains the reason.
+# The errors of an endpoint that doesn't start with these settings.
 NOT_SERVED = (LaunchError, NotInServiceError)
 
 _OBJECTIVE = TypeAdapter(Objective)

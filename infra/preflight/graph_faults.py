@@ -6,7 +6,6 @@ The version that wrote the model isn't compared, because only what its graph req
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from infra.catalog.images import (
     REQUIRED,

@@ -56,8 +56,6 @@ CLIENT_CREATION = threading.RLock()
 def _prepare_fork() -> None:
     """Wait for what another thread does once, which a child could neither finish nor repeat."""
     if _owners:  # then import what the first prediction imports
-
-
         import servable_tensors.codecs  # noqa: F401
     CLIENT_CREATION.acquire()
 

@@ -22,7 +22,7 @@ from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, Project, list_errors
 from servable.project.provided import LaunchError
 from servable.tune.recommendation import describe_result
-from servable.tune.run import TuneOptions, TuneProgress
+from servable.tune.run import Run, TuneOptions, TuneProgress
 from servable.tune.search.recommended import Verdict
 from servable.tune.tune import TuneResult
 from servable.tune.tune import tune as search
@@ -166,7 +166,11 @@ def tune(
     If the command is interrupted, type it again: it repeats only the unfinished trial.
     """
     here, local = values.pop("target") == "local", values.pop("local")
-    _reject_combinations(here, local=local, dollars=dollars, types=values["instance_types"])
+    for option, given in (("--local", local), ("--instance-types", values["instance_types"])):
+        if here and given:
+            raise click.UsageError(f"{option} applies only to --target sagemaker")
+    if here == bool(dollars):
+        raise click.UsageError("--target sagemaker costs money; pass it together with --dollars")
     loaded = Project(folder, sets).load_endpoint(environment)
     if problems := list_errors(loaded):
         click.echo("\n".join(problems), err=True)
@@ -174,23 +178,21 @@ def tune(
     placement = _find_placement(loaded, variant)
     enable_ctrl_c()
     try:
-        bodies, names = load_bodies(
-            values.pop("files"), content_type=values.pop("content_type"), loaded=loaded
-        )
+        files, kind = values.pop("files"), values.pop("content_type")
+        bodies, names = load_bodies(files, content_type=kind, loaded=loaded, variant=placement.name)
         account = None if here else open_account(loaded.environment, local=local)
         if account is not None:
             account.check_credentials()
-        elif minutes is None:
-            minutes = LOCAL_MINUTES
         options = TuneOptions(
             bodies=bodies,
-            body_names=tuple(names),
+            body_names=names,
             account=account,
-            minutes=minutes,
+            minutes=minutes or (LOCAL_MINUTES if here else None),
             dollars=dollars or 0.0,
             **values,
         )
-        tuned = search(loaded, placement, options, TuneProgress(options.trials), anew=anew)
+        run = Run(loaded, placement, options, TuneProgress(options.trials))
+        tuned = search(run, anew=anew)
     except (LaunchError, LoadError, PackagingError) as error:
         click.echo(f"servable tune: {error}", err=True)
         return 2
@@ -203,19 +205,6 @@ def tune(
         environment_edit.write(loaded.root / loaded.file, tuned.after)
     print_result(tuned, write=write, as_json=as_json)
     return EXIT_CODES[tuned.advice.choice.confirmation.verdict]
-
-
-def _reject_combinations(
-    here: bool, *, local: bool, dollars: float | None, types: tuple[str, ...]
-) -> None:
-    if here and local:
-        raise click.UsageError("--local applies only to --target sagemaker")
-    if here != (dollars is None):
-        raise click.UsageError("--target sagemaker costs money; pass it together with --dollars")
-    if here and types:
-        raise click.UsageError(
-            "--instance-types needs --target sagemaker: this computer can't become another instance type"
-        )
 
 
 def _find_placement(loaded: ValidFile, variant: str | None) -> Placement:

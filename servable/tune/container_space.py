@@ -11,14 +11,7 @@ from typing import Any
 from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, list_placements
-from infra.policy.container import (
-    Batching,
-    ContainerSettings,
-    find_worker_class,
-    has_upstream_tensorflow,
-)
-from infra.policy.derived_settings import derive_settings
-from infra.policy.sizing import compute_memory
+from infra.policy.container import ContainerSettings, find_worker_class, has_upstream_tensorflow
 from infra.preflight.check import check, check_all, select_errors
 from model_packaging.inputs import needs_our_handler
 from servable.measured.measurement import Body
@@ -51,8 +44,7 @@ ENOUGH_AT_ONCE = 2.0
 # Besides errors, no search proposes what these warnings report: it fails for some callers, or has no effect.
 NEVER_PROPOSED = frozenset({"batch-fixed-shape", "batch-queue-short", "threads-with-gevent"})
 
-# Settings that a rule combines are checked together, with today's values of the others. The first group
-# decides how much memory is needed.
+# Settings that a rule combines are checked together, with today's values of the others.
 TOGETHER = (
     ("tfs_processes", "gunicorn_workers", BATCH_SIZE, QUEUE),
     (WORKER_CLASS, WORKER_THREADS),
@@ -206,16 +198,6 @@ def build_space(
     return Space(chosen, points)
 
 
-def derive_point_settings(point: Point, placement: Placement) -> ContainerSettings:
-    """Return the container's settings, derived from the variant's own and a point's values."""
-    return derive_settings(
-        _apply_point(placement.variant.container, point),
-        instance=placement.instance,
-        served=placement.served,
-        tensorflow=placement.tensorflow,
-    ).settings
-
-
 def build_current_point(placement: Placement) -> Point:
     """Return today's settings as a point: those in the file, and derived values for the rest."""
     settings = placement.settings
@@ -235,58 +217,43 @@ def build_current_point(placement: Placement) -> Point:
         WORKER_CLASS: kind,
         WORKER_THREADS: threads if kind == "gthread" else 1,
         QUEUE: max(placement.instance.vcpus, placement.workers),
-        BATCH_SIZE: settings.batching.max_batch_size if settings.batching else None,
+        BATCH_SIZE: None,
         TRANSPORT: settings.transport or "auto",
         FROM_BYTES: settings.grpc_from_bytes,
     }
-    if settings.batching:
-        written = settings.batching.model_dump(exclude_none=True)
-        point |= {f"batching.{name}": value for name, value in written.items()}
-    return point
+    written = settings.batching.model_dump(exclude_none=True) if settings.batching else {}
+    return point | {f"batching.{name}": value for name, value in written.items()}
 
 
 def _apply_point(settings: ContainerSettings, point: Point) -> ContainerSettings:
-    values: dict[str, Any] = settings.model_dump(exclude_none=True)
-    batching = dict(values.pop("batching", {}))
+    values: dict[str, Any] = {"batching": {}, **settings.model_dump(exclude_none=True)}
     for name, value in point.items():
         if name.startswith("batching."):
-            batching[name.removeprefix("batching.")] = value
+            values["batching"][name.removeprefix("batching.")] = value
         elif name in ContainerSettings.model_fields:
             values[name] = value
-    if BATCH_SIZE in point and point[BATCH_SIZE] is None:
-        batching = {}
-    if batching.get("max_batch_size") is not None:
-        values["batching"] = Batching.model_validate(batching)
+    if values["batching"].get("max_batch_size") is None:
+        del values["batching"]
     return ContainerSettings.model_validate(values)
 
 
 def _build_filter(loaded: ValidFile, placement: Placement) -> Callable[[Point], bool]:
-    """Return a predicate: whether a point fits into memory and `check` accepts all its parts."""
+    """Return a predicate: whether `check` accepts all parts of a point, or already rejects today's."""
     now = _find_rejecting_rules(loaded, placement, {})
 
     @functools.cache
-    def is_part_allowed(names: tuple[str, ...], part: tuple[tuple[str, Value], ...]) -> bool:
-        settings = derive_point_settings(dict(part), placement)
-        needed = compute_memory(
-            placement.instance,
-            placement.served,
-            processes=settings.tfs_processes or 1,
-            workers=0 if placement.served.has_code is False else settings.gunicorn_workers or 1,
-        )
-        if names == TOGETHER[0] and needed and needed.total_gib > placement.instance.memory_gib:
-            return False
-        return not (part and _find_rejecting_rules(loaded, placement, dict(part)) - now)
+    def is_part_allowed(part: tuple[tuple[str, Value], ...]) -> bool:
+        return not part or not _find_rejecting_rules(loaded, placement, dict(part)) - now
 
     return lambda point: all(
-        is_part_allowed(names, tuple((name, point[name]) for name in names if name in point))
+        is_part_allowed(tuple((name, point[name]) for name in names if name in point))
         for names in TOGETHER
     )
 
 
 def _find_rejecting_rules(loaded: ValidFile, placement: Placement, point: Point) -> set[str]:
     """Return the rules that reject the variant with these settings."""
-    container = _apply_point(placement.variant.container, point)
-    found = check_all(_change_variant(loaded, placement.name, container=container))
+    found = check_all(Machine(loaded=loaded, placement=placement).apply_point(point))
     return {
         one.rule for one in found if one.severity is Severity.ERROR or one.rule in NEVER_PROPOSED
     }
@@ -301,9 +268,8 @@ class Machine:
 
     def apply_point(self, point: Point) -> ValidFile:
         """Return the environment with a point's settings instead of the variant's own."""
-        return _change_variant(
-            self.loaded, self.placement.name, container=derive_point_settings(point, self.placement)
-        )
+        container = _apply_point(self.placement.variant.container, point)
+        return _change_variant(self.loaded, self.placement.name, container=container)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,7 +311,6 @@ class Machines:
 def build_machines(
     loaded: ValidFile,
     placement: Placement,
-    *,
     only: tuple[str, ...] = (),
     instance_types: Sequence[str] = (),
     bodies: Sequence[Body] = (),

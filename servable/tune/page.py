@@ -63,8 +63,7 @@ def draw_trials(contents: Sequence[Content]) -> bytes:
         label = f"{content.label}: measured"
         axes.plot(numbers[ran], values[ran], "o", color=colour, label=label)
         best = np.maximum.accumulate(values)
-        places = range(1, len(best) + 1)
-        axes.step(places, best, where="post", color=colour, alpha=0.5, label="best so far")
+        axes.step(numbers, best, where="post", color=colour, alpha=0.5, label="best so far")
         if len(failed):
             label = "didn't run, or missed the objective"
             axes.plot(failed, 0.0 * failed, "x", color=document.RED, markersize=9, label=label)
@@ -122,9 +121,8 @@ def _build_recommendation_table(label: str, advice: Recommendation) -> ReportTab
 def _build_trial_table(content: Content) -> ReportTable:
     names = tuple(content.trials[0].point)
     cost = ("$ per million",) if content.usd_per_hour is not None else ()
-    chosen = (
-        dict(content.recommendation.choice.recommended_point) if content.recommendation else None
-    )
+    advice = content.recommendation
+    chosen = advice.choice.recommended_point if advice else None
     rows = []
     for trial in content.trials:
         about, failure = trial.measured.about, trial.measured.failure
@@ -139,6 +137,6 @@ def _build_trial_table(content: Content) -> ReportTable:
             failure or "",
         )
         mark = "failed" if failure else ""
-        rows.append(Row(cells, "chosen" if dict(trial.point) == chosen else mark))
+        rows.append(Row(cells, "chosen" if trial.point == chosen else mark))
     heads = ("trial", "requests/s", "p99, ms", *cost, *names, "took, s", "")
     return ReportTable(f"Trials of {content.label}", heads, rows)

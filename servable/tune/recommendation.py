@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from infra.parameters.environment import Environment
 from infra.policy.sizing import count_instances
-from servable.load.objective import Goal, Knee
-from servable.measured.measurement import MeasuredTarget
+from servable.load.objective import Goal
+from servable.load.page import LoadContent
+from servable.measured.measurement import LoadError
 from servable.measured.precision import Interval, Latencies, format_number
 from servable.project.environment_edit import KeyChange
 from servable.tune.search.recommended import ChosenPoint
@@ -37,22 +38,25 @@ class Recommendation:
 def recommend(
     environment: Environment,
     variant: str,
+    measured: LoadContent,
     *,
-    asked: MeasuredTarget,
     choice: ChosenPoint,
     effects: Mapping[str, Interval],
-    knee: Knee,
-    latencies: Latencies,
     force_local_numbers: bool = False,
 ) -> Recommendation:
     """Recommend changes to the environment file.
 
-    `knee` and `latencies`: of the recommended settings, which are the choice's or today's.
+    `measured`: the recommended settings, which are the choice's or today's. Raises LoadError.
     """
-    relative = asked.is_relative and not force_local_numbers
-    numbers = tuple(_list_measured_changes(environment, variant, knee.rps, latencies))
+    knee, step, is_relative = measured.knee, measured.knee_step, measured.curve.asked.is_relative
+    if knee is None or step is None:
+        raise LoadError(
+            "today's settings no longer meet the objective; try again on an idle computer"
+        )
+    relative = is_relative and not force_local_numbers
+    numbers = tuple(_list_measured_changes(environment, variant, knee.rps, step.latencies))
     return Recommendation(
-        relative=asked.is_relative,
+        relative=is_relative,
         choice=choice,
         rps=knee.rps,
         changes=(*_list_setting_changes(variant, choice, effects), *(() if relative else numbers)),
@@ -102,11 +106,9 @@ def _list_setting_changes(
             continue
         reason = "part of the choice; its separate effect is unknown"
         if back := effects.get(name):
-            interval = f"{back.value - 1:+.0%} ({back.low - 1:+.0%} to {back.high - 1:+.0%})"
+            shown = f"{back.value - 1:+.0%} ({back.low - 1:+.0%} to {back.high - 1:+.0%})"
             unsure = "" if back.high < 1 else "; not shown by itself"
-            reason = (
-                f"with {format_value(today)} as today, the others as chosen: {interval}{unsure}"
-            )
+            reason = f"with {format_value(today)} as today, the others as chosen: {shown}{unsure}"
         table = () if name == INSTANCE_TYPE else ("container",)
         key = ("variants", variant, *table, *name.split("."))
         yield KeyChange(key=key, value=value, reason=reason)
@@ -119,9 +121,8 @@ def _list_measured_changes(
     safety = scaling.safety_factor if scaling else AWS_SAFETY_FACTOR
     # The low end: a target too low costs money, one too high costs requests.
     most = float(f"{rps.low:.3g}")
-    reason = (
-        f"measured {rps.short_text}, at least {format_number(rps.low, (rps.high - rps.low) / 2)}"
-    )
+    least = format_number(rps.low, (rps.high - rps.low) / 2)
+    reason = f"measured {rps.short_text}, at least {least}"
     yield KeyChange(key=(*table, "scaling", "max_rps_per_instance"), value=most, reason=reason)
     reason = f"target {format_number(60 * most * safety)} invocations per minute and instance"
     yield KeyChange(key=(*table, "scaling", "safety_factor"), value=safety, reason=reason)
@@ -142,35 +143,26 @@ def _list_instance_changes(
     """Yield the instance counts for the variant's share of the stated traffic."""
     traffic, table = environment.traffic, environment.variants[variant]
     share = table.weight / (sum(other.weight for other in environment.variants.values()) or 1.0)
-    least = 1
+    least = min(2, table.min_instances)  # the file decides on redundancy
     for name, rps in (("min_instances", traffic.quiet_rps), ("max_instances", traffic.peak_rps)):
-        if rps is None:
-            continue
-        count = count_instances(rps * share, max_rps_per_instance=most, safety_factor=safety)
-        if name == "min_instances":
-            # The file decides on redundancy.
-            count = least = max(count, min(2, table.min_instances))
-        count = max(count, least)
-        reason = f"{rps * share:g} requests/s at {most:g} x {safety:g}"
-        yield KeyChange(key=("variants", variant, name), value=count, reason=reason)
+        if rps is not None:
+            count = count_instances(rps * share, max_rps_per_instance=most, safety_factor=safety)
+            least = max(count, least)
+            reason = f"{rps * share:g} requests/s at {most:g} x {safety:g}"
+            yield KeyChange(key=("variants", variant, name), value=least, reason=reason)
 
 
 def _compute_bake_change(environment: Environment) -> KeyChange:
     """Return the bake time: an alarm can fire, and a canary gets enough requests to judge."""
-    window = environment.alarms.window_minutes
-    least = window + METRIC_DELAY_MINUTES + 1
-    reason = f"an alarm needs {window} minutes and {METRIC_DELAY_MINUTES} for its metrics"
-    rollout, quiet = environment.rollout, environment.traffic.quiet_rps
-    if rollout is not None and rollout.strategy == "canary" and quiet:
-        needed = math.ceil(ENOUGH_REQUESTS / (quiet * rollout.canary_percent / 100 * 60))
-        if needed > least:
-            least = needed
-            reason = (
-                f"{ENOUGH_REQUESTS} requests of {rollout.canary_percent} % of {quiet:g} a second"
-            )
-    return KeyChange(
-        key=("rollout", "bake_minutes"), value=min(least, LONGEST_BAKE_MINUTES), reason=reason
-    )
+    window, rollout = environment.alarms.window_minutes, environment.rollout
+    why = f"an alarm needs {window} minutes and {METRIC_DELAY_MINUTES} for its metrics"
+    needs = {window + METRIC_DELAY_MINUTES + 1: why}
+    if rollout is not None and rollout.strategy == "canary" and environment.traffic.quiet_rps:
+        quiet, percent = environment.traffic.quiet_rps, rollout.canary_percent
+        needed = math.ceil(ENOUGH_REQUESTS / (quiet * percent / 100 * 60))
+        needs.setdefault(needed, f"{ENOUGH_REQUESTS} requests of {percent} % of {quiet:g} a second")
+    minutes = min(max(needs), LONGEST_BAKE_MINUTES)
+    return KeyChange(key=("rollout", "bake_minutes"), value=minutes, reason=needs[max(needs)])
 
 
 def _round_up(milliseconds: float) -> float:

@@ -13,15 +13,15 @@ from typing import Any
 
 import click
 
-from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
-from model_packaging.beside import create_private_folder, touch_private
+from model_packaging.beside import create_private_folder, open_private
 from model_packaging.tree import compute_sha256
 from servable.console.lines import SILENT_SECONDS
 from servable.load.objective import Goal, Objective
 from servable.measured.measurement import Body, LoadError
 from servable.measured.precision import format_number
+from servable.measured.targets import find_usd_per_hour
 from servable.measured.temporary import LiveVariant, read_live_variant
 from servable.project.account import Account
 from servable.serve.serve import prepare_variant
@@ -60,9 +60,10 @@ class TuneProgress:
         self._most_trials = most_trials
         self._said_at = time.monotonic()
 
-    def print_start(self, folder: Path, machines: Machines, done: int, limit: Objective) -> None:
+    def print_start(
+        self, folder: Path, machines: Machines, done: int, objective: Objective
+    ) -> None:
         """Print what is tried. `done`: number of trials that an earlier run completed."""
-        objective = f"p{limit.percent:g} at most {limit.most_ms:g} ms"
         self.print_line(f"{len(machines.space):,} combinations of settings; {objective}; {folder}")
         for why in dict.fromkeys(machines.left_out.values()):
             names = [name for name, reason in machines.left_out.items() if reason == why]
@@ -105,28 +106,29 @@ class Run:
     options: TuneOptions
     progress: TuneProgress
 
-    @property
-    def environment(self) -> Environment:
-        return self.loaded.environment
-
     @cached_property
     def machines(self) -> Machines:
-        """Return what to try. Raises LoadError; ValueError for a setting or type that can't be tried."""
+        """Return what to try.
+
+        Raises LoadError, also if a price is missing; ValueError for a setting or type that can't be tried.
+        """
         if self.placement.served.multi_model:
             raise LoadError(
                 "can't tune a multi-model endpoint: its throughput depends on which models are loaded"
             )
-        options = self.options
+        options, environment = self.options, self.loaded.environment
         found = build_machines(
-            self.loaded,
-            self.placement,
-            only=options.only,
-            instance_types=options.instance_types,
-            bodies=options.bodies,
+            self.loaded, self.placement, options.only, options.instance_types, options.bodies
         )
         if len(found.space) < 2:
             reasons = "; ".join(f"{name}: {why}" for name, why in found.left_out.items())
             raise LoadError(f"there are no other settings to try ({reasons}); pass different ones")
+        priced = options.account is not None or options.goal == "cost"
+        unknown = [kind for kind in found.kinds if find_usd_per_hour(environment, kind) is None]
+        if priced and unknown:
+            raise LoadError(
+                f"{', '.join(unknown)}: the price is unknown; set it in prices.instance_usd_per_hour"
+            )
         return found
 
     @cached_property
@@ -142,15 +144,16 @@ class Run:
         if self.options.account is None:
             return compute_sha256(self.archive)
         client = self.options.account.client("sagemaker")
-        return read_live_variant(client, self.environment.endpoint.name, self.placement.name)
+        return read_live_variant(client, self.loaded.environment.endpoint.name, self.placement.name)
 
     @cached_property
     def folder(self) -> Path:
-        options, tried, account = self.options, self.machines.space, self.options.account
+        options, environment, tried = self.options, self.loaded.environment, self.machines.space
         # The given limit and the alarm's make different folders, even if they are equal.
-        stated_ms = self.environment.alarms.p99_latency_ms if options.most_ms is None else None
+        stated_ms = environment.alarms.p99_latency_ms if options.most_ms is None else None
         # Prices decide only what is cheapest.
-        prices = self.environment.prices.instance_usd_per_hour if options.goal == "cost" else {}
+        prices = environment.prices.instance_usd_per_hour if options.goal == "cost" else {}
+        account = options.account
         asked = [
             *(self.model, tried.keys, tried.names, build_current_point(self.placement)),
             *(hashlib.sha256(one.content).hexdigest() for one in options.bodies),
@@ -167,8 +170,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     create_private_folder(folder.parent)
     # Next to the folder, which --new deletes. The lock ends with the process, even if it is killed.
     lock = folder.with_name(f"{folder.name}.lock")
-    touch_private(lock)
-    with lock.open("a") as held:
+    with open(lock, "a", opener=open_private) as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -6,19 +6,18 @@ A run's folder is .servable/tuning/ENV-VARIANT-KEY; the same search resumes wher
 import dataclasses
 import math
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.parameters.loading import ValidFile
-from infra.parameters.placement import Placement
-from servable.load.objective import Objective, find_knee
+from servable.load.objective import find_knee
 from servable.measured.measurement import LoadCurve, LoadError
 from servable.measured.temporary import BudgetSpentError
 from servable.project import environment_edit
 from servable.tune import page
 from servable.tune.page import RUN, Content
 from servable.tune.recommendation import Recommendation, recommend
-from servable.tune.run import TRIALS_FILE, Run, TuneOptions, TuneProgress, lock_folder
+from servable.tune.run import TRIALS_FILE, Run, lock_folder
 from servable.tune.search.recommended import (
     ChosenPoint,
     estimate_effects,
@@ -27,13 +26,15 @@ from servable.tune.search.recommended import (
 )
 from servable.tune.search.search import Search, SearchResult
 from servable.tune.search.space import NOISE, Budget, Trial
-from servable.tune.trials import LocalTrials, NotServedError, TemporaryTrials, Trials
+from servable.tune.trials import NOT_SERVED, LocalTrials, TemporaryTrials, Trials
 
 # The minimum number of pairs of trials of the choice and of today's settings, at the end.
 CONFIRM = 2
 # The load curves of today's settings and of the choice take as long as so many of today's: a step of the
 # second may have to be measured again.
 CURVES = 2.5
+# Loads of one trial, and of a curve up to a hundred users, refined around the knee.
+TRIAL_STEPS, CURVE_STEPS = 3, 8
 # Today's settings and four rules of thumb: fewer trials would compare today's settings with almost nothing.
 LEAST_TRIALS = 5
 
@@ -71,9 +72,8 @@ class TimePlan:
         )
 
     def __str__(self) -> str:
-        seconds = min(
-            60 * self.minutes, 2 * self.curve_seconds + self.trial_count * self.trial_seconds
-        )
+        trials_seconds = self.trial_count * self.trial_seconds
+        seconds = min(60 * self.minutes, 2 * self.curve_seconds + trials_seconds)
         return (
             f"about {seconds / 60:.1f} minutes, at most {self.minutes:g}: two load curves of about "
             f"{self.curve_seconds:.0f} s, and about {self.trial_count} trials of about "
@@ -84,10 +84,8 @@ class TimePlan:
 
 def describe_precision(trials: int) -> str:
     """Describe what gain a number of trials can show."""
-    shown = estimate_shown_gain(NOISE, plan_pair_count(NOISE, trials, least=CONFIRM))
-    return (
-        f"if a trial varies by {NOISE:.0%}, they detect a gain of {shown:.0%} in nine of ten runs"
-    )
+    gain = estimate_shown_gain(NOISE, plan_pair_count(NOISE, trials, least=CONFIRM))
+    return f"if a trial varies by {NOISE:.0%}, they detect a gain of {gain:.0%} in nine of ten runs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,75 +99,57 @@ class TuneResult:
     """Diff of the file with its path in the project, so that `git apply` accepts it there."""
 
 
-def tune(
-    loaded: ValidFile,
-    placement: Placement,
-    options: TuneOptions,
-    progress: TuneProgress,
-    *,
-    anew: bool,
-) -> TuneResult:
+def tune(run: Run, *, anew: bool) -> TuneResult:
     """Search a variant's settings.
 
     Raises LaunchError, LoadError, PackagingError, ValueError for
     invalid options, KeyboardInterrupt (resumable).
     """
-    run = Run(loaded, placement, options, progress)
     with lock_folder(run.folder):
         if anew:
             shutil.rmtree(run.folder, ignore_errors=True)
-        with _create_trials(run) as trials:
+        with (LocalTrials if run.options.account is None else TemporaryTrials)(run) as trials:
             if not (run.folder / TRIALS_FILE).exists():
-                _announce_plan(run, trials)
+                _announce_plan(trials)
             try:
-                objective = trials.decide_objective()
-                found = _run_search(run, trials, objective)
-                choice = _require_choice(found, objective)
-                choice, curve = _measure_choice(run, trials, choice, objective)
-            except NotServedError as error:
+                found = _run_search(trials)
+                choice, curve = _measure_choice(trials, found)
+            except NOT_SERVED as error:
                 raise LoadError(f"today's settings don't start: {error}") from None
-            price = trials.find_price(run.machines.find_instance_type(choice.recommended_point))
-        return _build_result(run, found, choice, curve, objective, price)
-
-
-def _create_trials(run: Run) -> Trials:
-    """Return the trials of a target. Raises LoadError if a price is missing, before anything is spent."""
-    trials = LocalTrials(run) if run.options.account is None else TemporaryTrials(run)
-    unknown = [kind for kind in run.machines.kinds if trials.find_price(kind) is None]
-    if unknown and (run.options.account is not None or run.options.goal == "cost"):
-        raise LoadError(
-            f"{', '.join(unknown)}: the price is unknown; set it in prices.instance_usd_per_hour"
-        )
-    return trials
+        return _build_result(trials, found, choice, curve)
 
 
 def _announce_plan(
-    run: Run, trials: Trials, done: tuple[Trial, ...] = (), *, curve_seconds: float | None = None
+    trials: Trials, done: Sequence[Trial] = (), curve_seconds: float | None = None
 ) -> TimePlan | None:
     """Print how the minutes are divided, from measured durations or else from estimates.
 
     Returns None if there is no limit. Raises LoadError if no comparison fits, until the first trial.
     """
-    count = run.options.trials
-    if run.options.minutes is None:
+    options, progress = trials.run.options, trials.run.progress
+    if options.minutes is None:
         if curve_seconds is None:
-            run.progress.print_line(f"at most {count} trials; {describe_precision(count)}")
+            shown = describe_precision(options.trials)
+            progress.print_line(f"at most {options.trials} trials; {shown}")
         return None
-    curve, trial = trials.estimate_seconds()
+    curve, trial = (
+        trials.start_seconds + steps * (pace.warm_up_seconds + pace.least_seconds)
+        for steps, pace in ((CURVE_STEPS, trials.curve_pace), (TRIAL_STEPS, trials.trial_pace))
+    )
     plan = TimePlan(
-        minutes=run.options.minutes,
+        minutes=options.minutes,
         curve_seconds=curve_seconds or curve,
         trial_seconds=max((one.seconds for one in done[-5:]), default=trial),
-        trials=count,
+        trials=options.trials,
     )
     if plan.rejection is not None and len(done) < 2:
         raise LoadError(plan.rejection + "; then run the same command again" * bool(done))
-    run.progress.print_line(str(plan))
+    progress.print_line(str(plan))
     return plan
 
 
-def _run_search(run: Run, trials: Trials, objective: Objective) -> SearchResult:
-    options, machines = run.options, run.machines
+def _run_search(trials: Trials) -> SearchResult:
+    run, options, machines = trials.run, trials.run.options, trials.machines
     search = Search(
         machines.space, machines.initial_points, confirm=CONFIRM, file=run.folder / TRIALS_FILE
     )
@@ -179,105 +159,86 @@ def _run_search(run: Run, trials: Trials, objective: Objective) -> SearchResult:
             f"--trials {options.trials} leaves no trials for the search: {2 * CONFIRM} are kept to confirm "
             f"the choice; pass --trials {2 * CONFIRM + 1} or more"
         )
-    run.progress.print_start(run.folder, machines, len(kept), objective)
-    today = trials.measure_today(objective)
-    knee, seconds = find_knee(today, objective), trials.estimate_duration(today)
+    run.progress.print_start(run.folder, machines, len(kept), trials.objective)
+    today = trials.today
+    knee = find_knee(today, trials.objective)
+    seconds = sum(
+        (step.warm_up_seconds + step.seconds for step in today.steps), trials.start_seconds
+    )
     # Trials are measured around this load.
     users = max(2.0, round(knee.load.value)) if knee else 2.0
-    plan = _announce_plan(run, trials, kept, curve_seconds=seconds)
+    plan = _announce_plan(trials, kept, seconds)
     usd = None
     if options.account is not None:
         # The choice's curve costs about as much as that of today's settings.
         curve_usd = seconds / 3600 * (trials.find_price(machines.today) or 0.0)
-        spent_usd = trials.spent_usd - sum(trial.usd for trial in kept)
+        spent_usd = trials.ledger.usd - sum(trial.usd for trial in kept)
         usd = options.dollars - spent_usd - curve_usd
     budget = Budget(trials=options.trials, minutes=plan.trials_minutes if plan else None, usd=usd)
 
     def report_trial(trial: Trial) -> None:
-        done = search.list_trials()
         run.progress.print_trial(trial)
-        if len(done) == 1 and plan:
-            _announce_plan(run, trials, done, curve_seconds=seconds)
+        if plan and not trial.number:
+            _announce_plan(trials, [trial], seconds)
 
     try:
-        return search.run(
-            lambda point: trials.measure_trial(point, objective, users), budget, report_trial
-        )
+        return search.run(lambda point: trials.measure_trial(point, users), budget, report_trial)
     except BudgetSpentError as spent:
         return SearchResult(
             trials=search.list_trials(), stopped=str(spent), choice=search.find_choice()
         )
 
 
-def _require_choice(found: SearchResult, objective: Objective) -> ChosenPoint:
-    if found.choice is not None:
-        return found.choice
-    if not found.trials:
-        raise LoadError(f"no trial was measured: {found.stopped}; raise that limit")
-    raise LoadError(
-        f"no setting met p{objective.percent:g} at most {objective.most_ms:g} ms; "
-        "pass a higher --p99-ms or a smaller body"
-    )
-
-
-def _measure_choice(
-    run: Run, trials: Trials, choice: ChosenPoint, objective: Objective
-) -> tuple[ChosenPoint, LoadCurve]:
+def _measure_choice(trials: Trials, found: SearchResult) -> tuple[ChosenPoint, LoadCurve]:
     """Return the choice with its comparison, and the load curve of the recommended settings.
 
-    The choice's load curve may refute it; today's settings then stay.
+    The choice's load curve may refute it; today's settings then stay. Raises LoadError if there
+    is no choice.
     """
-    today = trials.measure_today(objective)
+    choice, objective = found.choice, trials.objective
+    if choice is None and not found.trials:
+        raise LoadError(f"no trial was measured: {found.stopped}; raise that limit")
+    if choice is None:
+        raise LoadError(f"no setting met {objective}; pass a higher --p99-ms or a smaller body")
     if not choice.is_better:
-        return choice, today
-    run.progress.print_line("the load curve of the choice")
+        return choice, trials.today
+    trials.run.progress.print_line("the load curve of the choice")
     try:
-        curve = trials.measure_full_curve(choice.point, objective, "choice")
-    except NotServedError as error:
+        curve = trials.measure_full_curve(choice.point, "choice")
+    except NOT_SERVED as error:
         raise LoadError(
             f"the chosen settings failed to start: {error}; run the same command again"
         ) from None
-    sustained, before = find_knee(curve, objective), find_knee(today, objective)
+    sustained, before = find_knee(curve, objective), find_knee(trials.today, objective)
     worse = sustained is None or (before is not None and sustained.rps.high < before.rps.low)
     # Goals other than throughput weigh the price too: fewer requests may be worth it.
-    if worse and (sustained is None or run.options.goal == "throughput"):
+    if worse and (sustained is None or trials.run.options.goal == "throughput"):
         refuted = dataclasses.replace(choice.confirmation, refuted=True)
-        return dataclasses.replace(choice, confirmation=refuted), today
+        return dataclasses.replace(choice, confirmation=refuted), trials.today
     return choice, curve
 
 
 def _build_result(
-    run: Run,
-    found: SearchResult,
-    choice: ChosenPoint,
-    curve: LoadCurve,
-    objective: Objective,
-    usd_per_hour: float | None,
+    trials: Trials, found: SearchResult, choice: ChosenPoint, curve: LoadCurve
 ) -> TuneResult:
     """Return the recommendation, the diff, and the page. `curve`: of the recommended settings."""
+    run, kind = trials.run, trials.machines.find_instance_type(choice.recommended_point)
     content = Content(
         label=f"{run.loaded.name}, {run.placement.name}",
         curve=curve,
-        knee=find_knee(curve, objective),
+        knee=find_knee(curve, trials.objective),
         trials=found.trials,
         stopped=found.stopped,
         goal=run.options.goal,
         left_out=run.machines.left_out,
-        usd_per_hour=None if curve.asked.is_relative else usd_per_hour,
+        usd_per_hour=None if curve.asked.is_relative else trials.find_price(kind),
     )
-    at, step = content.knee, content.knee_step
-    if at is None or step is None:
-        raise LoadError(
-            "today's settings no longer meet the objective; try again on an idle computer"
-        )
     advice = recommend(
-        run.environment,
+        run.loaded.environment,
         run.placement.name,
-        asked=curve.asked,
+        content,
         choice=choice,
         effects=estimate_effects(run.machines.space, found.trials, choice),
-        knee=at,
-        latencies=step.latencies,
         force_local_numbers=run.options.force_local_numbers,
     )
     content = dataclasses.replace(content, recommendation=advice)

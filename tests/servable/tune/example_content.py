@@ -1,5 +1,6 @@
 """What a report shows, made from a surface and the simulator: no endpoint is measured."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -53,26 +54,12 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
     schedule = Schedule(loop="closed", objective=OBJECTIVE)
     measured = curve(4, 15.0, schedule, seconds=20.0, seed=seed)
     at = find_knee(measured, OBJECTIVE)
-    assert at is not None
-    plain = Content(label=label, curve=measured, knee=at)
-    step = plain.knee_step
-    assert step is not None
-    return Content(
-        label=label,
-        curve=measured,
-        knee=at,
-        trials=found.trials,
-        recommendation=recommend(
-            ENVIRONMENT,
-            "primary",
-            asked=measured.asked,
-            choice=found.choice,
-            effects=estimate_effects(space, found.trials, found.choice),
-            knee=at,
-            latencies=step.latencies,
-        ),
-        stopped=found.stopped,
+    plain = Content(
+        label=label, curve=measured, knee=at, trials=found.trials, stopped=found.stopped
     )
+    effects = estimate_effects(space, found.trials, found.choice)
+    advice = recommend(ENVIRONMENT, "primary", plain, choice=found.choice, effects=effects)
+    return dataclasses.replace(plain, recommendation=advice)
 
 
 def interval(value: float, share: float = 0.02) -> Interval:

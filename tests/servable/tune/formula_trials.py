@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import servable.tune.tune
-from servable.load.objective import Objective
+from servable.load.load_test import Schedule
 from servable.measured.measurement import CURVE, LoadCurve, Pace
 from servable.measured.targets import ReadyTarget
 from servable.tune.search.space import Measurement, Point
@@ -24,7 +24,6 @@ from servable.tune.trials import Trials
 from tests.servable.tune.measured import curve, step
 
 HOLD = "SERVABLE_TEST_HOLD"
-LIMIT_MS = 100.0
 
 
 def value(point: Point) -> float:
@@ -48,10 +47,10 @@ class FormulaTrials(Trials):
         raise AssertionError("nothing is started")
         yield
 
-    def _choose_objective(self, stated_ms: float | None, busy: float) -> Objective:
-        return Objective(most_ms=LIMIT_MS)
+    def _measure_curve(self, point: Point, schedule: Schedule, pace: Pace, name: str) -> LoadCurve:
+        return curve(step(1, 100.0, 16.8))  # the objective is four times this p99, or 100 ms
 
-    def measure_full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
+    def measure_full_curve(self, point: Point, name: str) -> LoadCurve:
         found = curve(
             step(1, 100.0),
             step(2, 190.0),
@@ -59,10 +58,10 @@ class FormulaTrials(Trials):
             step(8, 380.0, 60.0),
             step(16, 390.0, 130.0),
         )
-        found.write(self._run.folder / name / CURVE)
+        found.write(self.run.folder / name / CURVE)
         return found
 
-    def measure_trial(self, point: Point, objective: Objective, users: float) -> Measurement:
+    def measure_trial(self, point: Point, users: float) -> Measurement:
         self._say("begin", point)
         self._begun += 1
         if os.environ.get(HOLD) == str(self._begun):

@@ -10,7 +10,6 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, ValidFile, load
 from infra.parameters.placement import Placement, list_placements
 from infra.policy.container import ContainerSettings
-from infra.policy.sizing import compute_memory
 from infra.preflight.check import check, check_all, select_errors
 from servable.measured.measurement import Body
 from servable.tune.container_space import (
@@ -21,7 +20,6 @@ from servable.tune.container_space import (
     build_grid,
     build_machines,
     build_space,
-    derive_point_settings,
     select_values,
 )
 from servable.tune.search.space import (
@@ -59,25 +57,15 @@ def test_every_point_of_prod_can_run(prod: Prod) -> None:
     assert tried.find_number(build_current_point(placement)) is not None
     assert len(tried) >= 500
 
-    needed = [
-        compute_memory(
-            placement.instance,
-            placement.served,
-            processes=settings.tfs_processes or 1,
-            workers=settings.gunicorn_workers or 1,
-        )
-        for number in range(0, len(tried), 37)
-        for settings in [derive_point_settings(tried.build_point(number), placement)]
-    ]
-    assert all(one is None or one.total_gib <= placement.instance.memory_gib for one in needed)
+    machine = Machine(loaded=loaded, placement=placement)
+    for number in range(0, len(tried), 37):
+        applied = machine.apply_point(tried.build_point(number))
+        needed = list_placements(applied.environment)[0].memory_need
+        assert needed is None or needed.total_gib <= placement.instance.memory_gib
     sizes = tried.grid["batching.max_batch_size"]
     assert min(int(size) for size in sizes if size is not None) >= 500
 
-    settings = derive_point_settings(tried.build_point(len(tried) - 1), placement)
-    variant = placement.variant.model_copy(update={"container": settings})
-    changed = loaded.environment.model_copy(update={"variants": {"primary": variant}})
-    other = ValidFile(**{**vars(loaded), "draft": changed})
-    assert not select_errors(check(other))
+    assert not select_errors(check(machine.apply_point(tried.build_point(len(tried) - 1))))
 
 
 @pytest.mark.long

@@ -41,8 +41,10 @@ def test_every_request_of_a_trial_is_answered(
         space = trials.machines.space
         every = [space.build_point(number) for number in range(len(space.keys))]
         (point,) = [one for one in every if one["inter_op_threads"] == 1]
-        measured = trials.measure_trial(point, EASY, 1.0)
+        trials.objective = EASY
+        measured = trials.measure_trial(point, 1.0)
         assert measured.value == measured.about["rps"]["value"] > 0
-        curve = LoadCurve.read(trials._run.folder / measured.about["curve"] / CURVE)
+        curve = LoadCurve.read(trials.run.folder / measured.about["curve"] / CURVE)
         assert [step.errors for step in curve.steps] == [{}] * len(curve.steps)
-        assert 0 < trials.decide_objective().most_ms < EASY.most_ms
+        del trials.objective
+        assert 0 < trials.objective.most_ms < EASY.most_ms

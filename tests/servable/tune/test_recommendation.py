@@ -4,13 +4,16 @@ import dataclasses
 import tomllib
 from pathlib import Path
 
+from infra.parameters.environment import Environment
 from servable.load.objective import Knee
+from servable.load.page import LoadContent
 from servable.measured.measurement import MeasuredTarget
 from servable.measured.precision import Interval, Latencies
 from servable.project.environment_edit import KeyChange, apply_changes, format_diff
 from servable.tune.recommendation import Recommendation, describe_result, recommend
 from servable.tune.search.recommended import ChosenPoint, Confirmation
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval
+from tests.servable.tune.measured import curve, step
 
 ASKED = MeasuredTarget(
     target="local", address="", started_at="2026-11-21T12:00:00Z", machine="2 cores"
@@ -35,17 +38,20 @@ EFFECTS = {
 
 
 def recommended(
-    asked: MeasuredTarget = ASKED, choice: ChosenPoint = CHOICE, *, force: bool = False
+    asked: MeasuredTarget = ASKED,
+    choice: ChosenPoint = CHOICE,
+    *,
+    force: bool = False,
+    environment: Environment = ENVIRONMENT,
 ) -> Recommendation:
-    return recommend(
-        ENVIRONMENT,
-        "primary",
-        asked=asked,
-        choice=choice,
-        effects=EFFECTS,
+    latencies = Latencies.from_milliseconds([*[10.0] * 89, *[40.0] * 9, *[87.3] * 2])
+    measured = LoadContent(
+        label="",
+        curve=dataclasses.replace(curve(step(8, 100.0, latencies=latencies)), asked=asked),
         knee=Knee(objective=OBJECTIVE, load=interval(8), rps=interval(100.0), bounded=True),
-        latencies=Latencies.from_milliseconds([*[10.0] * 89, *[40.0] * 9, *[87.3] * 2]),
-        force_local_numbers=force,
+    )
+    return recommend(
+        environment, "primary", measured, choice=choice, effects=EFFECTS, force_local_numbers=force
     )
 
 
@@ -92,6 +98,12 @@ def test_a_local_measurement_sets_what_depends_on_the_machine_only_if_forced() -
     # 1000 requests/s over 98 x 0.5.
     assert _keys(recommended(IN_AWS))["variants.primary.max_instances"] == 21
     assert _keys(recommended(IN_AWS))["variants.primary.min_instances"] == 1
+    # Two, as the file has at least, although one would do for the peak.
+    file = ENVIRONMENT.model_dump(exclude_unset=True) | {"traffic": {"peak_rps": 10}}
+    file["variants"]["primary"] |= {"min_instances": 2, "max_instances": 3}
+    found = _keys(recommended(IN_AWS, environment=Environment.model_validate(file)))
+    assert "variants.primary.min_instances" not in found
+    assert found["variants.primary.max_instances"] == 2
     assert _keys(recommended(IN_AWS))["alarms.p99_latency_ms"] == 88.0
     # 500 requests of a tenth of 20 a second: five minutes; the alarm needs three and two.
     assert _keys(recommended(IN_AWS))["rollout.bake_minutes"] == 6

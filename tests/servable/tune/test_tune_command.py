@@ -23,13 +23,14 @@ from infra.parameters.placement import Placement
 from servable.measured.measurement import LoadCurve, LoadError
 from servable.measured.precision import Latencies
 from servable.measured.temporary import Ledger
+from servable.project.provided import LaunchError
 from servable.tune import container_space
 from servable.tune.command import tune
 from servable.tune.page import RUN, Content
 from servable.tune.run import RUNS, TRIALS_FILE, lock_folder
 from servable.tune.search.search import Search, SearchResult
 from servable.tune.search.space import Budget, Measurement, Point, Space
-from servable.tune.trials import LocalTrials, NotServedError
+from servable.tune.trials import LocalTrials
 from tests.checkouts import ROOT
 from tests.conftest import VALID, make_project
 from tests.servable.tune.formula_trials import HOLD, FormulaTrials
@@ -115,6 +116,12 @@ def test_wrong_use_ends_with_2_and_what_cannot_be_tuned_is_said(
     ) == (2, True)
     assert "pass --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
 
+    asked = Mock(side_effect=LoadError)
+    with monkeypatch.context() as patch:
+        patch.setattr("servable.tune.command.load_bodies", asked)
+        ran("--variant", "primary")
+    assert asked.call_args.kwargs["variant"] == "primary"  # whose model's request is sent
+
     monkeypatch.setattr("infra.parameters.environment.Prices.find_instance_price", lambda *_: None)
     said = returned("--for", "cost").stderr
     assert "ml.c5.xlarge: the price is unknown; set it in prices.instance_usd_per_hour" in said
@@ -153,7 +160,7 @@ def test_a_run_that_fails_says_why(project: Path, monkeypatch: pytest.MonkeyPatc
     said = returned("--trials", "12", "--p99-ms", "78").stderr
     assert "the chosen settings failed to start: no ping; run the same command again" in said
 
-    monkeypatch.setattr(FormulaTrials, "_choose_objective", not_served)
+    monkeypatch.setattr(FormulaTrials, "_measure_curve", not_served)
     said = ran("--setting", "inter_op_threads").stderr
     assert "today's settings don't start: no ping" in said
     monkeypatch.undo()
@@ -164,7 +171,7 @@ def test_a_run_that_fails_says_why(project: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def not_served(*_: object) -> NoReturn:
-    raise NotServedError("no ping")
+    raise LaunchError("no ping")
 
 
 def test_a_busy_computer_is_reported_before_any_trial_and_stops_it(
@@ -199,7 +206,7 @@ def test_a_busy_computer_is_reported_before_any_trial_and_stops_it(
 def test_another_alarm_or_price_is_a_new_run(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FormulaTrials, "_choose_objective", not_served)
+    monkeypatch.setattr(FormulaTrials, "_measure_curve", not_served)
     file = project / "environments" / "prod.toml"
     (project / RUNS).mkdir(parents=True, exist_ok=True)  # whichever test comes first
     before, known = file.read_text(), set((project / RUNS).iterdir())
@@ -209,7 +216,7 @@ def test_another_alarm_or_price_is_a_new_run(
     file.write_text(before)
     assert len(set((project / RUNS).iterdir()) - known) == 2
     for goal, runs in [("cost", 2), ("throughput", 1)]:
-        monkeypatch.setattr(FormulaTrials, "_choose_objective", not_served)
+        monkeypatch.setattr(FormulaTrials, "_measure_curve", not_served)
         found = []
         for usd in (7, 8):
             price = f'prices.instance_usd_per_hour={{"ml.c5.xlarge" = {usd}}}'

@@ -82,6 +82,7 @@ def run(account: Account, prod: ValidFile) -> Run:
         only=("gunicorn_workers",),
         instance_types=("ml.c5.2xlarge",),
         account=where,
+        most_ms=5000.0,
         dollars=5.0,
     )
     silent = Mock(spec=TuneProgress)
@@ -121,9 +122,9 @@ def test_what_earlier_runs_spent_is_of_the_same_budget(trials: Made, run: Run) -
     # One that was left costs until it is removed.
     (run.folder / LEDGER).write_text(json.dumps([entry | {"ended": None}]))
     one = trials()
-    spent = one.spent_usd
+    spent = one.ledger.usd
     time.sleep(0.05)
-    assert 1.0 <= spent == one.spent_usd
+    assert 1.0 <= spent == one.ledger.usd
 
 
 def test_a_failed_start_is_a_failed_trial(trials: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +135,7 @@ def test_a_failed_start_is_a_failed_trial(trials: Made, monkeypatch: pytest.Monk
         "servable.measured.temporary.TemporaryEndpoints._wait_until_in_service", failing
     )
     with trials() as one:
-        found = one.measure_trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
+        found = one.measure_trial(point(8), 1.0)
     assert (found.value, found.failure) == (0.0, "x: is Failed: no ping")
 
 
@@ -156,7 +157,7 @@ def test_an_endpoint_that_the_budget_ends_while_it_starts_is_no_failed_trial(
 
     monkeypatch.setattr(TemporaryEndpoints, "_wait_until_in_service", ended)
     with trials() as one, pytest.raises(BudgetSpentError):
-        one.measure_trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
+        one.measure_trial(point(8), 1.0)
 
 
 def test_a_type_of_another_device_is_refused(prod: ValidFile) -> None:

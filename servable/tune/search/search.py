@@ -6,6 +6,7 @@ relative.
 """
 
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -52,7 +53,7 @@ def list_rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
     batching in one server with all threads and half the workers, as AWS China's article on the
     container did for a ranking model. The queue is long where the workers can fill it.
 
-    Afterwards, each rule's servers get the next rule's workers: otherwise nothing shows which of both
+    Afterwards, each rule's servers get the other rules' workers: otherwise nothing shows which of both
     were good.
     """
     sizes, queues = space.grid.get(BATCH_SIZE, (None,)), space.grid.get(OF_BATCHING[2], (None,))
@@ -69,9 +70,9 @@ def list_rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
     workers = [(vcpus, "gevent", 1), (vcpus, "sync", 1), (2 * vcpus, "gthread", 2)]
     workers.append((half, "gthread", 8))
     points: list[Point] = []
-    for (processes, inter, intra, onednn, size), (count, kind, threads) in zip(
-        servers * 2, [*workers, *workers[1:], workers[0]], strict=True
-    ):
+    rules = [*zip(servers, workers, strict=True)]
+    rules += [pair for pair in itertools.product(servers, workers) if pair not in rules]
+    for (processes, inter, intra, onednn, size), (count, kind, threads) in rules:
         point: dict[str, Value] = {
             "tfs_processes": processes,
             "inter_op_threads": inter,
@@ -92,8 +93,9 @@ def list_rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
     return points
 
 
-# The first points, before the model proposes any: today's settings and the rules of thumb.
-STARTS = 9
+# The first points: today's settings and four rules of thumb. The model then selects so many of the other
+# wanted points, before it proposes neighbors of the best.
+STARTS, SELECTED = 5, 4
 # A new point is a neighbor of one of so many best.
 AROUND = 3
 # The last measurements, but none before the first number, repeat a point that could still be the best:
@@ -105,8 +107,6 @@ CLOSE = 0.25
 # large ones. With 0.001 the worst of the development seeds lost 11 %.
 WORTH = 0.0003
 STOP_FROM = 12
-# With so many trials, today's settings are repeated: everything is compared with them.
-REPEAT_FROM = 16
 _below = np.vectorize(NormalDist().cdf, otypes=[float])
 # Noise of "it ran" (1) and "it didn't" (0): few settings run only sometimes.
 _RAN_NOISE = 0.1
@@ -124,10 +124,10 @@ def propose(
     `tried`: numbers of the measured points, with repeats; `values`: their values. `trials`: the
     maximum.
     """
-    first = [starts[0]] * (trials >= REPEAT_FROM) + [*starts]
-    for number in first:
-        if tried.count(number) < first.count(number):
+    for number in starts[:STARTS]:
+        if number not in tried:
             return number
+    untried = [number for number in starts if number not in tried]
     numbers, ran, at = np.array(tried), np.array(values) > 0, space.features
     calm = find_undisturbed(numbers, values)
     logs = compute_logarithms(values)
@@ -154,6 +154,8 @@ def propose(
         program = PROGRAMS[(len(tried) + turn) % len(PROGRAMS)]
         near = [space.find_neighbors(int(number), program) for number in best]
         points = np.flatnonzero(np.any(near, axis=0))
+        if untried and len(tried) < STARTS + SELECTED:
+            points = np.array(untried)
         gains = np.where(np.isin(points, known), 0.0, estimate_gains(points))
         if gains.max() >= WORTH:
             break
@@ -211,7 +213,7 @@ class Search:
         self, space: Space, wanted: Sequence[Point], *, confirm: int = 0, file: Path | None = None
     ) -> None:
         self._space, self._confirm, self._file = space, confirm, file
-        self._starts = [*dict.fromkeys(map(space.find_nearest, wanted))][:STARTS] or [0]
+        self._starts = [*dict.fromkeys(map(space.find_nearest, wanted))] or [0]
         self._trials = [] if file is None else restore_trials(file)
 
     def list_trials(self) -> tuple[Trial, ...]:

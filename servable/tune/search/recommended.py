@@ -93,7 +93,7 @@ def plan_pair_count(noise: float, trials: int, *, least: int, gain: float = 0.0)
     a large one needs fewer pairs. With more trials than usual, the pairs increase in proportion,
     so that a longer run shows a smaller gain.
     """
-    enough = max(_PAIRS, count_pairs_for(max(_HALF_WIDTH, gain / 3), noise * math.sqrt(2)))
+    enough = max(_PAIRS, count_pairs_for(max(_HALF_WIDTH, gain / 2), noise * math.sqrt(2)))
     return max(least, min(math.ceil(enough * max(1.0, trials / TRIALS)), trials // 4))
 
 

@@ -12,6 +12,7 @@ inherits nothing: sockets close on exec.
 """
 
 import contextlib
+import importlib
 import os
 import queue
 import socket
@@ -55,8 +56,9 @@ CLIENT_CREATION = threading.RLock()
 
 def _prepare_fork() -> None:
     """Wait for what another thread does once, which a child could neither finish nor repeat."""
-    if _owners:  # then import what the first prediction imports
-        import servable_tensors.codecs  # noqa: F401
+    # What the first prediction imports; every host name passes through idna.
+    for module in ("encodings.idna", "numpy.ma", "servable_tensors.codecs") if _owners else ():
+        importlib.import_module(module)
     CLIENT_CREATION.acquire()
 
 

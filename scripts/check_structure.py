@@ -201,16 +201,16 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # are what was reached, and fall: the goals are 83,000 lines, of which servable 22,500, servable_local
 # 18,800, infra 21,500, model_packaging 5,600, and benchmarks with scripts 3,600. A bound rises only with a
 # feature that needs it.
-MOST_LINES = 87_934
+MOST_LINES = 87_938
 # The goal is 70,000.
-MOST_LINES_OF_TESTS = 83_097
+MOST_LINES_OF_TESTS = 83_126
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
-    ("servable",): 26_175,
+    ("servable",): 26_177,
     ("servable_local",): 19_290,
-    ("infra", "stacks", "app"): 21_390,
-    ("model_packaging",): 6_047,
+    ("infra", "stacks", "app"): 21_385,
+    ("model_packaging",): 6_052,
     ("benchmarks", "scripts"): 3_813,
-    ("servable_scaling", "servable_tensors", "servable_handler", "servable_client"): 11_202,
+    ("servable_scaling", "servable_tensors", "servable_handler", "servable_client"): 11_221,
 }
 
 

@@ -162,25 +162,24 @@ def test_a_child_forked_while_the_first_prediction_imports_does_not_hang(
 
 
 def test_a_fork_waits_until_another_threads_boto3_client_exists(
-    server: RuntimeServer, session: boto3.session.Session
+    connect: Connect, session: boto3.session.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """OpenSSL holds locks meanwhile, for which a child would wait forever."""
-    began, created = threading.Event(), []
+    began, created, create = threading.Event(), [], session.client
 
-    class SlowSession:
-        def client(self, *told: Any, **named: Any) -> Any:
-            began.set()
-            time.sleep(0.3)
-            created.append(session.client(*told, **named))
-            return created[-1]
+    def create_slowly(*told: Any, **named: Any) -> Any:
+        began.set()
+        time.sleep(0.3)
+        created.append(create(*told, **named))
+        return created[-1]
 
-    with Endpoint("ranker", endpoint_url=server.url, session=SlowSession()) as endpoint:
-        first = threading.Thread(target=endpoint.predict, kwargs={"x": np.array([1.0])})
-        first.start()
-        began.wait()
-        child = Child(lambda: len(created))
-        first.join()
-        assert child.result() == 1
+    monkeypatch.setattr(session, "client", create_slowly)
+    first = threading.Thread(target=connect().predict, kwargs={"x": np.array([1.0])})
+    first.start()
+    began.wait()
+    child = Child(lambda: len(created))
+    first.join()
+    assert child.result() == 1
 
 
 def split(endpoint: Endpoint) -> Any:

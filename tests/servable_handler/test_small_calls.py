@@ -1,7 +1,10 @@
 """transport/channels.py against gRPC's own server, and against servers that say odd things."""
 
+import json
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -423,3 +426,20 @@ def test_after_answers_of_one_form_another_one_is_still_read(
     answers = [connection.call("/s/m", b"", soon()) for _ in range(3)]
     connection.close()
     assert answers == [(0, b"", b"ok"), (0, b"", b"ok"), heard]
+
+
+@pytest.mark.long
+def test_calls_under_gevent_wait_side_by_side_and_end_at_their_deadlines() -> None:
+    code = (
+        "import gevent.monkey\ngevent.monkey.patch_all()\n"
+        "from tests.servable_handler.under_gevent import main\nmain()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert json.loads(ran.stdout) == {
+        "answers": ["x", "x"],
+        "later deadline first": ["too late", "too late"],
+        "closed": "unreachable",
+        "more than buffers hold": "all",
+        "never read": "too late",
+        "one after the other": ["1", "2"],
+    }

@@ -52,9 +52,8 @@ def list_rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
     one server with all threads, TensorFlow's own default; more servers than that article used;
     batching in one server with all threads and half the workers, as AWS China's article on the
     container did for a ranking model. The queue is long where the workers can fill it.
-
-    Afterwards, each rule's servers get the other rules' workers: otherwise nothing shows which of both
-    were good.
+    Afterwards, on each type in the same order, each rule's servers get the other rules' workers, which
+    shows which of both were good.
     """
     sizes, queues = space.grid.get(BATCH_SIZE, (None,)), space.grid.get(OF_BATCHING[2], (None,))
     fourth, half = max(1, vcpus // 4), max(1, vcpus // 2)
@@ -70,9 +69,10 @@ def list_rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
     workers = [(vcpus, "gevent", 1), (vcpus, "sync", 1), (2 * vcpus, "gthread", 2)]
     workers.append((half, "gthread", 8))
     points: list[Point] = []
-    rules = [*zip(servers, workers, strict=True)]
-    rules += [pair for pair in itertools.product(servers, workers) if pair not in rules]
-    for (processes, inter, intra, onednn, size), (count, kind, threads) in rules:
+    pairs = itertools.product(enumerate(servers), enumerate(workers))
+    for (_, server), (_, worker) in sorted(pairs, key=lambda pair: pair[0][0] != pair[1][0]):
+        processes, inter, intra, onednn, size = server
+        count, kind, threads = worker
         point: dict[str, Value] = {
             "tfs_processes": processes,
             "inter_op_threads": inter,

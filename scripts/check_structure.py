@@ -203,7 +203,7 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # feature that needs it.
 MOST_LINES = 87_938
 # The goal is 70,000.
-MOST_LINES_OF_TESTS = 83_126
+MOST_LINES_OF_TESTS = 83_125
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
     ("servable",): 26_177,
     ("servable_local",): 19_290,

@@ -54,7 +54,8 @@ def test_a_job_holds_if_each_of_its_objects_and_rows_has_a_result(
     code, output, _ = batch()
     rows = [line.split()[2] for line in output.splitlines() if line.startswith("rows ")]
     assert (code, rows) == (0, ["3", "3"]), output
-    assert (job := deployed.job())
+    job = deployed.job()
+    assert job is not None
     for name in ("a", "day/b"):
         deployed.s3.delete_object(Bucket=deployed.bucket, Key=f"out/{name}.csv.out")
     code, output, _ = batch("--attach", job["TransformJobName"])

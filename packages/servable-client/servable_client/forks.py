@@ -56,10 +56,10 @@ CLIENT_CREATION = threading.RLock()
 
 def _prepare_fork() -> None:
     """Wait for what another thread does once, which a child could neither finish nor repeat."""
+    CLIENT_CREATION.acquire()  # first: it is released even if an import fails
     # What the first prediction imports; every host name passes through idna.
     for module in ("encodings.idna", "numpy.ma", "servable_tensors.codecs") if _owners else ():
         importlib.import_module(module)
-    CLIENT_CREATION.acquire()
 
 
 def _prepare_child() -> None:

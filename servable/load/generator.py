@@ -56,6 +56,8 @@ _LOST_SECONDS = 8.0
 # For the message to other computers, which would otherwise wait for a minute.
 _QUIT_SECONDS = 2.0
 _POLL_SECONDS = 0.02
+# Adding up so many requests takes some 5 ms, in which a process that also sends is late.
+_MOST_KEPT = 5_000
 
 
 class Tally:
@@ -69,17 +71,28 @@ class Tally:
         self._failed: Counter[int] = Counter()
         self._lags = Latencies()
         self._errors: Counter[str] = Counter()
+        # Seconds of the requests that aren't in the latencies yet.
+        self._kept: dict[str, list[float]] = {"due": [], "took": [], "lags": []}
 
     def add(self, report: dict[str, Any]) -> None:
         self._newest[report["worker"]] = report
         self._windows.update(_count_by_interval(report["finished"], WINDOW_SECONDS))
         self._failed.update(_count_by_interval(report["failed"], BLOCK_SECONDS))
         self._errors.update(report["errors"])
-        self._lags += Latencies.from_milliseconds(1000 * np.array(report["lags"]))
-        blocks = (np.array(report["due"]) / BLOCK_SECONDS).astype(int)
-        milliseconds = 1000 * np.array(report["took"])
-        for block in np.unique(blocks).tolist():
+        for name, kept in self._kept.items():
+            kept += report[name]
+        if len(self._kept["due"]) > _MOST_KEPT:
+            self._fold()
+
+    def _fold(self) -> None:
+        """Add the kept times to the latencies, which takes longer but less memory."""
+        self._lags += Latencies.from_milliseconds(1000 * np.array(self._kept["lags"]))
+        blocks = (np.array(self._kept["due"]) / BLOCK_SECONDS).astype(int)
+        milliseconds = 1000 * np.array(self._kept["took"])
+        for block in {*blocks.tolist()}:
             self._blocks[block] += Latencies.from_milliseconds(milliseconds[blocks == block])
+        for kept in self._kept.values():
+            kept.clear()
 
     @property
     def is_complete(self) -> bool:
@@ -99,6 +112,7 @@ class Tally:
         return compute_throughput([self._windows[window] for window in windows], WINDOW_SECONDS)
 
     def build_step(self, options: dict[str, Any]) -> LoadStep:
+        self._fold()
         blocks = [self._blocks[block] for block in sorted(self._blocks)]
         latencies, seconds = sum(blocks, start=Latencies()), self.seconds
         errors = dict(sorted((+self._errors).items()))

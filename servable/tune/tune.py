@@ -19,13 +19,14 @@ from servable.tune.page import RUN, Content
 from servable.tune.recommendation import Recommendation, recommend
 from servable.tune.run import TRIALS_FILE, Run, lock_folder
 from servable.tune.search.recommended import (
+    REPEATS,
     ChosenPoint,
     estimate_effects,
     estimate_shown_gain,
     plan_pair_count,
 )
 from servable.tune.search.search import Search, SearchResult
-from servable.tune.search.space import NOISE, Budget, Trial
+from servable.tune.search.space import NOISE, Budget, Noise, Trial
 from servable.tune.trials import NOT_SERVED, LocalTrials, TemporaryTrials, Trials
 
 # The minimum number of pairs of trials of the choice and of today's settings, at the end.
@@ -84,7 +85,7 @@ class TimePlan:
 
 def describe_precision(trials: int) -> str:
     """Describe what gain a number of trials can show."""
-    gain = estimate_shown_gain(NOISE, plan_pair_count(NOISE, trials, least=CONFIRM))
+    gain = estimate_shown_gain(NOISE, plan_pair_count(Noise(NOISE, REPEATS), trials, least=CONFIRM))
     return f"if a trial varies by {NOISE:.0%}, they detect a gain of {gain:.0%} in nine of ten runs"
 
 

@@ -1,10 +1,11 @@
 """Choose the best point, and compare it with today's settings.
 
-The choice and today's settings are measured again in pairs, and only the pairs decide: the
-earlier trials selected the best of many, and so the luckiest. The number of pairs follows from
-the noise before the first of them, so Student's t needs no correction for repeated checks.
+The choice and today's settings are measured again in turn, and only these pairs show the gain: the
+earlier trials selected the best of many, and so the luckiest. How much a measurement varies follows
+from the repeats of all points. The number of pairs follows from the noise before the first of them,
+so Student's t needs no correction for repeated checks.
 
-Source: Montgomery, Design and Analysis of Experiments, section 2.5 (paired comparisons).
+Source: Montgomery, Design and Analysis of Experiments, section 2.4 (pooled estimate of variance).
 """
 
 import math
@@ -13,14 +14,17 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from servable.measured.precision import Interval
 from servable.measured.student_t import compute_t
-from servable.tune.search.gaussian_process import WITHIN_95, GaussianProcess
+from servable.tune.search.gaussian_process import WITHIN_95, Array, GaussianProcess
 from servable.tune.search.space import (
     DISTURBED,
     TRIALS,
+    Noise,
     Point,
+    Ranks,
     Space,
     Trial,
     compute_logarithms,
@@ -35,13 +39,14 @@ LEAST_GAIN = 0.05
 _HALF_WIDTH = 0.1
 # A measurement was slowed if it is below its settings' median by DISTURBED and so many standard deviations.
 # With fewer, noise of 20 % would be left out, and the interval be too narrow.
-_FAR, NORMAL_MAD = 5.0, 1.4826
-# Up to this share of the pairs is left out because another program slowed one of both; of more, none is.
-_DISTURBED_SHARE = 0.25
+_FAR = 5.0
+# Up to this share of the measurements of the choice, or of today's settings, is left out because another
+# program slowed them; of more, none is: settings that are often slow are slow.
+_DISTURBED_SHARE = 1 / 3
+# Repeats of a usual search before the pairs.
+REPEATS = 4
 # A normal distribution: nine of ten lie above so many standard deviations below the mean.
 _NINE_OF_TEN = 1.28
-# The minimum of which one pair may be left out.
-_PAIRS = 4
 PICK = 1.96
 
 
@@ -68,68 +73,62 @@ class Confirmation:
         return "not better" if self.gain.high < LEAST_GAIN else "cannot be told"
 
 
-def compare_pairs(pairs: Sequence[tuple[float, float]]) -> Confirmation:
-    """Compare pairs of values: of the choice, and of today's settings."""
-    if any(choice == 0 for choice, _ in pairs):
-        return Confirmation(pairs=len(pairs), refuted=True)
-    logs = [math.log(choice / today) for choice, today in _drop_disturbed(pairs)]
-    if len(logs) < 2:
-        return Confirmation(pairs=len(logs))
-    gain, deviation = float(np.mean(logs)), float(np.std(logs, ddof=1))
-    half = _compute_half_width(deviation, len(logs))
+def _compare_means(choice: Array, today: Array, noise: Noise) -> Confirmation:
+    """Compare the choice's logarithms with those of today's settings, which were measured in turn."""
+    pairs = max(len(choice), len(today))
+    if pairs < 2 or not (len(choice) and len(today)):
+        return Confirmation(pairs=pairs)
+    gain = float(choice.mean() - today.mean())
+    half = _compute_half_width(noise, len(choice), len(today))
     ends = (math.expm1(gain + way * half) for way in (0, -1, 1))
     interval = Interval(**dict(zip(("value", "low", "high"), ends, strict=True)))
-    found = Confirmation(pairs=len(logs), gain=interval)
+    found = Confirmation(pairs=pairs, gain=interval)
     if found.verdict != "cannot be told":
         return found
     enough = max(gain, math.log1p(LEAST_GAIN) - gain)
-    return replace(found, needed=count_pairs_for(enough, deviation, more_than=len(logs)))
+    earlier = Noise(noise.deviation, noise.degrees - 2 * (pairs - 1))
+    return replace(found, needed=count_pairs_for(enough, earlier, more_than=pairs))
 
 
-def plan_pair_count(noise: float, trials: int, *, least: int, gain: float = 0.0) -> int:
+def plan_pair_count(noise: Noise, trials: int, *, least: int, gain: float = 0.0) -> int:
     """Return the number of pairs, at least `least`, in at most half of the `trials`.
 
-    `noise`: relative standard deviation of one measurement. `gain`: logarithm of the expected gain;
-    a large one needs fewer pairs. With more trials than usual, the pairs increase in proportion,
-    so that a longer run shows a smaller gain.
+    `noise`: of the trials before them. `gain`: logarithm of the expected gain; a large one needs
+    fewer pairs. With more trials than usual, the pairs increase in proportion, so that a longer run
+    shows a smaller gain.
     """
-    enough = max(_PAIRS, count_pairs_for(max(_HALF_WIDTH, gain / 2), noise * math.sqrt(2)))
+    enough = count_pairs_for(max(_HALF_WIDTH, gain / 2), noise)
     return max(least, min(math.ceil(enough * max(1.0, trials / TRIALS)), trials // 4))
 
 
-def estimate_shown_gain(noise: float, pairs: int) -> float:
+def estimate_shown_gain(deviation: float, pairs: int) -> float:
     """Return the gain that a number of pairs shows in about nine of ten runs.
 
     Source: Johnson and Welch's approximation of the noncentral t distribution, 1940.
     """
-    t, twice_free = compute_t(0.995, pairs - 1), 2 * (pairs - 1)
+    degrees = REPEATS + 2 * (pairs - 1)
+    t, twice_free = compute_t(0.995, degrees), 2 * degrees
     far = t * math.sqrt(1 - 1 / twice_free) + _NINE_OF_TEN * math.sqrt(1 + t**2 / twice_free)
-    return math.expm1(far * noise * math.sqrt(2 / pairs))
+    return math.expm1(far * deviation * math.sqrt(2 / pairs))
 
 
-def count_pairs_for(half: float, deviation: float, *, more_than: int = 1) -> int:
-    """Return the number of pairs, above `more_than`, whose interval's half width is at most `half`."""
-    pairs = max(more_than + 1, math.floor((2.576 * deviation / half) ** 2))
-    while _compute_half_width(deviation, pairs) > half:
+def count_pairs_for(half: float, earlier: Noise, *, more_than: int = 1) -> int:
+    """Return the number of pairs, above `more_than`, whose interval's half width is at most `half`.
+
+    `earlier`: the noise, with the degrees of freedom of the trials before the pairs.
+    """
+    pairs, deviation = max(more_than + 1, 2), earlier.deviation
+    while True:
+        noise = Noise(deviation, earlier.degrees + 2 * (pairs - 1))
+        if _compute_half_width(noise, pairs, pairs) <= half:
+            return pairs
         pairs += 1
-    return pairs
 
 
-def _compute_half_width(deviation: float, pairs: int) -> float:
-    return compute_t(0.995, pairs - 1) * deviation / math.sqrt(pairs)
-
-
-def _drop_disturbed(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Leave out pairs in which another program slowed one measurement, unless there are many."""
-    ran = np.array([pair for pair in pairs if min(pair) > 0])
-    if len(ran):
-        logs = np.log(ran)
-        below = np.median(logs, axis=0) - logs
-        scatter = NORMAL_MAD * np.median(np.abs(below), axis=0)
-        calm = (below <= np.maximum(_FAR * scatter, -math.log(DISTURBED))).all(axis=1)
-        if (~calm).sum() <= _DISTURBED_SHARE * len(ran):
-            ran = ran[calm]
-    return [(choice, today) for choice, today in ran.tolist()]
+def _compute_half_width(noise: Noise, choices: int, todays: int) -> float:
+    """Return half of the 99 % interval of the difference between the means of so many logarithms."""
+    t = compute_t(0.995, noise.degrees)
+    return t * noise.deviation * math.sqrt(1 / choices + 1 / todays)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,13 +174,14 @@ def choose_point(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoi
         others = np.array([number for number in others if number in again])
     at, logs = space.features, compute_logarithms(values)
     calm = known & (values > 0)
-    noise = estimate_noise(numbers[calm], logs[calm])
+    noise = estimate_noise(numbers[calm], logs[calm]).deviation
     model = GaussianProcess(at[numbers[known]], logs[known], noise=noise)
     best = start
     if len(others):
         expected = model.predict(at[others])
         best = int(others[(expected.mean - PICK * expected.deviation).argmax()])
-    shown = compare_pairs(_list_pairs(space, start, trials))
+    confirms = [trial.confirms for trial in trials if space.find_number(trial.point) is not None]
+    shown = compare_with_today(numbers, values, np.array(confirms) > 0, start)
     if best == start and (len(space) == 1 or (numbers != start).any()):
         shown = Confirmation(refuted=True)
     return ChosenPoint(
@@ -199,14 +199,30 @@ def list_values(space: Space, trials: Sequence[Trial]) -> list[tuple[int, float]
     return [(number, value) for number, value in known if number is not None]
 
 
-def _list_pairs(space: Space, start: int, trials: Sequence[Trial]) -> list[tuple[float, float]]:
-    """Return values of the choice and of today's settings. An interrupted pair is left out."""
-    again = [trial for trial in trials if trial.confirms]
-    pairs = []
-    for one, other in zip(again[::2], again[1::2], strict=False):
-        choice, today = (other, one) if space.find_number(one.point) == start else (one, other)
-        pairs.append((choice.measured.value, today.measured.value))
-    return pairs
+def compare_with_today(
+    numbers: Ranks, values: NDArray[np.float64], again: NDArray[np.bool_], start: int
+) -> Confirmation:
+    """Compare the choice with today's settings by the trials that confirm it.
+
+    `numbers`: points of all trials; `again`: mask of those that confirm. An interrupted pair is left out.
+    """
+    again = again & (np.cumsum(again) <= again.sum() // 2 * 2)
+    if (values[again & (numbers != start)] == 0).any():
+        return Confirmation(pairs=int(again.sum()) // 2, refuted=True)
+    ran = values > 0
+    numbers, again, logs = numbers[ran], again[ran], np.log(values[ran])
+    calm = find_undisturbed(numbers, values[ran])
+    usual = estimate_noise(numbers[calm], logs[calm]).deviation
+    calm = find_undisturbed(numbers, values[ran], min(DISTURBED, math.exp(-_FAR * usual)))
+    for number in {*numbers[again].tolist()}:
+        its = numbers == number
+        if (its & ~calm).sum() > _DISTURBED_SHARE * its.sum():
+            calm |= its
+    numbers, again, logs = numbers[calm], again[calm], logs[calm]
+    today = numbers == start
+    return _compare_means(
+        logs[again & ~today], logs[again & today], estimate_noise(numbers, logs, assumed=0)
+    )
 
 
 def estimate_effects(

@@ -131,7 +131,7 @@ def propose(
     numbers, ran, at = np.array(tried), np.array(values) > 0, space.features
     calm = find_undisturbed(numbers, values)
     logs = compute_logarithms(values)
-    noise = estimate_noise(numbers[calm & ran], logs[calm & ran])
+    noise = estimate_noise(numbers[calm & ran], logs[calm & ran]).deviation
     # A failure says nothing about how good its neighbors are, only whether they would run.
     learnt = ran & calm if ran.any() else ~ran
     model = GaussianProcess(at[numbers[learnt]], compress_poor_values(logs[learnt]), noise=noise)
@@ -265,7 +265,8 @@ class Search:
         noise = estimate_noise(numbers[calm], np.log(values[calm]))
         today = values[(numbers == self._starts[0]) & calm]
         # The best of many was lucky: by about two standard deviations.
-        gain = math.log(values[calm].max() / today.mean()) - 2 * noise if len(today) else 0.0
+        lucky = 2 * noise.deviation
+        gain = math.log(values[calm].max() / today.mean()) - lucky if len(today) else 0.0
         return (
             plan_pair_count(noise, trials, least=self._confirm, gain=gain) if self._confirm else 0
         )

@@ -261,23 +261,31 @@ NOISE, NOISE_REPEATS = 0.06, 2
 DISTURBED = 0.65
 
 
-def find_undisturbed(tried: Ranks, values: Values) -> NDArray[np.bool_]:
+@dataclass(frozen=True)
+class Noise:
+    """The relative standard deviation of one measurement, and its estimate's degrees of freedom."""
+
+    deviation: float
+    degrees: int
+
+
+def find_undisturbed(tried: Ranks, values: Values, share: float = DISTURBED) -> NDArray[np.bool_]:
     """Return a mask of the measurements to learn from, with failures. `tried`: their points."""
     found = np.array(values, float)
     middles = {number: np.sort(found[tried == number]) for number in {*tried.tolist()}}
-    least = [DISTURBED * middles[one][len(middles[one]) // 2] for one in tried.tolist()]
+    least = [share * middles[one][len(middles[one]) // 2] for one in tried.tolist()]
     learnt: NDArray[np.bool_] = (found == 0) | (found >= least)
     return learnt
 
 
-def estimate_noise(tried: Ranks, logs: NDArray[np.float64]) -> float:
-    """Estimate the relative standard deviation of one measurement from repeats."""
-    squares, free = NOISE_REPEATS * NOISE**2, NOISE_REPEATS
+def estimate_noise(tried: Ranks, logs: NDArray[np.float64], assumed: int = NOISE_REPEATS) -> Noise:
+    """Estimate the noise from repeats. `assumed`: as many more have the usual noise."""
+    squares, degrees = assumed * NOISE**2, assumed
     for number in {*tried.tolist()}:
         repeats = logs[tried == number]
         squares += float(((repeats - repeats.mean()) ** 2).sum())
-        free += len(repeats) - 1
-    return math.sqrt(squares / free)
+        degrees += len(repeats) - 1
+    return Noise(math.sqrt(squares / max(1, degrees)), degrees)
 
 
 # The usual number of trials, for which the search was developed.

@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servable.tune.search.recommended import (
+    REPEATS,
     ChosenPoint,
+    Confirmation,
     choose_point,
-    compare_pairs,
+    compare_with_today,
     estimate_shown_gain,
     plan_pair_count,
 )
-from servable.tune.search.space import TRIALS, Measurement, Space, Trial
+from servable.tune.search.space import TRIALS, Measurement, Noise, Space, Trial
 from tests.verdicts.tune import search
 
 FOUR = Space({"workers": (1, 2, 4, 8)})
@@ -54,32 +56,61 @@ def test_without_pairs_it_cannot_be_told_and_a_choice_that_fails_is_refuted() ->
     assert chosen(searched=failed).confirmation.verdict == "not better"
 
 
-def test_pairs_are_compared_in_either_order_as_in_a_textbook_s_paired_t_test() -> None:
+def compare(
+    choice: Sequence[float], today: Sequence[float], *, repeats: Sequence[float] = ()
+) -> Confirmation:
+    """Compare values in turn, after `repeats` of a third point."""
+    turns = [value for pair in zip(choice, today, strict=True) for value in pair]
+    numbers = [1] * len(repeats) + [BETTER, START] * len(choice)
+    again = np.arange(len(numbers)) >= len(repeats)
+    values = np.array([*repeats, *turns])
+    return compare_with_today(np.array(numbers), values, again, START)
+
+
+def test_pairs_are_compared_in_either_order_with_the_noise_of_all_repeats() -> None:
     gain = chosen(*PAIRS).confirmation.gain
     assert gain is not None
     assert gain.value == pytest.approx(math.sqrt(190 / 101 * 185 / 99) - 1)
 
-    # By scipy.stats.ttest_1samp(log ratios, 0).confidence_interval(0.99), SciPy 1.17.1.
-    gain = compare_pairs([(math.exp(log), 1.0) for log in (0.10, 0.20, 0.15, 0.05)]).gain
+    # By scipy.stats.ttest_ind(choice, today).confidence_interval(0.99), SciPy 1.17.1.
+    choice, today = np.exp([(0.10, 0.20, 0.15, 0.05), (0.0, 0.02, -0.03, 0.01)]).tolist()
+    gain = compare(choice, today).gain
     assert gain is not None
     ends = [math.log1p(end) for end in (gain.low, gain.high)]
-    assert ends == pytest.approx([-0.06351, 0.31351], abs=0.001)
+    assert ends == pytest.approx([-0.0012, 0.2512], abs=0.001)
+
+    widths = []
+    for repeats in ([], [100.0] * 9, [80.0, 90.0, 100.0, 110.0, 120.0]):
+        found = compare([120.0, 122.0], [100.0, 98.0], repeats=repeats).gain
+        assert found is not None
+        widths.append(found.high - found.low)
+    assert widths[1] < widths[0] < widths[2]
 
 
-CALM = [(120.0, 100.0), (121.0, 100.0), (119.0, 100.0), (120.0, 100.0)]
-
-
-def test_a_verdict_has_three_values_and_pairs_that_something_else_slowed_are_left_out() -> None:
-    assert compare_pairs([*CALM, (60.0, 100.0)]).verdict == "better"
-    assert compare_pairs([*CALM, (60.0, 100.0), (60.0, 100.0)]).verdict == "cannot be told"
-    cases: list[tuple[tuple[float, ...], str]] = [
-        ((1.20, 1.22, 1.18), "better"),
-        ((0.80, 0.82, 0.78), "not better"),
-        ((1.00, 1.005, 0.995), "not better"),
-        ((1.30, 1.00, 0.95), "cannot be told"),
+def test_a_verdict_has_three_values_and_what_something_else_slowed_is_left_out() -> None:
+    cases: list[tuple[list[float], str]] = [
+        ([120.0, 122.0, 118.0], "better"),
+        ([80.0, 82.0, 78.0], "not better"),
+        ([100.0, 100.5, 99.5], "not better"),
+        ([130.0, 100.0, 95.0], "cannot be told"),
+        ([120.0], "cannot be told"),
+        ([120.0, 0.0], "not better"),
+        (
+            [60.0, 120.0, 121.0],
+            "better",
+        ),  # one of three was slowed, but settings that are often slow are slow
+        ([60.0, 60.0, 120.0, 121.0, 120.0], "cannot be told"),
     ]
-    for ratios, verdict in cases:
-        assert compare_pairs([(100 * ratio, 100.0) for ratio in ratios]).verdict == verdict
+    for choice, verdict in cases:
+        today = [100.0, 99.0, 101.0, 100.0, 100.0][: len(choice)]
+        assert compare(choice, today).verdict == verdict, choice
+    assert compare([120.0, 121.0], [100.0, 50.0], repeats=[99.0, 101.0]).verdict == "cannot be told"
+    trials = [*SEARCHED, trial(BETTER, 198.0)]
+    slowed = ((BETTER, 190.0), (START, 101.0), (START, 50.0), (BETTER, 185.0))
+    assert chosen(*slowed, searched=trials).confirmation.verdict == "better"
+    assert (
+        chosen(*slowed[:3], searched=trials).confirmation.pairs == 1
+    )  # the second was interrupted
 
 
 LOGS = st.lists(st.floats(-0.2, 0.2), min_size=3, max_size=9)
@@ -88,41 +119,52 @@ LOGS = st.lists(st.floats(-0.2, 0.2), min_size=3, max_size=9)
 @given(logs=LOGS)
 @settings(max_examples=60, deadline=None)
 def test_as_many_pairs_as_are_said_to_be_needed_would_tell(logs: list[float]) -> None:
-    found = compare_pairs([(math.exp(log), 1.0) for log in logs])
+    def repeat(times: int) -> Confirmation:
+        return compare(np.exp(logs * times).tolist(), [1.0] * (times * len(logs)))
+
+    found = repeat(1)
     if found.needed is not None:
         # As many more of the same: their deviation is hardly below that of these.
         times = math.ceil(1.2 * found.needed / len(logs)) + 1
-        assert (
-            compare_pairs([(math.exp(log), 1.0) for log in logs * times]).verdict
-            != "cannot be told"
-        )
+        assert repeat(times).verdict != "cannot be told"
 
 
-@given(noise=st.floats(0.01, 0.5), trials=st.integers(8, 200))
-def test_pairs_take_at_most_half_of_the_trials(noise: float, trials: int) -> None:
-    assert 2 <= plan_pair_count(noise, trials, least=2) <= trials / 4
+@given(noise=st.floats(0.01, 0.5), repeats=st.integers(1, 20), trials=st.integers(8, 200))
+def test_pairs_take_at_most_half_of_the_trials(noise: float, repeats: int, trials: int) -> None:
+    assert 2 <= plan_pair_count(Noise(noise, repeats), trials, least=2) <= trials / 4
 
 
-def test_more_noise_needs_more_pairs_and_a_large_gain_fewer() -> None:
-    planned = [plan_pair_count(noise, TRIALS, least=2) for noise in (0.02, 0.05, 0.2)]
+def test_more_noise_needs_more_pairs_and_a_large_gain_or_more_repeats_need_fewer() -> None:
+    planned = [
+        plan_pair_count(Noise(noise, REPEATS), TRIALS, least=2) for noise in (0.02, 0.05, 0.2)
+    ]
     assert planned == sorted({*planned})
-    planned = [plan_pair_count(0.06, TRIALS, least=2, gain=gain) for gain in (0.0, 0.1, 1.0)]
-    assert planned[0] == planned[1] > planned[2] == 4
+    usual = Noise(0.06, REPEATS)
+    planned = [plan_pair_count(usual, TRIALS, least=2, gain=gain) for gain in (0.0, 0.1, 1.0)]
+    assert planned[0] == planned[1] > planned[2] == 2
+    planned = [
+        plan_pair_count(Noise(0.06, repeats), TRIALS, least=2, gain=0.4) for repeats in (1, 30)
+    ]
+    assert planned[0] > planned[1]
 
 
 @pytest.mark.long
 def test_a_gain_that_pairs_are_said_to_show_is_shown_and_none_of_the_same_settings() -> None:
-    for pairs in [4, 8]:
-        chance, gain = np.random.default_rng(pairs), estimate_shown_gain(0.06, pairs)
-        measured = np.exp(chance.normal(0, 0.06, (1000, pairs, 2)))
-        measured[..., 0] *= 1 + gain
-        shown = [compare_pairs(each).verdict == "better" for each in measured.tolist()]
-        assert 0.8 <= np.mean(shown) <= 0.95
-    for pairs in [3, 10]:
+    def measure_share(pairs: int, noise: float, gain: float, draws: int) -> float:
+        chance = np.random.default_rng(pairs)
+        measured = np.exp(chance.normal(0, noise, (draws, 2, pairs)))
+        repeats = np.exp(chance.normal(0, noise, (draws, REPEATS + 1)))
+        better = [
+            compare((choice * (1 + gain)).tolist(), today.tolist(), repeats=others).verdict
+            for (choice, today), others in zip(measured, repeats.tolist(), strict=True)
+        ]
+        return better.count("better") / draws
+
+    for pairs in [2, 4, 8]:
+        assert 0.8 <= measure_share(pairs, 0.06, estimate_shown_gain(0.06, pairs), 1000) <= 0.95
+    for pairs in [2, 3, 10]:
         # Draws of a rate of 2.5 % are above 3.8 % less than once in a thousand times.
-        chance, draws = np.random.default_rng(pairs), 1500
-        measured = np.exp(chance.normal(0, 0.2, (draws, pairs, 2))).tolist()
-        assert sum(compare_pairs(each).verdict == "better" for each in measured) <= 0.038 * draws
+        assert measure_share(pairs, 0.2, 0.0, 1500) <= 0.038
 
 
 @pytest.mark.long

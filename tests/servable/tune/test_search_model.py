@@ -23,8 +23,10 @@ from servable.tune.search.search import (
 )
 from servable.tune.search.space import (
     NOISE,
+    NOISE_REPEATS,
     PROGRAMS,
     TRIALS,
+    Noise,
     Space,
     compress_poor_values,
     estimate_noise,
@@ -175,8 +177,11 @@ def test_new_points_change_each_program_in_turn_and_a_disturbed_measurement_come
 
 def test_repeats_say_how_noisy_a_measurement_is_without_those_that_something_slowed() -> None:
     logs = np.random.default_rng(1).normal(0, 0.2, 200)
-    assert estimate_noise(np.repeat(np.arange(50), 4), logs) == pytest.approx(0.2, rel=0.15)
-    assert estimate_noise(np.arange(3), np.array([0.0, 1.0, 2.0])) == NOISE
+    found = estimate_noise(np.repeat(np.arange(50), 4), logs)
+    assert found.deviation == pytest.approx(0.2, rel=0.15)
+    assert found.degrees == 150 + NOISE_REPEATS
+    assert estimate_noise(np.arange(3), np.arange(3.0)) == Noise(NOISE, NOISE_REPEATS)
+    assert estimate_noise(np.zeros(2, int), np.array([1.0, 3.0]), assumed=0) == Noise(2**0.5, 1)
     for values, learnt in [
         ([100.0, 64.0, 100.0], [True, False, True]),
         ([100.0, 66.0, 100.0], [True, True, True]),

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.long
 BODY = Body(content=b'{"instances": [[1.0]]}', content_type="application/json")
 BRIEF = Pace(warm_up_seconds=0.15, least_seconds=0.5, most_seconds=0.5, arrivals="constant")
 REGION = "eu-west-1"
+NOWHERE = build_container_target("http://127.0.0.1:1")
 
 Measured = Callable[..., LoadStep]
 
@@ -37,9 +38,8 @@ def ready(number: int, headers: dict[str, str], body: bytes) -> Answer:
 def generator() -> Iterator[LoadGenerator]:
     """Aimed by each test: its process takes longer to start than a step."""
     credentials = {"AWS_ACCESS_KEY_ID": "123456789012", "AWS_SECRET_ACCESS_KEY": "nothing"}
-    nowhere = build_container_target("http://127.0.0.1:1")
     variables = os.environ | credentials
-    with LoadGenerator(nowhere, [BODY], loop="closed", variables=variables) as one:
+    with LoadGenerator(NOWHERE, [BODY], loop="closed", variables=variables) as one:
         yield one
 
 
@@ -148,8 +148,7 @@ def test_a_server_that_stalls_for_2_seconds_is_never_reported_as_fast(
 
 
 def test_two_processes_share_the_users_and_the_rate() -> None:
-    nowhere = build_container_target("http://127.0.0.1:1")
-    with LoadGenerator(nowhere, [BODY], loop="closed", processes=2) as two_processes:
+    with LoadGenerator(NOWHERE, [BODY], loop="closed", processes=2) as two_processes:
         with Server(ready) as server:
             two_processes.set_target(build_container_target(server.url), [BODY], loop="closed")
             two_processes.run_step(4, BRIEF)
@@ -161,18 +160,36 @@ def test_two_processes_share_the_users_and_the_rate() -> None:
         assert step.request_count / step.seconds == pytest.approx(60, rel=0.25)
 
 
-IMPATIENT = """\
+CHANGED = """\
 import sys
 from servable.load import generator
-generator._LOST_SECONDS = 2.0
+generator.{name} = {value}
 generator.main(*sys.argv[1:])
 """
 
 
+def change_generator(monkeypatch: pytest.MonkeyPatch, name: str, value: float) -> None:
+    code = CHANGED.format(name=name, value=value)
+    monkeypatch.setattr(processes, "_MODULE", [sys.executable, "-c", code])
+
+
+def test_each_request_is_counted_once_however_few_times_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    change_generator(monkeypatch, "_MOST_KEPT", 20)
+    pace = Pace(warm_up_seconds=0.0, least_seconds=1.5, most_seconds=1.5, arrivals="constant")
+    with Server(ready) as server, LoadGenerator(NOWHERE, [BODY], loop="open") as generator:
+        generator.set_target(build_container_target(server.url), [BODY], loop="open")
+        step = generator.run_step(100, pace)
+    assert len(server.asked) > 100
+    counts = (step.latencies.count, step.send_lags.count, step.request_count)
+    assert counts == (len(server.asked),) * 3
+    assert step.latencies.count > sum(each.count for each in step.tails) > 0
+
+
 def test_a_process_that_ends_during_a_step_ends_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_MODULE", [sys.executable, "-c", IMPATIENT])
-    nowhere = build_container_target("http://127.0.0.1:1")
-    with LoadGenerator(nowhere, [BODY], loop="closed", processes=2) as generator:
+    change_generator(monkeypatch, "_LOST_SECONDS", 2.0)
+    with LoadGenerator(NOWHERE, [BODY], loop="closed", processes=2) as generator:
 
         def kill(found: dict[str, object]) -> None:
             generator._workers[0].kill()

@@ -23,12 +23,7 @@ def bootstrapped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploymen
 @pytest.fixture(scope="module")
 def elsewhere(bootstrapped: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the assembly alone."""
-    arguments = ("synth", "--quiet", "--output", "asm", "--context", "pack=synth")
-    ran = run_in(
-        bootstrapped.project, "cdk", *arguments,
-        environment=bootstrapped.environment, timeout_seconds=250,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    bootstrapped.cdk("synth", "--quiet", "--output", "asm", "--context", "pack=synth")
     folder = tmp_path_factory.mktemp("elsewhere")
     shutil.move(bootstrapped.project / "asm", folder / "asm")
     return folder

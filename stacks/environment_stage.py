@@ -89,13 +89,12 @@ class EnvironmentStage(cdk.Stage):
     """The stage of one environment. Deploy it with `cdk deploy 'ENV/*'`."""
 
     def __init__(self, scope: Construct, loaded: ValidFile, findings: list[Finding]) -> None:
-        environment = loaded.environment
-        super().__init__(
-            scope,
-            loaded.name,
-            env=cdk.Environment(account=environment.account, region=environment.region),
-        )
+        super().__init__(scope, loaded.name, env=_describe_place(loaded))
         add_stacks(self, loaded, findings)
+
+
+def _describe_place(loaded: ValidFile) -> cdk.Environment:
+    return cdk.Environment(account=loaded.environment.account, region=loaded.environment.region)
 
 
 def add_stacks(
@@ -105,10 +104,8 @@ def add_stacks(
     env: cdk.Environment | None = None,
 ) -> "tuple[EndpointStack, DataStack | None]":
     """Add an environment's stacks and warnings. If `env` is None, the stage's is used."""
-    environment = loaded.environment
-    kept = bool(environment.variants) and (environment.capture or environment.asynchronous)
-    data = None
-    if kept:
+    environment, data = loaded.environment, None
+    if environment.variants and (environment.capture or environment.asynchronous):
         # CDK's modules of S3 and KMS are slow, so they are imported only if needed.
         from stacks.data_stack import DataStack
 
@@ -153,8 +150,7 @@ class _UnreadOverrides:
     """
 
     def __init__(self, stacks: "EnvironmentStacks", overrides: Overrides) -> None:
-        self._stacks = stacks
-        self._overrides = overrides
+        self._stacks, self._overrides = stacks, overrides
 
     def validate(self) -> list[str]:
         """Return an error for each override that no `EnvironmentStacks` of the app reads."""
@@ -186,30 +182,20 @@ class EnvironmentStacks(Construct):
         root: Path | str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        path = Path(file).resolve()
+        self.file = path = Path(file).resolve()
         project = path.parents[1] if root is None else Path(root).resolve()
-        self.file = path
         overrides = from_options(self.node.get_all_context())
-        loaded = load_environment(
-            project, path.parent, path.stem, overrides.pop(path.stem, {}), "-c"
-        )
-        if unread := {
-            name: overrides[name]
-            for name in list_environment_names(path.parent)
-            if name in overrides
-        }:
+        own = overrides.pop(path.stem, {})
+        loaded = load_environment(project, path.parent, path.stem, own, "-c")
+        names = list_environment_names(path.parent)
+        if unread := {name: overrides[name] for name in names if name in overrides}:
             self.node.add_validation(_UnreadOverrides(self, unread))
         findings = check(loaded)
         wrong = select_errors(findings)
         if not isinstance(loaded, ValidFile) or wrong:
             raise EnvironmentFileError(f"{loaded.file} is rejected, {format_errors(wrong)}")
-        environment = loaded.environment
-        self.endpoint_stack, self.data_stack = add_stacks(
-            self,
-            loaded,
-            findings,
-            cdk.Environment(account=environment.account, region=environment.region),
-        )
+        place = _describe_place(loaded)
+        self.endpoint_stack, self.data_stack = add_stacks(self, loaded, findings, place)
         """The stack of the endpoint, and that of what outlives it; None if nothing does."""
 
     @property

@@ -27,6 +27,8 @@ from infra.policy.permissions import build_s3_condition
 
 # CDK leaves this ID out of logical IDs: a construct with it has those of the construct around it.
 BELOW = "Default"
+Creation = Callable[[Construct], None]
+"""Creates the content of a construct."""
 _HERE: Mapping[str, str] = {}
 
 
@@ -176,24 +178,15 @@ class EndpointBase(cdk.Resource):
                     "add_dashboard: the endpoint has no alarms to show; call add_alarms(notify=…) too"
                 )
             else:
+                alarms, guarded = self._alarms, self._guarded
                 EndpointDashboard(
-                    place,
-                    BELOW,
-                    endpoint=self,
-                    alarms=self._alarms,
-                    guarded=self._guarded,
-                    below=below,
+                    place, BELOW, endpoint=self, alarms=alarms, guarded=guarded, below=below
                 )
 
         self._add_content(3, "add_dashboard", construct_id, "Dashboard", create)
 
     def _add_content(
-        self,
-        order: int,
-        call: str,
-        construct_id: str | None,
-        default_id: str,
-        create: Callable[[Construct], None],
+        self, order: int, call: str, construct_id: str | None, default_id: str, create: Creation
     ) -> None:
         """Create content in a new construct, next to the endpoint if `construct_id` is given.
 
@@ -210,9 +203,7 @@ class EndpointBase(cdk.Resource):
             )
         self._create_when_ready(order, Construct(scope, construct_id), create)
 
-    def _create_when_ready(
-        self, order: int, place: Construct, create: Callable[[Construct], None]
-    ) -> None:
+    def _create_when_ready(self, order: int, place: Construct, create: Creation) -> None:
         """Create the content of a construct as soon as every variant is known."""
         create(place)
 
@@ -345,17 +336,12 @@ class EndpointBase(cdk.Resource):
     def _build_variant_metric(
         self, name: str, statistic: str, variant: str | None, props: MetricProps
     ) -> cloudwatch.Metric:
-        names = [each.name for each in self.watched.variants]
+        names, where = [each.name for each in self.watched.variants], f"{self.node.path}: variant:"
+        known = f"one of {', '.join(names)}" if names else "its name"
         if variant is None and len(names) != 1:
-            which = f"one of {', '.join(names)}" if names else "its name"
-            raise ValueError(
-                f"{self.node.path}: variant: each variant has its own metric; pass {which}"
-            )
+            raise ValueError(f"{where} each variant has its own metric; pass {known}")
         if variant is not None and names and variant not in names:
-            known = ", ".join(names)
-            raise ValueError(
-                f"{self.node.path}: variant: {variant!r} doesn't exist; use one of {known}"
-            )
+            raise ValueError(f"{where} {variant!r} doesn't exist; use {known}")
         given: MetricProps = {"statistic": statistic, **props}
         return self.metric(name, variant=variant or names[0], **given)
 
@@ -376,13 +362,5 @@ def build_endpoint_arns(
     """
     # A name that only CloudFormation knows cannot be changed here.
     spelt = [name] if cdk.Token.is_unresolved(name) else dict.fromkeys((name.lower(), name))
-    return [
-        stack.format_arn(
-            service="sagemaker",
-            resource=resource,
-            resource_name=each,
-            region=place.get("region"),
-            account=place.get("account"),
-        )
-        for each in spelt
-    ]
+    every = stack.format_arn(service="sagemaker", resource=resource, **place)
+    return [f"{every}/{each}" for each in spelt]

@@ -144,10 +144,8 @@ def _replace_token(value: str, otherwise: str) -> str:
 
 def _annotate_finding(endpoint: OperatedEndpoint, finding: Finding) -> None:
     allowed = f"; allowed: {replace_keys(finding.allowed)}" if finding.allowed else ""
-    text = (
-        f"{convert_key(finding.key)}: {replace_keys(finding.problem)}{allowed}; "
-        f"{replace_keys(finding.remedy)}"
-    )
+    problem, remedy = replace_keys(finding.problem), replace_keys(finding.remedy)
+    text = f"{convert_key(finding.key)}: {problem}{allowed}; {remedy}"
     annotations = cdk.Annotations.of(next(_find_constructs(endpoint, finding.key)))
     if finding.severity is Severity.ERROR and finding.rule not in _WARNINGS:
         annotations.add_error(f"{text} [{finding.acknowledgement}]")

@@ -62,12 +62,11 @@ class EndpointRollout(Construct):
         else:
             updates = [update for updates in possible.values() for update in updates]
             shifting = _build_blue_green_policy(rollout, longest_seconds, updates)
+        alarm_names = [Endpoint.AlarmProperty(alarm_name=name) for name in names]
         endpoint.resource.deployment_config = Endpoint.DeploymentConfigProperty(
             rolling_update_policy=rolling,
             blue_green_update_policy=shifting,
-            auto_rollback_configuration=Endpoint.AutoRollbackConfigProperty(
-                alarms=[Endpoint.AlarmProperty(alarm_name=name) for name in names]
-            ),
+            auto_rollback_configuration=Endpoint.AutoRollbackConfigProperty(alarms=alarm_names),
         )
 
     def _create_alarms(
@@ -86,11 +85,8 @@ class EndpointRollout(Construct):
         config_name = endpoint.config.endpoint_config_name
         new_fleet = replace(endpoint.watched, extra_dimensions={"EndpointConfigName": config_name})
         short, names = endpoint.config.fingerprint[:8], []
-        watched = rollout.list_rollback_alarms(
-            alarms,
-            variants=[variant.name for variant in endpoint.variants if not variant.table.shadow],
-            kind=endpoint.kind,
-        )
+        main = [variant.name for variant in endpoint.variants if not variant.table.shadow]
+        watched = rollout.list_rollback_alarms(alarms, variants=main, kind=endpoint.kind)
         for variant, kind in watched[:MOST_ALARMS]:
             build = partial(Signal, kind=kind, variant=variant, minutes=alarms.window_minutes)
             if variant is None:
@@ -177,15 +173,12 @@ def _build_rolling_policy(
     rollout: Rollout, longest_seconds: int
 ) -> Endpoint.RollingUpdatePolicyProperty:
     """Return the policy that replaces the fleet in batches, at most for `longest_seconds`."""
+    # By default SageMaker starts all of the old fleet at once, which exceeds a quota that fits an update:
+    # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html (2026-11-22)
+    back_percent = rollout.rollback_batch_percent or rollout.batch_percent
     return Endpoint.RollingUpdatePolicyProperty(
         maximum_batch_size=_build_capacity_size(rollout.batch_percent),
-        # By default SageMaker starts all of the old fleet at once, which exceeds a quota that fits a rolling
-        # update:
-        # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
-        # (read 2026-11-22)
-        rollback_maximum_batch_size=_build_capacity_size(
-            rollout.rollback_batch_percent or rollout.batch_percent
-        ),
+        rollback_maximum_batch_size=_build_capacity_size(back_percent),
         wait_interval_in_seconds=rollout.bake_minutes * SECONDS_PER_MINUTE,
         maximum_execution_timeout_in_seconds=longest_seconds,
     )

@@ -157,7 +157,7 @@ class EndpointScaling(Construct):
         )
         purpose = f"Starts the first instance of {name}: a request waits and no instance runs."
         owner = Construct(self, "WakeUp")
-        self._add_policy_with_alarm(owner, first, metric, purpose, alarm_id="Alarm")
+        self._add_policy_with_alarm(owner, first, metric, purpose, named="Alarm")
 
     def _add_sleep_policies(self, component: str, minutes: int) -> None:
         """Add the policies that end all copies and start the first one again after a request."""
@@ -192,7 +192,7 @@ class EndpointScaling(Construct):
         metric: AlarmMetric,
         purpose: str,
         *,
-        alarm_id: str | None = None,
+        named: str = "",
     ) -> None:
         """Add a step policy and the alarm that triggers it.
 
@@ -208,19 +208,17 @@ class EndpointScaling(Construct):
             metric_aggregation_type=autoscaling.MetricAggregationType.AVERAGE,
         )
         for step in policy.adjustments:
-            action.add_adjustment(
-                adjustment=step.change, lower_bound=step.lower, upper_bound=step.upper
-            )
+            change, lower, upper = step.change, step.lower, step.upper
+            action.add_adjustment(adjustment=change, lower_bound=lower, upper_bound=upper)
+        operator = find_member(cloudwatch.ComparisonOperator, condition["ComparisonOperator"])
         alarm = cloudwatch.Alarm(
             scope,
-            alarm_id or f"{policy.name}Alarm",
+            named or f"{policy.name}Alarm",
             alarm_name=f"{self._endpoint.name}-{self._variant}-{policy.alarm_ending}",
             alarm_description=f"{purpose} It notifies nobody.",
             metric=metric,
             threshold=policy.threshold,
-            comparison_operator=find_member(
-                cloudwatch.ComparisonOperator, condition["ComparisonOperator"]
-            ),
+            comparison_operator=operator,
             evaluation_periods=policy.periods,
             datapoints_to_alarm=policy.periods,
             treat_missing_data=find_member(cloudwatch.TreatMissingData, policy.missing),

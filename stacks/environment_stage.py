@@ -26,26 +26,6 @@ if TYPE_CHECKING:
     from stacks.data_stack import DataStack
 
 
-class RefusedStack(cdk.Stack):
-    """An empty stack whose errors stop `cdk deploy` of its own environment only.
-
-    It is in the environment's stage, where it is listed like other stacks, and in the app itself,
-    so that `cdk synth` without a selector fails too. Its ID has `_`, which no environment's name
-    can have.
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        errors: Sequence[Finding],
-        stack_name: str | None = None,
-    ) -> None:
-        super().__init__(scope, construct_id, stack_name=stack_name)
-        cdk.Annotations.of(self).add_error(format_errors(errors))
-
-
 def add_environment(scope: Construct, loaded: Loaded) -> None:
     """Add the stage of an environment. If it has errors, add an empty stack that lists them.
 
@@ -73,16 +53,24 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
 
 
 def add_rejected_stacks(scope: Construct, loaded: Loaded, wrong: Sequence[Finding]) -> None:
-    """Add the empty stacks of an environment that isn't deployed, and print its errors."""
+    """Add empty stacks whose errors stop `cdk deploy` of this environment only, and print them.
+
+    One is in the environment's stage, where it is listed like other stacks, and one in the app
+    itself, so that `cdk synth` without a selector fails too. Its ID has `_`, which no environment's
+    name can have.
+    """
     # The CLI shows a stack's errors when the stack is selected; `cdk list` selects none.
-    print(f"{loaded.file} is rejected, {format_errors(wrong)}", file=sys.stderr)
-    name = loaded.name
+    errors, name = format_errors(wrong), loaded.name
+    print(f"{loaded.file} is rejected, {errors}", file=sys.stderr)
+    stacks = []
     if re.fullmatch(NAME, name):
-        RefusedStack(cdk.Stage(scope, name), "endpoint", errors=wrong)
+        stacks.append(cdk.Stack(cdk.Stage(scope, name), "endpoint"))
     else:  # an environment without a valid name can neither be selected nor deployed
         name = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
     # Without a selector the CLI uses the stacks of the app itself; all others are in stages.
-    RefusedStack(scope, f"refused_{name}", errors=wrong, stack_name=f"refused-{name}")
+    stacks.append(cdk.Stack(scope, f"refused_{name}", stack_name=f"refused-{name}"))
+    for stack in stacks:
+        cdk.Annotations.of(stack).add_error(errors)
 
 
 class EnvironmentStage(cdk.Stage):

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -136,11 +135,9 @@ def test_a_failed_update_is_rolled_back_while_the_old_endpoint_answers_every_req
     assert status(deployment) == "InService"
 
 
-@pytest.fixture(scope="module")
-def served(
-    deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, Path]]:
-    """URL of `servable serve` for a model package with the deployed archive, and its cache."""
+def test_a_model_package_is_served_on_this_computer_from_its_kept_archive(
+    deployment: Deployment, tmp_path: Path
+) -> None:
     sagemaker, made = deployment.client("sagemaker"), deployment.container()
     container = {key: made[key] for key in ("Image", "ModelDataUrl")}
     sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
@@ -153,16 +150,16 @@ def served(
             "SupportedResponseMIMETypes": ["application/json"],
         },
     )
-    folder, cache = deployment.project / "registry", tmp_path_factory.mktemp("cache")
+    folder = deployment.project / "registry"
     folder.mkdir()
     (folder / "registered.toml").write_text(REGISTERED)
-    environment = {**deployment.environment, "XDG_CACHE_HOME": str(cache)}
+    environment = {**deployment.environment, "XDG_CACHE_HOME": str(tmp_path)}
     command = (sys.executable, "-m", "servable")
     named = ("registered", "--environments", "registry")
     ran = run_in(deployment.project, *command, "pin", *named, environment=environment)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     process = subprocess.Popen(
-        [*command, "serve", *named, "--json", "--port", "0", "--log", cache / "log"],
+        [*command, "serve", *named, "--json", "--port", "0", "--log", tmp_path / "log"],
         cwd=deployment.project,
         env=environment,
         stdout=subprocess.PIPE,
@@ -171,20 +168,14 @@ def served(
     )
     try:
         assert process.stdout is not None
-        yield json.loads(process.stdout.readline())["url"], cache
+        url = json.loads(process.stdout.readline())["url"]
+        body = (GOLDEN / "request-rows.json").read_bytes()
+        headers = {"Content-Type": "application/json"}
+        answer = requests.post(f"{url}/invocations", body, headers=headers, timeout=30).json()
     finally:
         process.terminate()
         process.communicate()
-
-
-def test_a_model_package_is_served_on_this_computer_from_its_kept_archive(
-    served: tuple[str, Path], deployment: Deployment
-) -> None:
-    url, cache = served
-    body = (GOLDEN / "request-rows.json").read_bytes()
-    headers = {"Content-Type": "application/json"}
-    answer = requests.post(f"{url}/invocations", body, headers=headers, timeout=30).json()
     wanted = json.loads((GOLDEN / "answer-rows.json").read_text())
     np.testing.assert_allclose(answer["predictions"], wanted["predictions"], atol=1e-5)
-    (kept,) = (cache / "servable" / "archives").glob("*.tar.gz")
+    (kept,) = (tmp_path / "servable" / "archives").glob("*.tar.gz")
     assert kept.name == f"{hashlib.sha256(deployment.archive()).hexdigest()}.tar.gz"

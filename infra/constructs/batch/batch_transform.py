@@ -210,8 +210,8 @@ class BatchTransform(Construct):
 
     def grant_start(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow a principal to start runs."""
-        actions, arns = ["states:StartExecution"], [self.state_machine_arn]
-        return iam.Grant.add_to_principal(grantee=grantee, actions=actions, resource_arns=arns)
+        start, arns = ["states:StartExecution"], [self.state_machine_arn]
+        return iam.Grant.add_to_principal(grantee=grantee, actions=start, resource_arns=arns)
 
     @property
     def rows(self) -> list[Row]:

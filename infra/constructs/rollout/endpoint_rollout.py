@@ -173,7 +173,7 @@ def _build_rolling_policy(
     rollout: Rollout, longest_seconds: int
 ) -> Endpoint.RollingUpdatePolicyProperty:
     """Return the policy that replaces the fleet in batches, at most for `longest_seconds`."""
-    # By default SageMaker starts all of the old fleet at once, which exceeds a quota that fits an update:
+    # By default SageMaker starts all of the old fleet at once, beyond a quota that fits a rolling update:
     # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html (2026-11-22)
     back_percent = rollout.rollback_batch_percent or rollout.batch_percent
     return Endpoint.RollingUpdatePolicyProperty(

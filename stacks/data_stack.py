@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 from constructs import Construct
 
+from infra.constructs.storage.locations import AsyncInferenceLocations, Destination
 from infra.constructs.storage.retained_store import AsyncInferenceStore, CaptureStore
 from infra.parameters.endpoint import Asynchronous, Capture
 
@@ -27,23 +28,15 @@ class DataStack(cdk.Stack):
         stack_name: str | None = None,
         env: cdk.Environment | None = None,
     ) -> None:
+        about = f"Retained data of the SageMaker endpoint {endpoint_name}"
         super().__init__(
-            scope,
-            construct_id,
-            stack_name=stack_name,
-            env=env,
-            description=f"Retained data of the SageMaker endpoint {endpoint_name}",
-            tags=tags,
+            scope, construct_id, stack_name=stack_name, env=env, description=about, tags=tags
         )
-        self.captured = (
-            CaptureStore(self, "Capture", capture=capture, fixed_exports=True).captured
-            if capture
-            else None
-        )
-        self.queued = (
-            AsyncInferenceStore(
-                self, "Queue", asynchronous=asynchronous, fixed_exports=True
-            ).locations
-            if asynchronous
-            else None
-        )
+        self.captured: Destination | None = None
+        self.queued: AsyncInferenceLocations | None = None
+        if capture:
+            samples = CaptureStore(self, "Capture", capture=capture, fixed_exports=True)
+            self.captured = samples.captured
+        if asynchronous:
+            kept = AsyncInferenceStore(self, "Queue", asynchronous=asynchronous, fixed_exports=True)
+            self.queued = kept.locations

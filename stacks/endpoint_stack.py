@@ -34,6 +34,7 @@ from infra.parameters.variant import Variant
 if TYPE_CHECKING:
     from infra.constructs.batch.batch_transform import BatchTransform
 
+    Batches = Sequence[BatchTransform]
 
 # A tag that the local AWS reads (servable_local/aws/sagemaker/runtime_api.py); AWS ignores it.
 REQUEST_BYTES_TAG = "servable:request-bytes"
@@ -75,15 +76,14 @@ class EndpointStack(cdk.Stack):
             termination_protection=environment.endpoint.protect,
         )
         self._environment, self._root = environment, root
-        self._key = NotificationKey(
-            self, "NotificationKey", given_arn=environment.alarms.topic_kms_key
-        ).key
+        alarms = environment.alarms
+        key = NotificationKey(self, "NotificationKey", given_arn=alarms.topic_kms_key)
+        self._key = key.key
         self._endpoint: Endpoint | None = None
         if environment.variants:
             self._endpoint = self._add_endpoint(captured, queued)
             for name, table in environment.variants.items():
                 self._add_variant(self._endpoint, name, table)
-        alarms = environment.alarms
         self.topic = AlarmTopic(self, "AlarmTopic", notify=alarms.notify, key=self._key)
         if self._endpoint is None:
             batches = [self._add_batch(job) for job in list_batch_jobs(environment)]
@@ -108,9 +108,8 @@ class EndpointStack(cdk.Stack):
     def endpoint(self) -> Endpoint:
         """Return the endpoint. Raise ValueError for an environment that only has batches."""
         if self._endpoint is None:
-            raise ValueError(
-                f"{self.node.path} has no endpoint, because its file has no [variants.NAME]"
-            )
+            why = "because its file has no [variants.NAME]"
+            raise ValueError(f"{self.node.path} has no endpoint, {why}")
         return self._endpoint
 
     def _add_endpoint(
@@ -164,12 +163,9 @@ class EndpointStack(cdk.Stack):
             added.logs = self._group("Logs" if first else f"Logs-{key}", component=added.name)
         for part in (*variant.components.values(), variant):
             key = part.key
-            if key in environment.scaling_tables and (
-                part is not variant or not variant.components
-            ):
-                part.auto_scale(
-                    settings=environment.scaling_tables[key], construct_id=f"Scaling-{key}"
-                )
+            scaling = environment.scaling_tables.get(key)
+            if scaling is not None and (part is not variant or not variant.components):
+                part.auto_scale(settings=scaling, construct_id=f"Scaling-{key}")
 
     def _add_model(self, scope: Construct, construct_id: str, name: str) -> Model:
         environment = self._environment
@@ -187,9 +183,7 @@ class EndpointStack(cdk.Stack):
             roles_by_type=True,
         )
 
-    def _add_operations(
-        self, endpoint: Endpoint, page: sns.ITopic, batches: "Sequence[BatchTransform]"
-    ) -> None:
+    def _add_operations(self, endpoint: Endpoint, page: sns.ITopic, batches: "Batches") -> None:
         """Add the rollout, alarms, dashboard, and callers."""
         environment = self._environment
         endpoint.add_alarms(
@@ -212,9 +206,7 @@ class EndpointStack(cdk.Stack):
             EndpointCallers(self, "Callers", endpoint=endpoint, roles=roles, path=path)
         endpoint.create()
 
-    def _add_record(
-        self, overrides: Mapping[str, str], batches: "Sequence[BatchTransform]"
-    ) -> None:
+    def _add_record(self, overrides: Mapping[str, str], batches: "Batches") -> None:
         """Add the deployment record, which is written after everything else, and the outputs."""
         endpoint, after = self._endpoint, list[IDependable](batches)
         variants = endpoint.variants if endpoint else ()
@@ -240,6 +232,8 @@ class EndpointStack(cdk.Stack):
 
         environment, table = self._environment, self._environment.endpoint
         model = self._add_model(self, f"BatchModel-{job.name}", job.batch.model)
+        arn, key_id = table.log_kms_key, f"BatchLogKey-{job.name}"
+        key = kms.Key.from_key_arn(self, key_id, arn) if arn else None
         batch = BatchTransform(
             self,
             f"Batch-{job.name}",
@@ -251,23 +245,14 @@ class EndpointStack(cdk.Stack):
             runbook=environment.alarms.runbook,
             log=LogSettings(
                 retention_days=table.log_retention_days,
-                key=kms.Key.from_key_arn(self, f"BatchLogKey-{job.name}", table.log_kms_key)
-                if table.log_kms_key
-                else None,
+                key=key,
                 keep=table.log_removal == "retain",
             ),
             role_rules=RoleRules.from_security(environment.security),
         )
-        for name, value in (
-            ("Model", batch.model_name),
-            ("StateMachine", batch.state_machine_arn),
-        ):
-            cdk.CfnOutput(
-                self,
-                f"{job.output_prefix}{name}",
-                value=value,
-                description=f"{name} of the batch {job.name}",
-            )
+        for name, value in (("Model", batch.model_name), ("StateMachine", batch.state_machine_arn)):
+            about = f"{name} of the batch {job.name}"
+            cdk.CfnOutput(self, f"{job.output_prefix}{name}", value=value, description=about)
         return batch
 
     def _add_golden_sender(self, golden: GoldenRequests) -> Construct:

@@ -26,26 +26,6 @@ if TYPE_CHECKING:
     from stacks.data_stack import DataStack
 
 
-class RefusedStack(cdk.Stack):
-    """An empty stack whose errors stop `cdk deploy` of its own environment only.
-
-    It is in the environment's stage, where it is listed like other stacks, and in the app itself,
-    so that `cdk synth` without a selector fails too. Its ID has `_`, which no environment's name
-    can have.
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        errors: Sequence[Finding],
-        stack_name: str | None = None,
-    ) -> None:
-        super().__init__(scope, construct_id, stack_name=stack_name)
-        cdk.Annotations.of(self).add_error(format_errors(errors))
-
-
 def add_environment(scope: Construct, loaded: Loaded) -> None:
     """Add the stage of an environment. If it has errors, add an empty stack that lists them.
 
@@ -73,29 +53,36 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
 
 
 def add_rejected_stacks(scope: Construct, loaded: Loaded, wrong: Sequence[Finding]) -> None:
-    """Add the empty stacks of an environment that isn't deployed, and print its errors."""
+    """Add empty stacks whose errors stop `cdk deploy` of this environment only, and print them.
+
+    One is in the environment's stage, where it is listed like other stacks, and one in the app
+    itself, so that `cdk synth` without a selector fails too. Its ID has `_`, which no environment's
+    name can have.
+    """
     # The CLI shows a stack's errors when the stack is selected; `cdk list` selects none.
-    print(f"{loaded.file} is rejected, {format_errors(wrong)}", file=sys.stderr)
-    name = loaded.name
+    errors, name = format_errors(wrong), loaded.name
+    print(f"{loaded.file} is rejected, {errors}", file=sys.stderr)
+    stacks = []
     if re.fullmatch(NAME, name):
-        RefusedStack(cdk.Stage(scope, name), "endpoint", errors=wrong)
+        stacks.append(cdk.Stack(cdk.Stage(scope, name), "endpoint"))
     else:  # an environment without a valid name can neither be selected nor deployed
         name = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
     # Without a selector the CLI uses the stacks of the app itself; all others are in stages.
-    RefusedStack(scope, f"refused_{name}", errors=wrong, stack_name=f"refused-{name}")
+    stacks.append(cdk.Stack(scope, f"refused_{name}", stack_name=f"refused-{name}"))
+    for stack in stacks:
+        cdk.Annotations.of(stack).add_error(errors)
 
 
 class EnvironmentStage(cdk.Stage):
     """The stage of one environment. Deploy it with `cdk deploy 'ENV/*'`."""
 
     def __init__(self, scope: Construct, loaded: ValidFile, findings: list[Finding]) -> None:
-        environment = loaded.environment
-        super().__init__(
-            scope,
-            loaded.name,
-            env=cdk.Environment(account=environment.account, region=environment.region),
-        )
+        super().__init__(scope, loaded.name, env=_describe_place(loaded))
         add_stacks(self, loaded, findings)
+
+
+def _describe_place(loaded: ValidFile) -> cdk.Environment:
+    return cdk.Environment(account=loaded.environment.account, region=loaded.environment.region)
 
 
 def add_stacks(
@@ -105,10 +92,8 @@ def add_stacks(
     env: cdk.Environment | None = None,
 ) -> "tuple[EndpointStack, DataStack | None]":
     """Add an environment's stacks and warnings. If `env` is None, the stage's is used."""
-    environment = loaded.environment
-    kept = bool(environment.variants) and (environment.capture or environment.asynchronous)
-    data = None
-    if kept:
+    environment, data = loaded.environment, None
+    if environment.variants and (environment.capture or environment.asynchronous):
         # CDK's modules of S3 and KMS are slow, so they are imported only if needed.
         from stacks.data_stack import DataStack
 
@@ -153,8 +138,7 @@ class _UnreadOverrides:
     """
 
     def __init__(self, stacks: "EnvironmentStacks", overrides: Overrides) -> None:
-        self._stacks = stacks
-        self._overrides = overrides
+        self._stacks, self._overrides = stacks, overrides
 
     def validate(self) -> list[str]:
         """Return an error for each override that no `EnvironmentStacks` of the app reads."""
@@ -186,30 +170,20 @@ class EnvironmentStacks(Construct):
         root: Path | str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        path = Path(file).resolve()
+        self.file = path = Path(file).resolve()
         project = path.parents[1] if root is None else Path(root).resolve()
-        self.file = path
         overrides = from_options(self.node.get_all_context())
-        loaded = load_environment(
-            project, path.parent, path.stem, overrides.pop(path.stem, {}), "-c"
-        )
-        if unread := {
-            name: overrides[name]
-            for name in list_environment_names(path.parent)
-            if name in overrides
-        }:
+        own = overrides.pop(path.stem, {})
+        loaded = load_environment(project, path.parent, path.stem, own, "-c")
+        names = list_environment_names(path.parent)
+        if unread := {name: overrides[name] for name in names if name in overrides}:
             self.node.add_validation(_UnreadOverrides(self, unread))
         findings = check(loaded)
         wrong = select_errors(findings)
         if not isinstance(loaded, ValidFile) or wrong:
             raise EnvironmentFileError(f"{loaded.file} is rejected, {format_errors(wrong)}")
-        environment = loaded.environment
-        self.endpoint_stack, self.data_stack = add_stacks(
-            self,
-            loaded,
-            findings,
-            cdk.Environment(account=environment.account, region=environment.region),
-        )
+        place = _describe_place(loaded)
+        self.endpoint_stack, self.data_stack = add_stacks(self, loaded, findings, place)
         """The stack of the endpoint, and that of what outlives it; None if nothing does."""
 
     @property

@@ -18,10 +18,13 @@ from infra.constructs.access.pipeline_role import (
 )
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.endpoint.endpoint_base import build_endpoint_arns
-from infra.constructs.model.archive import build_model_package_arn
+from infra.constructs.model.archive import build_model_package_arn, build_s3_arn
 from infra.parameters.environment import Environment, build_stack_name
 from infra.parameters.loading import Loaded, ValidFile
 from infra.policy.execution_policy import BOOTSTRAP_BUCKET, BOOTSTRAP_VERSION, LINKED_ROLE
+
+Reads = dict[str, list[str]]
+"""Actions to the ARNs that they are allowed on."""
 
 
 class PipelineStack(cdk.Stack):
@@ -140,21 +143,16 @@ def add_pipelines(
         first_stacks.setdefault(environment.account, stack)
 
 
-def _list_plan_reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
+def _list_plan_reads(stack: cdk.Stack, name: str, environment: Environment) -> Reads:
     """Return the actions and resources of `servable plan` and `cdk diff` for this environment.
 
     A pull request may run anybody's code until somebody reviews it, so its role may not assume the
     bootstrap's roles: the lookup role has AWS's ReadOnlyAccess and can read most of the account.
     Source: https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html (2026-11-22)
     """
-    stacks = [
-        stack.format_arn(
-            service="cloudformation",
-            resource="stack",
-            resource_name=f"{build_stack_name(name, environment, kind)}/*",
-        )
-        for kind in ("data", "endpoint")
-    ]
+    every = stack.format_arn(service="cloudformation", resource="stack")
+    names = (build_stack_name(name, environment, kind) for kind in ("data", "endpoint"))
+    stacks = [f"{every}/{each}/*" for each in names]
     return {
         "cloudformation:DescribeStacks": stacks,
         "cloudformation:GetTemplate": stacks,
@@ -168,16 +166,11 @@ def _build_wildcard_arn(stack: cdk.Stack, resource: str) -> str:
     return stack.format_arn(service="sagemaker", resource=resource, resource_name="*")
 
 
-def _build_s3_arn(stack: cdk.Stack, uri: str) -> str:
-    """Return the ARN of a bucket, an object, or a pattern of objects."""
-    return f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
-
-
 def _list_pinned_uris(environment: Environment) -> list[str]:
     return sorted({model.artifact.uri for model in environment.models.values() if model.artifact})
 
 
-def _list_reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
+def _list_reads(stack: cdk.Stack, name: str, environment: Environment) -> Reads:
     """Return the read actions for this environment that can be restricted to resources."""
     account = environment.account
     stem = f"{environment.service}-{name}" if environment.service else name
@@ -189,7 +182,7 @@ def _list_reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[s
         for arn in build_endpoint_arns(stack, component, resource="inference-component")
     ]
     # The buckets of [capture] and [asynchronous], which CloudFormation names.
-    samples = _build_s3_arn(stack, f"{stem.lower()}-data-*")
+    samples = build_s3_arn(stack, f"{stem.lower()}-data-*")
     role = f"arn:{stack.partition}:iam::{account}:role"
     path = environment.security.iam_path or "/"
     roles = [f"{role}{path}{stem}-*"]
@@ -235,28 +228,21 @@ def _list_reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[s
     }
 
 
-def _list_batch_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+def _list_batch_reads(stack: cdk.Stack, environment: Environment) -> Reads:
     """Return read actions for batch state machines and schedules, for `servable verify`."""
     if not environment.batch:
         return {}
     names = [f"{environment.endpoint.name}-{name}" for name in environment.batch]
-    machines = [
-        stack.format_arn(
-            service="states",
-            resource="stateMachine",
-            resource_name=name,
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
-        for name in names
-    ]
-    schedules = [
-        stack.format_arn(service="scheduler", resource="schedule", resource_name=f"{name}/{name}")
-        for name in names
-    ]
+    machine, schedule = (
+        stack.format_arn(service=service, resource=resource)
+        for service, resource in (("states", "stateMachine"), ("scheduler", "schedule"))
+    )
+    machines = [f"{machine}:{name}" for name in names]
+    schedules = [f"{schedule}/{name}/{name}" for name in names]
     return {"states:DescribeStateMachine": machines, "scheduler:GetSchedule": schedules}
 
 
-def _list_package_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+def _list_package_reads(stack: cdk.Stack, environment: Environment) -> Reads:
     """Return the read action for the model packages whose approval `servable verify` compares."""
     arns = [build_model_package_arn(stack, name) for name in _list_model_packages(environment)]
     return {"sagemaker:DescribeModelPackage": arns} if arns else {}
@@ -267,7 +253,7 @@ def _list_model_packages(environment: Environment) -> list[str]:
     return sorted({artifact.model_package for artifact in artifacts if artifact.model_package})
 
 
-def _list_pin_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+def _list_pin_reads(stack: cdk.Stack, environment: Environment) -> Reads:
     """Return the actions and resources of `servable pin --newest`.
 
     They cover any version of the groups, and any archive in the buckets of the pinned ones,
@@ -282,21 +268,19 @@ def _list_pin_reads(stack: cdk.Stack, environment: Environment) -> dict[str, lis
         "sagemaker:DescribeModelPackage": [
             build_model_package_arn(stack, f"{group}/*") for group in sorted(groups)
         ],
-        "s3:GetObject": [_build_s3_arn(stack, f"{bucket}/*") for bucket in sorted(buckets)],
+        "s3:GetObject": [build_s3_arn(stack, f"{bucket}/*") for bucket in sorted(buckets)],
         **({"kms:Decrypt": uses} if uses else {}),
     }
 
 
-def _list_archive_reads(
-    stack: cdk.Stack, environment: Environment, samples: str
-) -> dict[str, list[str]]:
+def _list_archive_reads(stack: cdk.Stack, environment: Environment, samples: str) -> Reads:
     """Return the read actions for the objects that `servable verify` reads.
 
     These are archives, published or pinned, and responses of the queue. Captured requests are
     included if they are in S3.
     """
     bucket = _build_assets_arn(stack, environment)
-    pinned = [_build_s3_arn(stack, uri) for uri in _list_pinned_uris(environment)]
+    pinned = [build_s3_arn(stack, uri) for uri in _list_pinned_uris(environment)]
     # Without permission to list, S3 answers 403 instead of 404 for a missing object.
     pinned_buckets = sorted({arn.partition("/")[0] for arn in pinned})
     written = [f"{samples}/answers/*", f"{samples}/failures/*"] if environment.kind.queued else []
@@ -313,24 +297,23 @@ def _list_captured_prefixes(stack: cdk.Stack, environment: Environment) -> list[
     """Return the S3 prefix of captured requests that `servable replay --gate` replays, if any."""
     uri = environment.replay.captured or ""
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
-    return [_build_s3_arn(stack, f"{bucket}/{prefix}")] if uri.startswith("s3://") else []
+    return [build_s3_arn(stack, f"{bucket}/{prefix}")] if uri.startswith("s3://") else []
 
 
 def _build_assets_arn(stack: cdk.Stack, environment: Environment) -> str:
     """Return the ARN of the bucket of `cdk bootstrap`."""
     name = BOOTSTRAP_BUCKET.format(account=environment.account, region=environment.region)
-    return _build_s3_arn(stack, name)
+    return build_s3_arn(stack, name)
 
 
-def _list_key_uses(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+def _list_key_uses(stack: cdk.Stack, environment: Environment) -> Reads:
     """Return the permissions for the keys of archives, of the queue, and of captured requests."""
     given = environment.kms_keys
     prefixes = ("models.", "endpoint.archive_")
     archives = [arn for key, arns in given.items() if key.startswith(prefixes) for arn in arns]
     any_key = stack.format_arn(service="kms", resource="key", resource_name="*")
-    queue: list[str] = []
-    if environment.asynchronous is not None:
-        queue = given["asynchronous.kms_key"] or [any_key]
+    queued = environment.asynchronous is not None
+    queue = given["asynchronous.kms_key"] or [any_key] if queued else []
     captured: list[str] = []
     if _list_captured_prefixes(stack, environment):
         # A capture of this environment has a key of ENV/data, which CloudFormation names.

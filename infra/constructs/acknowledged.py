@@ -20,10 +20,8 @@ def accept(construct: Construct, reasons: Mapping[str, str]) -> None:
 
 def accept_for(packs: tuple[str, ...], construct: Construct, reasons: Mapping[str, str]) -> None:
     """Accept rules of several packs; `reasons` maps a rule's name in each pack to its reason."""
-    accept(
-        construct,
-        {f"{pack}-{rule}": reason for pack in packs for rule, reason in reasons.items()},
-    )
+    every = {f"{pack}-{rule}": why for pack in packs for rule, why in reasons.items()}
+    accept(construct, every)
 
 
 def accept_wildcards(construct: Construct, reasons: Mapping[str, str]) -> None:

@@ -38,9 +38,7 @@ def add_file_asset(
     # Without an ending, which would be appended to the object's name.
     name = f"servable-{hashlib.sha256(source_hash.encode()).hexdigest()}"
     shutil.copyfile(ran.stdout.strip(), Path(stage.outdir, name))
+    packaging = cdk.FileAssetPackaging.FILE
     return stack.synthesizer.add_file_asset(
-        source_hash=source_hash,
-        file_name=name,
-        packaging=cdk.FileAssetPackaging.FILE,
-        display_name=display_name,
+        source_hash=source_hash, file_name=name, packaging=packaging, display_name=display_name
     )

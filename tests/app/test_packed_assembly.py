@@ -27,8 +27,7 @@ def assembly(folder: Path, program: str) -> Path:
 
 
 def files(manifest: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(manifest.read_text())["files"]
-    return found
+    return dict(json.loads(manifest.read_text())["files"])
 
 
 def test_a_packed_file_lies_beside_its_manifest_and_goes_where_it_did(tmp_path: Path) -> None:

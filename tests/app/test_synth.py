@@ -17,8 +17,7 @@ def files(out: Path) -> dict[str, bytes]:
 
 def prod(out: Path) -> dict[str, Any]:
     (file,) = (out / "assembly-prod").glob("*.template.json")
-    found: dict[str, Any] = json.loads(file.read_text())
-    return found
+    return dict(json.loads(file.read_text()))
 
 
 def test_list_shows_every_environments_stacks(project: Project) -> None:
@@ -30,9 +29,7 @@ def test_list_shows_every_environments_stacks(project: Project) -> None:
     ]
 
 
-def test_synth_needs_no_credentials_packs_nothing_and_twice_gives_the_same_bytes(
-    project: Project,
-) -> None:
+def test_synth_needs_no_credentials_packs_nothing_and_repeats_its_bytes(project: Project) -> None:
     first, second = (project.app("{}", out=out) for out in ("1", "2"))
     assert (first.returncode, second.returncode) == (0, 0), first.stderr
     assert files(project.root / "1") == files(project.root / "2")
@@ -40,9 +37,7 @@ def test_synth_needs_no_credentials_packs_nothing_and_twice_gives_the_same_bytes
     assert "Overrides" not in prod(project.root / "1")["Outputs"]
 
 
-def test_the_cli_passes_keys_with_colons_and_quotes_and_the_numbers_of_its_files(
-    project: Project,
-) -> None:
+def test_the_cli_passes_keys_with_colons_and_quotes_and_numbers_of_files(project: Project) -> None:
     file = project.root / "cdk.context.json"
     file.write_text('{"prod.variants.primary.max_instances": 9, "acme:z.y": 1}')
     options = ("prod.tags.acme:owner=me", 'prod.tags."acme.com/cost"=a=b', "prod.tags.acme.x=5")

@@ -19,13 +19,13 @@ from stacks.audits import add_rule_packs
 ROOT = Path(__file__).resolve().parents[2]
 RANKER = ROOT / "examples" / "ranker"
 TYPE = "ml.c5.xlarge"
+LAMBDA = iam.ServicePrincipal("lambda.amazonaws.com")
 
 
 def minimal(stack: cdk.Stack, name: str) -> None:
     """Each construct with nothing but what it needs."""
-    topic = sns.Topic.from_topic_arn(
-        stack, "OnCall", stack.format_arn(service="sns", resource="on-call")
-    )
+    arn = stack.format_arn(service="sns", resource="on-call")
+    topic = sns.Topic.from_topic_arn(stack, "OnCall", arn)
     model = own.Model.from_saved_model(stack, "Model", RANKER / "model")
     rows = own.BatchSettings(
         model="model", instance_type=TYPE, input="s3://tables/rows/", output="s3://tables/scores/",
@@ -52,12 +52,8 @@ def full(stack: cdk.Stack, name: str) -> None:
     vpc = ec2.Vpc(stack, "Vpc", max_azs=2, restrict_default_security_group=False)
     vpc.add_flow_log("Flow")
     role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
-    topic = own.AlarmTopic(
-        stack,
-        "Topic",
-        notify=["oncall@example.com"],
-        key=own.NotificationKey(stack, "TopicKey", given_arn=None).key,
-    )
+    topic_key = own.NotificationKey(stack, "TopicKey", given_arn=None).key
+    topic = own.AlarmTopic(stack, "Topic", notify=["oncall@example.com"], key=topic_key)
     logs = own.EndpointLogs(
         stack, "Logs", endpoint_name=name, retention_days=365, key=key, keep=True
     )
@@ -95,6 +91,7 @@ def full(stack: cdk.Stack, name: str) -> None:
         traffic=own.Traffic(peak_rps=100),
         protect=True,
     )
+    size = own.VariantSettings(volume_gb=40)
     primary = endpoint.add_variant(
         "primary",
         model,
@@ -102,7 +99,7 @@ def full(stack: cdk.Stack, name: str) -> None:
         min_instances=2,
         max_instances=6,
         weight=1,
-        settings=own.VariantSettings(volume_gb=40),
+        settings=size,
     )
     primary.auto_scale(settings=own.Scaling(max_rps_per_instance=100), construct_id="Scaling")
     rollout = own.Rollout(strategy="canary", canary_percent=50)
@@ -111,15 +108,14 @@ def full(stack: cdk.Stack, name: str) -> None:
     endpoint.add_alarms(notify=topic, page=topic, settings=alarms, construct_id="Alarms")
     endpoint.add_dashboard(construct_id="Dashboard")
     own.EndpointEvents(stack, "Events", endpoint_name=name, inform=topic)
-    caller = iam.Role(stack, "Caller", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    caller = iam.Role(stack, "Caller", assumed_by=LAMBDA)
     own.EndpointCallers(stack, "Callers", endpoint=endpoint, roles=[caller])
     other = own.Endpoint.from_endpoint_arn(
         stack, "Other", "arn:aws:sagemaker:eu-west-1:111111111111:endpoint/other"
     )
     other.grant_invoke(caller)
-    other.metric_model_latency("a").create_alarm(
-        stack, "Slow", threshold=80_000, evaluation_periods=3
-    )
+    latency = other.metric_model_latency("a")
+    latency.create_alarm(stack, "Slow", threshold=80_000, evaluation_periods=3)
     _asynchronous(stack, f"{name}-async", key, caller)
     _batch(stack, f"{name}-batch", key, topic)
     _components(stack, f"{name}-shared", topic)
@@ -130,29 +126,24 @@ def _components(stack: cdk.Stack, name: str, topic: sns.ITopic, *, sleeps: bool 
     """Two models on shared instances; or one that sleeps."""
     endpoint = own.Endpoint(stack, name, endpoint_name=name)
     scaling = own.Scaling(max_concurrency_per_instance=4)
-    names = ["primary"] if sleeps else ["ranker", "candidates"]
+    names, kind = ["primary"] if sleeps else ["ranker", "candidates"], "ml.c6i.2xlarge"
     models = {
         each: own.Model.from_saved_model(stack, f"{name}-{each}", RANKER / "model", model_name=each)
         for each in names
     }
-    shared = own.VariantSettings(instance_type="ml.c6i.2xlarge", min_instances=0, max_instances=2)
     if sleeps:
+        (model,) = models.values()
         primary = endpoint.add_variant(
-            "primary",
-            models["primary"],
-            instance_type="ml.c6i.2xlarge",
-            max_instances=2,
-            sleep_after_minutes=15,
+            "primary", model, instance_type=kind, max_instances=2, sleep_after_minutes=15
         )
         primary.auto_scale(settings=scaling)
     else:
+        shared = own.VariantSettings(instance_type=kind, min_instances=0, max_instances=2)
         primary = endpoint.add_variant("primary", settings=shared)
         for each, model in models.items():
+            copies = own.ComponentSettings(model=each, max_copies=2)
             component: own.InferenceComponent = primary.add_component(
-                each,
-                model,
-                sleep_after_minutes=15,
-                settings=own.ComponentSettings(model=each, max_copies=2),
+                each, model, sleep_after_minutes=15, settings=copies
             )
             component.auto_scale(settings=scaling)
     endpoint.add_alarms(notify=topic)
@@ -168,19 +159,10 @@ def _batch(stack: cdk.Stack, name: str, key: kms.Key, topic: sns.ITopic) -> None
         stack, "Rows", RANKER / "model", model_name="ranker", handler="servable"
     )
     made = own.BatchTransform(
-        stack,
-        "Batch",
-        name=name,
-        model=rows,
-        settings=batch,
-        inform=topic,
-        topic_key=key,
-        volume_key=key,
-        log=own.LogSettings(key=key, keep=True),
-    )
-    made.grant_start(
-        iam.Role(stack, "Starter", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-    )
+        stack, "Batch", name=name, model=rows, settings=batch, inform=topic, topic_key=key,
+        volume_key=key, log=own.LogSettings(key=key, keep=True),
+    )  # fmt: skip
+    made.grant_start(iam.Role(stack, "Starter", assumed_by=LAMBDA))
 
 
 def _asynchronous(stack: cdk.Stack, name: str, key: kms.Key, caller: iam.Role) -> None:
@@ -201,22 +183,15 @@ def _asynchronous(stack: cdk.Stack, name: str, key: kms.Key, caller: iam.Role) -
             security_groups=["sg-0123456789abcdef0"],
         ),
     )
+    logs = own.EndpointLogs(stack, "QueueLogs", endpoint_name=name)
     endpoint = own.Endpoint(
-        stack,
-        "QueueEndpoint",
-        endpoint_name=name,
-        async_inference=queue,
-        logs=own.EndpointLogs(stack, "QueueLogs", endpoint_name=name),
+        stack, "QueueEndpoint", endpoint_name=name, async_inference=queue, logs=logs
     )
     endpoint.add_variant("primary", model, instance_type=TYPE)
     endpoint.grant_invoke(caller)
     # The owner of a role says why it may write wherever a prefix begins.
-    accept_wildcards(
-        caller,
-        dict.fromkeys(
-            (at.objects_arn for at in vars(store.locations).values()), "callers name their requests"
-        ),
-    )
+    written = (at.objects_arn for at in vars(store.locations).values())
+    accept_wildcards(caller, dict.fromkeys(written, "callers name their requests"))
 
 
 def app(out: str) -> cdk.App:

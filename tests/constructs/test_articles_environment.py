@@ -2,22 +2,17 @@
 
 import json
 import tomllib
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import aws_cdk as cdk
 import pytest
 import tomlkit
-from aws_cdk import aws_sns as sns
-from aws_cdk.assertions import Template
 
 from infra.policy.container import ContainerSettings
-from servable.constructs import BatchSettings, BatchTransform, Endpoint, Model
+from tests.checkouts import ROOT
 from tests.conftest import VALID
-from tests.constructs.conftest import Synthesised
+from tests.constructs.conftest import Own, Synthesise, Synthesised
+from tests.constructs.test_batch import own_batch
 
-ROOT = Path(__file__).resolve().parents[2]
 TYPE = "ml.c5.9xlarge"
 # https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
 TUNED = {
@@ -65,17 +60,13 @@ RANKING_KEYS = {
     ids=["tuned", "ranking"],
 )
 def test_a_file_has_one_template_in_both_spellings(
-    synthesise: Callable[..., Synthesised],
+    synthesise: Synthesise,
     pasted: dict[str, str],
     keys: dict[str, Any],
     plain: dict[str, str],
 ) -> None:
-    tables = [
-        {"environment": pasted},
-        {"container": keys} | ({"environment": plain} if plain else {}),
-    ]
     files = []
-    for one in tables:
+    for one in [{"environment": pasted}, {"container": keys, "environment": plain}]:
         values: dict[str, Any] = tomllib.loads(VALID.replace("ml.c5.xlarge", TYPE))
         values["variants"]["primary"] |= one
         files.append(tomlkit.dumps(values))
@@ -85,24 +76,12 @@ def test_a_file_has_one_template_in_both_spellings(
     assert pasted.items() <= written.items()
 
 
-def built(*, batch: bool = False, **given: Any) -> dict[str, Any]:
-    stack = cdk.Stack(
-        cdk.App(), "search", env=cdk.Environment(account="1" * 12, region="eu-west-1")
-    )
-    folder = ROOT / "examples" / "ranker" / "model"
+def built(*, batch: bool = False, **given: Any) -> Synthesised:
     if batch:
-        rows = BatchSettings(
-            model="ranker", instance_type=TYPE, input="s3://tables/rows/", output="s3://tables/scores/",
-            content_type="text/csv", **given,
-        )  # fmt: skip
-        model = Model.from_saved_model(stack, "Rows", folder, model_name="ranker")
-        topic = sns.Topic(stack, "Topic")
-        BatchTransform(stack, "Batch", name="rows", model=model, settings=rows, inform=topic)
-    else:
-        model = Model.from_saved_model(stack, "Model", folder, model_name="ranker", **given)
-        endpoint = Endpoint(stack, "Endpoint", endpoint_name="search")
-        endpoint.add_variant("primary", model, instance_type=TYPE)
-    return dict(Template.from_stack(stack).to_json())
+        return own_batch(instance_type=TYPE, **given)
+    own = Own(model_name="ranker", **given)
+    own.add(instance_type=TYPE)
+    return own.synthesised
 
 
 @pytest.mark.parametrize(
@@ -115,11 +94,9 @@ def test_a_construct_has_one_template_in_both_spellings(
 ) -> None:
     container = ContainerSettings.model_validate(keys)
     first = built(batch=batch, environment=pasted)
-    assert first == built(batch=batch, environment=plain, container=container)
-    (model,) = [
-        each for each in first["Resources"].values() if each["Type"] == "AWS::SageMaker::Model"
-    ]
-    written = model["Properties"]["PrimaryContainer"]["Environment"]
+    second = built(batch=batch, environment=plain, container=container)
+    assert first.template == second.template
+    written = first.one("AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
     assert {name: written[name] for name in pasted} == pasted
 
 
@@ -127,9 +104,8 @@ def test_a_construct_names_what_does_not_fit_in_its_environment() -> None:
     workers = "SAGEMAKER_GUNICORN_WORKERS"
     with pytest.raises(ValueError, match=f"search/Model: environment.{workers}: .*four.*integer"):
         built(environment={workers: "four"})
-    with pytest.raises(
-        ValueError, match=f"{workers}.* and container.gunicorn_workers set the same thing"
-    ):
+    said = f"{workers}.* and container.gunicorn_workers set the same thing"
+    with pytest.raises(ValueError, match=said):
         built(environment={workers: "4"}, container=ContainerSettings(gunicorn_workers=4))
 
 

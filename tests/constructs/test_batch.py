@@ -2,21 +2,17 @@
 
 import json
 import re
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
-import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_sns as sns
-from aws_cdk.assertions import Template
 
 from infra.parameters.batch.job import find_batch_job
 from servable.constructs import BatchSettings, BatchTransform, Model
 from tests.batches import build_batch_example
 from tests.conftest import RANKER, VALID, Environment, valid
-from tests.constructs.conftest import Synthesised, flat
+from tests.constructs.conftest import Synthesise, Synthesised, flat, own_stack
 
-Synthesise = Callable[..., Synthesised]
 NIGHTLY = build_batch_example(
     schedule="cron(0 2 * * ? *)", timezone="Europe/Berlin", late_minutes=90, max_minutes=120
 )
@@ -25,14 +21,12 @@ TEXT = f"{NIGHTLY}\n{VALID}"
 
 def definition(found: Synthesised) -> dict[str, Any]:
     text = found.one("AWS::StepFunctions::StateMachine")["DefinitionString"]
-    machine: dict[str, Any] = json.loads(flat(text))
-    return machine
+    return dict(json.loads(flat(text)))
 
 
 def job_of(found: Synthesised) -> dict[str, Any]:
     """The state that runs the transform job."""
-    job: dict[str, Any] = branches(found)[0]["Transform"]
-    return job
+    return dict(branches(found)[0]["Transform"])
 
 
 def branches(found: Synthesised) -> list[dict[str, Any]]:
@@ -74,9 +68,8 @@ def test_a_run_that_fails_completes_or_is_late_ends_or_is_told_so(synthesise: Sy
     assert late[late["TellLate"]["Catch"][0]["Next"]]["Type"] == "Succeed"
 
     alarms = {one["AlarmName"]: one for one in found.all("AWS::CloudWatch::Alarm")}
-    of_batch = {
-        name[15:]: one for name, one in alarms.items() if name.startswith("ranker-nightly-")
-    }
+    prefix = "ranker-nightly-"
+    of_batch = {name[15:]: one for name, one in alarms.items() if name.startswith(prefix)}
     most = {kind: one["Threshold"] for kind, one in of_batch.items()}
     assert most == {"batch-failed": 0, "batch-late": 90 * 60_000, "batch-unstarted": 0}
     metrics = [one.get("MetricStat", {}) for one in of_batch["batch-unstarted"]["Metrics"]]
@@ -117,23 +110,23 @@ def test_batches_alone_have_no_endpoint_and_nothing_of_one(synthesise: Synthesis
     assert {"AWS::SNS::Topic", "AWS::CloudWatch::Dashboard", "AWS::SSM::Parameter"} <= kinds
 
 
-def own_app(**keys: Any) -> Synthesised:
-    stack = cdk.Stack(cdk.App(), "Own")
+def own_batch(handler: Literal["servable"] | None = None, **keys: Any) -> Synthesised:
     given = {
         "model": "ranker", "instance_type": "ml.c5.xlarge", "input": "s3://tables/rows/",
-        "output": "s3://tables/scores/", "content_type": "application/jsonlines",
+        "output": "s3://tables/scores/", "content_type": "text/csv",
     }  # fmt: skip
-    model = Model.from_saved_model(stack, "Model", RANKER, model_name="ranker", handler="servable")
+    stack, settings = own_stack("Own", env=None), BatchSettings(**given | keys)
+    model = Model.from_saved_model(stack, "Model", RANKER, model_name="ranker", handler=handler)
     topic = sns.Topic(stack, "News")
-    settings = BatchSettings(**given | keys)
     BatchTransform(
         stack, "Nightly", name="own-nightly", model=model, settings=settings, inform=topic
     )
-    return Synthesised(Template.from_stack(stack).to_json())
+    return Synthesised.of(stack)
 
 
 def test_an_app_of_one_s_own_makes_one_from_a_model_for_a_batch() -> None:
-    found = own_app()
+    jsonlines = {"content_type": "application/jsonlines"}
+    found = own_batch("servable", **jsonlines)
     job = job_of(found)["Parameters"]
     assert job["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"] == "s3://tables/rows/"
     (model,) = found.ids("AWS::SageMaker::Model")
@@ -144,4 +137,4 @@ def test_an_app_of_one_s_own_makes_one_from_a_model_for_a_batch() -> None:
         ({"instance_type": "ml.c5.xlrge"}, "instance_type: 'ml.c5.xlrge' isn't an instance type"),
     ):
         with pytest.raises(ValueError, match=f"settings: {problem}"):
-            own_app(**wrong)
+            own_batch("servable", **jsonlines | wrong)

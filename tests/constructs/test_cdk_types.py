@@ -8,7 +8,6 @@ from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
-from aws_cdk.assertions import Template
 
 from servable.constructs import (
     Alarms,
@@ -18,7 +17,7 @@ from servable.constructs import (
     EndpointEvents,
     NotificationKey,
 )
-from tests.constructs.test_in_ones_own_app import HERE, Own
+from tests.constructs.conftest import Own, Synthesised, own_stack
 
 ON_CALL = "arn:aws:sns:eu-west-1:111111111111:on-call"
 
@@ -34,43 +33,40 @@ def topic_of(kind: str, stack: cdk.Stack) -> sns.ITopic:
 
 @pytest.mark.parametrize("kind", ["imported", "of CDK", "AlarmTopic"])
 def test_any_topic_takes_alarms_and_events(kind: str) -> None:
-    own = Own()
+    own = Own.with_variant()
     topic = topic_of(kind, own.stack)
     EndpointAlarms(own.stack, "Alarms", endpoint=own.endpoint, alarms=Alarms(), inform=topic)
     EndpointEvents(own.stack, "Events", endpoint_name="search", inform=topic)
-    template = Template.from_stack(own.stack).to_json()["Resources"].values()
-    expected = own.stack.resolve(topic.topic_arn)
+    found = own.synthesised
     sent: list[Any] = []
-    for resource in template:
-        properties = resource.get("Properties", {})
-        if resource["Type"] in ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"):
-            assert properties["AlarmActions"] == properties["OKActions"]
-            sent += properties["AlarmActions"]
-        if resource["Type"] == "AWS::Events::Rule":
-            sent += [target["Arn"] for target in properties["Targets"]]
+    for alarm in (
+        *found.all("AWS::CloudWatch::Alarm"),
+        found.one("AWS::CloudWatch::CompositeAlarm"),
+    ):
+        assert alarm["AlarmActions"] == alarm["OKActions"]
+        sent += alarm["AlarmActions"]
+    for rule in found.all("AWS::Events::Rule"):
+        sent += [target["Arn"] for target in rule["Targets"]]
     assert len(sent) > 4
-    assert all(arn == expected for arn in sent)
+    assert sent == [own.stack.resolve(topic.topic_arn)] * len(sent)
 
 
 def test_an_alarm_topic_is_a_topic_of_cdk() -> None:
-    stack = cdk.Stack(cdk.App(), "search", env=HERE)
+    stack = own_stack()
     key = NotificationKey(stack, "Key", given_arn=None).key
     topic = AlarmTopic(stack, "Alarms", notify=["a@example.com", "https://b.example"], key=key)
     assert isinstance(topic, sns.Topic)
-    template = Template.from_stack(stack)
-    assert [*template.find_resources("AWS::SNS::Topic")] == ["AlarmsTopic3A2DFEBA"]
-    template.resource_count_is("AWS::SNS::Subscription", 2)
+    found = Synthesised.of(stack)
+    assert found.ids("AWS::SNS::Topic") == ["AlarmsTopic3A2DFEBA"]
+    assert len(found.all("AWS::SNS::Subscription")) == 2
 
 
 def test_alarms_fit_composite_alarms_actions_and_dashboards_of_cdk() -> None:
-    own = Own()
-    topic = sns.Topic.from_topic_arn(own.stack, "OnCall", ON_CALL)
+    own = Own.with_variant()
+    topic, inform = topic_of("imported", own.stack), sns.Topic(own.stack, "Topic")
+    settings = Alarms(p99_latency_ms=80)
     alarms = EndpointAlarms(
-        own.stack,
-        "Alarms",
-        endpoint=own.endpoint,
-        alarms=Alarms(p99_latency_ms=80),
-        inform=sns.Topic(own.stack, "Topic"),
+        own.stack, "Alarms", endpoint=own.endpoint, alarms=settings, inform=inform
     )
     EndpointDashboard(own.stack, "Dashboard", endpoint=own.endpoint, alarms=alarms)
     latency = alarms.of("primary", "p99-latency")
@@ -87,23 +83,20 @@ def test_alarms_fit_composite_alarms_actions_and_dashboards_of_cdk() -> None:
             [cloudwatch.GraphWidget(left=[latency.metric, own.endpoint.metric_invocations()])],
         ],
     )
-    template = Template.from_stack(own.stack)
-    template.has_resource_properties(
-        "AWS::CloudWatch::Alarm",
-        {"AlarmName": "search-primary-p99-latency", "InsufficientDataActions": [ON_CALL]},
-    )
-    (objective,) = template.find_resources(
-        "AWS::CloudWatch::CompositeAlarm", {"Properties": {"AlarmName": "search-objective"}}
-    ).values()
-    assert objective["Properties"]["AlarmActions"][1] == ON_CALL
+    found = own.synthesised
+    made = {each["AlarmName"]: each for each in found.all("AWS::CloudWatch::Alarm")}
+    assert made["search-primary-p99-latency"]["InsufficientDataActions"] == [ON_CALL]
+    made = {each["AlarmName"]: each for each in found.all("AWS::CloudWatch::CompositeAlarm")}
+    assert made["search-objective"]["AlarmActions"][1] == ON_CALL
 
 
 def test_scaling_is_a_scalable_target_of_cdk_with_the_service_linked_role() -> None:
-    own = Own(min_instances=2, max_instances=6)
-    own.variant.auto_scale(max_rps_per_instance=100)
+    own = Own()
+    variant = own.add(min_instances=2, max_instances=6)
+    variant.auto_scale(max_rps_per_instance=100)
     own.endpoint.add_alarms(p99_latency_ms=80, notify=sns.Topic(own.stack, "Topic"))
     assert own.endpoint.alarms is not None  # creates the constructs
-    target = own.variant.target
+    target = variant.target
     assert isinstance(target, autoscaling.ScalableTarget)
     target.scale_on_schedule(
         "Night", schedule=autoscaling.Schedule.expression("cron(0 22 * * ? *)"), max_capacity=3
@@ -111,13 +104,12 @@ def test_scaling_is_a_scalable_target_of_cdk_with_the_service_linked_role() -> N
     target.scale_to_track_metric(
         "Cpu", target_value=200, custom_metric=own.endpoint.metric_cpu_utilization()
     )
-    template = Template.from_stack(own.stack)
-    (target,) = template.find_resources("AWS::ApplicationAutoScaling::ScalableTarget").values()
-    properties = target["Properties"]
+    found = own.synthesised
+    properties = found.one("AWS::ApplicationAutoScaling::ScalableTarget")
     assert [each["ScheduledActionName"] for each in properties["ScheduledActions"]] == ["Night"]
     role = "".join(map(str, properties["RoleARN"]["Fn::Join"][1]))
     assert role.endswith("AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint")
-    template.resource_count_is("AWS::IAM::Role", 1)  # the model's
-    policies = template.find_resources("AWS::ApplicationAutoScaling::ScalingPolicy").values()
-    tracked = [each["Properties"]["TargetTrackingScalingPolicyConfiguration"] for each in policies]
+    assert len(found.all("AWS::IAM::Role")) == 1  # the model's
+    policies = found.all("AWS::ApplicationAutoScaling::ScalingPolicy")
+    tracked = [each["TargetTrackingScalingPolicyConfiguration"] for each in policies]
     assert [each["TargetValue"] for each in tracked] == [100 * 60 * 0.5, 200]

@@ -1,6 +1,5 @@
 """Components of a variant: what they deploy, and combinations of keys that are refused."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +8,8 @@ import pytest
 from infra.preflight.check import check_all, select_errors
 from tests.api_calls import calls, problems
 from tests.conftest import VALID, Environment
-from tests.constructs.conftest import Synthesised
+from tests.constructs.conftest import CALLERS, Synthesise, Synthesised, with_keys
 
-Synthesise = Callable[..., Synthesised]
 COMPONENT, CONFIG = "AWS::SageMaker::InferenceComponent", "AWS::SageMaker::EndpointConfig"
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 MODELS = VALID.partition("[variants.primary]\n")[0]
@@ -19,16 +17,14 @@ SECOND = '[models.other]\nsaved_model = "model"\ntensorflow = "2.20"\n'
 SLEEPS, SCALES = "sleep_after_minutes = 15", "scaling = { max_rps_per_instance = 9 }"
 
 
-def file(
-    variant: str = "", *, top: str = "", kind: str = "ml.c6i.2xlarge", **components: str
-) -> str:
+def file(variant: str = "", *, kind: str = "ml.c6i.2xlarge", **components: str) -> str:
     """`components`: keys in one line by name; "other" has the second model."""
     lines = [f'[variants.primary]\ninstance_type = "{kind}"', variant]
     for name, keys in components.items():
         lines.append(f"[variants.primary.components.{name}]")
         model = "other" if name == "other" else "ranker"
         lines += [f'model = "{model}"', *keys.split("; ")]
-    return MODELS + SECOND + "\n".join([*lines, top, ""])
+    return MODELS + SECOND + "\n".join([*lines, ""])
 
 
 Copies = dict[str, tuple[float, int, int | None, int]]
@@ -115,6 +111,10 @@ REFUSED = {
 }
 
 
+def bounds(target: dict[str, Any]) -> tuple[int, int]:
+    return target["MinCapacity"], target["MaxCapacity"]
+
+
 def made(found: Synthesised) -> Made:
     components = {}
     for each in found.all(COMPONENT):
@@ -131,10 +131,7 @@ def made(found: Synthesised) -> Made:
         components,
         (scaling["MinInstanceCount"], scaling["MaxInstanceCount"], variant["InitialInstanceCount"]),
         {
-            each["ResourceId"].removeprefix("inference-component/ranker-"): (
-                each["MinCapacity"],
-                each["MaxCapacity"],
-            )
+            each["ResourceId"].removeprefix("inference-component/ranker-"): bounds(each)
             for each in found.all(TARGET)
         },
     )
@@ -146,9 +143,7 @@ def test_these_are_refused(environment: Environment, text: str, rule: str) -> No
 
 
 @pytest.mark.parametrize(("text", "expected"), DEPLOYED.values(), ids=DEPLOYED)
-def test_these_are_deployed_by_calls_that_aws_takes(
-    synthesise: Synthesise, text: str, expected: Made
-) -> None:
+def test_these_make_calls_that_aws_takes(synthesise: Synthesise, text: str, expected: Made) -> None:
     found = synthesise(text)
     assert made(found) == expected
     assert [said for call in calls(found.template) for said in problems(call)] == []
@@ -157,16 +152,16 @@ def test_these_are_deployed_by_calls_that_aws_takes(
 @pytest.mark.long
 def test_sleep_after_minutes_is_short_for_one_component(synthesise: Synthesise) -> None:
     short = synthesise(f"{VALID}{SLEEPS}\nmax_instances = 3\n{SCALES}\n")
-    bounds, copies = "min_instances = 0\nmax_instances = 3", f"max_copies = 3; {SLEEPS}; {SCALES}"
-    long = synthesise(file(bounds, kind="ml.c5.xlarge", copies=copies))
+    instances = "min_instances = 0\nmax_instances = 3"
+    copies = f"max_copies = 3; {SLEEPS}; {SCALES}"
+    long = synthesise(file(instances, kind="ml.c5.xlarge", copies=copies))
 
     def compared(found: Synthesised) -> list[Any]:
         (component,) = found.all(COMPONENT)
         (variant,) = found.one(CONFIG)["ProductionVariants"]
         needs = component["Specification"]["ComputeResourceRequirements"]
         environment = found.one("AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
-        target = found.one(TARGET)
-        return [needs, variant, environment, target["MinCapacity"], target["MaxCapacity"]]
+        return [needs, variant, environment, bounds(found.one(TARGET))]
 
     assert compared(short) == compared(long)
 
@@ -181,20 +176,13 @@ def test_a_component_waits_for_its_endpoint_and_its_target_for_it(synthesise: Sy
 
 
 @pytest.mark.long
-def test_each_component_has_its_log_group_and_callers_may_invoke_no_other(
-    synthesise: Synthesise,
-) -> None:
-    top = '[endpoint]\ncallers = ["arn:aws:iam::111111111111:role/app"]\nname = "ranker"'
-    text = file(copies="", other="").replace('[endpoint]\nname = "ranker"', top)
-    found = synthesise(text)
-    groups = [group["LogGroupName"] for group in found.all("AWS::Logs::LogGroup")]
+def test_each_component_has_a_log_group_and_callers_invoke_no_other(synthesise: Synthesise) -> None:
+    found = synthesise(with_keys("endpoint", CALLERS, file(copies="", other="")))
     prefix = "/aws/sagemaker/InferenceComponents/ranker-"
+    groups = [group["LogGroupName"] for group in found.all("AWS::Logs::LogGroup")]
     assert groups == [f"{prefix}copies", f"{prefix}other"]
     (policy,) = found.all("AWS::IAM::ManagedPolicy")
     (statement,) = policy["PolicyDocument"]["Statement"]
     named = {str(resource).rpartition(":")[2].rstrip("]'}") for resource in statement["Resource"]}
-    assert named == {
-        "endpoint/ranker",
-        "inference-component/ranker-copies",
-        "inference-component/ranker-other",
-    }
+    components = {f"inference-component/ranker-{name}" for name in ("copies", "other")}
+    assert named == {"endpoint/ranker"} | components

@@ -1,17 +1,15 @@
 """One screen: every question's graph, side by side for several variants."""
 
+import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.conftest import VALID
-from tests.constructs.conftest import Synthesised
-from tests.constructs.used_metrics import body
+from tests.constructs.conftest import Synthesise, Synthesised, written
 
-Synthesise = Callable[..., Synthesised]
 SCALED = VALID + (
     "min_instances = 2\nmax_instances = 6\n[variants.primary.scaling]\nmax_rps_per_instance = 164\n"
 )
@@ -19,8 +17,10 @@ CANARY = '[rollout]\nstrategy = "canary"\n'
 
 
 def widgets(found: Synthesised) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = body(found.one("AWS::CloudWatch::Dashboard"))["widgets"]
-    return made
+    """Those of the dashboard, with a letter instead of what CloudFormation fills in."""
+    parts = found.one("AWS::CloudWatch::Dashboard")["DashboardBody"]["Fn::Join"][1]
+    text = "".join(part if isinstance(part, str) else "X" for part in parts)
+    return list(json.loads(text)["widgets"])
 
 
 def titles(found: Synthesised) -> list[str]:
@@ -31,9 +31,7 @@ def titles(found: Synthesised) -> list[str]:
 
 
 @pytest.mark.long
-def test_alarms_come_first_fleets_are_shown_apart_and_an_unknown_price_is_said(
-    synthesise: Synthesise,
-) -> None:
+def test_alarms_are_first_fleets_apart_and_an_unknown_price_is_said(synthesise: Synthesise) -> None:
     plain, updated = titles(synthesise()), titles(synthesise(f"{VALID}{CANARY}"))
     assert plain[0] == "ranker: alarms"
     assert [
@@ -120,9 +118,5 @@ def described(found: Synthesised) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_each_graph_draws_its_metrics_in_the_unit_of_its_axis(
-    synthesise: Synthesise, name: str
-) -> None:
-    boards = (Path(__file__).parent / "drawn_graphs.txt").read_text().split("== ")
-    (expected,) = (board for board in boards if board.startswith(f"{name}\n"))
-    assert [*described(synthesise(BOARDS[name]))] == expected.splitlines()[1:]
+def test_a_graph_draws_metrics_in_the_unit_of_its_axis(synthesise: Synthesise, name: str) -> None:
+    assert [*described(synthesise(BOARDS[name]))] == written("drawn_graphs.txt", name)

@@ -1,17 +1,15 @@
 """The endpoint, its updates, who may call it, what outlives it, and what is said at synth."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from aws_cdk import aws_iam as iam
-from aws_cdk.assertions import Annotations, Match, Template
+from aws_cdk.assertions import Annotations, Match
 
 from infra.constructs.endpoint.endpoint import Endpoint
 from tests.conftest import VALID, Environment
-from tests.constructs.conftest import Synthesised, stack_of
+from tests.constructs.conftest import Synthesise, Synthesised, stack_of, with_keys
 
-Synthesise = Callable[..., Synthesised]
 CONFIG = "AWS::SageMaker::EndpointConfig"
 CANARY = VALID + '[alarms]\np99_latency_ms = 100\n[rollout]\nstrategy = "canary"\n'
 ROLE = 'execution_role = "arn:aws:iam::111111111111:role/company/serving"'
@@ -26,29 +24,25 @@ def update(synthesise: Synthesise, text: str) -> dict[str, Any]:
 def test_the_endpoint_has_the_files_name_and_its_log_group_before_sagemaker_would_make_one(
     synthesise: Synthesise,
 ) -> None:
-    found = synthesise(VALID.replace('name = "ranker"', 'name = "ranker"\nlog_retention_days = 7'))
+    found = synthesise(with_keys("endpoint", "log_retention_days = 7"))
     (endpoint,), (logs,) = found.ids("AWS::SageMaker::Endpoint"), found.ids("AWS::Logs::LogGroup")
     assert found.one("AWS::SageMaker::Endpoint")["EndpointName"] == "ranker"
     value = found.template["Outputs"]["EndpointName"]["Value"]
     assert value == {"Fn::GetAtt": [endpoint, "EndpointName"]}
     assert logs in found.template["Resources"][endpoint]["DependsOn"]
-    assert found.one("AWS::Logs::LogGroup") == {
-        "LogGroupName": "/aws/sagemaker/Endpoints/ranker",
-        "RetentionInDays": 7,
-    }
+    group = {"LogGroupName": "/aws/sagemaker/Endpoints/ranker", "RetentionInDays": 7}
+    assert found.one("AWS::Logs::LogGroup") == group
 
 
 def test_an_update_keeps_the_count_that_scaling_reached(synthesise: Synthesise) -> None:
     endpoint = synthesise(VALID + SCALING).one("AWS::SageMaker::Endpoint")
     assert endpoint["RetainAllVariantProperties"] is True
-    assert endpoint["ExcludeRetainedVariantProperties"] == [
-        {"VariantPropertyType": "DesiredWeight"}
-    ]
+    weight, count = (
+        {"VariantPropertyType": kind} for kind in ("DesiredWeight", "DesiredInstanceCount")
+    )
+    assert endpoint["ExcludeRetainedVariantProperties"] == [weight]
     endpoint = synthesise().one("AWS::SageMaker::Endpoint")
-    assert endpoint["ExcludeRetainedVariantProperties"] == [
-        {"VariantPropertyType": "DesiredWeight"},
-        {"VariantPropertyType": "DesiredInstanceCount"},
-    ]
+    assert endpoint["ExcludeRetainedVariantProperties"] == [weight, count]
 
 
 @pytest.mark.long
@@ -99,7 +93,7 @@ def test_another_configuration_has_rollback_alarms_of_its_own(synthesise: Synthe
         (CANARY, CANARY + "[metrics]\ndetailed_observability = true\n"),
         (CANARY + "[capture]\n", CANARY + "[capture]\nsample_percent = 26\n"),
         (CANARY, CANARY + '[security]\niam_path = "/service/"\n'),
-        (CANARY, CANARY.replace('name = "ranker"', f'name = "ranker"\n{ROLE}')),
+        (CANARY, with_keys("endpoint", ROLE, CANARY)),
     ]:
         before, after = (set(rollback_alarms(synthesise(one))) for one in (text, changed))
         assert before
@@ -109,15 +103,13 @@ def test_another_configuration_has_rollback_alarms_of_its_own(synthesise: Synthe
     assert rollback_alarms(synthesise(CANARY.replace("= 100", "= 200"))) == before
 
 
-def test_a_caller_may_invoke_this_endpoint_which_has_the_files_tags(
-    environment: Environment,
-) -> None:
+def test_a_caller_may_invoke_this_endpoint_with_the_files_tags(environment: Environment) -> None:
     stack = stack_of(environment, VALID + '[tags]\nteam = "ranking"\n')
     endpoint = stack.node.find_child("Endpoint")
     assert isinstance(endpoint, Endpoint)
     caller = iam.Role(stack, "Caller", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     endpoint.grant_invoke(caller)
-    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
+    policies = Synthesised.of(stack).resources("AWS::IAM::Policy")
     (granted,) = [policy for name, policy in policies.items() if name.startswith("Caller")]
     (statement,) = granted["Properties"]["PolicyDocument"]["Statement"]
     assert statement == {
@@ -129,16 +121,10 @@ def test_a_caller_may_invoke_this_endpoint_which_has_the_files_tags(
 
 
 @pytest.mark.long
-def test_a_scaled_variant_starts_apart_from_its_minimum_which_replaces_no_fleet(
-    synthesise: Synthesise,
-) -> None:
-    primary = "[variants.primary]\n"
+def test_a_scaled_variant_s_minimum_replaces_no_fleet(synthesise: Synthesise) -> None:
+    primary, most = "[variants.primary]\n", "max_instances = 4\n"
     two, three = (
-        synthesise(
-            (CANARY + SCALING).replace(
-                primary, f"{primary}min_instances = {n}\nmax_instances = 4\n"
-            )
-        )
+        synthesise((CANARY + SCALING).replace(primary, f"{primary}min_instances = {n}\n{most}"))
         for n in (2, 3)
     )
     assert (two.ids(CONFIG), two.one(CONFIG)) == (three.ids(CONFIG), three.one(CONFIG))
@@ -152,15 +138,14 @@ def test_a_scaled_variant_starts_apart_from_its_minimum_which_replaces_no_fleet(
 @pytest.mark.long
 def test_the_logs_go_with_the_stack_or_outlive_it(synthesise: Synthesise) -> None:
     """Those of golden requests, too, and also where a rename replaces them."""
-    for line, policy in [("", "Delete"), ('\nlog_removal = "retain"', "RetainExceptOnCreate")]:
+    for line, policy in [("", "Delete"), ('log_removal = "retain"', "RetainExceptOnCreate")]:
         golden = '{ body = "code/inference.py", content_type = "text/csv" }'
         text = f'{VALID}[rollout]\nstrategy = "canary"\ngolden_requests = {golden}\n'
         text += '[acknowledge]\nrollout-golden-request = "any file will do"\n'
-        found = synthesise(text.replace('name = "ranker"', f'name = "ranker"{line}'))
+        found = synthesise(with_keys("endpoint", line, text))
         groups = [
             (resource["DeletionPolicy"], resource["UpdateReplacePolicy"])
-            for resource in found.template["Resources"].values()
-            if resource["Type"] == "AWS::Logs::LogGroup"
+            for resource in found.resources("AWS::Logs::LogGroup").values()
         ]
         assert groups == [(policy, "Retain" if line else policy)] * 2
 
@@ -174,20 +159,15 @@ def test_the_endpoint_says_which_larger_request_is_acknowledged(synthesise: Synt
 
 
 @pytest.mark.long
-def test_a_protected_endpoint_is_deleted_neither_by_destroy_nor_by_a_rename(
-    environment: Environment,
-) -> None:
-    protected = VALID.replace('name = "ranker"', 'name = "ranker"\nprotect = true')
-    for text, stays, deletion, replacement in [
-        (VALID, False, None, None),
-        (protected, True, "RetainExceptOnCreate", "Retain"),
+def test_a_protected_endpoint_outlives_destroy_and_a_rename(environment: Environment) -> None:
+    for keys, stays, policies in [
+        ("", False, (None, None)),
+        ("protect = true", True, ("RetainExceptOnCreate", "Retain")),
     ]:
-        stack = stack_of(environment, text)
+        stack = stack_of(environment, with_keys("endpoint", keys))
         assert bool(stack.termination_protection) is stays
-        found = Template.from_stack(stack).find_resources("AWS::SageMaker::Endpoint")
-        (endpoint,) = found.values()
-        policies = endpoint.get("DeletionPolicy"), endpoint.get("UpdateReplacePolicy")
-        assert policies == (deletion, replacement)
+        (endpoint,) = Synthesised.of(stack).resources("AWS::SageMaker::Endpoint").values()
+        assert (endpoint.get("DeletionPolicy"), endpoint.get("UpdateReplacePolicy")) == policies
 
 
 @pytest.mark.long

@@ -2,7 +2,6 @@
 
 import inspect
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from infra.constructs.endpoint.variant import EndpointVariant
 from servable_local.aws.loopback import load_service_model
 from tests.checkouts import ROOT
 from tests.conftest import VALID
-from tests.constructs.conftest import Synthesised
+from tests.constructs.conftest import CALLERS, Synthesise, Synthesised, with_keys
 
-Synthesise = Callable[..., Synthesised]
 CONFIG = "AWS::SageMaker::EndpointConfig"
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
@@ -29,8 +27,7 @@ QUEUE = VALID + "[asynchronous]\n"
 
 def variant(found: Synthesised) -> dict[str, Any]:
     (one,) = found.one(CONFIG)["ProductionVariants"]
-    variant: dict[str, Any] = one
-    return variant
+    return dict(one)
 
 
 def test_adoption_knows_every_property_that_a_variant_has() -> None:
@@ -40,18 +37,12 @@ def test_adoption_knows_every_property_that_a_variant_has() -> None:
     known = "".join(file.read_text() for file in files)
     fields = load_service_model("sagemaker").shape_for("ProductionVariant").members
     # Of components, which aren't adopted, and what only an app of its own has.
-    assert [name for name in fields if name.lower() in names and name not in known] == [
-        *("ManagedInstanceScaling", "CapacityReservationConfig"),
-    ]
-
-
-def names(found: Synthesised) -> list[str]:
-    return [one["AlarmName"] for one in found.all("AWS::CloudWatch::Alarm")]
+    unknown = [name for name in fields if name.lower() in names and name not in known]
+    assert unknown == ["ManagedInstanceScaling", "CapacityReservationConfig"]
 
 
 def alarm(found: Synthesised, name: str) -> dict[str, Any]:
-    (one,) = [each for each in found.all("AWS::CloudWatch::Alarm") if each["AlarmName"] == name]
-    return one
+    return {each["AlarmName"]: each for each in found.all("AWS::CloudWatch::Alarm")}[name]
 
 
 def steps(found: Synthesised) -> list[list[dict[str, Any]]]:
@@ -64,9 +55,8 @@ def test_what_nobody_asks_for_is_absent(synthesise: Synthesise) -> None:
     absent = {"AsyncInferenceConfig", "ShadowProductionVariants", "DataCaptureConfig", "KmsKeyId"}
     assert not absent & set(config)
     assert not {"ServerlessConfig", "EnableSSMAccess", "VolumeSizeInGB"} & set(plain)
-    assert not {"VpcConfig", "EnableNetworkIsolation"} & set(
-        synthesise().one("AWS::SageMaker::Model")
-    )
+    model = synthesise().one("AWS::SageMaker::Model")
+    assert not {"VpcConfig", "EnableNetworkIsolation"} & set(model)
     assert plain["RoutingConfig"] == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
     asked = variant(synthesise(VALID + 'ssm_access = true\nrouting = "random"\n'))
     assert asked["EnableSSMAccess"] is True
@@ -97,13 +87,12 @@ def test_a_shadow_takes_back_no_update_and_pages_nobody(synthesise: Synthesise) 
     found = synthesise(SHADOW + '[rollout]\nstrategy = "canary"\ncanary_percent = 50\n')
     (one,) = found.one(CONFIG)["ShadowProductionVariants"]
     assert (one["VariantName"], one["InitialVariantWeight"]) == ("copy", 0.5)
-    assert not [name for name in names(found) if name.startswith("ranker-rollback-copy")]
+    alarms = [each["AlarmName"] for each in found.all("AWS::CloudWatch::Alarm")]
+    assert not [name for name in alarms if name.startswith("ranker-rollback-copy")]
     assert "copy" not in str(found.one("AWS::CloudWatch::CompositeAlarm")["AlarmRule"])
 
 
-def test_a_serverless_variant_has_memory_concurrency_and_nothing_of_instances(
-    synthesise: Synthesise,
-) -> None:
+def test_a_serverless_variant_has_memory_and_nothing_of_instances(synthesise: Synthesise) -> None:
     found = variant(synthesise(SERVERLESS))
     assert found == {
         "VariantName": "primary",
@@ -122,8 +111,7 @@ def test_a_serverless_variant_has_memory_concurrency_and_nothing_of_instances(
 
 
 def test_a_queue_answers_into_the_data_stack_and_tells_two_topics(synthesise: Synthesise) -> None:
-    callers = 'name = "ranker"\ncallers = ["arn:aws:iam::111111111111:role/web"]'
-    found = synthesise(QUEUE.replace('name = "ranker"', callers))
+    found = synthesise(with_keys("endpoint", CALLERS, QUEUE))
     assert "RoutingConfig" not in variant(found)
     output = found.one(CONFIG)["AsyncInferenceConfig"]["OutputConfig"]
     bucket = ["s3://", {"Fn::ImportValue": "prod-data-queue"}]
@@ -132,50 +120,36 @@ def test_a_queue_answers_into_the_data_stack_and_tells_two_topics(synthesise: Sy
     assert sorted(output["NotificationConfig"]) == ["ErrorTopic", "SuccessTopic"]
     # Its callers may queue and not invoke.
     statements = found.one("AWS::IAM::ManagedPolicy")["PolicyDocument"]["Statement"]
-    assert [one["Action"] for one in statements] == [
-        "sagemaker:InvokeEndpointAsync",
-        "s3:PutObject",
-        "s3:GetObject",
-        ["kms:Decrypt", "kms:GenerateDataKey"],
-    ]
+    keys = ["kms:Decrypt", "kms:GenerateDataKey"]
+    allowed = ["sagemaker:InvokeEndpointAsync", "s3:PutObject", "s3:GetObject", keys]
+    assert [one["Action"] for one in statements] == allowed
     # And use the key through S3 alone.
-    assert statements[-1]["Condition"] == {
-        "StringEquals": {"kms:ViaService": "s3.eu-west-1.amazonaws.com"}
-    }
+    through_s3 = {"kms:ViaService": "s3.eu-west-1.amazonaws.com"}
+    assert statements[-1]["Condition"] == {"StringEquals": through_s3}
 
 
 @pytest.mark.long
-def test_a_queue_may_wait_without_an_instance_and_starts_with_the_first_request(
-    synthesise: Synthesise,
-) -> None:
+def test_a_queue_waits_without_an_instance_until_the_first_request(synthesise: Synthesise) -> None:
     empty = f"{VALID}min_instances = 0\nmax_instances = 4\n{SCALING}max_backlog_per_instance = 10\n"
     found = synthesise(empty + "[asynchronous]\n")
     assert variant(found)["InitialInstanceCount"] == 1
     assert found.one(TARGET)["MinCapacity"] == 0
-    (tracked,) = [
-        one["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
-        for one in found.all(POLICY)
-        if one["PolicyType"] == "TargetTrackingScaling"
-    ]
-    assert (tracked["MetricName"], tracked["Dimensions"]) == (
-        "ApproximateBacklogSizePerInstance",
-        [{"Name": "EndpointName", "Value": "ranker"}],
-    )
+    key = "TargetTrackingScalingPolicyConfiguration"
+    (tracking,) = [one[key] for one in found.all(POLICY) if key in one]
+    tracked = tracking["CustomizedMetricSpecification"]
+    assert tracked["MetricName"] == "ApproximateBacklogSizePerInstance"
+    assert tracked["Dimensions"] == [{"Name": "EndpointName", "Value": "ranker"}]
     waking = alarm(found, "ranker-primary-wake-up")
     # No data is published while instances run, and the alarm keeps its state then.
     assert waking["TreatMissingData"] == "missing"
     assert (waking["EvaluationPeriods"], waking["Period"]) == (2, 60)
-    assert (waking["MetricName"], steps(found)) == (
-        "HasBacklogWithoutCapacity",
-        [[{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}]],
-    )
+    assert waking["MetricName"] == "HasBacklogWithoutCapacity"
+    assert steps(found) == [[{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}]]
     one = empty.replace("min_instances = 0", "min_instances = 1")
     assert steps(synthesise(one + "[asynchronous]\n")) == []
 
 
-def test_a_minute_without_requests_scales_in_and_on_hold_nothing_scales(
-    synthesise: Synthesise,
-) -> None:
+def test_a_minute_without_requests_scales_in_and_on_hold_nothing(synthesise: Synthesise) -> None:
     scaled = f"{VALID}min_instances = 2\nmax_instances = 12\n{SCALING}"
     found = synthesise(f"{scaled}steps = [{{ below_rps = 10, change = -1 }}]\n")
     metrics = alarm(found, "ranker-primary-steps-in")["Metrics"]
@@ -184,6 +158,5 @@ def test_a_minute_without_requests_scales_in_and_on_hold_nothing_scales(
     found = synthesise(f"{scaled}max_rps_per_instance = 10\nhold = true\n")
     assert (found.all(TARGET), found.all(POLICY)) == ([], [])
     # An update keeps the live number.
-    assert found.one("AWS::SageMaker::Endpoint")["ExcludeRetainedVariantProperties"] == [
-        {"VariantPropertyType": "DesiredWeight"}
-    ]
+    excluded = found.one("AWS::SageMaker::Endpoint")["ExcludeRetainedVariantProperties"]
+    assert excluded == [{"VariantPropertyType": "DesiredWeight"}]

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -12,21 +11,16 @@ import pytest
 from infra.policy.permissions import PERMISSIONS, PLACES, Permission
 from tests.batches import build_batch_example
 from tests.conftest import VALID
-from tests.constructs.conftest import Synthesised, listed
+from tests.constructs.conftest import CALLERS, Synthesise, Synthesised, listed, with_keys
 
-Synthesise = Callable[..., Synthesised]
 KEY = "arn:aws:kms:eu-west-1:111111111111:key/00000000-0000-0000-0000-00000000000"
+VOLUME_KEY = f'volume_kms_key = "{KEY}1"'
 NETWORK = '[network]\nsubnets = ["subnet-0a1b2c3d"]\nsecurity_groups = ["sg-0a1b2c3d"]\n'
-PREFIX = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncompression = "none"')
+PREFIX = with_keys("model", 'compression = "none"')
 # {place or capability: a file that has it}
-ARCHIVE_KEYS = VALID.replace(
-    'name = "ranker"', f'name = "ranker"\narchive_kms_keys = ["{KEY}7", "{KEY}8"]'
-)
+ARCHIVE_KEYS = with_keys("endpoint", f'archive_kms_keys = ["{KEY}7", "{KEY}8"]')
 ARTIFACT = f'artifact = {{ uri = "s3://runs/17/model.tar.gz", sha256 = "{"0" * 64}"'
-DUMPS = f"""core_dumps = {{ uri = "s3://dumps/ranker/", kms_key = "{KEY}9" }}\n"""
-
-
-DUMPED = VALID + DUMPS
+DUMPED = f'{VALID}core_dumps = {{ uri = "s3://dumps/ranker/", kms_key = "{KEY}9" }}\n'
 CAPTURED = VALID + f'[capture]\nkms_key = "{KEY}4"\n'
 QUEUED = f'{VALID}[asynchronous]\nkms_key = "{KEY}5"\n[alarms]\ntopic_kms_key = "{KEY}6"\n'
 KEYS = {"input_kms_key": f"{KEY}2", "output_kms_key": f"{KEY}3"}
@@ -52,9 +46,7 @@ ON = {
     "list the first rows that `servable batch --limit` copies ([batch])": BATCH,
     "read the first rows that `servable batch --limit` copies ([batch])": BATCH,
     "encrypt the results of a batch (batch.NAME.output_kms_key)": BATCH,
-    "encrypt volumes (endpoint.volume_kms_key)": VALID.replace(
-        'name = "ranker"', f'name = "ranker"\nvolume_kms_key = "{KEY}1"'
-    ),
+    "encrypt volumes (endpoint.volume_kms_key)": with_keys("endpoint", VOLUME_KEY),
     "join the VPC ([network])": VALID + NETWORK,
     "attach and delete network interfaces ([network])": VALID + NETWORK,
     "describe the VPC ([network])": VALID + NETWORK,
@@ -207,8 +199,7 @@ def test_nothing_is_allowed_beyond_the_table_and_only_its_starred_rows_on_everyt
     synthesise: Synthesise,
 ) -> None:
     """In the policy of a key, a star is the key itself."""
-    callers = f'name = "ranker"\ncallers = ["arn:aws:iam::111111111111:role/web"]\nvolume_kms_key = "{KEY}1"'
-    text = VALID.replace('name = "ranker"', callers) + NETWORK
+    text = with_keys("endpoint", f"{CALLERS}\n{VOLUME_KEY}") + NETWORK
     text += '[capture]\n[alarms]\nnotify = ["a@example.com"]\n[rollout]\nstrategy = "canary"\n'
     found = synthesise(text)
     known = {action for permission in PERMISSIONS for action in permission.actions}
@@ -237,12 +228,8 @@ def test_a_subnet_or_group_of_another_account_is_allowed_and_an_alias_only_itsel
         shared = f"arn:aws:ec2:eu-west-1:999999999999:{resource}"
         assert any(fnmatchcase(shared, arn) for arn in allowed if arn != "*")
 
-    text = VALID.replace('name = "ranker"', 'name = "ranker"\nvolume_kms_key = "alias/serving"')
-    (one,) = [
-        statement
-        for statement in statements(synthesise(text))
-        if statement["Action"] == ["kms:CreateGrant"]
-    ]
+    found = statements(synthesise(with_keys("endpoint", 'volume_kms_key = "alias/serving"')))
+    (one,) = [statement for statement in found if statement["Action"] == ["kms:CreateGrant"]]
     assert one["ForAnyValue:StringEquals"] == {"kms:ResourceAliases": ["alias/serving"]}
 
 

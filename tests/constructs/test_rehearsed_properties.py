@@ -1,15 +1,14 @@
 """What a rehearsal evaluates is what the template deploys."""
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from infra.parameters.loading import ValidFile
 from infra.parameters.placement import find_placement
-from infra.parameters.scaling_properties import ScalingProperties, build_scaling_properties
-from tests.conftest import VALID, Environment
-from tests.constructs.conftest import Synthesised
+from infra.parameters.scaling_properties import build_scaling_properties
+from tests.conftest import VALID, Environment, valid
+from tests.constructs.conftest import Synthesise
 
 TEXT = (
     VALID
@@ -46,22 +45,6 @@ SLEEPING = (
 )
 
 
-@pytest.fixture(params=[TEXT, SLEEPING], ids=["instances", "asleep"])
-def both(
-    request: pytest.FixtureRequest, synthesise: Callable[..., Synthesised], environment: Environment
-) -> tuple[Synthesised, ScalingProperties]:
-    template = synthesise(request.param)
-    loaded = environment(request.param)
-    assert isinstance(loaded, ValidFile)
-    placed = find_placement(loaded.environment, "primary")
-    assert placed is not None
-    return template, build_scaling_properties(loaded.environment, placed)
-
-
-def by_text(several: Any) -> list[str]:
-    return sorted(repr(ordered(one)) for one in several)
-
-
 def ordered(value: Any) -> Any:
     if isinstance(value, dict):
         return sorted((key, ordered(one)) for key, one in value.items())
@@ -70,27 +53,29 @@ def ordered(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def configured(policies: Iterable[Any]) -> Any:
+    return ordered([{kind: one[kind] for kind in KINDS if kind in one} for one in policies])
+
+
+def bounded(target: Any) -> list[Any]:
+    actions = [
+        {key: value for key, value in each.items() if key != "ScheduledActionName"}
+        for each in target.get("ScheduledActions", ())
+    ]
+    return [target["MinCapacity"], target["MaxCapacity"], target["ScalableDimension"], actions]
+
+
+@pytest.mark.parametrize("text", [TEXT, SLEEPING], ids=["instances", "asleep"])
 def test_policies_bounds_and_alarms_are_the_templates(
-    both: tuple[Synthesised, ScalingProperties],
+    synthesise: Synthesise, environment: Environment, text: str
 ) -> None:
-    def configured(several: Any) -> list[str]:
-        return by_text({kind: one[kind] for kind in KINDS if kind in one} for one in several)
-
-    template, found = both
+    template, loaded = synthesise(text), valid(environment(text))
+    placed = find_placement(loaded.environment, "primary")
+    assert placed is not None
+    found = build_scaling_properties(loaded.environment, placed)
     assert configured(found.policies.values()) == configured(template.all(POLICY))
-
-    def bounded(one: Any) -> list[Any]:
-        actions = [
-            {key: value for key, value in each.items() if key != "ScheduledActionName"}
-            for each in one.get("ScheduledActions", ())
-        ]
-        return [one["MinCapacity"], one["MaxCapacity"], one["ScalableDimension"], actions]
-
-    template, found = both
     (target,) = found.targets.values()
     assert bounded(target) == bounded(template.one("AWS::ApplicationAutoScaling::ScalableTarget"))
-
-    template, found = both
     deployed = {one["AlarmName"]: one for one in template.all(ALARM)}
     differ = [
         (alarm["AlarmName"], key)

@@ -1,6 +1,5 @@
 """Rollback alarms on errors: which there are, and which fleets' requests make them fire."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,15 +8,15 @@ from hypothesis import strategies as st
 
 from servable_scaling.alarms.query import Expression
 from tests.conftest import VALID
-from tests.constructs.conftest import Synthesised
+from tests.constructs.conftest import Synthesise, Synthesised
 
-Synthesise = Callable[..., Synthesised]
 THRESHOLDS = "[alarms]\nerror_4xx_percent = 5\nmodel_error_percent = 5\n"
 TWO = VALID + "min_instances = 2\nmax_instances = 2\n" + THRESHOLDS
 CANARY = TWO + '[rollout]\nstrategy = "canary"\ncanary_percent = 50\n'
 AT_ONCE = TWO + '[rollout]\nstrategy = "all_at_once"\n'
+Fleet = tuple[int, int]
+"""(requests, errors)"""
 NONE = (0, 0)
-"""(requests, errors) of a fleet without traffic."""
 
 
 def alarms(found: Synthesised) -> dict[str, dict[str, Any]]:
@@ -30,13 +29,7 @@ def alarms(found: Synthesised) -> dict[str, dict[str, Any]]:
     }
 
 
-def fires(
-    alarm: dict[str, Any],
-    *,
-    old: tuple[int, int],
-    new: tuple[int, int],
-    per_configuration: bool = True,
-) -> bool:
+def fires(alarm: dict[str, Any], *, old: Fleet, new: Fleet, per_configuration: bool = True) -> bool:
     """Whether a minute breaches the threshold, with (requests, errors) of each fleet.
 
     `per_configuration`: SageMaker publishes errors of the new fleet alone, as it does latency.
@@ -74,9 +67,7 @@ def test_sagemaker_reads_ten_alarms_and_4xx_are_left_out_on_request(synthesise: 
     ]
 
 
-def test_a_new_fleet_that_fails_fires_and_an_old_one_if_it_is_not_told_apart(
-    synthesise: Synthesise,
-) -> None:
+def test_a_failing_new_fleet_fires_and_an_old_one_if_not_told_apart(synthesise: Synthesise) -> None:
     found = alarms(synthesise(CANARY))
     for published in [True, False]:
         for kind in ["primary-5xx", "primary-4xx", "primary-model-errors"]:
@@ -104,7 +95,7 @@ def test_of_5xx_only_the_new_fleets_share_counts(synthesise: Synthesise) -> None
     alarm = alarms(synthesise(CANARY))["primary-5xx"]
 
     @given(old=FLEET, new=FLEET)
-    def holds(old: tuple[int, int], new: tuple[int, int]) -> None:
+    def holds(old: Fleet, new: Fleet) -> None:
         assert fires(alarm, old=old, new=new) is (new[0] > 0 and new[1] / new[0] > 0.01)
 
     holds()
@@ -115,7 +106,7 @@ def test_of_4xx_only_what_is_beyond_the_old_fleets_share_counts(synthesise: Synt
     alarm = alarms(synthesise(CANARY))["primary-4xx"]
 
     @given(old=FLEET, new=FLEET)
-    def holds(old: tuple[int, int], new: tuple[int, int]) -> None:
+    def holds(old: Fleet, new: Fleet) -> None:
         both = old[0] > 0 and new[0] > 0
         beyond = both and new[1] / new[0] - old[1] / old[0] > 0.05
         assert fires(alarm, old=old, new=new) is beyond

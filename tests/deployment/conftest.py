@@ -1,8 +1,9 @@
-"""environments/local.toml deployed once, with the real CDK CLI, to a local AWS of its own."""
+"""The project deployed, with the real CDK CLI, to a local AWS of its own."""
 
 import json
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,28 +20,34 @@ Inventory = list[tuple[str, str]]
 class Deployment:
     """A copy of the project, and the local AWS it is deployed to."""
 
-    def __init__(self, project: Path, aws: LocalAws) -> None:
-        self.project = project
-        self.aws = aws
-        self.before: Inventory = []
+    def __init__(self, project: Path, aws: LocalAws, **place: str) -> None:
+        """Create the stack of `cdk bootstrap`. `place`: account and region, if not the local AWS's own."""
+        self.project, self.aws, self.place = project, aws, place
+        bootstrapped(aws, **place)
+        self.before: Inventory = inventory(aws, **place)
         self.first: Ran
         """The deployment that all tests begin with."""
+        given = {**os.environ, "PATH": PATH, "PYTHONPATH": str(project)}
+        self.environment = aws.environment_over(given, **place)
 
-    @property
-    def environment(self) -> dict[str, str]:
-        return self.aws.environment_over({**os.environ, "PATH": PATH})
-
-    def bootstrap(self) -> None:
-        bootstrapped(self.aws)
-        self.before = inventory(self.aws)
+    def run(self, *command: str) -> Ran:
+        return run_in(self.project, *command, environment=self.environment, timeout_seconds=300)
 
     def cdk(self, *arguments: str) -> Ran:
-        return run_in(self.project, "cdk", *arguments, environment=self.environment)
-
-    def deploy(self, *arguments: str) -> Ran:
-        ran = self.cdk("deploy", "local/*", "--require-approval", "never", *arguments)
+        ran = self.run("cdk", *arguments)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return ran
+
+    def deploy(self, *arguments: str) -> Ran:
+        """Deploy local/*, or the stacks that are named first."""
+        chosen = arguments if arguments and "/" in arguments[0] else ("local/*", *arguments)
+        return self.cdk("deploy", "--require-approval", "never", *chosen)
+
+    def servable(self, *arguments: str) -> Ran:
+        return self.run(sys.executable, "-m", "servable", *arguments)
+
+    def client(self, service: str) -> Any:
+        return self.aws.client(service, **self.place)
 
     def fail(self) -> Ran:
         """Deploys code with which the container does not start. A broken model is seen before."""
@@ -48,14 +55,13 @@ class Deployment:
         good = file.read_bytes()
         file.write_bytes(good + b'\nraise RuntimeError("broken by a test")\n')
         try:
-            return self.cdk("deploy", "local/*", "--require-approval", "never")
+            return self.run("cdk", "deploy", "local/*", "--require-approval", "never")
         finally:
             file.write_bytes(good)
 
     def template(self) -> dict[str, Any]:
         (file,) = (self.project / "cdk.out" / "assembly-local").glob("*.template.json")
-        parsed: dict[str, Any] = json.loads(file.read_text())
-        return parsed
+        return dict(json.loads(file.read_text()))
 
     def made(self) -> Inventory:
         """What exists beyond the bootstrap."""
@@ -63,23 +69,26 @@ class Deployment:
 
     def archive(self) -> bytes:
         """The object that the deployed model names."""
-        sagemaker = self.aws.client("sagemaker")
-        (model,) = sagemaker.list_models()["Models"]
-        described = sagemaker.describe_model(ModelName=model["ModelName"])
-        url = described["PrimaryContainer"]["ModelDataUrl"]
+        url = self.container()["ModelDataUrl"]
         bucket, _, name = url.removeprefix("s3://").partition("/")
-        body: bytes = self.aws.client("s3").get_object(Bucket=bucket, Key=name)["Body"].read()
+        body: bytes = self.client("s3").get_object(Bucket=bucket, Key=name)["Body"].read()
         return body
+
+    def container(self) -> dict[str, Any]:
+        """The container of the only model."""
+        sagemaker = self.client("sagemaker")
+        (model,) = sagemaker.list_models()["Models"]
+        return dict(sagemaker.describe_model(ModelName=model["ModelName"])["PrimaryContainer"])
 
 
 @contextmanager
-def bootstrapped_copy(folder: Path) -> Iterator[Deployment]:
+def bootstrapped_copy(
+    folder: Path, *, place: Mapping[str, str] | None = None, **clock: Any
+) -> Iterator[Deployment]:
     """A copy of the project in `folder`, and a local AWS with nothing but the bootstrap."""
     project = checkout(folder / "project")
-    with running() as aws:
-        made = Deployment(project, aws)
-        made.bootstrap()
-        yield made
+    with running(**clock) as aws:
+        yield Deployment(project, aws, **place or {})
 
 
 @pytest.fixture(scope="session")

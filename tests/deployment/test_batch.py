@@ -4,8 +4,6 @@ One deployment for the file, with the clock standing still.
 """
 
 import json
-import os
-import sys
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -13,23 +11,25 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws import LocalAws, running
+from servable_local.aws import LocalAws
 from servable_local.aws.local_aws import ACCOUNT, REGION
-from tests.checkouts import PATH, ROOT, Ran, bootstrapped, checkout, run_in
-from tests.servable_local.aws.inventory import inventory
+from tests.checkouts import ROOT
+from tests.deployment.conftest import bootstrapped_copy
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
-ENVIRONMENT = f"""\
-extends = "base"
+MODEL = f"""\
 account = "{ACCOUNT}"
 region = "{REGION}"
-[endpoint]
-name = "scored"
 [models.rows]
 saved_model = "examples/ranker/model"
 handler = "servable"
 tensorflow = "2.20"
+"""
+ENVIRONMENT = f"""\
+extends = "base"
+endpoint.name = "scored"
+{MODEL}
 [batch.nightly]
 model = "rows"
 instance_type = "ml.c5.xlarge"
@@ -50,12 +50,7 @@ content_type = "application/jsonlines"
 late_minutes = 1
 """
 ALONE = f"""\
-account = "{ACCOUNT}"
-region = "{REGION}"
-[models.rows]
-saved_model = "examples/ranker/model"
-handler = "servable"
-tensorflow = "2.20"
+{MODEL}
 [batch.weekly]
 model = "rows"
 instance_type = "ml.c5.xlarge"
@@ -142,35 +137,21 @@ class DeployedNames:
             time.sleep(0.1)
 
 
-def servable(project: Path, aws: LocalAws, *arguments: str) -> Ran:
-    environment = aws.environment_over({**os.environ, "PYTHONPATH": str(project)})
-    return run_in(project, sys.executable, "-m", "servable", *arguments, environment=environment)
-
-
-def cdk(project: Path, aws: LocalAws, *arguments: str) -> None:
-    environment = aws.environment_over({**os.environ, "PATH": PATH})
-    ran = run_in(project, "cdk", *arguments, environment=environment)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-
-
 def test_batches_are_run_told_verified_and_deleted(tmp_path: Path) -> None:
-    project = checkout(tmp_path / "project")
-    with running(seconds_per_minute=None) as aws:
+    with bootstrapped_copy(tmp_path, seconds_per_minute=None) as made:
+        aws, environments = made.aws, made.project / "environments"
         at = aws.now() + timedelta(minutes=30)
         again = at + timedelta(minutes=15)
         expression = f"cron({at.minute},{again.minute} * * * ? *)"
-        environment = ENVIRONMENT.replace("SCHEDULE", expression)
-        (project / "environments" / "night.toml").write_text(environment)
-        (project / "environments" / "alone.toml").write_text(ALONE)
-        bootstrapped(aws)
-        before = set(inventory(aws))
-        cdk(project, aws, "deploy", "night/*", "alone/*", "--require-approval", "never")
+        (environments / "night.toml").write_text(ENVIRONMENT.replace("SCHEDULE", expression))
+        (environments / "alone.toml").write_text(ALONE)
+        made.deploy("night/*", "alone/*")
         deployed = DeployedNames(aws)
         run_by_schedule_and_by_hand(deployed)
-        trial = servable(project, aws, "batch", "night", "nightly", "--limit=3", "--json")
+        trial = made.servable("batch", "night", "nightly", "--limit=3", "--json")
         said = json.loads(trial.stdout)
         assert (said["rows_in"], said["rows_out"], said["holds"]) == (3, 3, True), trial.stderr
-        verified = servable(project, aws, "verify", "night", "--no-invoke")
+        verified = made.servable("verify", "night", "--no-invoke")
         assert verified.returncode == 0, verified.stdout + verified.stderr
 
         # Batches alone have no endpoint.
@@ -182,7 +163,7 @@ def test_batches_are_run_told_verified_and_deleted(tmp_path: Path) -> None:
             "history alone --restore 1": "[batch.weekly]",
             "batch alone --limit=3 --json": '"rows_out": 3',
         }.items():
-            ran = servable(project, aws, *command.split())
+            ran = made.servable(*command.split())
             assert (ran.returncode, says in ran.stdout) == (0, True), ran.stdout + ran.stderr
 
         machine = deployed.outputs["BatchNightlyStateMachine"]
@@ -190,8 +171,8 @@ def test_batches_are_run_told_verified_and_deleted(tmp_path: Path) -> None:
         aws.advance(minutes=12)
         unstarted = deployed.received("scored-nightly-batch-unstarted", '"ALARM"')
         assert "First: start it by hand" in unstarted
-        cdk(project, aws, "destroy", "night/*", "alone/*", "--force")
-        left = {name for kind, name in set(inventory(aws)) - before if "Subscription" not in kind}
+        made.cdk("destroy", "night/*", "alone/*", "--force")
+        left = {name for kind, name in made.made() if "Subscription" not in kind}
         assert left == SHARED
 
 

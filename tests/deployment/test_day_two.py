@@ -1,22 +1,11 @@
 """Verify and history after real deployments: nothing differs, and a rollback works or is refused."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
 from servable_local.aws.local_aws import ACCOUNT, REGION
-from tests.checkouts import Ran, run_in
 from tests.deployment.conftest import Deployment, bootstrapped_copy
-
-
-def servable(deployment: Deployment, *arguments: str) -> Ran:
-    environment = deployment.aws.environment_over(
-        {**os.environ, "PYTHONPATH": str(deployment.project)}
-    )
-    command = (sys.executable, "-m", "servable", *arguments)
-    return run_in(deployment.project, *command, environment=environment)
 
 
 @pytest.mark.long
@@ -25,7 +14,7 @@ def test_there_and_back_again(tmp_path: Path) -> None:
     """Deploy A, verify, deploy B, go back to A; then without A's archive."""
     with bootstrapped_copy(tmp_path) as made:
         made.deploy()
-        ran = servable(made, "verify", "local")
+        ran = made.servable("verify", "local")
         assert ran.returncode == 0, ran.stdout + ran.stderr
         first = made.archive()
         code = made.project / "examples" / "ranker" / "code" / "inference.py"
@@ -34,20 +23,20 @@ def test_there_and_back_again(tmp_path: Path) -> None:
         assert made.archive() != first
         file = made.project / "environments" / "local.toml"
         newest = file.read_text()
-        assert servable(made, "history", "local", "--restore", "1", "--write").returncode == 0
+        assert made.servable("history", "local", "--restore", "1", "--write").returncode == 0
         made.deploy()
         assert made.archive() == first
-        ran = servable(made, "verify", "local")
+        ran = made.servable("verify", "local")
         assert ran.returncode == 0, ran.stdout + ran.stderr
         file.write_text(newest)
         made.deploy()
         remove_unreferenced(made)
-        ran = servable(made, "history", "local", "--restore", "1")
+        ran = made.servable("history", "local", "--restore", "1")
         assert (ran.returncode, "the archive no longer exists" in ran.stderr) == (2, True)
 
 
 def remove_unreferenced(deployment: Deployment) -> None:
-    s3, bucket = deployment.aws.client("s3"), f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
+    s3, bucket = deployment.client("s3"), f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
     template = str(deployment.template())
     for one in s3.list_objects_v2(Bucket=bucket)["Contents"]:
         if one["Key"].split(".")[0] not in template:  # as `cdk gc` decides

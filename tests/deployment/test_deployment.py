@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +52,10 @@ def test_every_resource_of_the_template_exists_beside_environments_that_are_refu
 
 
 def invoke(deployment: Deployment, body: dict[str, Any]) -> dict[str, Any]:
-    answer = deployment.aws.client("sagemaker-runtime").invoke_endpoint(
+    answer = deployment.client("sagemaker-runtime").invoke_endpoint(
         EndpointName="ranker-local", ContentType="application/json", Body=json.dumps(body).encode()
     )
-    found: dict[str, Any] = json.loads(answer["Body"].read())
-    return found
+    return dict(json.loads(answer["Body"].read()))
 
 
 def test_golden_requests_get_golden_answers_and_a_refusal_arrives_as_sagemaker_sends_it(
@@ -72,7 +70,7 @@ def test_golden_requests_get_golden_answers_and_a_refusal_arrives_as_sagemaker_s
         (got,) = invoke(deployment, request).values()
         np.testing.assert_allclose(got, wanted, atol=1e-5)
     # The deployed code says how many there must be.
-    runtime = deployment.aws.client("sagemaker-runtime")
+    runtime = deployment.client("sagemaker-runtime")
     with pytest.raises(runtime.exceptions.ModelError, match="39") as raised:
         invoke(deployment, {"inputs": {"feat_ids": [[1]], "feat_vals": [[1.0]]}})
     assert raised.value.response["OriginalStatusCode"] == 400
@@ -92,18 +90,18 @@ def test_the_endpoint_is_in_service_and_alarm_and_scaling_read_back_in_their_uni
     deployment: Deployment,
 ) -> None:
     assert status(deployment) == "InService"
-    alarms = deployment.aws.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    alarms = deployment.client("cloudwatch").describe_alarms()["MetricAlarms"]
     (threshold,) = (
         alarm["Threshold"] for alarm in alarms if alarm.get("MetricName") == "ModelLatency"
     )
     assert threshold == 100_000
-    scaling = deployment.aws.client("application-autoscaling")
+    scaling = deployment.client("application-autoscaling")
     (policy,) = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
     assert policy["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] == 100 * 0.5 * 60
 
 
 def status(deployment: Deployment) -> str:
-    sagemaker = deployment.aws.client("sagemaker")
+    sagemaker = deployment.client("sagemaker")
     return str(sagemaker.describe_endpoint(EndpointName="ranker-local")["EndpointStatus"])
 
 
@@ -130,22 +128,18 @@ def test_a_failed_update_is_rolled_back_while_the_old_endpoint_answers_every_req
         caller.join()
     said = ran.stdout + ran.stderr
     assert (ran.returncode, "UPDATE_ROLLBACK_COMPLETE:" in said) == (1, True), said
-    (stack,) = deployment.aws.client("cloudformation").describe_stacks(
-        StackName="ranker-local-endpoint"
-    )["Stacks"]
+    cloudformation = deployment.client("cloudformation")
+    (stack,) = cloudformation.describe_stacks(StackName="ranker-local-endpoint")["Stacks"]
     assert stack["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
     assert set(outcomes) == {"answered"}
     assert status(deployment) == "InService"
 
 
-@pytest.fixture(scope="module")
-def served(
-    deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, Path]]:
-    """URL of `servable serve` for a model package with the deployed archive, and its cache."""
-    sagemaker = deployment.aws.client("sagemaker")
-    model = sagemaker.describe_model(ModelName=sagemaker.list_models()["Models"][0]["ModelName"])
-    container = {key: model["PrimaryContainer"][key] for key in ("Image", "ModelDataUrl")}
+def test_a_model_package_is_served_on_this_computer_from_its_kept_archive(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    sagemaker, made = deployment.client("sagemaker"), deployment.container()
+    container = {key: made[key] for key in ("Image", "ModelDataUrl")}
     sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
     sagemaker.create_model_package(
         ModelPackageGroupName="ranker",
@@ -156,16 +150,16 @@ def served(
             "SupportedResponseMIMETypes": ["application/json"],
         },
     )
-    folder, cache = deployment.project / "registry", tmp_path_factory.mktemp("cache")
+    folder = deployment.project / "registry"
     folder.mkdir()
     (folder / "registered.toml").write_text(REGISTERED)
-    environment = {**deployment.environment, "XDG_CACHE_HOME": str(cache)}
+    environment = {**deployment.environment, "XDG_CACHE_HOME": str(tmp_path)}
     command = (sys.executable, "-m", "servable")
     named = ("registered", "--environments", "registry")
     ran = run_in(deployment.project, *command, "pin", *named, environment=environment)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     process = subprocess.Popen(
-        [*command, "serve", *named, "--json", "--port", "0", "--log", cache / "log"],
+        [*command, "serve", *named, "--json", "--port", "0", "--log", tmp_path / "log"],
         cwd=deployment.project,
         env=environment,
         stdout=subprocess.PIPE,
@@ -174,20 +168,14 @@ def served(
     )
     try:
         assert process.stdout is not None
-        yield json.loads(process.stdout.readline())["url"], cache
+        url = json.loads(process.stdout.readline())["url"]
+        body = (GOLDEN / "request-rows.json").read_bytes()
+        headers = {"Content-Type": "application/json"}
+        answer = requests.post(f"{url}/invocations", body, headers=headers, timeout=30).json()
     finally:
         process.terminate()
         process.communicate()
-
-
-def test_a_model_package_is_served_on_this_computer_from_its_kept_archive(
-    served: tuple[str, Path], deployment: Deployment
-) -> None:
-    url, cache = served
-    body = (GOLDEN / "request-rows.json").read_bytes()
-    headers = {"Content-Type": "application/json"}
-    answer = requests.post(f"{url}/invocations", body, headers=headers, timeout=30).json()
     wanted = json.loads((GOLDEN / "answer-rows.json").read_text())
     np.testing.assert_allclose(answer["predictions"], wanted["predictions"], atol=1e-5)
-    (kept,) = (cache / "servable" / "archives").glob("*.tar.gz")
+    (kept,) = (tmp_path / "servable" / "archives").glob("*.tar.gz")
     assert kept.name == f"{hashlib.sha256(deployment.archive()).hexdigest()}.tar.gz"

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.checkouts import PATH
 from tests.deployment.conftest import Deployment, bootstrapped_copy
 from tests.repairs import Finding, Repairs
 
@@ -43,8 +42,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 
 @pytest.fixture
 def repairs(deployment: Deployment) -> Repairs:
-    environment = {**deployment.environment, "PATH": PATH, "PYTHONPATH": str(deployment.project)}
-    made = Repairs(deployment.project, environment)
+    made = Repairs(deployment.project, deployment.environment)
     made.repair(VERIFY, differences)
     made.followed.clear()
     return made
@@ -59,8 +57,7 @@ def write(repairs: Repairs, file: str, text: str) -> None:
 
 
 def test_what_is_not_deployed_is_deployed(deployment: Deployment) -> None:
-    environment = {**deployment.environment, "PATH": PATH, "PYTHONPATH": str(deployment.project)}
-    made = Repairs(deployment.project, environment)
+    made = Repairs(deployment.project, deployment.environment)
     assert made.repair(VERIFY, differences)["verdict"] == "holds"
 
 

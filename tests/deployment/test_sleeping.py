@@ -4,7 +4,6 @@ One deployment, one update and one deletion of both.
 """
 
 import json
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,16 @@ import pytest
 
 from servable_client import AsleepError, Endpoint, PredictionError
 from servable_local.aws import LocalAws, running
-from tests.checkouts import PATH, Ran, bootstrapped, checkout, run_in
+from tests.checkouts import checkout
+from tests.deployment.conftest import Deployment
 from tests.servable_local.aws.inventory import inventory
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 ACCOUNT, REGION = "111111111111", "eu-west-1"
 PLACE = {"account": ACCOUNT, "region": REGION}
-SLEEPING, RANKER, CANDIDATES = (
-    "ranker-sleeping-primary",
-    "ranker-shared-ranker",
-    "ranker-shared-candidates",
-)
+SLEEPING = "ranker-sleeping-primary"
+RANKER, CANDIDATES = "ranker-shared-ranker", "ranker-shared-candidates"
 ENDPOINTS = {SLEEPING: "ranker-sleeping", RANKER: "ranker-shared", CANDIDATES: "ranker-shared"}
 # A copy takes 3 requests a minute; no schedule wakes one at the hour at which the tests happen to run.
 FEW = (
@@ -39,37 +36,25 @@ CHANGED = (
 )
 
 
-class DeployedNames:
+class DeployedNames(Deployment):
     """A copy of the project, deployed to a local AWS whose clock the test moves."""
 
     def __init__(self, project: Path, aws: LocalAws) -> None:
-        self.project, self.aws = project, aws
-        self.environment = aws.environment_over({**os.environ, "PATH": PATH}, **PLACE)
+        super().__init__(project, aws, **PLACE)
         self.body = (project / "examples/ranker/golden/request-rows.json").read_bytes()
-        self.sagemaker = aws.client("sagemaker", **PLACE)
+        self.sagemaker = self.client("sagemaker")
 
-    def cdk(self, command: str, *arguments: str, set_to: tuple[str, ...] = ()) -> Ran:
+    def run_cdk(self, *arguments: str, set_to: tuple[str, ...] = ()) -> None:
         over = [word for pair in set_to for word in ("-c", pair)]
-        words = (command, "-c", "environments=examples/variants", "sleeping/*", "components/*")
-        ran = run_in(
-            self.project,
-            "cdk",
-            *words,
-            *arguments,
-            *over,
-            environment=self.environment,
-            timeout_seconds=300,
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran
+        stacks = ("-c", "environments=examples/variants", "sleeping/*", "components/*")
+        self.cdk(*arguments, *stacks, *over)
 
-    def servable(self, command: str, *arguments: str) -> Ran:
+    def ask(self, command: str, *arguments: str) -> Any:
+        """Return the JSON that a command of `servable` prints."""
         words = (command, "components", "--environments", "examples/variants", *arguments)
-        return run_in(
-            self.project, "servable", *words, environment=self.environment, timeout_seconds=300
-        )
+        return json.loads(self.servable(*words).stdout)
 
-    def client(self, component: str, **options: Any) -> Endpoint:
+    def endpoint(self, component: str, **options: Any) -> Endpoint:
         session = boto3.session.Session(
             aws_access_key_id=ACCOUNT,
             aws_secret_access_key=self.aws.secret_access_key,
@@ -79,23 +64,25 @@ class DeployedNames:
         return Endpoint(name, session=session, endpoint_url=url, component=component, **options)
 
     def invoke(self, component: str, **options: Any) -> bytes:
-        with self.client(component, **options) as endpoint:
+        with self.endpoint(component, **options) as endpoint:
             return endpoint.invoke(self.body).body
 
+    def live(self, component: str) -> dict[str, Any]:
+        found = self.sagemaker.describe_inference_component(InferenceComponentName=component)
+        return dict(found)
+
     def copies(self, component: str) -> int:
-        live = self.sagemaker.describe_inference_component(InferenceComponentName=component)
-        return int(live["RuntimeConfig"]["CurrentCopyCount"])
+        return int(self.live(component)["RuntimeConfig"]["CurrentCopyCount"])
 
     def model(self, component: str) -> str:
-        live = self.sagemaker.describe_inference_component(InferenceComponentName=component)
-        return str(live["Specification"]["ModelName"])
+        return str(self.live(component)["Specification"]["ModelName"])
 
     def instances(self, endpoint: str) -> int:
         (variant,) = self.sagemaker.describe_endpoint(EndpointName=endpoint)["ProductionVariants"]
         return int(variant["CurrentInstanceCount"])
 
     def counted(self, component: str, metric: str) -> float:
-        found = self.aws.client("cloudwatch", **PLACE).get_metric_statistics(
+        found = self.client("cloudwatch").get_metric_statistics(
             Namespace="AWS/SageMaker",
             MetricName=metric,
             Dimensions=[{"Name": "InferenceComponentName", "Value": component}],
@@ -111,21 +98,19 @@ def answer_and_refuse_who_names_no_component(deployed: DeployedNames) -> dict[st
     """Each component's answer; also by commands."""
     alone = {component: deployed.invoke(component) for component in ENDPOINTS}
     assert all(alone.values())
-    runtime = deployed.aws.client("sagemaker-runtime", **PLACE)
+    runtime = deployed.client("sagemaker-runtime")
     with pytest.raises(runtime.exceptions.ClientError) as refused:
         runtime.invoke_endpoint(EndpointName="ranker-shared", Body=deployed.body)
     said = refused.value.response["Error"]["Message"]
     assert said.startswith("Inference Component Name header is required")
 
     named = ("--component", "candidates", "--body", "examples/ranker/golden/request-rows.json")
-    invoked = deployed.servable("invoke", *named).stdout
-    assert json.loads(invoked) == json.loads(alone[CANDIDATES])
+    assert deployed.ask("invoke", *named) == json.loads(alone[CANDIDATES])
     meant = [word for pair in FEW if pair.startswith("components.") for word in ("--set", pair)]
-    verified = deployed.servable("verify", "--json", *meant).stdout
-    assert json.loads(verified)["differences"] == []
+    assert deployed.ask("verify", "--json", *meant)["differences"] == []
     quickly = ("--users", "1", "--step-seconds", "0.5", "--least-seconds", "0.5")
-    loaded = deployed.servable("load", *named, "--target", "deployed", "--json", *quickly).stdout
-    assert json.loads(loaded)["asked"]["variant"] == CANDIDATES
+    loaded = deployed.ask("load", *named, "--target", "deployed", "--json", *quickly)
+    assert loaded["asked"]["variant"] == CANDIDATES
     return alone
 
 
@@ -153,7 +138,7 @@ def sleep_and_wake(deployed: DeployedNames, alone: dict[str, bytes]) -> None:
 
 
 def grow_under_load(deployed: DeployedNames) -> None:
-    with deployed.client(SLEEPING) as sleeping, deployed.client(RANKER) as ranker:
+    with deployed.endpoint(SLEEPING) as sleeping, deployed.endpoint(RANKER) as ranker:
         for _ in range(5):
             for _ in range(12):
                 sleeping.invoke(deployed.body)
@@ -167,7 +152,7 @@ def update_without_a_failed_request(deployed: DeployedNames) -> None:
     done, outcomes = threading.Event(), list[str]()
 
     def ask(component: str) -> None:
-        with deployed.client(component) as endpoint:
+        with deployed.endpoint(component) as endpoint:
             while not done.is_set():
                 try:
                     endpoint.invoke(deployed.body)
@@ -180,27 +165,23 @@ def update_without_a_failed_request(deployed: DeployedNames) -> None:
     for caller in callers:
         caller.start()
     try:
-        deployed.cdk("deploy", "--require-approval", "never", set_to=(*FEW, *CHANGED))
+        deployed.run_cdk("deploy", "--require-approval", "never", set_to=(*FEW, *CHANGED))
     finally:
         done.set()
         for caller in callers:
             caller.join()
     assert set(outcomes) == set(ENDPOINTS)
-    changed = {
-        component for component in ENDPOINTS if deployed.model(component) != before[component]
-    }
+    changed = {name for name in ENDPOINTS if deployed.model(name) != before[name]}
     assert changed == {SLEEPING, RANKER}
 
 
 def test_components_sleep_wake_grow_are_updated_and_deleted(tmp_path: Path) -> None:
     with running(seconds_per_minute=None, most_containers=1) as aws:
         deployed = DeployedNames(checkout(tmp_path / "project"), aws)
-        bootstrapped(aws, **PLACE)
-        before = inventory(aws, **PLACE)
-        deployed.cdk("deploy", "--require-approval", "never", set_to=FEW)
+        deployed.run_cdk("deploy", "--require-approval", "never", set_to=FEW)
         alone = answer_and_refuse_who_names_no_component(deployed)
         sleep_and_wake(deployed, alone)
         grow_under_load(deployed)
         update_without_a_failed_request(deployed)
-        deployed.cdk("destroy", "--force")
-        assert inventory(aws, **PLACE) == before
+        deployed.run_cdk("destroy", "--force")
+        assert inventory(aws, **PLACE) == deployed.before

@@ -59,26 +59,22 @@ class ApprovalTrigger(Construct):
             **roles.properties(self),
         )
         approved = {"ModelPackageGroupName": list(groups), "ModelApprovalStatus": ["Approved"]}
+        target = events.CfnRule.TargetProperty(
+            id="GitHub",
+            arn=destination.attr_arn,
+            role_arn=role.role_arn,
+            input=json.dumps({"ref": BRANCH, "inputs": {"environment": environment}}),
+            retry_policy=events.CfnRule.RetryPolicyProperty(
+                maximum_event_age_in_seconds=_ATTEMPTS_SECONDS
+            ),
+        )
+        kind = "SageMaker Model Package State Change"
         events.CfnRule(
             self,
             "Rule",
             description=f"Approved versions of {', '.join(groups)} for {environment}",
-            event_pattern={
-                "source": ["aws.sagemaker"],
-                "detail-type": ["SageMaker Model Package State Change"],
-                "detail": approved,
-            },
-            targets=[
-                events.CfnRule.TargetProperty(
-                    id="GitHub",
-                    arn=destination.attr_arn,
-                    role_arn=role.role_arn,
-                    input=json.dumps({"ref": BRANCH, "inputs": {"environment": environment}}),
-                    retry_policy=events.CfnRule.RetryPolicyProperty(
-                        maximum_event_age_in_seconds=_ATTEMPTS_SECONDS
-                    ),
-                )
-            ],
+            event_pattern={"source": ["aws.sagemaker"], "detail-type": [kind], "detail": approved},
+            targets=[target],
         )
 
     def _create_destination(self, repository: str, token_secret: str) -> events.CfnApiDestination:
@@ -90,11 +86,9 @@ class ApprovalTrigger(Construct):
         assert named is not None  # the roles of the same stack have rejected other formats
         token = cdk.SecretValue.secrets_manager(token_secret).unsafe_unwrap()  # a reference to it
         key = {"apiKeyName": "Authorization", "apiKeyValue": f"Bearer {token}"}
+        auth = {"apiKeyAuthParameters": key}
         connection = events.CfnConnection(
-            self,
-            "Connection",
-            authorization_type="API_KEY",
-            auth_parameters={"apiKeyAuthParameters": key},
+            self, "Connection", authorization_type="API_KEY", auth_parameters=auth
         )
         path = f"repos/{named['owner']}/{named['name']}/actions/workflows/{WORKFLOW}/dispatches"
         return events.CfnApiDestination(

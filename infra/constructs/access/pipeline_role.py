@@ -40,10 +40,7 @@ LOOKS = (
     "sns:ListSubscriptionsByTopic",
 )
 # Actions of `servable plan` that take no resource.
-PLAN_LOOKS = (
-    "application-autoscaling:DescribeScalableTargets",
-    "logs:DescribeLogGroups",
-)
+PLAN_LOOKS = ("application-autoscaling:DescribeScalableTargets", "logs:DescribeLogGroups")
 # `servable pin --newest` lists the versions of a group.
 PIN_LOOKS = ("sagemaker:ListModelPackages",)
 WHY_ANY = "these actions only read, and accept no resource or need every resource"
@@ -106,15 +103,8 @@ class PipelineRole(Construct):
             **roles.properties(self),
         )
         stack = cdk.Stack.of(self)
-        assumed = [
-            stack.format_arn(
-                service="iam",
-                region="",
-                resource="role",
-                resource_name=f"cdk-hnb659fds-{kind}-role-{stack.account}-{region}",
-            )
-            for kind in bootstrap_roles
-        ]
+        every = f"arn:{stack.partition}:iam::{stack.account}:role/cdk-hnb659fds"
+        assumed = [f"{every}-{kind}-role-{stack.account}-{region}" for kind in bootstrap_roles]
         allowed = [(["sts:AssumeRole"], assumed)] if assumed else []
         allowed += [([*looks], ["*"]), *(([action], [*arns]) for action, arns in reads.items())]
         for actions, resources in allowed:

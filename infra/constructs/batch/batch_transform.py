@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import aws_cdk as cdk
@@ -162,17 +161,17 @@ class BatchTransform(Construct):
 
     def _create_state_machine(self, settings: LogSettings) -> states.CfnStateMachine:
         """Create the state machine with its log group and role."""
-        group = create_log_group(
-            self, "Log", f"{LOG_GROUPS}{self.name}", retention_days=settings.retention_days,
-            key_arn=settings.key.key_arn if settings.key else None, keep=settings.keep,
-        )  # fmt: skip
+        group, key_arn = f"{LOG_GROUPS}{self.name}", settings.key.key_arn if settings.key else None
+        log = create_log_group(
+            self, group, days=settings.retention_days, key_arn=key_arn, keep=settings.keep
+        )
         role, policy = self._create_role()
         definition = build_definition(
             self.name, self.job, job_prefix=self.job_prefix, model_name=self.model_name,
             topic_arn=self._inform.topic_arn,
         )  # fmt: skip
         machine = states.CfnStateMachine
-        destination = machine.CloudWatchLogsLogGroupProperty(log_group_arn=group.attr_arn)
+        destination = machine.CloudWatchLogsLogGroupProperty(log_group_arn=log.attr_arn)
         resource = machine(
             self,
             "Resource",
@@ -211,11 +210,8 @@ class BatchTransform(Construct):
 
     def grant_start(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow a principal to start runs."""
-        return iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["states:StartExecution"],
-            resource_arns=[self.state_machine_arn],
-        )
+        start, arns = ["states:StartExecution"], [self.state_machine_arn]
+        return iam.Grant.add_to_principal(grantee=grantee, actions=start, resource_arns=arns)
 
     @property
     def rows(self) -> list[Row]:
@@ -249,12 +245,8 @@ class BatchTransform(Construct):
         stack, role = cdk.Stack.of(self), self._create_service_role("states", "Role", self)
         # SageMaker writes ARNs in lowercase, and IAM compares case-sensitively.
         names = dict.fromkeys((self.job_prefix.lower(), self.job_prefix))
-        jobs = [
-            stack.format_arn(
-                service="sagemaker", resource="transform-job", resource_name=f"{each}-*"
-            )
-            for each in names
-        ]
+        place = f"arn:{stack.partition}:sagemaker:{stack.region}:{stack.account}"
+        jobs = [f"{place}:transform-job/{each}-*" for each in names]
         # As on AWS's page, except that it allows ListTags on everything:
         # https://docs.aws.amazon.com/step-functions/latest/dg/sagemaker-iam.html (2026-11-28)
         rule = stack.format_arn(service="events", resource="rule", resource_name=EVENTS_RULE)
@@ -288,25 +280,22 @@ class BatchTransform(Construct):
         accept_for(AUDITORS, policy, INLINE)
         return role, policy
 
-    def _create_service_role(
-        self, service: str, construct_id: str, boundary: Construct
-    ) -> iam.Role:
+    def _create_service_role(self, service: str, construct_id: str, scope: Construct) -> iam.Role:
         """Create a role that a service assumes for this account only.
 
-        `boundary` is the scope of its permissions boundary.
+        `scope` is that of its permissions boundary.
         """
         own = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}}
         return iam.Role(
             self,
             f"{construct_id}{self._rules.suffix}",
             assumed_by=iam.ServicePrincipal(f"{service}.amazonaws.com", conditions=own),
-            **self._rules.properties(boundary),
+            **self._rules.properties(scope),
         )
 
     def _create_schedule(self, expression: str) -> None:
-        role = self._create_service_role(
-            "scheduler", "ScheduleRole", Construct(self, "ScheduleRules")
-        )
+        rules = Construct(self, "ScheduleRules")
+        role = self._create_service_role("scheduler", "ScheduleRole", rules)
         start = iam.PolicyStatement(
             actions=["states:StartExecution"], resources=[self.state_machine_arn]
         )
@@ -340,12 +329,13 @@ class BatchTransform(Construct):
         failed = _build_daily_metric(*machine, "ExecutionsFailed", "Sum")
         longest = _build_daily_metric(*machine, "ExecutionTime", "Maximum")
         slow = f"a run took more than {late} minutes; a separate message reported it during the run"
-        build = partial(Signal, variant=None, minutes=_WINDOW_MINUTES)
+
+        def build(kind: str, **given: Any) -> Signal:
+            return Signal(kind=kind, variant=None, minutes=_WINDOW_MINUTES, **given)
+
         signals = [
-            build(
-                kind="batch-failed", metric=failed, threshold=0, unit=count, in_words="a run failed"
-            ),
-            build(kind="batch-late", metric=longest, threshold=late, unit=MINUTES, in_words=slow),
+            build("batch-failed", in_words="a run failed", metric=failed, threshold=0, unit=count),
+            build("batch-late", in_words=slow, metric=longest, threshold=late, unit=MINUTES),
         ]
         if self.job.batch.schedule is not None:
             # https://docs.aws.amazon.com/scheduler/latest/UserGuide/monitoring-cloudwatch.html (2026-11-28)
@@ -354,16 +344,11 @@ class BatchTransform(Construct):
                 "refused": _build_daily_metric(*group, "TargetErrorCount", "Sum"),
                 "dropped": _build_daily_metric(*group, "InvocationDroppedCount", "Sum"),
             }
-            failures = build_expression(
-                "FILL(refused, 0) + FILL(dropped, 0)", starts, "starts that failed"
-            )
-            kind, said = (
-                "batch-unstarted",
-                "the schedule could not start a run; it retries for an hour",
-            )
-            signals.append(
-                build(kind=kind, metric=failures, threshold=0, unit=count, in_words=said)
-            )
+            filled, label = "FILL(refused, 0) + FILL(dropped, 0)", "starts that failed"
+            failures = build_expression(filled, starts, label)
+            said = "the schedule could not start a run; it retries for an hour"
+            kind = "batch-unstarted"
+            signals.append(build(kind, in_words=said, metric=failures, threshold=0, unit=count))
         informs = actions.SnsAction(self._inform)
         self.alarms: Sequence[EndpointAlarm] = tuple(
             EndpointAlarm(

@@ -104,17 +104,15 @@ def _build_transform_states(job: BatchJob, job_prefix: str, model_name: str) -> 
     }
 
 
-def _build_publish_task(
-    topic_arn: str, subject: str, message: str, *, after: str
-) -> dict[str, Any]:
-    """Return the task that publishes a message, given as an expression.
+def _build_publish_task(topic_arn: str, subject: str, text: str, *, after: str) -> dict[str, Any]:
+    """Return the task that publishes a message, whose `text` is an expression.
 
     The run continues `after` it even if the message can't be sent.
     """
     return {
         "Type": "Task",
         "Resource": f"{SERVICES}sns:publish",
-        "Parameters": {"TopicArn": topic_arn, "Subject": subject, "Message.$": message},
+        "Parameters": {"TopicArn": topic_arn, "Subject": subject, "Message.$": text},
         "Catch": [{**CAUGHT, "Next": after}],
         "Next": after,
     }

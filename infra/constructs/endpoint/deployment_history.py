@@ -58,9 +58,8 @@ class DeploymentHistory(Construct):
             file=root / MADE / FOLDER / f"{stack_name}.{fingerprint}.json",
             root=root,
         )
-        asset = add_file_asset(
-            stack, f"{prefix}.{fingerprint}.json", made_by, "record of the deployment"
-        )
+        said = "record of the deployment"
+        asset = add_file_asset(stack, f"{prefix}.{fingerprint}.json", made_by, said)
         pointer = cdk.CfnResource(
             self,
             "Live",
@@ -72,31 +71,21 @@ class DeploymentHistory(Construct):
             },
         )
         pointer.node.add_dependency(*after)
-        cdk.CfnOutput(
-            stack,
-            OUTPUT,
-            value=f"s3://{asset.bucket_name}/{prefix}",
-            description="S3 prefix of the deployment records",
-        )
+        url, about = f"s3://{asset.bucket_name}/{prefix}", "S3 prefix of the deployment records"
+        cdk.CfnOutput(stack, OUTPUT, value=url, description=about)
 
 
 def add_outputs(
-    stack: cdk.Stack,
-    *,
-    endpoint: Endpoint | None,
-    topic: sns.ITopic,
-    overrides: Mapping[str, str],
+    stack: cdk.Stack, *, endpoint: Endpoint | None, topic: sns.ITopic, overrides: Mapping[str, str]
 ) -> None:
     """Add the stack's outputs for callers and tools, with the overrides of this deployment."""
     outputs = {"AlarmTopicArn": (topic.topic_arn, "Topic that receives the alarms")}
     if endpoint is not None:
         outputs["EndpointName"] = endpoint.endpoint_name, "Name to pass to invoke_endpoint"
     if overrides:
-        text = json.dumps(dict(sorted(overrides.items())))
-        outputs["Overrides"] = (
-            text,
-            "Overrides passed with -c for this deployment, not in the file",
-        )
-        stack.add_metadata("Overrides", dict(sorted(overrides.items())))
+        given = dict(sorted(overrides.items()))
+        about = "Overrides passed with -c for this deployment, not in the file"
+        outputs["Overrides"] = json.dumps(given), about
+        stack.add_metadata("Overrides", given)
     for name, (value, description) in outputs.items():
         cdk.CfnOutput(stack, name, value=value, description=description)

@@ -1,6 +1,6 @@
 """The endpoint: its variants, and what scales, watches, and updates them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
@@ -9,7 +9,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.arguments import check_kind, read_arguments
-from infra.constructs.endpoint.endpoint_base import BELOW, EndpointBase
+from infra.constructs.endpoint.endpoint_base import BELOW, Creation, EndpointBase
 from infra.constructs.endpoint.endpoint_checks import (
     AtSynthesis,
     add_findings,
@@ -100,7 +100,7 @@ class Endpoint(EndpointBase):
             "acknowledge": dict(acknowledge or {}),
         }
         self._variants: dict[str, EndpointVariant] = {}
-        self._later: list[tuple[int, Construct, Callable[[Construct], None]]] = []
+        self._later: list[tuple[int, Construct, Creation]] = []
         self._created = False
         self.tables: Tables = {}
         """The tables of an environment file that other constructs of this endpoint stand for."""
@@ -109,11 +109,9 @@ class Endpoint(EndpointBase):
             capture=capture, async_inference=async_inference,
         )  # fmt: skip
         """The endpoint configuration."""
+        config_name = self.config.endpoint_config_name
         self.resource = sagemaker.CfnEndpoint(
-            self,
-            "Resource",
-            endpoint_name=endpoint_name,
-            endpoint_config_name=self.config.endpoint_config_name,
+            self, "Resource", endpoint_name=endpoint_name, endpoint_config_name=config_name
         )
         """The resource itself, for what CDK calls an escape hatch."""
         if protect:
@@ -270,9 +268,8 @@ class Endpoint(EndpointBase):
         """Return the endpoint as alarms and dashboards use it."""
         variants: list[WatchedVariant] = []
         for variant in self.variants:
-            variants.append(variant.watched)
-            if variants[-1].shared:
-                variants += [component.watched for component in variant.components.values()]
+            copies = variant.components.values() if variant.watched.shared else ()
+            variants += [each.watched for each in (variant, *copies)]
         return WatchedEndpoint(
             name=self.name,
             region=self.stack.region,
@@ -290,10 +287,8 @@ class Endpoint(EndpointBase):
             if name in variant.components:
                 return variant
         if name not in self._variants:
-            known = ", ".join(self._variants)
-            raise ValueError(
-                f"{self.node.path}: variant: {name!r} doesn't exist; use one of {known}"
-            )
+            known, where = ", ".join(self._variants), f"{self.node.path}: variant:"
+            raise ValueError(f"{where} {name!r} doesn't exist; use one of {known}")
         return self._variants[name]
 
     def use_file(self, environment: Environment) -> None:
@@ -333,8 +328,7 @@ class Endpoint(EndpointBase):
             variant.create_models(described, needs, logs)
         self.config.fill(variants)
         if self.kind.has_instances:
-            scaled = any(variant.is_scaled for variant in variants)
-            keep_scaled_capacity(self.resource, scaled=scaled)
+            keep_scaled_capacity(self.resource, scaled=any(each.is_scaled for each in variants))
         for variant in variants:
             variant.create_components(self.resource)
         self.resource.node.add_dependency(*dict.fromkeys(logs.values()))
@@ -343,9 +337,7 @@ class Endpoint(EndpointBase):
         if self._file is None:
             add_findings(self, described)
 
-    def _create_when_ready(
-        self, order: int, place: Construct, create: Callable[[Construct], None]
-    ) -> None:
+    def _create_when_ready(self, order: int, place: Construct, create: Creation) -> None:
         """Create the content of a construct with the endpoint's constructs, sorted by `order`."""
         self._later.append((order, place, create))
         self._schedule_creation(place)

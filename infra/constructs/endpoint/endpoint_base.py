@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Protocol, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import aws_cdk as cdk
 import jsii
@@ -11,15 +11,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 from aws_cdk.interfaces import aws_sagemaker as references
-from constructs import Construct, IConstruct
+from constructs import Construct
 
 from infra.arguments import check_kind, read_arguments
-from infra.constructs.endpoint.endpoint_config import EndpointConfig
-from infra.constructs.endpoint.inference_component import InferenceComponent
-from infra.constructs.endpoint.variant import EndpointVariant
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard, Row
-from infra.constructs.monitoring.watched_endpoint import Tables, Watchable, WatchedEndpoint
+from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint
 from infra.constructs.storage.locations import AsyncInferenceLocations
 from infra.parameters.monitoring import Alarms
 from infra.policy.hosting import EndpointKind
@@ -27,6 +24,8 @@ from infra.policy.permissions import build_s3_condition
 
 # CDK leaves this ID out of logical IDs: a construct with it has those of the construct around it.
 BELOW = "Default"
+Creation = Callable[[Construct], None]
+"""Creates the content of a construct."""
 _HERE: Mapping[str, str] = {}
 
 
@@ -39,28 +38,6 @@ class MetricProps(TypedDict, total=False):
     """Period of a value. Default: as often as SageMaker publishes the metric."""
     label: str
     """Label of the metric in graphs. Default: its name."""
-
-
-class OperatedEndpoint(IConstruct, Watchable, Protocol):
-    """An `Endpoint` as its scaling, rollout, and checks use it."""
-
-    name: str
-    tables: Tables
-    resource: sagemaker.CfnEndpoint
-    config: EndpointConfig
-
-    @property
-    def kind(self) -> EndpointKind: ...
-
-    @property
-    def variants(self) -> Sequence[EndpointVariant]: ...
-
-    @property
-    def components(self) -> Mapping[str, InferenceComponent]: ...
-
-    def find_variant(self, name: str) -> EndpointVariant: ...
-
-    def create(self) -> None: ...
 
 
 @jsii.implements(sagemaker.IEndpoint)
@@ -176,24 +153,15 @@ class EndpointBase(cdk.Resource):
                     "add_dashboard: the endpoint has no alarms to show; call add_alarms(notify=…) too"
                 )
             else:
+                alarms, guarded = self._alarms, self._guarded
                 EndpointDashboard(
-                    place,
-                    BELOW,
-                    endpoint=self,
-                    alarms=self._alarms,
-                    guarded=self._guarded,
-                    below=below,
+                    place, BELOW, endpoint=self, alarms=alarms, guarded=guarded, below=below
                 )
 
         self._add_content(3, "add_dashboard", construct_id, "Dashboard", create)
 
     def _add_content(
-        self,
-        order: int,
-        call: str,
-        construct_id: str | None,
-        default_id: str,
-        create: Callable[[Construct], None],
+        self, order: int, call: str, construct_id: str | None, default_id: str, create: Creation
     ) -> None:
         """Create content in a new construct, next to the endpoint if `construct_id` is given.
 
@@ -210,9 +178,7 @@ class EndpointBase(cdk.Resource):
             )
         self._create_when_ready(order, Construct(scope, construct_id), create)
 
-    def _create_when_ready(
-        self, order: int, place: Construct, create: Callable[[Construct], None]
-    ) -> None:
+    def _create_when_ready(self, order: int, place: Construct, create: Creation) -> None:
         """Create the content of a construct as soon as every variant is known."""
         create(place)
 
@@ -345,17 +311,12 @@ class EndpointBase(cdk.Resource):
     def _build_variant_metric(
         self, name: str, statistic: str, variant: str | None, props: MetricProps
     ) -> cloudwatch.Metric:
-        names = [each.name for each in self.watched.variants]
+        names, where = [each.name for each in self.watched.variants], f"{self.node.path}: variant:"
+        known = f"one of {', '.join(names)}" if names else "its name"
         if variant is None and len(names) != 1:
-            which = f"one of {', '.join(names)}" if names else "its name"
-            raise ValueError(
-                f"{self.node.path}: variant: each variant has its own metric; pass {which}"
-            )
+            raise ValueError(f"{where} each variant has its own metric; pass {known}")
         if variant is not None and names and variant not in names:
-            known = ", ".join(names)
-            raise ValueError(
-                f"{self.node.path}: variant: {variant!r} doesn't exist; use one of {known}"
-            )
+            raise ValueError(f"{where} {variant!r} doesn't exist; use {known}")
         given: MetricProps = {"statistic": statistic, **props}
         return self.metric(name, variant=variant or names[0], **given)
 
@@ -376,13 +337,5 @@ def build_endpoint_arns(
     """
     # A name that only CloudFormation knows cannot be changed here.
     spelt = [name] if cdk.Token.is_unresolved(name) else dict.fromkeys((name.lower(), name))
-    return [
-        stack.format_arn(
-            service="sagemaker",
-            resource=resource,
-            resource_name=each,
-            region=place.get("region"),
-            account=place.get("account"),
-        )
-        for each in spelt
-    ]
+    every = stack.format_arn(service="sagemaker", resource=resource, **place)
+    return [f"{every}/{each}" for each in spelt]

@@ -7,14 +7,13 @@ would describe it. Each finding becomes an annotation of the construct that it i
 import re
 from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
 import jsii
 from constructs import IConstruct, IValidation
 
 from infra.arguments import check_kind, convert_key, read_arguments, replace_keys
-from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.model.hosting import SOME_ACCOUNT, SOME_REGION, check_instance_type
 from infra.constructs.model.model import Model
@@ -26,6 +25,9 @@ from infra.parameters.model import ModelTable
 from infra.parameters.sources import Source
 from infra.parameters.table import Name, Table
 from infra.parameters.variant import Variant
+
+if TYPE_CHECKING:
+    from infra.constructs.endpoint.endpoint import Endpoint
 
 # Stands for a name that only CloudFormation knows.
 SOME_NAME = "endpoint"
@@ -77,7 +79,7 @@ def check_instances(where: str, table: Variant) -> None:
         check_instance_type(where, each)
 
 
-def build_environment(endpoint: OperatedEndpoint, tables: Mapping[str, Any]) -> Environment:
+def build_environment(endpoint: "Endpoint", tables: Mapping[str, Any]) -> Environment:
     """Return the environment that a file with these tables would describe. Raises ValueError."""
     stack = cdk.Stack.of(endpoint)
     models: dict[str, ModelTable] = {}
@@ -113,7 +115,7 @@ def _add_model(models: dict[str, ModelTable], model: Model) -> str:
     return name
 
 
-def add_findings(endpoint: OperatedEndpoint, described: Environment) -> None:
+def add_findings(endpoint: "Endpoint", described: Environment) -> None:
     """Add the findings of every rule to the constructs that they are about."""
     from infra.preflight.check import check_all  # every rule, only for an app with such an endpoint
 
@@ -142,12 +144,10 @@ def _replace_token(value: str, otherwise: str) -> str:
     return otherwise if cdk.Token.is_unresolved(value) else value
 
 
-def _annotate_finding(endpoint: OperatedEndpoint, finding: Finding) -> None:
+def _annotate_finding(endpoint: "Endpoint", finding: Finding) -> None:
     allowed = f"; allowed: {replace_keys(finding.allowed)}" if finding.allowed else ""
-    text = (
-        f"{convert_key(finding.key)}: {replace_keys(finding.problem)}{allowed}; "
-        f"{replace_keys(finding.remedy)}"
-    )
+    problem, remedy = replace_keys(finding.problem), replace_keys(finding.remedy)
+    text = f"{convert_key(finding.key)}: {problem}{allowed}; {remedy}"
     annotations = cdk.Annotations.of(next(_find_constructs(endpoint, finding.key)))
     if finding.severity is Severity.ERROR and finding.rule not in _WARNINGS:
         annotations.add_error(f"{text} [{finding.acknowledgement}]")
@@ -155,7 +155,7 @@ def _annotate_finding(endpoint: OperatedEndpoint, finding: Finding) -> None:
         annotations.add_warning_v2(finding.acknowledgement, text)
 
 
-def _find_constructs(endpoint: OperatedEndpoint, key: str) -> Iterator[IConstruct]:
+def _find_constructs(endpoint: "Endpoint", key: str) -> Iterator[IConstruct]:
     """Yield the constructs that a dotted key is about, the closest one first."""
     key = _OF_COMPONENT.sub("variants.", key)
     for table, (construct, _) in endpoint.tables.items():
@@ -173,9 +173,7 @@ def _find_constructs(endpoint: OperatedEndpoint, key: str) -> Iterator[IConstruc
 class AtSynthesis:
     """The actions of an endpoint during synthesis: create constructs, validate, and list ARNs."""
 
-    def __init__(
-        self, endpoint: OperatedEndpoint, arns: Callable[[], list[str]] | None = None
-    ) -> None:
+    def __init__(self, endpoint: "Endpoint", arns: Callable[[], list[str]] | None = None) -> None:
         self._endpoint, self._arns = endpoint, arns
 
     def visit(self, node: IConstruct) -> None:

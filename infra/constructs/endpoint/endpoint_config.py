@@ -83,9 +83,8 @@ class EndpointConfig(Construct):
         shadows = [each for each in variants if each.table.shadow]
         resource.production_variants = [each.build_production_variant() for each in main]
         if shadows:
-            resource.shadow_production_variants = [
-                each.build_production_variant() for each in shadows
-            ]
+            built = [each.build_production_variant() for each in shadows]
+            resource.shadow_production_variants = built
         self._models = [each for variant in variants for each in variant.fingerprints]
         components = [each for variant in variants for each in variant.components.values()]
         if components:
@@ -97,8 +96,7 @@ class EndpointConfig(Construct):
                 resource.vpc_config = sagemaker.CfnEndpointConfig.VpcConfigProperty(
                     subnets=network.subnets, security_group_ids=network.security_groups
                 )
-        listed = {"ProductionVariants": main, "ShadowProductionVariants": shadows}
-        for name, of_name in listed.items():
+        for name, of_name in (("ProductionVariants", main), ("ShadowProductionVariants", shadows)):
             for number, variant in enumerate(of_name):
                 for path, value in variant.overrides.items():
                     resource.add_property_override(f"{name}.{number}.{path}", value)

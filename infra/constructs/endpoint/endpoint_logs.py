@@ -50,10 +50,10 @@ stats latest(@message) as last, max(@timestamp) as at by @logStream
 
 def create_log_group(
     scope: Construct,
-    construct_id: str,
     name: str,
+    construct_id: str = "Log",
     *,
-    retention_days: int,
+    days: int,
     key_arn: str | None,
     keep: bool,
 ) -> logs.CfnLogGroup:
@@ -62,11 +62,7 @@ def create_log_group(
     A group whose own creation failed isn't retained, because the next attempt would collide with it.
     """
     group = logs.CfnLogGroup(
-        scope,
-        construct_id,
-        log_group_name=name,
-        retention_in_days=retention_days,
-        kms_key_id=key_arn,
+        scope, construct_id, log_group_name=name, retention_in_days=days, kms_key_id=key_arn
     )
     retained = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
     group.apply_removal_policy(retained if keep else cdk.RemovalPolicy.DESTROY)
@@ -75,12 +71,8 @@ def create_log_group(
 
 def build_group_arn(scope: Construct, name: str) -> str:
     """Return the ARN of a log group of this account and Region; `name` may include streams."""
-    return cdk.Stack.of(scope).format_arn(
-        service="logs",
-        resource="log-group",
-        resource_name=name,
-        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-    )
+    stack = cdk.Stack.of(scope)
+    return f"arn:{stack.partition}:logs:{stack.region}:{stack.account}:log-group:{name}"
 
 
 class EndpointLogs(Construct):
@@ -115,10 +107,10 @@ class EndpointLogs(Construct):
         # A component's group, as seen: https://github.com/huggingface/skills/pull/215 (2026-07)
         written = f"InferenceComponents/{component}" if component else f"Endpoints/{endpoint_name}"
         self.endpoint_name, self._name = endpoint_name, f"/aws/sagemaker/{written}"
+        key_arn = key.key_arn if key else None
         self.group = create_log_group(
-            self, "Resource", self._name, retention_days=retention_days,
-            key_arn=key.key_arn if key else None, keep=keep,
-        )  # fmt: skip
+            self, self._name, "Resource", days=retention_days, key_arn=key_arn, keep=keep
+        )
         self.arn = build_group_arn(self, self._name)
         if key is not None:
             self._allow_key_use(key)
@@ -152,12 +144,11 @@ class EndpointLogs(Construct):
     def _allow_key_use(self, key: kms.IKey) -> None:
         """Allow CloudWatch Logs to use the key, unless the key is imported."""
         (allowed,) = [each for each in KEY_PERMISSIONS if each.key == "endpoint.log_kms_key"]
+        logs_service = iam.ServicePrincipal(f"logs.{cdk.Stack.of(self).region}.amazonaws.com")
         key.add_to_resource_policy(
             iam.PolicyStatement(
                 actions=list(allowed.actions),
-                principals=[
-                    iam.ServicePrincipal(f"logs.{cdk.Stack.of(self).region}.amazonaws.com")
-                ],
+                principals=[logs_service],
                 resources=["*"],  # in a key's policy the key itself
                 # Not the group's attribute: the group needs the key first.
                 conditions={"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": self.arn}},

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
@@ -11,11 +11,7 @@ from constructs import Construct
 from infra.arguments import check_kind, read_arguments
 from infra.catalog.prices import Price
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
-from infra.constructs.endpoint.inference_component import (
-    InferenceComponent,
-    ScaledEndpoint,
-    ScaledPart,
-)
+from infra.constructs.endpoint.inference_component import InferenceComponent, ScaledPart
 from infra.constructs.model.execution_role import ModelDependencies
 from infra.constructs.model.hosting import choose_hosting
 from infra.constructs.model.model import HostedModel, Model
@@ -25,6 +21,9 @@ from infra.parameters.placement import Placement, list_variant_placements
 from infra.parameters.variant import Component as ComponentSettings
 from infra.parameters.variant import Variant as VariantSettings
 from infra.policy.hosting import Hosting, find_shared_ami
+
+if TYPE_CHECKING:
+    from infra.constructs.endpoint.endpoint import Endpoint
 
 Config = sagemaker.CfnEndpointConfig
 Property = Config.ProductionVariantProperty
@@ -41,7 +40,7 @@ class EndpointVariant(ScaledPart):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: ScaledEndpoint,
+        endpoint: "Endpoint",
         name: str,
         model: Model | None,
         table: VariantSettings,
@@ -174,24 +173,19 @@ class EndpointVariant(ScaledPart):
             if (price := described.prices.find_instance_price(kind, described.region))
         }
         for name, model in self.served_models.items():
-            placed = list_variant_placements(
-                _substitute_model(described, self.name, name, model), name
-            )
-            self._placements += placed
+            with_model = _substitute_model(described, self.name, name, model)
+            self._placements += list_variant_placements(with_model, name)
         stack = cdk.Stack.of(self)
         self._hostings = [choose_hosting(stack, placed) for placed in self._placements]
         self._inference_ami = self._placements[0].driver.value
         if len(self._placements) > 1 and self.table.inference_ami is None:
             # A variant has one AMI for all of its types.
+            run = [(placed.tensorflow, placed.whole_instance) for placed in self._placements]
             try:
-                self._inference_ami = find_shared_ami(
-                    [(placed.tensorflow, placed.whole_instance) for placed in self._placements]
-                )
+                self._inference_ami = find_shared_ami(run)
             except KeyError as types:
-                raise ValueError(
-                    f"{self.node.path}: instance_pools: no AMI supports all of {types}; pass types of one "
-                    "family"
-                ) from None
+                said = f"no AMI supports all of {types}; pass types of one family"
+                raise ValueError(f"{self.node.path}: instance_pools: {said}") from None
         self._host(replace(needs, core_dumps=self.table.core_dumps), logs)
 
     def _host(self, needs: ModelDependencies, logs: Mapping[str, EndpointLogs]) -> None:
@@ -228,27 +222,24 @@ class EndpointVariant(ScaledPart):
 
     def create_components(self, endpoint: sagemaker.CfnEndpoint) -> None:
         """Create the resources of the inference components."""
-        if not self.components:
-            return
-        for component, placed, hosted in zip(
-            self.components.values(), self._placements, self._hosted, strict=True
-        ):
-            component.create(endpoint, self.name, placed, hosted)
+        if self.components:
+            hosted = zip(self.components.values(), self._placements, self._hosted, strict=True)
+            for component, placed, model in hosted:
+                component.create(endpoint, self.name, placed, model)
 
     def build_production_variant(self) -> Property:
         """Return the variant's property of the endpoint configuration."""
         table, routing = self.table, self._placements[0].routing.value
         if (serverless := table.serverless) is not None:
-            config = Config.ServerlessConfigProperty(
-                max_concurrency=serverless.max_concurrency,
-                memory_size_in_mb=serverless.memory_mib,
-                provisioned_concurrency=serverless.provisioned_concurrency,
-            )
             return Property(
                 variant_name=self.name,
                 model_name=self._hosted[0].name,
                 initial_variant_weight=table.weight,
-                serverless_config=config,
+                serverless_config=Config.ServerlessConfigProperty(
+                    max_concurrency=serverless.max_concurrency,
+                    memory_size_in_mb=serverless.memory_mib,
+                    provisioned_concurrency=serverless.provisioned_concurrency,
+                ),
             )
         # SageMaker adds and removes instances as copies need them.
         least, most = table.capacity
@@ -258,7 +249,9 @@ class EndpointVariant(ScaledPart):
             max_instance_count=most,
             scale_in_policy=self._scale_in_policy,
         )
-        dumps, longest = table.core_dumps, self._find_longest_timeout
+        dumps, longest, router = table.core_dumps, self._find_longest_timeout, None
+        if routing:
+            router = Config.RoutingConfigProperty(routing_strategy=str(routing).upper())
         return Property(
             variant_name=self.name,
             model_name=None if self.components else self._hosted[0].name,
@@ -273,9 +266,7 @@ class EndpointVariant(ScaledPart):
             volume_size_in_gb=table.volume_gb,
             model_data_download_timeout_in_seconds=longest("download_timeout_seconds"),
             container_startup_health_check_timeout_in_seconds=longest("startup_timeout_seconds"),
-            routing_config=Config.RoutingConfigProperty(routing_strategy=str(routing).upper())
-            if routing
-            else None,
+            routing_config=router,
             enable_ssm_access=table.ssm_access or None,
             core_dump_config=Config.CoreDumpConfigProperty(
                 destination_s3_uri=dumps.uri, kms_key_id=dumps.kms_key

@@ -74,8 +74,7 @@ def create_model_archive(
         }
         archive = _create_archive_group(stack, members, made, archives=archives)
     elif model.compression == "none":
-        inputs = build_archive_inputs(environment, name, root)
-        archive = _create_unpacked_files(stack, inputs, made)
+        archive = _create_unpacked_files(stack, build_archive_inputs(environment, name, root), made)
     else:
         inputs = build_archive_inputs(environment, name, root)
         # The key changes whenever the content changes. The synthesizer is called directly because
@@ -83,13 +82,9 @@ def create_model_archive(
         fingerprint = compute_key(inputs, cache=made)
         packing = build_command(inputs, expected_key=fingerprint, archives=archives)
         said = f"model.tar.gz of {inputs.name}"
-        asset = add_file_asset(stack, f"{fingerprint}.tar.gz", packing, said)
-        archive = Archive(
-            fingerprint=fingerprint,
-            url=asset.s3_object_url,
-            objects=_build_s3_arn(stack, asset.bucket_name, asset.object_key),
-            data={"model_data_url": asset.s3_object_url},
-        )
+        url = add_file_asset(stack, f"{fingerprint}.tar.gz", packing, said).s3_object_url
+        objects, data = build_s3_arn(stack, url), {"model_data_url": url}
+        archive = Archive(fingerprint=fingerprint, url=url, objects=objects, data=data)
     return replace(archive, key_arns=environment.endpoint.archive_kms_keys)
 
 
@@ -131,14 +126,13 @@ def _describe_pinned_archive(stack: cdk.Stack, artifact: Artifact) -> Archive:
     Its hash is one of the model's variables, so that a different hash creates a different model
     even under the same key; CloudFormation alone would see no change and deploy nothing.
     """
-    bucket, _, object_key = artifact.uri.removeprefix("s3://").partition("/")
     data = {"model_data_url": artifact.uri}
     if artifact.model_package is not None:
         data = {"model_package_name": build_model_package_arn(stack, artifact.model_package)}
     return Archive(
         fingerprint=artifact.sha256,
         url=artifact.uri,
-        objects=_build_s3_arn(stack, bucket, object_key) if artifact.uri != UNKNOWN else "",
+        objects=build_s3_arn(stack, artifact.uri) if artifact.uri != UNKNOWN else "",
         data=data,
         key_arns=[artifact.kms_key] if artifact.kms_key else [],
         variables={"SERVABLE_ARTIFACT_SHA256": artifact.sha256},
@@ -167,7 +161,7 @@ def _publish_files(
     for name, made_by in commands.items():
         asset = add_file_asset(stack, f"{fingerprint}/{name}", made_by, f"{name} of {of}")
     prefix = asset.object_key.removesuffix(name)
-    bucket_arn = _build_s3_arn(stack, asset.bucket_name)
+    bucket_arn = build_s3_arn(stack, asset.bucket_name)
     return Archive(
         fingerprint=fingerprint,
         url=f"s3://{asset.bucket_name}/{prefix}",
@@ -177,7 +171,6 @@ def _publish_files(
     )
 
 
-def _build_s3_arn(stack: cdk.Stack, bucket: str, object_key: str | None = None) -> str:
-    return stack.format_arn(
-        service="s3", region="", account="", resource=bucket, resource_name=object_key
-    )
+def build_s3_arn(stack: cdk.Stack, uri: str) -> str:
+    """Return the ARN of a bucket, an object, or a pattern of objects."""
+    return f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"

@@ -10,7 +10,7 @@ from constructs import Construct
 from infra.catalog.images import Image
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
-from infra.constructs.model.archive import Archive
+from infra.constructs.model.archive import Archive, build_s3_arn
 from infra.constructs.storage.locations import AsyncInference, Destination
 from infra.parameters.batch.job import TRIALS
 from infra.parameters.batch.settings import BatchSettings
@@ -51,17 +51,11 @@ class ModelDependencies:
     def build_arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
         """Return the ARNs of the existing resources, by their names in the permission table."""
         network = self.network
-        repository = stack.format_arn(
-            service="ecr",
-            region=image.region,
-            account=image.account,
-            resource="repository",
-            resource_name=image.repository,
-        )
+        registry = f"arn:{stack.partition}:ecr:{image.region}:{image.account}"
         arns = {
             "archive": [archive.objects] if archive.objects else [],
             "archive_keys": list(archive.key_arns),
-            "repository": [repository],
+            "repository": [f"{registry}:repository/{image.repository}"],
             "log_group": [self.log_group_arn],
             "log_streams": [f"{self.log_group_arn}:log-stream:*"],
             "subnets": _build_shared_arns(stack, "subnet", network.subnets),
@@ -79,8 +73,7 @@ class ModelDependencies:
             arns["captured"] = [self.captured.objects_arn]
             arns["capture_key"] = [self.captured.key_arn]
         if (dumps := self.core_dumps) is not None:
-            where = dumps.uri.removeprefix("s3://")
-            arns["core_dumps"] = [f"arn:{stack.partition}:s3:::{where}*"]
+            arns["core_dumps"] = [build_s3_arn(stack, f"{dumps.uri}*")]
             arns["core_dump_key"] = [dumps.kms_key] if dumps.kms_key else []
         if (queue := self.async_inference) is not None:
             at = queue.locations
@@ -96,9 +89,8 @@ class ModelDependencies:
         return arns
 
     def _build_batch_arns(self, stack: cdk.Stack, batch: BatchSettings) -> dict[str, list[str]]:
-        in_s3 = f"arn:{stack.partition}:s3:::"
-        table = f"{in_s3}{batch.input.removeprefix('s3://')}"
-        results = f"{in_s3}{batch.output.removeprefix('s3://').rstrip('/')}"
+        table = build_s3_arn(stack, batch.input)
+        results = build_s3_arn(stack, batch.output.rstrip("/"))
         return {
             "batch_log_group": [self.log_group_arn],
             "batch_bucket": [table.partition("/")[0]],
@@ -111,14 +103,18 @@ class ModelDependencies:
         }
 
     def build_conditions(
-        self, permission: Permission, *, prefix: str, region: str
+        self, permission: Permission, names: dict[str, str]
     ) -> dict[str, dict[str, list[str]]]:
-        """Return the permission's conditions. `prefix` is the prefix of an archive of several objects."""
-        names = {"prefix": prefix, "region": region}
+        """Return the permission's conditions with `names`: the Region, and the prefix of an archive."""
         if self.batch is not None:
-            names["input"] = self.batch.input.removeprefix("s3://").partition("/")[2]
-            results = self.batch.output.removeprefix("s3://").partition("/")[2]
-            names["trial"] = f"{results.rstrip('/')}/{TRIALS}/".lstrip("/")
+            table, scores = (
+                uri.removeprefix("s3://").partition("/")[2]
+                for uri in (self.batch.input, self.batch.output)
+            )
+            names = names | {
+                "input": table,
+                "trial": f"{scores.rstrip('/')}/{TRIALS}/".lstrip("/"),
+            }
         conditions = {
             operator: {key: value.format(**names).split(",") for key, value in values.items()}
             for operator, values in permission.condition.items()
@@ -135,8 +131,8 @@ def build_volume_key_arns(stack: cdk.Stack, key: str) -> list[str]:
     # The ARN of a key that is a construct is known only to CloudFormation.
     if key.startswith(("arn:", "${Token[")):
         return [key]
-    name = key if not key.startswith(ALIAS) else "*"
-    return [f"{stack.format_arn(service='kms', resource='key')}/{name}"]
+    name = "*" if key.startswith(ALIAS) else key
+    return [stack.format_arn(service="kms", resource="key", resource_name=name)]
 
 
 def _build_shared_arns(stack: cdk.Stack, resource: str, names: Sequence[str]) -> list[str]:
@@ -211,15 +207,10 @@ class ExecutionRole(Construct):
                 if "*" in resource:
                     assert permission.wildcard is not None, f"{permission.capability}: no reason"
                     self._reasons.setdefault(resource, []).append(permission.wildcard)
-            conditions = dependencies.build_conditions(
-                permission, prefix=prefix, region=stack.region
-            )
+            actions, names = list(permission.actions), {"prefix": prefix, "region": stack.region}
+            conditions = dependencies.build_conditions(permission, names) or None
             statements.append(
-                iam.PolicyStatement(
-                    actions=list(permission.actions),
-                    resources=resources,
-                    conditions=conditions or None,
-                )
+                iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions)
             )
         policy.add_statements(*statements)
         why = {resource: "; ".join(several) for resource, several in self._reasons.items()}

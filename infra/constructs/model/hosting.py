@@ -43,25 +43,15 @@ def choose_hosting(stack: cdk.Stack, placement: Placement) -> Hosting:
 
 def _look_up_image(stack: cdk.Stack, image: Image, tensorflow: str) -> Image:
     """Return the image in the Region of the deployment, from a mapping of the template."""
-    mapping_id = f"ServableRegistries{tensorflow.replace('.', '')}"
+    mapping_id, here = f"ServableRegistries{tensorflow.replace('.', '')}", cdk.Aws.REGION
     mapping = stack.node.try_find_child(mapping_id)
     if mapping is None:
-        mapping = cdk.CfnMapping(
-            stack,
-            mapping_id,
-            mapping={
-                region: {"account": account, "domain": images.find_domain(region)}
-                for region, account in images.find_registries(tensorflow).items()
-            },
-        )
+        registries = {
+            region: {"account": account, "domain": images.find_domain(region)}
+            for region, account in images.find_registries(tensorflow).items()
+        }
+        mapping = cdk.CfnMapping(stack, mapping_id, mapping=registries)
     assert isinstance(mapping, cdk.CfnMapping)
-    account = mapping.find_in_map(cdk.Aws.REGION, "account")
-    domain = mapping.find_in_map(cdk.Aws.REGION, "domain")
-    host = f"{account}.dkr.ecr.{cdk.Aws.REGION}.{domain}"
-    return Image(
-        account,
-        cdk.Aws.REGION,
-        image.repository,
-        image.tag,
-        own_uri=f"{host}/{image.repository}:{image.tag}",
-    )
+    account, domain = (mapping.find_in_map(here, key) for key in ("account", "domain"))
+    uri = f"{account}.dkr.ecr.{here}.{domain}/{image.repository}:{image.tag}"
+    return Image(account, here, image.repository, image.tag, own_uri=uri)

@@ -292,11 +292,10 @@ class Model(Construct):
 
     def pack(self, stack: cdk.Stack) -> Archive:
         """Return the archive as an asset of a stack. Raises `PackagingError`."""
-        if stack.node.path not in self._archives:
-            root = self._root or Path.cwd()
-            archive = create_model_archive(stack, self.described, self.name, root)
-            self._archives[stack.node.path] = archive
-        return self._archives[stack.node.path]
+        path, root = stack.node.path, self._root or Path.cwd()
+        if path not in self._archives:
+            self._archives[path] = create_model_archive(stack, self.described, self.name, root)
+        return self._archives[path]
 
     def host(
         self, scope: Construct, construct_id: str, hosting: Hosting, dependencies: ModelDependencies
@@ -310,8 +309,7 @@ class Model(Construct):
         stack = cdk.Stack.of(scope)
         runs = (stack.node.path, hosting.image, *sorted(hosting.variables.items()))
         dependencies = replace(dependencies, network=self.network)
-        archive = self.pack(stack)
-        policy = None
+        archive, policy = self.pack(stack), None
         if self.execution is not None:
             policy = self.execution.allow(scope, archive, hosting.image, dependencies)
         if runs in self._hosted:
@@ -339,9 +337,9 @@ class Model(Construct):
             below = cdk.CfnResource(self, "Resource", type=model.cfn_resource_type)
             model.override_logical_id(stack.get_logical_id(below))
             self.node.try_remove_child("Resource")
-        hosted = HostedModel(name=model.attr_model_name, fingerprint=compute_fingerprint(model))
-        self._hosted[runs] = hosted
-        return hosted
+        fingerprint = compute_fingerprint(model)
+        self._hosted[runs] = HostedModel(name=model.attr_model_name, fingerprint=fingerprint)
+        return self._hosted[runs]
 
     def adapt_to_type(self, kind: str) -> "Model":
         """Return this model, or with `roles_by_type` a new one with `kind` in its ID and its own role."""
@@ -369,9 +367,8 @@ def _build_packed_table(
     """Return the table of a model whose files are on this computer. Raises ValueError."""
     is_version = (Path(folder) / "saved_model.pb").is_file()
     if not is_version and archive.version != 1 and Path(folder).is_dir():
-        raise ValueError(
-            f"{where}: version: the names of the folders in {folder} set it; leave it out"
-        )
+        said = f"the names of the folders in {folder} set it; leave it out"
+        raise ValueError(f"{where}: version: {said}")
     code = given["code"]
     installs = code is not None and Path(code, "requirements.txt").is_file()
     packed = {

@@ -86,8 +86,6 @@ def resolve_network(
         subnet_group_name=chosen.subnet_group_name,
         subnets=chosen.subnets,
         subnet_type=chosen.subnet_type,
-    )
-    ids = Network(
-        subnets=subnets.subnet_ids, security_groups=[group.security_group_id for group in groups]
-    )
-    return ids, groups
+    ).subnet_ids
+    group_ids = [group.security_group_id for group in groups]
+    return Network(subnets=subnets, security_groups=group_ids), groups

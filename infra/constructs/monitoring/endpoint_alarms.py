@@ -91,10 +91,9 @@ class EndpointAlarms(Construct):
         if watched.tables is not None:
             watched.tables["alarms"] = self, alarms
         if not watched.variants:
-            raise ValueError(
-                f"{self.node.path}: the variants of endpoint {watched.name} are unknown; import it "
-                "with Endpoint.from_endpoint_attributes(variants=[…])"
-            )
+            said = f"the variants of endpoint {watched.name} are unknown; import it with"
+            call = "Endpoint.from_endpoint_attributes(variants=[…])"
+            raise ValueError(f"{self.node.path}: {said} {call}")
         self.by_name: dict[str, EndpointAlarm] = {}
         informs = actions.SnsAction(inform)
         for signal in list_endpoint_signals(watched, alarms):

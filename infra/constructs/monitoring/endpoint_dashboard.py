@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.catalog.metrics import load_log_filters
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from infra.constructs.monitoring.variant_graphs import (
-    VariantGraphs,
-    build_search_expression,
-    make_axis,
-)
+from infra.constructs.monitoring.variant_graphs import VariantGraphs, build_search, make_axis
 from infra.constructs.monitoring.watched_endpoint import PERIOD_SECONDS, Watchable, WatchedEndpoint
 from infra.parameters.monitoring import MILLISECONDS, PERCENT, Unit
 
@@ -80,12 +77,8 @@ def _build_variant_rows(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> li
     for at in range(0, len(variants), MOST_SIDE_BY_SIDE):
         group = variants[at : at + MOST_SIDE_BY_SIDE]
         width = COLUMNS // (2 if len(variants) == 1 else len(group))
-        drawn.append(
-            [
-                VariantGraphs(endpoint=endpoint, variant=each, alarms=alarms, width=width).graphs
-                for each in group
-            ]
-        )
+        draw = partial(VariantGraphs, endpoint=endpoint, alarms=alarms, width=width)
+        drawn.append([draw(variant=each).graphs for each in group])
     if len(variants) == 1:
         widgets = list(drawn[0][0].values())
         return [widgets[at : at + 2] for at in range(0, len(widgets), 2)]
@@ -115,8 +108,6 @@ def _build_fleet_graph(
     return cloudwatch.GraphWidget(
         title=f"during an update, by configuration: {title} ({unit.symbol})",
         width=COLUMNS // 2,
-        left=[
-            build_search_expression(metric, DIMENSIONS, statistic, unit, EndpointName=endpoint_name)
-        ],
+        left=[build_search(metric, DIMENSIONS, statistic, unit, EndpointName=endpoint_name)],
         left_y_axis=make_axis(unit.symbol),
     )

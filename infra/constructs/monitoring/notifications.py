@@ -44,10 +44,8 @@ class NotificationKey(Construct):
 
 def build_alarms_principal(scope: Construct) -> iam.ServicePrincipal:
     """Return the service principal of CloudWatch, restricted to this account."""
-    return iam.ServicePrincipal(
-        "cloudwatch.amazonaws.com",
-        conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(scope).account}},
-    )
+    own = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(scope).account}}
+    return iam.ServicePrincipal("cloudwatch.amazonaws.com", conditions=own)
 
 
 class AlarmTopic(sns.Topic):
@@ -125,26 +123,21 @@ class EndpointEvents(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         for rule_id, (description, kind, matching, fields, line) in RULES.items():
+            detail = {"EndpointName": [endpoint_name], **matching}
+            transformer = events.CfnRule.InputTransformerProperty(
+                input_paths_map=fields,
+                input_template=json.dumps(f"Endpoint {endpoint_name}{line}"),
+            )
+            # CDK's own targets would load Lambda, ECS and more into every synth.
+            target = events.CfnRule.TargetProperty(
+                arn=inform.topic_arn, id="Topic", input_transformer=transformer
+            )
             events.CfnRule(
                 self,
                 rule_id,
                 description=f"{description} of {endpoint_name}",
-                event_pattern={
-                    "source": [SOURCE],
-                    "detail-type": [kind],
-                    "detail": {"EndpointName": [endpoint_name], **matching},
-                },
+                event_pattern={"source": [SOURCE], "detail-type": [kind], "detail": detail},
                 state="ENABLED",
-                # CDK's own targets would load Lambda, ECS and more into every synth.
-                targets=[
-                    events.CfnRule.TargetProperty(
-                        arn=inform.topic_arn,
-                        id="Topic",
-                        input_transformer=events.CfnRule.InputTransformerProperty(
-                            input_paths_map=fields,
-                            input_template=json.dumps(f"Endpoint {endpoint_name}{line}"),
-                        ),
-                    )
-                ],
+                targets=[target],
             )
         inform.grant_publish(iam.ServicePrincipal("events.amazonaws.com"))

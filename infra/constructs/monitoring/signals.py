@@ -85,10 +85,8 @@ class Signal:
     @property
     def window(self) -> str:
         """Return how long the threshold must be crossed, for example "for 3 minutes in a row"."""
-        if self.period_seconds < 60:
-            return (
-                f"in {self.breaching_periods} of {self.periods} periods of {self.period_seconds} s"
-            )
+        if (seconds := self.period_seconds) < 60:
+            return f"in {self.breaching_periods} of {self.periods} periods of {seconds} s"
         minutes = self.earliest_seconds // 60
         return "for one minute" if minutes == 1 else f"for {minutes} minutes in a row"
 
@@ -137,18 +135,16 @@ def list_variant_signals(
     for graph, watched in WATCHED.items():
         for kind, (what, metric, statistic, key) in watched.items():
             threshold = getattr(alarms, key)
-            if (
-                threshold is None
-                or not endpoint.kind.has_metric(metric)
-                or not variant.has_metric(metric)
-            ):
+            published = endpoint.kind.has_metric(metric) and variant.has_metric(metric)
+            if threshold is None or not published:
                 continue
             if kind == OVERHEAD and (variant.shadow or not endpoint.kind.has_instances):
                 continue  # cold starts count as overhead, and are usual if no instance runs
             if metric.startswith("GPU") and not variant.gpus:
                 continue
-            for instance_type in _select_instance_types(graph, metric, variant):
+            for instance_type in _select_types(graph, metric, variant):
                 full = variant.compute_full_percent(metric, instance_type)
+                alone = variant.shadow or instance_type is not None
                 yield Signal(
                     kind=kind,
                     variant=variant.name,
@@ -160,9 +156,7 @@ def list_variant_signals(
                     minutes=alarms.window_minutes,
                     # One line for all types: their thresholds of latency are the same.
                     graph=None if graph == "latency" and instance_type else graph,
-                    breaks_objective=kind in OBJECTIVE
-                    and not variant.shadow
-                    and instance_type is None,
+                    breaks_objective=kind in OBJECTIVE and not alone,
                 )
     yield from _list_traffic_signals(endpoint, variant, alarms)
     for kind, (what, metric) in _ASYNC_FAILURES.items():
@@ -180,9 +174,7 @@ def list_variant_signals(
             )
 
 
-def _select_instance_types(
-    graph: str, metric: str, variant: WatchedVariant
-) -> Sequence[str | None]:
+def _select_types(graph: str, metric: str, variant: WatchedVariant) -> Sequence[str | None]:
     """Return the instance types that each have an alarm; None is one alarm on all instances.
 
     The full value of utilization differs by type, so a mean over several types has none. A slow

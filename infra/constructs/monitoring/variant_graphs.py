@@ -36,6 +36,7 @@ ERRORS = {
 BY_INSTANCE = ("EndpointName", "InstanceId", "VariantName")
 BY_ACCELERATOR = ("AcceleratorId", *BY_INSTANCE)
 Lines = list[cloudwatch.HorizontalAnnotation]
+Shown = Sequence[cloudwatch.IMetric]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,13 +76,11 @@ class VariantGraphs:
         build, age = self.endpoint.build_metric, self.alarms.of(None, "queue-age")
         each = "ApproximateBacklogSizePerInstance"
         waits = build("ApproximateAgeOfOldestRequest", None, "Maximum")
+        every = build("ApproximateBacklogSize", None, "Maximum", label="all")
         return cloudwatch.GraphWidget(
             title=f"{self.variant.name}: waiting requests and their age",
             width=self.width,
-            left=[
-                build("ApproximateBacklogSize", None, "Maximum", label="all"),
-                build(each, None, "Average", label="per instance"),
-            ],
+            left=[every, build(each, None, "Average", label="per instance")],
             left_y_axis=make_axis("requests"),
             right=[_convert(waits, 60, "age of the oldest", 0)],
             right_annotations=[age.line] if age else None,
@@ -90,10 +89,8 @@ class VariantGraphs:
 
     def failures(self) -> cloudwatch.IWidget:
         """Draw the failures of an asynchronous endpoint, which no caller sees."""
-        shown = [
-            self._build_metric(metric, "Sum", label=label)
-            for label, metric in ASYNC_FAILURES.items()
-        ]
+        counts = ASYNC_FAILURES.items()
+        shown = [self._build_metric(metric, "Sum", label=label) for label, metric in counts]
         return self._draw("failures per minute", "failures", shown, "failures")
 
     def concurrency(self) -> cloudwatch.IWidget:
@@ -159,7 +156,7 @@ class VariantGraphs:
         values = {"EndpointName": self.endpoint.name, "VariantName": variant.name}
         graphs = {}
         for what, metric, dimensions, unit in searches:
-            shown = build_search_expression(metric, dimensions, "Average", unit, **values)
+            shown = build_search(metric, dimensions, "Average", unit, **values)
             graphs[what] = self._draw(f"{what}, mean ({unit.symbol})", unit.symbol, [shown])
         return graphs
 
@@ -235,11 +232,7 @@ class VariantGraphs:
         ]
 
     def _draw(
-        self,
-        title: str,
-        unit: str,
-        shown: Sequence[cloudwatch.IMetric],
-        lines: Lines | str | None = None,
+        self, title: str, unit: str, shown: Shown, lines: Lines | str | None = None
     ) -> cloudwatch.IWidget:
         """Draw a graph with these lines, or those of the alarms whose signals name this graph."""
         if isinstance(lines, str):
@@ -261,7 +254,7 @@ def make_axis(label: str) -> cloudwatch.YAxisProps:
     return cloudwatch.YAxisProps(label=label, min=0, show_units=False)
 
 
-def build_search_expression(
+def build_search(
     name: str, dimensions: Sequence[str], statistic: str, unit: Unit, **values: str
 ) -> cloudwatch.MathExpression:
     """Return the expression that finds each metric of this name with these dimensions, in `unit`.
@@ -282,9 +275,7 @@ def build_search_expression(
     )
 
 
-def _convert_all(
-    shown: dict[str, cloudwatch.Metric], unit: Unit
-) -> list[cloudwatch.MathExpression]:
+def _convert_all(shown: dict[str, cloudwatch.Metric], unit: Unit) -> Shown:
     return [
         _convert(metric, unit.in_the_metric, label, number)
         for number, (label, metric) in enumerate(shown.items())

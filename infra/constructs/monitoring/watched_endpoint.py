@@ -188,12 +188,9 @@ class WatchedEndpoint:
             metrics.check_metric(namespace, name, statistic, dimensions)
             period_seconds = PERIOD_SECONDS
         else:
-            dimensions = {
-                "EndpointName": self.name,
-                **({} if variant is None else {"VariantName": variant}),
-                **({} if instance_type is None else {"InstanceType": instance_type}),
-                **self.extra_dimensions,
-            }
+            of = {"EndpointName": self.name, "VariantName": variant, "InstanceType": instance_type}
+            known = {key: value for key, value in of.items() if value is not None}
+            dimensions = known | dict(self.extra_dimensions)
             namespace = metrics.find_namespace(name)
             metrics.check_metric(namespace, name, statistic, dimensions, self.kind.name)
             each = self.published.requests_seconds

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.constructs.acknowledged import HIPAA, NIST, accept_for
-from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.model.execution_role import build_rollback_prefix
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.first_steps import describe_first_step
@@ -19,7 +19,10 @@ from infra.parameters.monitoring import MILLISECONDS, PERCENT, WATCHED, Alarms
 from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.update import SECONDS_PER_MINUTE, Update
 
-Endpoint = sagemaker.CfnEndpoint
+if TYPE_CHECKING:
+    from infra.constructs.endpoint.endpoint import Endpoint
+
+CfnEndpoint = sagemaker.CfnEndpoint
 SILENT = {
     "CloudWatchAlarmAction": "SageMaker reads it and rolls the update back; the rollback event is sent "
     "to the alarm topic with its reason"
@@ -34,7 +37,7 @@ class EndpointRollout(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: OperatedEndpoint,
+        endpoint: "Endpoint",
         rollout: Rollout,
         alarms: Alarms,
     ) -> None:
@@ -62,17 +65,16 @@ class EndpointRollout(Construct):
         else:
             updates = [update for updates in possible.values() for update in updates]
             shifting = _build_blue_green_policy(rollout, longest_seconds, updates)
-        endpoint.resource.deployment_config = Endpoint.DeploymentConfigProperty(
+        alarm_names = [CfnEndpoint.AlarmProperty(alarm_name=name) for name in names]
+        endpoint.resource.deployment_config = CfnEndpoint.DeploymentConfigProperty(
             rolling_update_policy=rolling,
             blue_green_update_policy=shifting,
-            auto_rollback_configuration=Endpoint.AutoRollbackConfigProperty(
-                alarms=[Endpoint.AlarmProperty(alarm_name=name) for name in names]
-            ),
+            auto_rollback_configuration=CfnEndpoint.AutoRollbackConfigProperty(alarms=alarm_names),
         )
 
     def _create_alarms(
         self,
-        endpoint: OperatedEndpoint,
+        endpoint: "Endpoint",
         rollout: Rollout,
         alarms: Alarms,
         possible: Mapping[str, Sequence[Update]],
@@ -86,11 +88,8 @@ class EndpointRollout(Construct):
         config_name = endpoint.config.endpoint_config_name
         new_fleet = replace(endpoint.watched, extra_dimensions={"EndpointConfigName": config_name})
         short, names = endpoint.config.fingerprint[:8], []
-        watched = rollout.list_rollback_alarms(
-            alarms,
-            variants=[variant.name for variant in endpoint.variants if not variant.table.shadow],
-            kind=endpoint.kind,
-        )
+        main = [variant.name for variant in endpoint.variants if not variant.table.shadow]
+        watched = rollout.list_rollback_alarms(alarms, variants=main, kind=endpoint.kind)
         for variant, kind in watched[:MOST_ALARMS]:
             build = partial(Signal, kind=kind, variant=variant, minutes=alarms.window_minutes)
             if variant is None:
@@ -175,17 +174,14 @@ def _build_error_signal(
 
 def _build_rolling_policy(
     rollout: Rollout, longest_seconds: int
-) -> Endpoint.RollingUpdatePolicyProperty:
+) -> CfnEndpoint.RollingUpdatePolicyProperty:
     """Return the policy that replaces the fleet in batches, at most for `longest_seconds`."""
-    return Endpoint.RollingUpdatePolicyProperty(
+    # By default SageMaker starts all of the old fleet at once, beyond a quota that fits a rolling update:
+    # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html (2026-11-22)
+    back_percent = rollout.rollback_batch_percent or rollout.batch_percent
+    return CfnEndpoint.RollingUpdatePolicyProperty(
         maximum_batch_size=_build_capacity_size(rollout.batch_percent),
-        # By default SageMaker starts all of the old fleet at once, which exceeds a quota that fits a rolling
-        # update:
-        # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
-        # (read 2026-11-22)
-        rollback_maximum_batch_size=_build_capacity_size(
-            rollout.rollback_batch_percent or rollout.batch_percent
-        ),
+        rollback_maximum_batch_size=_build_capacity_size(back_percent),
         wait_interval_in_seconds=rollout.bake_minutes * SECONDS_PER_MINUTE,
         maximum_execution_timeout_in_seconds=longest_seconds,
     )
@@ -193,7 +189,7 @@ def _build_rolling_policy(
 
 def _build_blue_green_policy(
     rollout: Rollout, longest_seconds: int, updates: Sequence[Update]
-) -> Endpoint.BlueGreenUpdatePolicyProperty:
+) -> CfnEndpoint.BlueGreenUpdatePolicyProperty:
     """Return the policy that shifts traffic to a second fleet, at most for `longest_seconds`.
 
     `updates` are those of every variant.
@@ -202,18 +198,18 @@ def _build_blue_green_policy(
     # An all-at-once update has only one shift: its bake is the termination wait below.
     # https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green-all-at-once.html
     wait_minutes = 0 if strategy == "all_at_once" else rollout.bake_minutes
-    routing = Endpoint.TrafficRoutingConfigProperty(
+    routing = CfnEndpoint.TrafficRoutingConfigProperty(
         type=strategy.upper(),
         wait_interval_in_seconds=wait_minutes * SECONDS_PER_MINUTE,
         canary_size=_build_capacity_size(canary) if strategy == "canary" else None,
         linear_step_size=_build_capacity_size(step) if strategy == "linear" else None,
     )
-    return Endpoint.BlueGreenUpdatePolicyProperty(
+    return CfnEndpoint.BlueGreenUpdatePolicyProperty(
         traffic_routing_configuration=routing,
         termination_wait_in_seconds=max(update.last_bake_seconds for update in updates),
         maximum_execution_timeout_in_seconds=longest_seconds,
     )
 
 
-def _build_capacity_size(percent: int) -> sagemaker.CfnEndpoint.CapacitySizeProperty:
-    return Endpoint.CapacitySizeProperty(type="CAPACITY_PERCENT", value=percent)
+def _build_capacity_size(percent: int) -> CfnEndpoint.CapacitySizeProperty:
+    return CfnEndpoint.CapacitySizeProperty(type="CAPACITY_PERCENT", value=percent)

@@ -68,14 +68,15 @@ class GoldenSender(Construct):
             "content_type": golden.request_content_type,
             "per_minute": golden.per_minute,
         }
+        # A missed minute isn't repeated.
+        retry = events.CfnRule.RetryPolicyProperty(
+            maximum_retry_attempts=0, maximum_event_age_in_seconds=60
+        )
         target = events.CfnRule.TargetProperty(
             id="golden-requests",
             arn=function.attr_arn,
             input=json.dumps(request),
-            # A missed minute isn't repeated.
-            retry_policy=events.CfnRule.RetryPolicyProperty(
-                maximum_retry_attempts=0, maximum_event_age_in_seconds=60
-            ),
+            retry_policy=retry,
         )
         rule = events.CfnRule(
             self,
@@ -129,15 +130,10 @@ class GoldenSender(Construct):
         self, roles: RoleRules, log_kms_key_arn: str | None, keep_log: bool
     ) -> functions.CfnFunction:
         log = create_log_group(
-            self, "Log", self._log_name, retention_days=30, key_arn=log_kms_key_arn,
-            keep=keep_log,
-        )  # fmt: skip
-        role = iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            **roles.properties(self),
+            self, self._log_name, days=30, key_arn=log_kms_key_arn, keep=keep_log
         )
+        functions_service = iam.ServicePrincipal("lambda.amazonaws.com")
+        role = iam.Role(self, "Role", assumed_by=functions_service, **roles.properties(self))
         policy = self._create_policy(role)
         function = functions.CfnFunction(
             self,

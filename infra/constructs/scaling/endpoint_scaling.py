@@ -2,7 +2,7 @@
 
 import re
 from enum import Enum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import aws_cdk as cdk
 from aws_cdk import aws_applicationautoscaling as autoscaling
@@ -12,7 +12,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.endpoint.inference_component import InferenceComponent
 from infra.constructs.monitoring.watched_endpoint import (
     AlarmMetric,
@@ -32,6 +31,9 @@ from infra.parameters.scaling_properties import (
 )
 from infra.policy.derived_settings import Cooldowns
 from infra.policy.execution_policy import LINKED_ROLE
+
+if TYPE_CHECKING:
+    from infra.constructs.endpoint.endpoint import Endpoint
 
 Member = TypeVar("Member", bound=Enum)
 # https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
@@ -68,7 +70,7 @@ class EndpointScaling(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: OperatedEndpoint,
+        endpoint: "Endpoint",
         variant: str,
         scaling: Scaling,
     ) -> None:
@@ -157,7 +159,7 @@ class EndpointScaling(Construct):
         )
         purpose = f"Starts the first instance of {name}: a request waits and no instance runs."
         owner = Construct(self, "WakeUp")
-        self._add_policy_with_alarm(owner, first, metric, purpose, alarm_id="Alarm")
+        self._add_policy_with_alarm(owner, first, metric, purpose, named="Alarm")
 
     def _add_sleep_policies(self, component: str, minutes: int) -> None:
         """Add the policies that end all copies and start the first one again after a request."""
@@ -192,7 +194,7 @@ class EndpointScaling(Construct):
         metric: AlarmMetric,
         purpose: str,
         *,
-        alarm_id: str | None = None,
+        named: str = "",
     ) -> None:
         """Add a step policy and the alarm that triggers it.
 
@@ -208,19 +210,17 @@ class EndpointScaling(Construct):
             metric_aggregation_type=autoscaling.MetricAggregationType.AVERAGE,
         )
         for step in policy.adjustments:
-            action.add_adjustment(
-                adjustment=step.change, lower_bound=step.lower, upper_bound=step.upper
-            )
+            change, lower, upper = step.change, step.lower, step.upper
+            action.add_adjustment(adjustment=change, lower_bound=lower, upper_bound=upper)
+        operator = find_member(cloudwatch.ComparisonOperator, condition["ComparisonOperator"])
         alarm = cloudwatch.Alarm(
             scope,
-            alarm_id or f"{policy.name}Alarm",
+            named or f"{policy.name}Alarm",
             alarm_name=f"{self._endpoint.name}-{self._variant}-{policy.alarm_ending}",
             alarm_description=f"{purpose} It notifies nobody.",
             metric=metric,
             threshold=policy.threshold,
-            comparison_operator=find_member(
-                cloudwatch.ComparisonOperator, condition["ComparisonOperator"]
-            ),
+            comparison_operator=operator,
             evaluation_periods=policy.periods,
             datapoints_to_alarm=policy.periods,
             treat_missing_data=find_member(cloudwatch.TreatMissingData, policy.missing),

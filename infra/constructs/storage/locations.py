@@ -83,16 +83,17 @@ class AsyncInference(Construct):
         client = Config.AsyncInferenceClientConfigProperty(
             max_concurrent_invocations_per_instance=most
         )
+        topics = Config.AsyncInferenceNotificationConfigProperty(
+            success_topic=self.success_arn, error_topic=self.error_arn
+        )
+        output = Config.AsyncInferenceOutputConfigProperty(
+            s3_output_path=locations.answers.url,
+            s3_failure_path=locations.failures.url,
+            kms_key_id=locations.answers.key_arn,
+            notification_config=topics,
+        )
         self.config = Config.AsyncInferenceConfigProperty(
-            client_config=client if most else None,
-            output_config=Config.AsyncInferenceOutputConfigProperty(
-                s3_output_path=locations.answers.url,
-                s3_failure_path=locations.failures.url,
-                kms_key_id=locations.answers.key_arn,
-                notification_config=Config.AsyncInferenceNotificationConfigProperty(
-                    success_topic=self.success_arn, error_topic=self.error_arn
-                ),
-            ),
+            client_config=client if most else None, output_config=output
         )
         """The property of the endpoint configuration."""
 

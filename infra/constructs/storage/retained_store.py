@@ -52,12 +52,9 @@ class RetainedStore(Construct):
                 enable_key_rotation=True,
                 removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
             )
-        accesses = self._create_bucket(
-            "Accesses",
-            # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
-            encryption=s3.BucketEncryption.S3_MANAGED,
-            keep_days=ACCESS_LOG_DAYS,
-        )
+        # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
+        managed = s3.BucketEncryption.S3_MANAGED
+        accesses = self._create_bucket("Accesses", encryption=managed, keep_days=ACCESS_LOG_DAYS)
         # A rollback of the creation deletes key and bucket, but can't delete a bucket with objects.
         accesses.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         kept = self._create_bucket(
@@ -81,12 +78,9 @@ class RetainedStore(Construct):
             self.key_arn = str(stack.export_value(self.key_arn, name=f"{name}-key"))
 
     def build_destination(self, prefix: str) -> Destination:
-        objects_arn = cdk.Stack.of(self).format_arn(
-            service="s3", region="", account="", resource=self._name, resource_name=f"{prefix}/*"
-        )
-        return Destination(
-            url=f"s3://{self._name}/{prefix}", objects_arn=objects_arn, key_arn=self.key_arn
-        )
+        objects = f"arn:{cdk.Stack.of(self).partition}:s3:::{self._name}/{prefix}/*"
+        url = f"s3://{self._name}/{prefix}"
+        return Destination(url=url, objects_arn=objects, key_arn=self.key_arn)
 
     def _create_bucket(self, construct_id: str, *, keep_days: int, **more: Any) -> s3.Bucket:
         return s3.Bucket(
@@ -156,11 +150,9 @@ class AsyncInferenceStore(RetainedStore):
         key: KMS key of requests and responses. Default: that of `asynchronous`, otherwise a new one.
         fixed_exports: As for `CaptureStore`.
         """
-        super().__init__(
-            scope, construct_id, table=asynchronous, key=key, fixed_exports=fixed_exports
-        )
+        table = asynchronous
+        super().__init__(scope, construct_id, table=table, key=key, fixed_exports=fixed_exports)
+        prefixes = ("requests", "answers", "failures")
         self.locations = AsyncInferenceLocations(
-            requests=self.build_destination("requests"),
-            answers=self.build_destination("answers"),
-            failures=self.build_destination("failures"),
+            **{prefix: self.build_destination(prefix) for prefix in prefixes}
         )

@@ -24,11 +24,7 @@ class UnpublishedMetricError(ValueError):
 
 
 def check_metric(
-    namespace: str,
-    name: str,
-    statistic: str,
-    dimensions: Collection[str],
-    kind: str = REAL_TIME,
+    namespace: str, name: str, statistic: str, dimensions: Collection[str], kind: str = REAL_TIME
 ) -> None:
     """Raise `UnpublishedMetricError` for a metric that isn't in metrics.json.
 

@@ -10,11 +10,7 @@ from infra.catalog.instances import load_instances
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.parameters.variant import OF_COMPONENTS, Variant
-from infra.policy.sizing import (
-    MIB_PER_GIB,
-    compute_copy_room,
-    count_instances_for_copies,
-)
+from infra.policy.sizing import MIB_PER_GIB, compute_copy_room, count_instances_for_copies
 from infra.preflight.rendering import format_count
 from infra.preflight.rule import EachVariantRule, Findings, Parts, Rule, VariantRule
 

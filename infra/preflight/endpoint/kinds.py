@@ -14,13 +14,7 @@ from infra.policy.sizing import (
     estimate_load_seconds,
 )
 from infra.preflight.rendering import format_count
-from infra.preflight.rule import (
-    Findings,
-    Parts,
-    Rule,
-    VariantRule,
-    VariantTableRule,
-)
+from infra.preflight.rule import Findings, Parts, Rule, VariantRule, VariantTableRule
 
 
 class AsynchronousRule(Rule):

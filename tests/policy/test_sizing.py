@@ -20,6 +20,9 @@ from infra.policy.sizing import (
     compute_gpu_share,
     compute_margin,
     compute_process_gib,
+    find_default_wait,
+    find_real_wait,
+    find_wait_setting,
 )
 from tests.policy.container_oracle import start
 
@@ -28,14 +31,13 @@ SMALL = ModelSizes(model_gib=1.0, packed_gib=0.5)
 
 
 def test_memory_is_servers_workers_and_the_system_as_measured_or_assumed() -> None:
-    found = sizing.compute_memory(C5, SMALL, processes=2, workers=4)
-    assert found is not None
-    assert found.total_gib == pytest.approx(2 * 1.3 + 4 * 0.125 + 0.1 * 8)
-
-    served = ModelSizes(model_gib=1.0, measured_server_gib=2.0, measured_worker_gib=0.5)
-    found = sizing.compute_memory(C5, served, processes=1, workers=2)
-    assert found is not None
-    assert (found.servers_gib, found.workers_gib) == (2.0, 1.0)
+    measured = ModelSizes(model_gib=1.0, measured_server_gib=2.0, measured_worker_gib=0.5)
+    need = sizing.compute_memory(C5, SMALL, processes=2, workers=4)
+    other = sizing.compute_memory(C5, measured, processes=1, workers=2)
+    assert need is not None
+    assert other is not None
+    assert need.total_gib == pytest.approx(2 * 1.3 + 4 * 0.125 + 0.1 * 8)
+    assert (other.servers_gib, other.workers_gib) == (2.0, 1.0)
 
     assert ModelSizes(model_gib=None, measured_server_gib=3.0).server_gib == 3.0
 
@@ -57,11 +59,8 @@ def test_a_start_is_boot_download_and_load_and_the_disk_holds_archive_and_files(
     assert sizing.compute_disk_gib(SMALL) == 1.5
     files = ModelSizes(model_gib=1.0, compressed=False)
     assert (sizing.compute_disk_gib(files), sizing.estimate_download_seconds(files)) == (1.0, 10.0)
-    served = ModelSizes(model_gib=2.0)
-    assert (sizing.compute_disk_gib(served), sizing.estimate_download_seconds(served)) == (
-        4.0,
-        40.0,
-    )
+    files = ModelSizes(model_gib=2.0)
+    assert (sizing.compute_disk_gib(files), sizing.estimate_download_seconds(files)) == (4.0, 40.0)
 
 
 def test_the_volume_is_local_or_asked_for_or_the_default() -> None:
@@ -70,9 +69,8 @@ def test_the_volume_is_local_or_asked_for_or_the_default() -> None:
         ("ml.c5.xlarge", 100, 100),
         ("ml.g4dn.xlarge", None, 125),
     ]:
-        assert sizing.compute_volume_gib(load_instances()[name], volume_gb) == pytest.approx(
-            gigabytes * 1e9 / 2**30
-        )
+        found = sizing.compute_volume_gib(load_instances()[name], volume_gb)
+        assert found == pytest.approx(gigabytes * 1e9 / 2**30)
 
 
 def test_instances_are_traffic_by_what_one_safely_carries_and_at_least_one() -> None:
@@ -110,13 +108,6 @@ def test_an_update_needs_two_fleets_or_batches_of_whole_instances() -> None:
         assert sizing.count_update_instances(fleet, batches=(5, 5)) == fleet + more
 
 
-def test_timeouts_are_twice_the_estimate_within_what_sagemaker_allows() -> None:
-    for gib, download, startup in [(0.1, None, None), (10.0, 420, 120), (500.0, 3600, 3600)]:
-        served = ModelSizes(model_gib=gib)
-        found = (choose_download_timeout(served), choose_startup_timeout(served, processes=1))
-        assert found == (download, startup)
-
-
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html: a vCPU for each 1,769 MB
 def test_a_serverless_container_has_vcpus_by_its_memory_and_no_gpu() -> None:
     for memory_mib, vcpus in [(1024, 1), (3072, 1), (3537, 1), (3538, 2), (6144, 3)]:
@@ -124,12 +115,8 @@ def test_a_serverless_container_has_vcpus_by_its_memory_and_no_gpu() -> None:
         assert (found.vcpus, found.memory_gib) == (vcpus, memory_mib / 1024)
 
     found = sizing.find_machine(None, 2048)
-    assert (found.name, found.gpus, found.local_nvme_gb, found.burstable) == (
-        "serverless with 2048 MiB",
-        0,
-        0,
-        False,
-    )
+    found_facts = (found.name, found.gpus, found.local_nvme_gb, found.burstable)
+    assert found_facts == ("serverless with 2048 MiB", 0, 0, False)
     # https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html
     assert (sizing.SERVERLESS_DISK_GB, sizing.SERVERLESS_START_SECONDS) == (5, 180)
 
@@ -208,3 +195,92 @@ def test_one_process_leaves_to_the_system_what_tensorflow_leaves() -> None:
     new = load_instances()["ml.p6-b200.48xlarge"]
     assert compute_process_gib(new, 1, None) == pytest.approx(new.gpu_memory_gib - 1800 / 1024)
     assert compute_process_gib(ONE_GPU, 2, None) == pytest.approx(0.4 * 16)
+
+
+VERSIONS = ["2.19", "2.20"]
+# And those at which a retry more fits in.
+SECONDS = (
+    *range(1, 3601),
+    *range(3601, 86_401, 100),
+    *(2**power // 10 + more for power in range(15, 20) for more in (0, 1, 2)),
+)
+
+
+def test_the_default_is_the_images() -> None:
+    for tensorflow, processes, real in [
+        ("2.20", 1, 51.0),
+        ("2.20", 4, 51.0),
+        ("2.19", 1, 25.4),
+        ("2.19", 4, 6.2),
+    ]:
+        configured = find_default_wait(tensorflow, processes=processes)
+        assert find_real_wait(configured, tensorflow) == real
+
+
+def waited_seconds(configured_seconds: int, tensorflow: str) -> float:
+    """The image's rule, written out: the pauses of the retries that fit into the configured time.
+
+    The first retry comes at once.
+    """
+    retries = waited = 0
+    if tensorflow == "2.20":
+        while (2 ** (retries + 1) - 1) <= 10 * configured_seconds:
+            retries += 1
+    else:
+        retries = 1
+        while waited < 10 * configured_seconds:
+            retries += 1
+            waited += 2 ** (retries + 1)
+    return round(sum(min(0.1 * float(2**n), 120.0) for n in range(1, retries)), 1)
+
+
+def test_the_table_is_the_images_rule_and_changes_at_its_seconds() -> None:
+    for configured, real in [(3, 1.4), (51, 25.4), (60, 51.0), (325, 204.6)]:
+        assert find_real_wait(configured, "2.20") == real
+    for tensorflow in VERSIONS:
+        for seconds in SECONDS:
+            real = find_real_wait(seconds, tensorflow)
+            assert real == waited_seconds(seconds, tensorflow), seconds
+
+
+def test_a_load_as_long_as_the_image_waits_needs_no_more_and_a_longer_one_a_day() -> None:
+    for tensorflow in VERSIONS:
+        for configured in [1, 3, 13, 100, 5000, 52_429]:
+            load = find_real_wait(configured, tensorflow)
+            smallest = find_wait_setting(load, tensorflow)
+            assert smallest <= configured
+            assert find_real_wait(smallest, tensorflow) == load
+    assert find_wait_setting(5000, "2.20") == 24 * 60 * 60
+
+
+@given(st.floats(0, 1044), st.sampled_from(VERSIONS))
+def test_what_is_configured_for_a_load_really_waits_for_it(load: float, tensorflow: str) -> None:
+    configured = find_wait_setting(load, tensorflow)
+    assert find_real_wait(configured, tensorflow) >= load
+    assert configured == 1 or find_real_wait(configured - 1, tensorflow) < load
+
+
+# 0.2 GiB are loaded in a second, and 0.1 downloaded (assumptions of infra/policy/sizing.py); SageMaker
+# takes 60 to 3600 s, and waits for 60 s by default.
+def test_timeouts_are_twice_the_load_or_download_in_whole_minutes() -> None:
+    for gib, processes, timeout in [
+        (0.1, 1, None),
+        (6.0, 1, None),
+        (3.0, 2, None),
+        (6.01, 1, 120),
+        (10.0, 1, 120),
+        (12.0, 1, 120),
+        (12.01, 1, 180),
+        (6.01, 2, 180),
+        (350.0, 1, 3540),
+        (354.01, 1, 3600),
+        (500.0, 1, 3600),
+        (None, 1, None),
+    ]:
+        served = ModelSizes(model_gib=gib)
+        assert choose_startup_timeout(served, processes=processes) == timeout
+    for gib, timeout in [(3.0, None), (3.01, 120), (6.01, 180), (179.9, 3600), (None, None)]:
+        served = ModelSizes(model_gib=gib, compressed=False)
+        assert choose_download_timeout(served) == timeout
+    for gib, timeout in [(0.1, None), (10.0, 420), (500.0, 3600)]:
+        assert choose_download_timeout(ModelSizes(model_gib=gib)) == timeout

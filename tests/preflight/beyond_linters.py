@@ -26,8 +26,8 @@ from infra.preflight.check import RULES, check
 from stacks.environment_stage import EnvironmentStage
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, valid
-from tests.preflight.beyond_linters_public import FAULTS, reproduced
 from tests.preflight.overlay import overlaid
+from tests.preflight.test_beyond_linters import FAULTS, reproduced
 from tests.preflight.test_every_rule import ROWS
 
 PAGE = ROOT / "docs" / "reference" / "beyond-linters.md"

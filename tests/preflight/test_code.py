@@ -1,5 +1,6 @@
-"""Code that the image would not import, and requirements that are not at hand."""
+"""Code that the image would not import, requirements that are not at hand, and versions that collide."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.findings import Message, messages
 from tests.packaging.wheelhouse import wheel
 
 WITH_CODE = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
+AT_START = WITH_CODE.replace('code = "code"', 'code = "code"\ninstall = "at start"')
 HANDLER = "def handler(data, context): ...\n"
 
 
@@ -97,11 +99,7 @@ def test_locked_requirements_are_clean_and_installing_at_start_is_a_warning(
     environment: Environment,
 ) -> None:
     assert said(environment) == []
-    text = WITH_CODE.replace('code = "code"', 'code = "code"\ninstall = "at start"')
-    assert [finding.severity for finding in check(environment(text))] == [Severity.WARNING]
-
-
-AT_START = WITH_CODE.replace('code = "code"', 'code = "code"\ninstall = "at start"')
+    assert [finding.severity for finding in check(environment(AT_START))] == [Severity.WARNING]
 
 
 def test_what_pip_cannot_follow_at_start_is_an_error_and_the_minutes_are_named(
@@ -116,25 +114,19 @@ def test_what_pip_cannot_follow_at_start_is_an_error_and_the_minutes_are_named(
     )
 
     (project / "code" / "requirements.txt").write_text("orjson\n")
-    serverless = AT_START.replace(
-        "[variants.primary]",
-        "[variants.primary]\nserverless = { memory_mib = 2048, max_concurrency = 5 }",
-    )
+    table = "serverless = { memory_mib = 2048, max_concurrency = 5 }\n"
     sentence = "on Serverless Inference, pip and the model's load share 3 minutes"
-    found = {
-        text: [one for one in check(environment(text)) if one.rule == "code-installed-at-start"]
-        for text in (AT_START, serverless)
-    }
-    assert sentence not in found[AT_START][0].problem
-    assert found[serverless][0].problem.endswith(sentence)
+    for text in (AT_START, AT_START + table):
+        found = check(environment(text))
+        (problem,) = [one.problem for one in found if one.rule == "code-installed-at-start"]
+        assert (sentence in problem) is problem.endswith(sentence) is (text != AT_START)
 
 
 def test_servables_handler_needs_an_image_with_numpy(environment: Environment) -> None:
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.19"\nhandler = "servable"')
     (found,) = select_errors(check(environment(text)))
-    assert found.problem == (
-        "Servable's handler needs numpy, which the image of TensorFlow 2.19 does not have"
-    )
+    problem = "Servable's handler needs numpy, which the image of TensorFlow 2.19 does not have"
+    assert found.problem == problem
 
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nhandler = "servable"')
     assert [str(finding) for finding in check(environment(text))] == []
@@ -149,10 +141,8 @@ OWN = 'image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/mine:1"'
 def test_an_own_image_has_names_checked_and_no_imports(
     environment: Environment, project: Path
 ) -> None:
-    for line, severity in [
-        ("import tensorflow", Severity.NOT_CHECKED),
-        ("X = nowhere", Severity.ERROR),
-    ]:
+    judged = {"import tensorflow": Severity.NOT_CHECKED, "X = nowhere": Severity.ERROR}
+    for line, severity in judged.items():
         write_handler(project, line)
         text = WITH_CODE.replace("code =", f"{OWN}\ncode =")
         assert severities(environment, text) == [severity]
@@ -167,3 +157,65 @@ def test_a_variable_that_the_code_reads_is_set_in_every_variant(
         given = f'environment = {{ {name} = "0" }}\n'
         assert len(severities(environment, WITH_CODE)) == 1
         assert severities(environment, WITH_CODE + given) == []
+
+
+MODELS = "".join(f'[models.{name}]\nsaved_model = "model"\ncode = "{name}"\n' for name in "abc")
+
+
+def packages_said(environment: Environment, members: str = '"a", "b"') -> list[Message]:
+    text = VALID.replace('saved_model = "model"', f"multi_model = [{members}]") + MODELS
+    found = check(environment(text))
+    return messages(one for one in found if one.rule == "multi-model-packages")
+
+
+REFUSED = (
+    "models.ranker.multi_model",
+    "plain is 2.0 in the code of 'b', and 1.0 in that of 'a'; they share one process",
+    "",
+    "name one version in the requirements.txt of both, and run `servable package prod`",
+)
+
+
+def write_lib(project: Path, model: str, *packages: str) -> None:
+    """Code whose own lib/ holds these packages."""
+    shutil.rmtree(project / model, ignore_errors=True)
+    for package in packages:
+        (project / model / "lib" / f"{package}.dist-info").mkdir(parents=True)
+    (project / model / "inference.py").write_text("def handler(data, context): ...\n")
+
+
+def test_two_versions_of_a_package_in_libs_of_ones_own_are_refused(
+    environment: Environment, project: Path
+) -> None:
+    write_lib(project, "a", "plain-1.0")
+    write_lib(project, "b", "plain-2.0", "other-1.0")
+    write_lib(project, "c", "other-1.0")
+    assert packages_said(environment) == [REFUSED]
+    for members in ['"a", "absent"', '"a"', '"b", "c"', '"a", "c"']:
+        assert packages_said(environment, members) == []
+
+
+def code(project: Path, model: str, version: str) -> None:
+    """Code that vendors the package `plain` in that version."""
+    house, folder = project / f"house-{version}", project / model
+    if not house.exists():
+        house.mkdir()
+        wheel(house, "plain", version)
+    folder.mkdir()
+
+    (folder / "transforms.py").write_text("import plain\ndef preprocess(body, context): ...\n")
+    (folder / "requirements.txt").write_text(f"plain=={version}\n")
+    lock(folder, python="3.12", wheels=project / WHEELS, find_links=house)
+
+
+@pytest.mark.long
+def test_packages_that_pip_puts_there_count_as_those_of_a_lib_of_ones_own(
+    environment: Environment, project: Path
+) -> None:
+    code(project, "a", "1.0")
+    code(project, "b", "2.0")
+    assert packages_said(environment) == [REFUSED]
+    write_lib(project, "b", "plain-1.0")
+    assert packages_said(environment) == []
+    write_lib(project, "b", "plain-2.0")
+    assert packages_said(environment) == [REFUSED]

@@ -121,6 +121,7 @@ class DeployedNames:
         CloudFormation's own names begin with the stack's name, whose end it may cut off.
         """
         aws, here = f"arn:{find_partition(self.region)}", f"{self.region}:{self.account}"
+        logs = f"{aws}:logs:{here}:log-group"
         begins = [name[:24] for name in self.stacks]
         tracked = [f"{self.endpoint}-*", f"TargetTracking-endpoint/{self.endpoint}/*"]
         tracked += [f"TargetTracking-inference-component/{self.endpoint}-*"] if self.sleeps else []
@@ -147,9 +148,7 @@ class DeployedNames:
             "holders": [*roles, *self.callers],
             "keys": keys,
             "linked_role": [linked],
-            "log_groups": [
-                f"{aws}:logs:{here}:log-group:/aws/{one}" for one in self._list_log_groups()
-            ],
+            "log_groups": [f"{logs}:/aws/{one}" for one in self._list_log_groups()],
             "objects": [f"{bucket}/*" for bucket in buckets],
             "parameters": parameters,
             "passed_roles": [*roles, *self.roles, linked],
@@ -204,11 +203,6 @@ def list_actions() -> list[str]:
     return sorted({*BESIDE, *(action for action in stated if not re.fullmatch(LEFT_OUT, action))})
 
 
-def find_place(action: str) -> str:
-    """Return the place, a group of resources, that an action applies to."""
-    return next(place for pattern, place in PLACES.items() if re.fullmatch(pattern, action))
-
-
 def build_statements(deployed: Sequence[DeployedNames]) -> Iterator[Statement]:
     """Yield one statement per place for these environments of one account and Region."""
     places: dict[str, dict[str, None]] = {}
@@ -217,7 +211,8 @@ def build_statements(deployed: Sequence[DeployedNames]) -> Iterator[Statement]:
             places.setdefault(place, {}).update(dict.fromkeys(arns))
     by_place: dict[str, list[str]] = {}
     for action in list_actions():
-        by_place.setdefault(find_place(action), []).append(action)
+        place = next(one for pattern, one in PLACES.items() if re.fullmatch(pattern, action))
+        by_place.setdefault(place, []).append(action)
     for place, allowed in sorted(by_place.items()):
         if not places[place]:
             continue  # without batches there is neither a state machine nor a schedule
@@ -246,10 +241,8 @@ def _build_place_statements(
         condition = {"StringEquals": {"iam:PermissionsBoundary": boundaries}}
         yield _build_statement("RolesWithinTheBoundary", bound, resources, condition)
         # Without the boundary they could be given anything.
-        allowed = [
-            one for one in allowed if one not in (*bound, "iam:DeleteRolePermissionsBoundary")
-        ]
-        condition = {}
+        gone = {*bound, "iam:DeleteRolePermissionsBoundary"}
+        allowed, condition = [one for one in allowed if one not in gone], {}
     name = "".join(word.capitalize() for word in place.split("_"))
     yield _build_statement(name, allowed, resources, condition)
 

@@ -249,15 +249,14 @@ class TransformTimeout(BatchJobRule):
     """
 
     remedy = "remove it: Servable then chooses it"
+    reads = ("batch.{job.name}.timeout_seconds",)
 
     def find_problems(self, job: BatchJob) -> Findings:
         container, seconds = job.batch.container, job.batch.timeout_seconds
         for name in ("gunicorn_timeout_seconds", "nginx_read_timeout_seconds", "wait_time_seconds"):
             given = getattr(container, name)
             if given is not None and given < seconds:
-                yield self.build_finding(
-                    f"batch.{job.name}.container.{name}",
-                    f"{name} {given} ends requests before the job's timeout_seconds {seconds}",
-                    allowed=f"{seconds} or more; {seconds + MARGIN_SECONDS} is chosen",
-                    reads=(f"batch.{job.name}.timeout_seconds",),
-                )
+                key = f"batch.{job.name}.container.{name}"
+                problem = f"{name} {given} ends requests before the job's timeout_seconds {seconds}"
+                allowed = f"{seconds} or more; {seconds + MARGIN_SECONDS} is chosen"
+                yield self.build_finding(key, problem, allowed=allowed)

@@ -42,9 +42,8 @@ class BodyRule(Rule):
             )
         elif given > allowed:
             problem = f"{name} {given:,} is more than an endpoint of this kind accepts"
-            finding = self.build_finding(
-                problem=problem, allowed=f"at most {allowed:,}", remedy=remedy
-            )
+            most = f"at most {allowed:,}"
+            finding = self.build_finding(problem=problem, allowed=most, remedy=remedy)
             yield replace(finding, acknowledgeable=False)
 
 
@@ -153,9 +152,6 @@ class ConversionCost(VariantRule):
             return 0
 
 
-MICROS_PER_MS = 1000
-
-
 class BatchRule(VariantRule):
     """A rule about variants with server-side batching."""
 
@@ -209,8 +205,8 @@ class BatchTimeoutAboveAlarm(BatchRule):
 
     def find_problems(self, placement: Placement, batching: Batching) -> Findings:
         alarm_ms = self.environment.alarms.p99_latency_ms
-        if alarm_ms is not None and batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
-            yield self.build_finding(alarm_ms=alarm_ms, most=alarm_ms * MICROS_PER_MS)
+        if alarm_ms is not None and batching.timeout_micros >= (most := 1000 * alarm_ms):
+            yield self.build_finding(alarm_ms=alarm_ms, most=most)
 
 
 class BatchQueueShort(BatchRule):
@@ -252,8 +248,7 @@ class BatchFixedShape(BatchRule):
         for name in self.candidate.list_served_models(placement):
             for folder, info in self.candidate.read_saved_models(name):
                 for signature, tensors in info.signatures.items():
-                    why = explain_unbatchable(tensors)
-                    if why is None:
+                    if (why := explain_unbatchable(tensors)) is None:
                         continue
                     called = signature == DEFAULT_SIGNATURE or len(info.signatures) == 1
                     yield self.build_finding(

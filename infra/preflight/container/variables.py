@@ -49,12 +49,9 @@ class VariablesTooMany(ContainerRule):
         count, allowed = len(_build_environment(placement)), find_maximum("EnvironmentMap")
         if count > allowed:
             own = len(placement.variant.environment)
-            yield self.build_finding(
-                "environment",
-                f"{own} variables and the container's add up to {count}",
-                given=count,
-                allowed=f"at most {allowed} in all, {allowed - count + own} of your own",
-            )
+            problem = f"{own} variables and the container's add up to {count}"
+            most = f"at most {allowed} in all, {allowed - count + own} of your own"
+            yield self.build_finding("environment", problem, given=count, allowed=most)
 
 
 class VariableTooLong(VariableRule):

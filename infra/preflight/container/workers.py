@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from infra.catalog.limits import find_documented_limit, find_maximum
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.policy.container import find_worker_class, has_upstream_tensorflow
+from infra.policy.container import ContainerSettings, find_worker_class, has_upstream_tensorflow
 from infra.policy.sizing import (
     DOWNLOAD,
     STARTUP,
@@ -19,13 +19,7 @@ from infra.preflight.rule import ContainerRule, Findings, VariantRule
 from model_packaging.inputs import needs_our_handler
 from model_packaging.python_code import CodeFolder
 
-OF_GUNICORN = (
-    "gunicorn_workers",
-    "gunicorn_threads",
-    "gunicorn_worker_class",
-    "gunicorn_timeout_seconds",
-    "gunicorn_log_level",
-)
+OF_GUNICORN = [name for name in ContainerSettings.model_fields if name.startswith("gunicorn_")]
 # Keys of infra/policy/container.py that the image does not know.
 OF_OUR_HANDLER = ("transport", "grpc_from_bytes", "request_timeout_seconds", "timing_header")
 
@@ -208,11 +202,8 @@ class SettingInert(ContainerRule):
         default = find_default_wait(tensorflow, processes=placement.processes)
         wait = placement.settings.wait_time_seconds or default
         if not self._has_servable_handler(placement):
-            model = f"models.{placement.variant.model}"
-            yield from (
-                (name, f'{model} has no handler = "servable", which reads it')
-                for name in OF_OUR_HANDLER
-            )
+            why = f'models.{placement.variant.model} has no handler = "servable", which reads it'
+            yield from ((name, why) for name in OF_OUR_HANDLER)
         elif (container.request_timeout_seconds or 0) > wait:
             yield "request_timeout_seconds", f"wait_time_seconds {wait} ends requests earlier"
         elif container.transport in ("rest", "grpc"):
@@ -227,9 +218,8 @@ class SettingInert(ContainerRule):
         """Return whether the model has Servable's handler. An archive in S3 may have it."""
         for name in placement.model.multi_model or [placement.variant.model]:
             model, code = self.environment.models.get(name), self.candidate.code_folders.get(name)
-            if model is None or model.artifact or model.handler:
-                return True
-            if code and needs_our_handler(code):
+            elsewhere = model is None or model.artifact or model.handler
+            if elsewhere or (code and needs_our_handler(code)):
                 return True
         return False
 
@@ -260,14 +250,11 @@ class WaitTooShort(VariantRule):
             return
         enough = find_wait_setting(load, tensorflow)
         most = find_real_wait(enough, tensorflow)
-        fits = most >= load
+        allowed, remedy = f"a load of at most {most:.0f} s", "make the model smaller"
+        if most >= load:
+            allowed, remedy = f"{enough} or more", "raise it, or remove it"
         yield self.build_finding(
-            given=wait,
-            allowed=f"{enough} or more" if fits else f"a load of at most {most:.0f} s",
-            remedy="raise it, or remove it" if fits else "make the model smaller",
-            wait=wait,
-            real=real,
-            load=load,
+            given=wait, allowed=allowed, remedy=remedy, wait=wait, real=real, load=load
         )
 
 
@@ -286,14 +273,11 @@ class TimeoutRule(VariantRule):
         most = find_maximum(shape)
         given = getattr(placement.variant, name) or most
         if needed is not None and needed > given:
-            fits = needed <= most
-            yield self.build_finding(
-                name,
-                f"{what} takes about {needed:.0f} s, but {name} is {given}",
-                given=given,
-                allowed=f"{int(needed) + 1} to {most}" if fits else f"at most {most} s",
-                remedy="raise it" if fits else "make the model smaller",
-            )
+            problem = f"{what} takes about {needed:.0f} s, but {name} is {given}"
+            allowed, remedy = f"at most {most} s", "make the model smaller"
+            if needed <= most:
+                allowed, remedy = f"{int(needed) + 1} to {most}", "raise it"
+            yield self.build_finding(name, problem, given=given, allowed=allowed, remedy=remedy)
 
 
 class DownloadTimeout(TimeoutRule):

@@ -49,19 +49,15 @@ class ComponentExcluded(ComponentRule):
             "asynchronous": (environment.asynchronous, "queue"),
             "rollout": (environment.rollout, "guarded update"),
         }
-        for name_of_model in {served.model for served in environment.serving_variants.values()}:
-            model = models.get(name_of_model)
+        for served in environment.serving_variants.values():
+            model = models.get(served.model)
             many = model is not None and model.multi_model
-            excluded[f"models.{name_of_model}.multi_model"] = many, "multi_model"
+            excluded[f"models.{served.model}.multi_model"] = many, "multi_model"
         for other, (present, what) in excluded.items():
             if present:
-                yield self.build_finding(
-                    other,
-                    f"{what}: variant {name} has {own}, and this combination is undocumented",
-                    given=None,
-                    remedy=f"remove it, or {own}",
-                    reads=(f"{key}.{own}",),
-                )
+                problem = f"{what}: variant {name} has {own}, and this combination is undocumented"
+                remedy, reads = f"remove it, or {own}", (f"{key}.{own}",)
+                yield self.build_finding(other, problem, given=None, remedy=remedy, reads=reads)
 
 
 class ComponentKeys(ComponentRule):
@@ -103,12 +99,9 @@ class ComponentName(ComponentRule):
                     reads=(f"variants.{name}",),
                 )
             if each in variant.components and (each in variants or twice[each] > 1):
-                yield self.build_finding(
-                    f"variants.{name}.components.{each}",
-                    f"{each} is also the name of a variant, or of another component",
-                    remedy="rename it",
-                    reads=("variants",),
-                )
+                key = f"variants.{name}.components.{each}"
+                problem = f"{each} is also the name of a variant, or of another component"
+                yield self.build_finding(key, problem, remedy="rename it", reads=("variants",))
 
 
 class ComponentBounds(EachVariantRule):
@@ -141,8 +134,7 @@ class ComponentBounds(EachVariantRule):
     def _check_copies(self, table: str, narrowed: Variant) -> Findings:
         own = narrowed.components[table.rpartition(".")[2]]
         least, most = narrowed.capacity
-        stated = "min_copies" in own.model_fields_set
-        if own.sleep_after_minutes and stated and own.min_copies:
+        if own.sleep_after_minutes and "min_copies" in own.model_fields_set and own.min_copies:
             problem = f"min_copies {own.min_copies} conflicts with sleep_after_minutes, which ends all copies"
             remedy = "remove one of them; at_least in a schedule keeps copies for some hours"
             yield self._report(table, "min_copies", problem, remedy)

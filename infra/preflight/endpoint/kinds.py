@@ -13,7 +13,6 @@ from infra.policy.sizing import (
     estimate_download_seconds,
     estimate_load_seconds,
 )
-from infra.preflight.rendering import format_count
 from infra.preflight.rule import Findings, Parts, Rule, VariantRule, VariantTableRule
 
 
@@ -133,14 +132,11 @@ class ServerlessExcluded(ServerlessRule):
     def find_problems(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         environment, key = self.environment, f"models.{variant.model}"
         model = environment.models.get(variant.model) or ModelTable()
-        count = len(environment.variants)
+        count, isolation = len(environment.variants), "network isolation"
         excluded = {
             "network": (environment.network.subnets, "a VPC"),
-            "security.network_isolation": (
-                environment.security.network_isolation,
-                "network isolation",
-            ),
-            f"{key}.network_isolation": (model.network_isolation, "network isolation"),
+            "security.network_isolation": (environment.security.network_isolation, isolation),
+            f"{key}.network_isolation": (model.network_isolation, isolation),
             f"{key}.multi_model": (model.multi_model, "multi_model"),
             f"{key}.compression": (model.compression == "none", 'compression = "none"'),
             "capture": (environment.capture, "data capture"),
@@ -148,7 +144,7 @@ class ServerlessExcluded(ServerlessRule):
             "rollout": (environment.rollout, "guarded updates"),
         }
         if count > 1:
-            alone = f"{format_count(count, 'variant')}, and {name} is serverless, so it must be the only one"
+            alone = f"{count} variants, and {name} is serverless, so it must be the only one"
             yield self.build_finding("variants", alone)
         for other, (present, what) in excluded.items():
             if present:
@@ -201,15 +197,8 @@ class ServerlessStart(VariantRule):
         if fetch is None or load is None:
             yield from self.report_unknown_size(placement)
         elif fetch + load > SERVERLESS_START_SECONDS:
-            seconds, machine = fetch + load, placement.instance.name
-            problem = (
-                f"on {machine} a start takes about {seconds:.0f} s to download and load the model"
-            )
-            yield self.build_finding(placement.machine_key, problem)
-
-
-# Minutes that a target tracking policy looks back before it removes a copy, as its alarms were seen.
-TRACKING_MINUTES = 15
+            takes = f"a start takes about {fetch + load:.0f} s to download and load the model"
+            yield self.build_finding(placement.machine_key, f"on {placement.instance.name} {takes}")
 
 
 class SleepRule(VariantTableRule):
@@ -255,7 +244,8 @@ class SleepTracking(SleepRule):
     def find_problems(self, name: str, variant: Variant, minutes: int) -> Findings:
         table = variant.scaling
         tracked = table and (table.max_rps_per_instance or table.max_concurrency_per_instance)
-        if tracked and minutes > TRACKING_MINUTES:
+        # Its alarms were seen to look back 15 minutes before they remove a copy.
+        if tracked and minutes > 15:
             yield self.build_finding()
 
 

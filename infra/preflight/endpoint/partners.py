@@ -14,7 +14,6 @@ from infra.policy.container import find_worker_class
 from infra.preflight.rule import Candidate, Findings, Rule
 
 MS_PER_SECOND = MICROS_PER_MS = 1000
-MOST_PLAIN = 100_000
 TARGETS = (
     "max_rps_per_instance",
     "max_concurrency_per_instance",
@@ -107,8 +106,7 @@ def _is_sequential(placement: Placement) -> bool:
     """Return whether the only worker waits for each response before the next request."""
     settings, multi_model = placement.settings, placement.served.multi_model
     kind = find_worker_class(settings, placement.tensorflow, multi_model=multi_model)
-    threads = settings.gunicorn_threads or 1
-    return kind in ("sync", "gthread") and placement.workers * threads == 1
+    return kind in ("sync", "gthread") and placement.workers * (settings.gunicorn_threads or 1) == 1
 
 
 class KeyWithoutPartner(Rule):
@@ -128,14 +126,12 @@ class KeyWithoutPartner(Rule):
             own = self.loaded.source.origins.get(path) == self.loaded.file
             if own and not partner.is_there:
                 given: Any = self.candidate.find_value(key)
-                is_number = isinstance(given, int | float) and given is not True
-                shown = f"{path[-1]} {given:g}" if is_number else path[-1]
-                yield self.build_finding(
-                    key,
-                    f"{shown} {partner.otherwise}",
-                    given=given if is_number else None,
-                    allowed=f"only with {partner.needs}",
-                )
+                problem, allowed = f"{path[-1]} {partner.otherwise}", f"only with {partner.needs}"
+                if isinstance(given, int | float) and given is not True:
+                    problem = f"{path[-1]} {given:g} {partner.otherwise}"
+                else:
+                    given = None
+                yield self.build_finding(key, problem, given=given, allowed=allowed)
 
 
 def _list_upper_limits(
@@ -211,14 +207,10 @@ class KeysCrossed(Rule):
     def find_problems(self) -> Findings:
         for key, value, name, limit, why in _list_upper_limits(self.environment):
             if value is not None and limit is not None and value > limit:
-                shown = f"{round(limit, 2):,g}" if limit < MOST_PLAIN else f"{limit:,.0f}"
-                yield self.build_finding(
-                    key,
-                    f"{key.rpartition('.')[2]} {value:{',' if isinstance(value, int) else 'g'}} is above "
-                    f"{name} {shown}: {why}",
-                    given=value,
-                    allowed=f"at most {shown}",
-                )
+                shown = f"{round(limit, 2):,g}" if limit < 100_000 else f"{limit:,.0f}"
+                stated = f"{value:,}" if isinstance(value, int) else f"{value:g}"
+                problem = f"{key.rpartition('.')[2]} {stated} is above {name} {shown}: {why}"
+                yield self.build_finding(key, problem, given=value, allowed=f"at most {shown}")
 
 
 class PathMissing(Rule):
@@ -230,21 +222,20 @@ class PathMissing(Rule):
     remedy = "correct the path, or write the file"
 
     def find_problems(self) -> Findings:
-        for key, path in self._list_paths():
+        environment, day = self.environment, self.environment.traffic.day
+        runbook, captured = environment.alarms.runbook, environment.replay.captured
+        paths = {}
+        stated = ("alarms", "runbook") in self.loaded.source.origins
+        if stated and not runbook.startswith(("https://", "http://")):
+            paths["alarms.runbook"] = runbook
+        if captured is not None and not captured.startswith("s3://"):
+            paths["replay.captured"] = captured
+        # With a scaling table scaling-behind-traffic reads the day, and reports what is wrong with it.
+        if day is not None and not any(
+            one.scaling for one in environment.variants_by_table.values()
+        ):
+            paths["traffic.day"] = str(day)
+        for key, path in paths.items():
             if not (self.loaded.root / path).exists():
                 remedy = suggest_path(path, self.loaded.root) or self.remedy
                 yield self.build_finding(key, given=path, remedy=remedy, path=path)
-
-    def _list_paths(self) -> Iterator[tuple[str, str]]:
-        """Yield key and path for each path that the file states."""
-        environment, day = self.environment, self.environment.traffic.day
-        runbook, captured = environment.alarms.runbook, environment.replay.captured
-        stated = ("alarms", "runbook") in self.loaded.source.origins
-        if stated and not runbook.startswith(("https://", "http://")):
-            yield "alarms.runbook", runbook
-        if captured is not None and not captured.startswith("s3://"):
-            yield "replay.captured", captured
-        # With a scaling table scaling-behind-traffic reads the day, and reports what is wrong with it.
-        scales = any(one.scaling for one in environment.variants_by_table.values())
-        if day is not None and not scales:
-            yield "traffic.day", str(day)

@@ -21,19 +21,15 @@ class SecurityIdsMissing(Rule):
         if "keys" in require:
             given |= self.environment.kms_keys
             variants = self.environment.variants.values()
-            types = [kind for variant in variants for kind in variant.instance_types]
-            if not can_use_volume_key(types):
+            if not can_use_volume_key([one for each in variants for one in each.instance_types]):
                 del given["endpoint.volume_kms_key"]
         missing = [key for key, ids in given.items() if not ids]
         if missing:
             # Keys in the plural take lists.
             lines = [f'{key} = ["…"]' if key.endswith("s") else f'{key} = "…"' for key in missing]
-            yield self.build_finding(
-                "security.require",
-                f"security.require needs ids that are missing: {', '.join(missing)}",
-                remedy=f"add {', '.join(lines)}",
-                reads=tuple(missing),
-            )
+            problem = f"security.require needs ids that are missing: {', '.join(missing)}"
+            key, remedy = "security.require", f"add {', '.join(lines)}"
+            yield self.build_finding(key, problem, remedy=remedy, reads=tuple(missing))
 
 
 class KeyArnRule(Rule):

@@ -193,9 +193,8 @@ class AmiCuda(AmiRule):
         if images.parse_version(driver) < images.parse_version(cuda):
             problem = f"the driver of {ami} supports CUDA {driver}, but {image} needs {cuda}"
         elif has_ami_failed_tests(ami, cuda):
-            problem = (
-                f"{image} has CUDA {cuda}, and such images did not start on {ami} in AWS's tests"
-            )
+            failed = f"such images did not start on {ami} in AWS's tests"
+            problem = f"{image} has CUDA {cuda}, and {failed}"
         else:
             return
         # A driver that mounts the image's CUDA compatibility libraries may run it; AWS tests neither case.

@@ -46,13 +46,10 @@ class InstanceUnknown(Rule):
                 continue
             close, family = find_nearest(given, known), given.removeprefix("ml.")
             reason = next((why for one, why in excluded.items() if family.startswith(one)), None)
-            why = f"not usable here: {reason}" if reason else "unknown"
-            yield self.build_finding(
-                key,
-                f"{given!r} is {why}",
-                allowed=f"the {len(known)} types that Servable knows, such as ml.c5.xlarge",
-                remedy=f"did you mean {close}?" if close and not reason else "choose another",
-            )
+            problem = f"{given!r} is {f'not usable here: {reason}' if reason else 'unknown'}"
+            allowed = f"the {len(known)} types that Servable knows, such as ml.c5.xlarge"
+            remedy = f"did you mean {close}?" if close and not reason else "choose another"
+            yield self.build_finding(key, problem, allowed=allowed, remedy=remedy)
 
 
 class InstanceRetired(InstanceRule):
@@ -130,8 +127,7 @@ class InstanceArchitecture(InstanceRule):
 
     def find_problems(self, key: str, name: str, instance: Instance) -> Findings:
         model = self.environment.models.get(self.environment.variants[name].model)
-        own = model is not None and model.image is not None
-        if instance.architecture != "x86_64" and not own:
+        if instance.architecture != "x86_64" and (model is None or model.image is None):
             yield self.build_finding(key)
 
 
@@ -305,11 +301,8 @@ class StorageTooSmall(VariantRule):
                 remedy = "choose an instance_type: a serverless container's disk does not grow"
             elif instance.local_nvme_gb:
                 remedy = "choose a type with more local NVMe"
-            yield self.build_finding(
-                key,
-                f"{size}archive and files need {needed:.1f} GiB, but the disk of {instance.name} has "
-                f"{room:.1f}",
-                given=given,
-                allowed=f"{enough_gb} GB or more",
-                remedy=remedy,
+            problem = (
+                f"{size}archive and files need {needed:.1f} GiB, but the disk of {instance.name} "
             )
+            problem, allowed = f"{problem}has {room:.1f}", f"{enough_gb} GB or more"
+            yield self.build_finding(key, problem, given=given, allowed=allowed, remedy=remedy)

@@ -140,8 +140,7 @@ class CodeNotVendored(CodeFolderRule):
     """Publishing uses the lock file and the wheels on this computer, and never the network."""
 
     def find_problems(self, name: str, folder: Path) -> Findings:
-        model = self.environment.models[name]
-        if model.install != "vendored":
+        if self.environment.models[name].install != "vendored":
             return
         versions = _list_versions(self.environment, name)
         # Two variants on images with two Python versions cannot share one lock: one is rejected.
@@ -150,11 +149,9 @@ class CodeNotVendored(CodeFolderRule):
             for python in sorted(pythons, key=str):
                 require_wheels(folder, wheels=self.loaded.root / WHEELS, python=python)
         except PackagingError as refusal:
-            yield self.build_finding(
-                f"models.{name}.code",
-                f"{refusal.path.relative_to(self.loaded.root)}: {refusal.problem}",
-                remedy=refusal.remedy.replace("ENV", self.loaded.name),
-            )
+            problem = f"{refusal.path.relative_to(self.loaded.root)}: {refusal.problem}"
+            remedy = refusal.remedy.replace("ENV", self.loaded.name)
+            yield self.build_finding(f"models.{name}.code", problem, remedy=remedy)
 
 
 class CodeInstalledAtStart(CodeFolderRule):
@@ -282,10 +279,6 @@ class MultiModelPackages(ModelRule):
 
     acknowledgeable = True
     key = "models.{name}.multi_model"
-    problem = (
-        "{package} is {version} in the code of {member!r}, and {others_version} in that of {other!r}; they "
-        "share one process"
-    )
     remedy = "name one version in the requirements.txt of both, and run `servable package {self.loaded.name}`"
 
     def find_problems(self, name: str, model: ModelTable) -> Findings:
@@ -298,11 +291,8 @@ class MultiModelPackages(ModelRule):
                 for package, version in list_vendored_versions(folder).items():
                     other, others_version = first.setdefault(package, (member, version))
                     if version != others_version:
-                        yield self.build_finding(
-                            given=member,
-                            package=package,
-                            version=version,
-                            member=member,
-                            other=other,
-                            others_version=others_version,
+                        problem = (
+                            f"{package} is {version} in the code of {member!r}, and {others_version} in "
+                            f"that of {other!r}; they share one process"
                         )
+                        yield self.build_finding(problem=problem, given=member)

@@ -24,7 +24,6 @@ from model_packaging.saved_model.variables import (
     read_stored_variables,
 )
 
-BYTES_PER_MB = 10**6
 _TOO_LARGE = "--run, which loads the model: its graph is too large to analyze"
 
 
@@ -50,8 +49,7 @@ class ModelVariables(ModelRule):
                 size = info.variable_bytes
                 problems = list(find_variable_faults(restored or (), stored, size=size))
                 if size > MOST_CHECKED_BYTES:
-                    megabytes = size / BYTES_PER_MB
-                    needs = f"--run, which loads the {megabytes:,.0f} MB of variables"
+                    needs = f"--run, which loads the {size / 10**6:,.0f} MB of variables"
                     yield self.build_unchecked(key, needs, "whether the variables are intact")
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
@@ -103,10 +101,9 @@ class ModelUnfilled(ModelRule):
             if unfilled is None:
                 question = "whether loading fills the model's variables and tables"
                 yield self.build_unchecked(f"models.{name}.saved_model", _TOO_LARGE, question)
-            shown = format_path(folder, self.loaded.root)
             for found in unfilled or ():
                 problem, remedy = describe_unfilled(found)
-                problem = f"{shown}/saved_model.pb: {problem}"
+                problem = f"{format_path(folder, self.loaded.root)}/saved_model.pb: {problem}"
                 yield self.build_finding(problem=problem, remedy=remedy)
 
 

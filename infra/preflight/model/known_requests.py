@@ -237,9 +237,7 @@ def find_reader(candidate: Candidate, placement: Placement, name: str) -> tuple[
     if model.handler == "servable" or (folder is not None and needs_our_handler(folder)):
         hooks = _find_hooks(folder / HOOKS) if folder else set()
         return (Reader.CODE if "preprocess" in hooks else Reader.SERVABLE), hooks
-    if folder is not None:
-        return Reader.CODE, set()
-    return Reader.NGINX, set()
+    return Reader.NGINX if folder is None else Reader.CODE, set()
 
 
 def _find_hooks(file: Path) -> set[str]:
@@ -254,10 +252,6 @@ def _find_hooks(file: Path) -> set[str]:
     return both if "*" in names else both & names
 
 
-# Names that a comparison gives to what has none: servable/answers/outputs.py.
-_WITHOUT_NAME = re.compile(r"output|column [1-9][0-9]*")
-
-
 class ReplayOutputUnknown(Rule):
     """A tolerance for an output that no model has is never applied, and the default one decides instead.
 
@@ -268,9 +262,9 @@ class ReplayOutputUnknown(Rule):
     example = "replay.outputs.porb.relative = 0.001"
 
     def find_problems(self) -> Findings:
-        stated = [
-            one for one in self.environment.replay.outputs if not _WITHOUT_NAME.fullmatch(one)
-        ]
+        # Names that a comparison gives to what has none: servable/answers/outputs.py.
+        unnamed = re.compile(r"output|column [1-9][0-9]*")
+        stated = [one for one in self.environment.replay.outputs if not unnamed.fullmatch(one)]
         outputs = self._list_outputs() if stated else None
         for name in stated:
             key = f"replay.outputs.{name}"
@@ -290,14 +284,13 @@ class ReplayOutputUnknown(Rule):
     def _list_outputs(self) -> set[str] | None:
         """Return the outputs of every version of every model, or None if one isn't known."""
         names: set[str] = set()
-        for name, model in self.environment.models.items():
-            folders = self.candidate.find_version_folders(name)
-            if model.code is not None or (not folders and model.multi_model is None):
-                return None
-            try:
-                for folder in folders:
-                    for signature in self.candidate.read_saved_model(folder).signatures.values():
-                        names |= set(signature.outputs)
-            except (PackagingError, OSError):
-                return None
+        try:
+            for name, model in self.environment.models.items():
+                folders = self.candidate.find_version_folders(name)
+                if model.code is not None or (not folders and model.multi_model is None):
+                    return None
+                for info in map(self.candidate.read_saved_model, folders):
+                    names.update(*(signature.outputs for signature in info.signatures.values()))
+        except (PackagingError, OSError):
+            return None
         return names

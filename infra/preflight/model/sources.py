@@ -22,8 +22,6 @@ from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP
 
 # Parts of S3 keys under which objects are usually overwritten.
 MOVING = frozenset({"latest", "current", "newest", "last", "live", "prod", "production", "stable"})
-
-
 SOURCES = ("saved_model", "artifact", "multi_model")
 # Keys that control how a SavedModel is packed.
 PACKING = ("code", "handler", "version", "also_serves", "warm_up", "compression", "install")
@@ -38,11 +36,9 @@ class ModelSource(ModelRule):
         written = self.loaded.source.values.get("models", {}).get(name, {})
         sources = [source for source in SOURCES if source in written]
         if not sources:
-            yield self.build_finding(
-                f"{table}.{SOURCES[0]}",
-                "neither saved_model nor artifact is given",
-                remedy="add saved_model with the model's folder",
-            )
+            problem = "neither saved_model nor artifact is given"
+            remedy = "add saved_model with the model's folder"
+            yield self.build_finding(f"{table}.{SOURCES[0]}", problem, remedy=remedy)
         elif len(sources) > 1:
             key, problem = f"{table}.{sources[1]}", " and ".join(sources) + " exclude each other"
             yield self.build_finding(key, problem, given=sources, remedy="remove one")
@@ -181,13 +177,8 @@ class CodeInsideModel(PackedModelRule):
             if inside or given or place == folder:
                 moved = given or f"{model.saved_model.rstrip('/')}-code"
                 remedy = f'move it to {moved}/, and write code = "{moved}" next to saved_model'
-            yield self.build_finding(
-                f"models.{name}.saved_model",
-                f"{shown} contains {files}{effect}",
-                given=None,
-                remedy=remedy,
-                subject=shown,
-            )
+            key, problem = f"models.{name}.saved_model", f"{shown} contains {files}{effect}"
+            yield self.build_finding(key, problem, given=None, remedy=remedy, subject=shown)
 
 
 class SavedModel(PackedModelRule):
@@ -245,9 +236,7 @@ class WarmUp(PackedModelRule):
                 yield self.build_packing_finding(existing, folder, key, model.warm_up)
             for given, file in zip(model.warm_up, requests, strict=True):
                 try:
-                    rows = self.candidate.find_max_batch_size(name)
-                    build_warm_up(
-                        name, {file: read_golden_request(file)}, info, max_batch_size=rows
-                    )
+                    sent, rows = read_golden_request(file), self.candidate.find_max_batch_size(name)
+                    build_warm_up(name, {file: sent}, info, max_batch_size=rows)
                 except PackagingError as wrong:
                     yield self.build_packing_finding(wrong, folder, key, given)

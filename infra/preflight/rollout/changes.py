@@ -45,10 +45,9 @@ class RefusedChange(ChangeRule):
             return  # another endpoint is created
         row = find_refused_update(self.id)
         states = build_endpoint_state(before), build_endpoint_state(self.environment)
-        remedy = row.format_remedy(self.loaded.name)
         for problem in row.problems(*states).values():
             problem = f"against {self.loaded.against}: {problem}"
-            yield self.build_finding(problem=problem, remedy=remedy)
+            yield self.build_finding(problem=problem, remedy=row.format_remedy(self.loaded.name))
 
 
 class ChangeAsyncRemoved(RefusedChange):
@@ -115,6 +114,10 @@ class ChangeTypeWhileScaled(ChangeRule):
     """
 
     key = "variants"
+    problem = (
+        "the variant is scaled in {self.loaded.against}: its instance type cannot change from "
+        "{old.type_summary} to {new.type_summary} in one update"
+    )
 
     def compare(self) -> Findings:
         for name, variant in self.environment.variants.items():
@@ -125,20 +128,15 @@ class ChangeTypeWhileScaled(ChangeRule):
             if old and old.scales and old.type_summary != new.type_summary:
                 hold = f"variants.{name}.scaling.hold = true"
                 remedy = f"first deploy the old file with {hold}, then this one"
-                if bool(old.pools) == bool(
-                    new.pools
-                ):  # otherwise no option takes the key out of the file
+                # Otherwise no option takes the key out of the file.
+                if bool(old.pools) == bool(new.pools):
                     options = " ".join(
                         f"-c {shlex.quote(f'{self.loaded.name}.{key}={value}')}"
                         for key, value in build_hold_overrides({name: old}).items()
                     )
                     remedy = f"first deploy with {options}, then without"
-                yield self.build_finding(
-                    f"variants.{name}.{_select_machine_key(variant)}",
-                    f"the variant is scaled in {self.loaded.against}: its instance type cannot change from "
-                    f"{old.type_summary} to {new.type_summary} in one update",
-                    remedy=remedy,
-                )
+                key = f"variants.{name}.{_select_machine_key(variant)}"
+                yield self.build_finding(key, remedy=remedy, old=old, new=new)
 
 
 class ChangeVariantRemovedWhileScaled(ChangeRule):

@@ -78,11 +78,8 @@ class RolloutAlarmLeftOut(RolloutRule):
 
     def find_problems(self, rollout: Rollout) -> Findings:
         environment = self.environment
-        watched = rollout.list_rollback_alarms(
-            environment.alarms,
-            variants=list(environment.production_variants),
-            kind=environment.kind,
-        )
+        variants, kind = list(environment.production_variants), environment.kind
+        watched = rollout.list_rollback_alarms(environment.alarms, variants=variants, kind=kind)
         left_out = [name for name in watched[MOST_ALARMS:] if name[1] not in ("5xx", "latency")]
         if left_out:
             names = ", ".join("-".join(filter(None, name)) for name in left_out)
@@ -119,9 +116,8 @@ class RolloutTooLong(VariantRule):
         lengths = [(update.estimate_seconds(start) or 0, update.instances) for update in possible]
         seconds, count = max(lengths, default=(0, 0))
         if seconds > find_maximum(LONGEST):
-            yield self.build_finding(
-                minutes=rollout.bake_minutes, count=count, hours=seconds / 3600
-            )
+            minutes, hours = rollout.bake_minutes, seconds / 3600
+            yield self.build_finding(minutes=minutes, count=count, hours=hours)
 
 
 class RolloutShareBelowInstance(RolloutRule):

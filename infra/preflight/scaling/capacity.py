@@ -72,19 +72,19 @@ class CapacityInitialInstances(EachVariantRule):
 
     def find_problems(self, name: str, variant: Variant) -> Findings:
         initial, most = variant.initial_instances, variant.instance_limit
-        fixed = variant.scaling is None and not variant.has_copies
-        if initial is not None and (fixed or variant.serverless is not None):
-            yield self.build_finding(
-                problem=f"initial_instances {initial} has no effect, because the variant does not scale",
-                remedy="remove it; min_instances sets the number of instances",
-                reads=(f"variants.{name}.scaling",),
+        if initial is None:
+            return
+        if variant.serverless is not None or (variant.scaling is None and not variant.has_copies):
+            problem = (
+                f"initial_instances {initial} has no effect, because the variant does not scale"
             )
-        elif initial is not None and initial > most:
-            yield self.build_finding(
-                problem=f"initial_instances {initial} is above max_instances {most}",
-                remedy="lower it or raise max_instances",
-                reads=(f"variants.{name}.max_instances",),
-            )
+            remedy = "remove it; min_instances sets the number of instances"
+            reads = (f"variants.{name}.scaling",)
+            yield self.build_finding(problem=problem, remedy=remedy, reads=reads)
+        elif initial > most:
+            problem = f"initial_instances {initial} is above max_instances {most}"
+            remedy, reads = "lower it or raise max_instances", (f"variants.{name}.max_instances",)
+            yield self.build_finding(problem=problem, remedy=remedy, reads=reads)
 
 
 class CapacityMixedScaling(Rule):
@@ -97,8 +97,8 @@ class CapacityMixedScaling(Rule):
     severity = Severity.WARNING
     key = "variants.{name}.min_instances"
     problem = (
-        "{name} with min_instances {least} does not scale but {scaled} does: an update keeps the live number "
-        "of instances of both, so a change of min_instances here has no effect"
+        "{name} with min_instances {variant.min_instances} does not scale but {scaled} does: an update keeps "
+        "the live number of instances of both, so a change of min_instances here has no effect"
     )
     remedy = "add [variants.{name}.scaling] with max_instances = min_instances"
     reads = ("variants.{name}.scaling",)
@@ -110,8 +110,7 @@ class CapacityMixedScaling(Rule):
             return  # a serverless endpoint has no number of instances
         for name, variant in variants.items():
             if variant.scaling is None:
-                least = variant.min_instances
-                yield self.build_finding(name=name, least=least, scaled=scaled[0])
+                yield self.build_finding(name=name, variant=variant, scaled=scaled[0])
 
 
 class CapacityZero(EachVariantRule):
@@ -171,9 +170,8 @@ class CapacityTraffic(EachVariantRule):
             )
             if variant.max_instances is None:
                 missing = "max_instances is missing, and defaults to min_instances: "
-                remedy = (
-                    f"add max_instances = {needed} to [variants.{name}], or lower traffic.peak_rps"
-                )
+                add = f"add max_instances = {needed} to [variants.{name}]"
+                remedy = f"{add}, or lower traffic.peak_rps"
                 finding = replace(finding, problem=missing + finding.problem, remedy=remedy)
             yield finding
 
@@ -258,10 +256,8 @@ class ScalingBehindTraffic(VariantRule):
         assert requests is not None  # look() has seen them
         assert scaling is not None
         # Little's law: as many requests as it answers at once, by how many it answers a second.
-        milliseconds = 1000 * (scaling.max_concurrency_per_instance or 1.0) / rate
-        instance = MeasuredInstance(
-            rate_rps=rate, p50_ms=milliseconds, p99_ms=milliseconds, source="the file"
-        )
+        ms = 1000 * (scaling.max_concurrency_per_instance or 1.0) / rate
+        instance = MeasuredInstance(rate_rps=rate, p50_ms=ms, p99_ms=ms, source="the file")
         planned = build_scenario(self.environment, placement, requests, instance)
         acting = [alarm for alarm in planned.alarms if alarm.get("AlarmActions")]
         try:

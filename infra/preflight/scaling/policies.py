@@ -27,17 +27,15 @@ class ScalingOnNothing(ScalingRule):
     """
 
     example = "variants.primary.scaling.safety_factor = 0.7"
+    key = "variants.{name}.scaling"
+    problem = "the scaling table has no target: the number of instances would never change"
 
     def find_problems(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         allowed = (*self.environment.kind.scales_on, *ANY_KIND)
         acts = scaling.hold or variant.sleep_after_minutes is not None
         if not acts and not any(getattr(scaling, key) for key in allowed):
-            yield self.build_finding(
-                f"variants.{name}.scaling",
-                "the scaling table has no target: the number of instances would never change",
-                allowed=", ".join(allowed),
-                remedy=f"add {allowed[0]} with its measured value, or remove the table",
-            )
+            remedy = f"add {allowed[0]} with its measured value, or remove the table"
+            yield self.build_finding(allowed=", ".join(allowed), remedy=remedy)
 
 
 class ScalingOneWay(ScalingRule):
@@ -76,17 +74,15 @@ class ScalingMetricUnpublished(ScalingRule):
         for key in sorted({key for other in KINDS for key in other.scales_on} - set(allowed)):
             given = getattr(scaling, key)
             problem = f"{key}: {kind} endpoints do not publish a metric of requests per instance"
-            if given and not isinstance(given, list):
-                problem = (
-                    f"{key} {given:g}: {kind} endpoints do not publish the metric that it scales on"
-                )
-            if given:
-                yield self.build_finding(
-                    f"variants.{name}.scaling.{key}",
-                    problem,
-                    given=None if isinstance(given, list) else given,
-                    allowed=", ".join((*allowed, *ANY_KIND)),
-                )
+            if not given:
+                continue
+            if isinstance(given, list):
+                given = None
+            else:
+                missing = f"{kind} endpoints do not publish the metric that it scales on"
+                problem = f"{key} {given:g}: {missing}"
+            where, known = f"variants.{name}.scaling.{key}", ", ".join((*allowed, *ANY_KIND))
+            yield self.build_finding(where, problem, given=given, allowed=known)
 
 
 class ScalingStep(ScalingRule):
@@ -134,9 +130,8 @@ class ScalingStepsCross(ScalingRule):
         for word, steps in (("above_rps", up), ("below_rps", down)):
             for (rate, change), (further, other) in itertools.pairwise(steps):
                 if other < change:
-                    problem = (
-                        f"{word} {rate:g} changes by {change}, but {word} {further:g} by {other}"
-                    )
+                    problem = f"{word} {rate:g} changes by {change}, but "
+                    problem += f"{word} {further:g} by {other}"
                     yield self.build_finding(problem=problem, given=other)
         if up and down and up[0][0] <= down[-1][0]:
             lowest, highest = up[0][0], down[-1][0]
@@ -187,9 +182,8 @@ class ScalingCooldownShort(VariantRule):
         if start is None:
             yield from self.report_unknown_size(placement)
         elif stated < start:
-            yield self.build_finding(
-                allowed=f"{int(start) + 1} or more", stated=stated, start=start
-            )
+            allowed = f"{int(start) + 1} or more"
+            yield self.build_finding(allowed=allowed, stated=stated, start=start)
 
 
 class ScalingInFaster(VariantRule):

@@ -37,23 +37,17 @@ class ScalingSchedule(ScheduledRule):
             problem = f"{action.at} changes nothing: neither at_least nor at_most is set"
             yield self.build_finding(key, problem, given=action.at, remedy="add one")
         elif low > high:
-            stated = None not in (least, most)
             note, remedy = "", "lower at_least, or raise at_most"
-            table, is_plain = key.removesuffix(".scaling.schedule"), variant.component is None
-            if (
-                most is None
-                and is_plain
-                and not variant.serverless
-                and variant.max_instances is None
-            ):
+            is_instances = variant.component is None and not variant.serverless
+            if most is None and is_instances and variant.max_instances is None:
                 note = "; max_instances is missing, and defaults to min_instances"
+                table = key.removesuffix(".scaling.schedule")
                 remedy = f"add max_instances = {low} to [{table}], or set at_most"
-            elif not stated:
+            elif None in (least, most):
                 note = "; the missing bound comes from the variant"
             problem = f"at_least {low} is above at_most {high} ({action.at}){note}"
-            yield self.build_finding(
-                key, problem, given=most if least is None else least, remedy=remedy
-            )
+            given = most if least is None else least
+            yield self.build_finding(key, problem, given=given, remedy=remedy)
         elif least == 0 and not (self.environment.kind.can_be_empty or variant.can_sleep):
             yield self.build_finding(
                 key,
@@ -110,10 +104,8 @@ class ScalingScheduleTogether(VariantTableRule):
         for first, second in itertools.combinations(scaling.schedule, 2):
             bounds = ((first.at_least, second.at_least), (first.at_most, second.at_most))
             differ = any(None not in pair and pair[0] != pair[1] for pair in bounds)
-            ranges = ((first.at_least, second.at_most), (second.at_least, first.at_most))
-            differ |= any(
-                low is not None and high is not None and low > high for low, high in ranges
-            )
+            for low, high in ((first.at_least, second.at_most), (second.at_least, first.at_most)):
+                differ |= low is not None and high is not None and low > high
             with contextlib.suppress(ScheduleError):  # ScalingScheduleExpression reports it
                 zone = first.timezone == second.timezone
                 if differ and zone and has_common_minute(first.at, second.at):
@@ -177,6 +169,5 @@ class ScalingTimezone(ScheduledRule):
             question = f"whether {zone!r} is a time zone"
             yield self.build_unchecked(key, "a time zone database: install tzdata", question)
         elif zone not in zones:
-            yield self.build_finding(
-                key, f"{zone!r} is not a time zone", given=zone, remedy=suggest_time_zone(zone)
-            )
+            problem, remedy = f"{zone!r} is not a time zone", suggest_time_zone(zone)
+            yield self.build_finding(key, problem, given=zone, remedy=remedy)

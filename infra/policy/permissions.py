@@ -305,12 +305,7 @@ KEY_PERMISSIONS = (
         ENOUGH,
     ),
     *(
-        KeyPermission(
-            key=key,
-            who=who,
-            actions=actions,
-            condition=f"{VIA} is {service}.REGION.amazonaws.com, or {ENOUGH}",
-        )
+        KeyPermission(key, who, actions, f"{VIA} is {service}.REGION.amazonaws.com, or {ENOUGH}")
         for key, who, actions, service in _THROUGH
     ),
 )

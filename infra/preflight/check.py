@@ -29,9 +29,8 @@ def check_all(loaded: Loaded) -> list[Finding]:
     candidate = Candidate(loaded, loaded.draft)
     invalid_keys = [finding.key for finding in loaded.findings]
     findings = {}
-    endpoint = bool(candidate.environment.variants)
     for rule in RULES:
-        if not endpoint and rule.__module__.startswith(_OF_ENDPOINTS):
+        if not candidate.environment.variants and rule.__module__.startswith(_OF_ENDPOINTS):
             continue
         for finding in rule(candidate).check():
             # Invalid keys are missing in the draft: findings that follow from their absence are dropped.

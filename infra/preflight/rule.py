@@ -352,15 +352,13 @@ def discover_rules(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
     Raises ValueError for two rules with one ID.
     """
     rules: dict[str, type[Rule]] = {}
-    folder = importlib.import_module(package).__path__
-    for module in pkgutil.walk_packages(folder, f"{package}."):
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
         if module.ispkg or module.name.count(".") == package.count(".") + 1:
             continue  # the package's own modules, which are about rules
         for rule in vars(importlib.import_module(module.name)).values():
-            if not (isinstance(rule, type) and issubclass(rule, Rule)):
-                continue
+            is_kind = isinstance(rule, type) and issubclass(rule, Rule)
             # Base classes of rules are not rules themselves, abstract or not.
-            if inspect.isabstract(rule) or rule.__subclasses__():
+            if not is_kind or inspect.isabstract(rule) or rule.__subclasses__():
                 continue
             other = rules.setdefault(rule.id, rule)
             if other is not rule:

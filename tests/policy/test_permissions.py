@@ -8,15 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra.policy.execution_policy import (
-    LEFT_OUT,
-    MOST_CHARACTERS,
-    DeployedNames,
-    build_policies,
-    build_statements,
-    count_characters,
-    list_actions,
-)
+from infra.policy import execution_policy
+from infra.policy.execution_policy import DeployedNames, build_statements, list_actions
 from infra.policy.permissions import PERMISSIONS, PLACES, select_permissions
 from infra.preflight.reference import render_permissions
 
@@ -90,20 +83,23 @@ def by_name(*deployed: DeployedNames) -> dict[str, dict[str, Any]]:
     ids=["one", "long names", "five environments"],
 )
 def test_no_policy_is_longer_than_iam_allows(deployed: list[DeployedNames]) -> None:
-    assert max(map(count_characters, build_policies(deployed))) <= MOST_CHARACTERS
+    assert (
+        max(map(execution_policy.count_characters, execution_policy.build_policies(deployed)))
+        <= execution_policy.MOST_CHARACTERS
+    )
 
 
 def test_every_action_is_allowed_once_known_to_iam_and_needed_by_a_template() -> None:
     allowed = [
         one
-        for document in build_policies([PROD])
+        for document in execution_policy.build_policies([PROD])
         for row in document["Statement"]
         for one in row["Action"]
     ]
     assert sorted(allowed) == list_actions()
     unknown = [one for one in list_actions() if known(one) is None]
     assert [one for one in unknown if not re.fullmatch(NO_ACTIONS, one)] == []
-    assert [one for one in list_actions() if re.fullmatch(LEFT_OUT, one)] == []
+    assert [one for one in list_actions() if re.fullmatch(execution_policy.LEFT_OUT, one)] == []
 
 
 def known(action: str) -> dict[str, Any] | None:

@@ -13,17 +13,7 @@ from infra.policy.derived_settings import (
     STEP_MINUTES_BELOW,
     compute_target_invocations,
 )
-from infra.policy.sizing import (
-    ModelSizes,
-    choose_download_timeout,
-    choose_startup_timeout,
-    compute_gpu_share,
-    compute_margin,
-    compute_process_gib,
-    find_default_wait,
-    find_real_wait,
-    find_wait_setting,
-)
+from infra.policy.sizing import ModelSizes
 from tests.policy.container_oracle import start
 
 C5 = load_instances()["ml.c5.xlarge"]
@@ -146,15 +136,15 @@ def test_four_gpus_are_shared_out_by_the_one_with_most_processes() -> None:
         (6, -1.4, 0.4),
         (2, -0.6, 0.8),
     ]:
-        assert compute_margin(FOUR_GPUS, processes) == margin
-        assert compute_gpu_share(processes, margin) == share
+        assert sizing.compute_margin(FOUR_GPUS, processes) == margin
+        assert sizing.compute_gpu_share(processes, margin) == share
     for processes, margin in [(5, -1.0), (9, -1.4), (10, -1.6667), (11, -1.9333)]:
-        assert compute_margin(FOUR_GPUS, processes) == margin
+        assert sizing.compute_margin(FOUR_GPUS, processes) == margin
 
 
 @given(st.integers(2, 64))
 def test_no_gpu_gives_away_more_than_its_share(processes: int) -> None:
-    share = compute_gpu_share(processes, compute_margin(FOUR_GPUS, processes))
+    share = sizing.compute_gpu_share(processes, sizing.compute_margin(FOUR_GPUS, processes))
     assert share is not None
     assert share * math.ceil(processes / 4) == pytest.approx(0.8, abs=0.002)
 
@@ -166,17 +156,17 @@ def test_a_share_is_the_one_that_the_image_renders(processes: int, margin: float
         variables["SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN"] = str(margin)
     server = start(variables, vcpus=48, gpus=4, has_code=False).model_servers[0]
     flags = [flag for flag in server if flag.startswith("--per_process_gpu_memory_fraction")]
-    share = compute_gpu_share(processes, margin)
+    share = sizing.compute_gpu_share(processes, margin)
     rendered = [] if share is None else [f"--per_process_gpu_memory_fraction={share}"]
     assert flags == rendered
 
 
 def test_processes_of_one_gpu_share_it_as_the_image_does_and_one_has_no_share() -> None:
     for processes, share in [(2, 0.4), (4, 0.2)]:
-        margin = compute_margin(ONE_GPU, processes)
-        assert (margin, compute_gpu_share(processes, margin)) == (0.2, share)
-    assert (compute_margin(ONE_GPU, 1), compute_gpu_share(1, None)) == (None, None)
-    assert compute_gpu_share(4, None) == 0.2
+        margin = sizing.compute_margin(ONE_GPU, processes)
+        assert (margin, sizing.compute_gpu_share(processes, margin)) == (0.2, share)
+    assert (sizing.compute_margin(ONE_GPU, 1), sizing.compute_gpu_share(1, None)) == (None, None)
+    assert sizing.compute_gpu_share(4, None) == 0.2
 
 
 # tensorflow/core/common_runtime/gpu/gpu_device.cc, MinSystemMemory: by compute capability, of which
@@ -189,12 +179,14 @@ def test_one_process_leaves_to_the_system_what_tensorflow_leaves() -> None:
         ("ml.p4d.24xlarge", 40, 1536),
         ("ml.p5.48xlarge", 80, 1800),
     ]:
-        process = compute_process_gib(load_instances()[name], 1, None)
+        process = sizing.compute_process_gib(load_instances()[name], 1, None)
         assert process == pytest.approx(gpu_gib - system_mib / 1024)
 
     new = load_instances()["ml.p6-b200.48xlarge"]
-    assert compute_process_gib(new, 1, None) == pytest.approx(new.gpu_memory_gib - 1800 / 1024)
-    assert compute_process_gib(ONE_GPU, 2, None) == pytest.approx(0.4 * 16)
+    assert sizing.compute_process_gib(new, 1, None) == pytest.approx(
+        new.gpu_memory_gib - 1800 / 1024
+    )
+    assert sizing.compute_process_gib(ONE_GPU, 2, None) == pytest.approx(0.4 * 16)
 
 
 VERSIONS = ["2.19", "2.20"]
@@ -213,8 +205,8 @@ def test_the_default_is_the_images() -> None:
         ("2.19", 1, 25.4),
         ("2.19", 4, 6.2),
     ]:
-        configured = find_default_wait(tensorflow, processes=processes)
-        assert find_real_wait(configured, tensorflow) == real
+        configured = sizing.find_default_wait(tensorflow, processes=processes)
+        assert sizing.find_real_wait(configured, tensorflow) == real
 
 
 def waited_seconds(configured_seconds: int, tensorflow: str) -> float:
@@ -236,28 +228,28 @@ def waited_seconds(configured_seconds: int, tensorflow: str) -> float:
 
 def test_the_table_is_the_images_rule_and_changes_at_its_seconds() -> None:
     for configured, real in [(3, 1.4), (51, 25.4), (60, 51.0), (325, 204.6)]:
-        assert find_real_wait(configured, "2.20") == real
+        assert sizing.find_real_wait(configured, "2.20") == real
     for tensorflow in VERSIONS:
         for seconds in SECONDS:
-            real = find_real_wait(seconds, tensorflow)
+            real = sizing.find_real_wait(seconds, tensorflow)
             assert real == waited_seconds(seconds, tensorflow), seconds
 
 
 def test_a_load_as_long_as_the_image_waits_needs_no_more_and_a_longer_one_a_day() -> None:
     for tensorflow in VERSIONS:
         for configured in [1, 3, 13, 100, 5000, 52_429]:
-            load = find_real_wait(configured, tensorflow)
-            smallest = find_wait_setting(load, tensorflow)
+            load = sizing.find_real_wait(configured, tensorflow)
+            smallest = sizing.find_wait_setting(load, tensorflow)
             assert smallest <= configured
-            assert find_real_wait(smallest, tensorflow) == load
-    assert find_wait_setting(5000, "2.20") == 24 * 60 * 60
+            assert sizing.find_real_wait(smallest, tensorflow) == load
+    assert sizing.find_wait_setting(5000, "2.20") == 24 * 60 * 60
 
 
 @given(st.floats(0, 1044), st.sampled_from(VERSIONS))
 def test_what_is_configured_for_a_load_really_waits_for_it(load: float, tensorflow: str) -> None:
-    configured = find_wait_setting(load, tensorflow)
-    assert find_real_wait(configured, tensorflow) >= load
-    assert configured == 1 or find_real_wait(configured - 1, tensorflow) < load
+    configured = sizing.find_wait_setting(load, tensorflow)
+    assert sizing.find_real_wait(configured, tensorflow) >= load
+    assert configured == 1 or sizing.find_real_wait(configured - 1, tensorflow) < load
 
 
 # 0.2 GiB are loaded in a second, and 0.1 downloaded (assumptions of infra/policy/sizing.py); SageMaker
@@ -278,9 +270,9 @@ def test_timeouts_are_twice_the_load_or_download_in_whole_minutes() -> None:
         (None, 1, None),
     ]:
         served = ModelSizes(model_gib=gib)
-        assert choose_startup_timeout(served, processes=processes) == timeout
+        assert sizing.choose_startup_timeout(served, processes=processes) == timeout
     for gib, timeout in [(3.0, None), (3.01, 120), (6.01, 180), (179.9, 3600), (None, None)]:
         served = ModelSizes(model_gib=gib, compressed=False)
-        assert choose_download_timeout(served) == timeout
+        assert sizing.choose_download_timeout(served) == timeout
     for gib, timeout in [(0.1, None), (10.0, 420), (500.0, 3600)]:
-        assert choose_download_timeout(ModelSizes(model_gib=gib)) == timeout
+        assert sizing.choose_download_timeout(ModelSizes(model_gib=gib)) == timeout

@@ -8,13 +8,8 @@ import pytest
 import tomlkit
 from hypothesis import HealthCheck, given, settings
 
-from infra.catalog import images
-from infra.catalog.instances import (
-    Instance,
-    list_instance_types,
-    list_regions_without_endpoints,
-    load_instances,
-)
+from infra.catalog import images, instances
+from infra.catalog.instances import Instance, load_instances
 from infra.catalog.instances import list_regions as regions_with_endpoints
 from infra.parameters.loading import load
 from infra.parameters.placement import list_placements
@@ -42,8 +37,10 @@ def environments(draw: st.DrawFn) -> dict[str, Any]:
     """A whole file as its values."""
     version = draw(st.sampled_from(CURRENT))
     regions = set(images.list_regions(version)) & set(regions_with_endpoints())
-    region = draw(st.sampled_from(sorted(regions - set(list_regions_without_endpoints()))))
-    here = set(list_instance_types(region))
+    region = draw(
+        st.sampled_from(sorted(regions - set(instances.list_regions_without_endpoints())))
+    )
+    here = set(instances.list_instance_types(region))
     machines = [one for one in MACHINES if one.name in here]
     scaled = draw(st.booleans())
     rollout = draw(st.sampled_from([None, "all_at_once", "canary", "linear", "rolling"]))

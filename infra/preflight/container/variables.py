@@ -3,12 +3,7 @@
 from infra.catalog.limits import find_maximum
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.policy.container import (
-    OLD_ONEDNN_SWITCH,
-    UNSUPPORTED,
-    build_variables,
-    explain_inert_variable,
-)
+from infra.policy import container
 from infra.preflight.rule import ContainerRule, Findings, Parts, Rule
 from model_packaging.secret_files import find_secret, is_secret_by_name
 
@@ -18,7 +13,7 @@ MOST_BYTES = 32 * 1024
 
 def _build_environment(placement: Placement) -> dict[str, str]:
     """Return all variables of the container: the file's own, and those of its settings."""
-    ours = build_variables(
+    ours = container.build_variables(
         placement.settings,
         default_model=placement.model.default_name(placement.variant.model),
         tensorflow=placement.tensorflow,
@@ -116,12 +111,12 @@ class VariableInert(VariableRule):
     """
 
     severity = Severity.WARNING
-    example = f'variants.primary.environment.{OLD_ONEDNN_SWITCH} = "1"'
+    example = f'variants.primary.environment.{container.OLD_ONEDNN_SWITCH} = "1"'
     remedy = "remove it"
     reads = ("models.{placement.variant.model}.tensorflow",)
 
     def find_problems(self, placement: Placement, name: str, value: str) -> Findings:
-        if reason := explain_inert_variable(name, value, tensorflow=placement.tensorflow):
+        if reason := container.explain_inert_variable(name, value, tensorflow=placement.tensorflow):
             yield self.build_finding(problem=f"{name} = {value!r} has no effect: {reason}")
 
 
@@ -136,5 +131,5 @@ class VariableUnsupported(VariableRule):
     remedy = "remove it"
 
     def find_problems(self, placement: Placement, name: str, value: str) -> Findings:
-        if name in UNSUPPORTED:
-            yield self.build_finding(allowed=UNSUPPORTED[name])
+        if name in container.UNSUPPORTED:
+            yield self.build_finding(allowed=container.UNSUPPORTED[name])

@@ -5,16 +5,9 @@ from collections.abc import Iterator
 from infra.catalog.limits import find_documented_limit, find_maximum
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
+from infra.policy import sizing
 from infra.policy.container import ContainerSettings, find_worker_class, has_upstream_tensorflow
-from infra.policy.sizing import (
-    DOWNLOAD,
-    STARTUP,
-    estimate_download_seconds,
-    estimate_load_seconds,
-    find_default_wait,
-    find_real_wait,
-    find_wait_setting,
-)
+from infra.policy.sizing import DOWNLOAD, STARTUP
 from infra.preflight.rule import ContainerRule, Findings, VariantRule
 from model_packaging.inputs import needs_our_handler
 from model_packaging.python_code import CodeFolder
@@ -199,7 +192,7 @@ class SettingInert(ContainerRule):
         container, tensorflow = placement.variant.container, placement.tensorflow
         if has_upstream_tensorflow(tensorflow):
             yield "omp_threads", f"TensorFlow {tensorflow} has no OpenMP"
-        default = find_default_wait(tensorflow, processes=placement.processes)
+        default = sizing.find_default_wait(tensorflow, processes=placement.processes)
         wait = placement.settings.wait_time_seconds or default
         if not self._has_servable_handler(placement):
             why = f'models.{placement.variant.model} has no handler = "servable", which reads it'
@@ -241,15 +234,15 @@ class WaitTooShort(VariantRule):
 
     def find_problems(self, placement: Placement) -> Findings:
         tensorflow, processes = placement.tensorflow, placement.processes
-        load = estimate_load_seconds(placement.served, processes=processes)
+        load = sizing.estimate_load_seconds(placement.served, processes=processes)
         wait = placement.settings.wait_time_seconds
         if wait is None:
-            wait = find_default_wait(tensorflow, processes=processes)
-        real = find_real_wait(wait, tensorflow)
+            wait = sizing.find_default_wait(tensorflow, processes=processes)
+        real = sizing.find_real_wait(wait, tensorflow)
         if load is None or real >= load:
             return
-        enough = find_wait_setting(load, tensorflow)
-        most = find_real_wait(enough, tensorflow)
+        enough = sizing.find_wait_setting(load, tensorflow)
+        most = sizing.find_real_wait(enough, tensorflow)
         allowed, remedy = f"a load of at most {most:.0f} s", "make the model smaller"
         if most >= load:
             allowed, remedy = f"{enough} or more", "raise it, or remove it"
@@ -290,7 +283,7 @@ class DownloadTimeout(TimeoutRule):
     acknowledgeable = True
 
     def find_problems(self, placement: Placement) -> Findings:
-        needed, what = estimate_download_seconds(placement.served), "fetching and unpacking"
+        needed, what = sizing.estimate_download_seconds(placement.served), "fetching and unpacking"
         yield from self.check_timeout(placement, "download_timeout_seconds", DOWNLOAD, needed, what)
 
 
@@ -304,7 +297,7 @@ class StartupTimeout(TimeoutRule):
     acknowledgeable = True
 
     def find_problems(self, placement: Placement) -> Findings:
-        needed = estimate_load_seconds(placement.served, processes=placement.processes)
+        needed = sizing.estimate_load_seconds(placement.served, processes=placement.processes)
         yield from self.check_timeout(
             placement, "startup_timeout_seconds", STARTUP, needed, "loading"
         )

@@ -8,11 +8,8 @@ from infra.parameters.finding import Severity
 from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Serverless, Variant
-from infra.policy.sizing import (
-    SERVERLESS_START_SECONDS,
-    estimate_download_seconds,
-    estimate_load_seconds,
-)
+from infra.policy import sizing
+from infra.policy.sizing import SERVERLESS_START_SECONDS
 from infra.preflight.rule import Findings, Parts, Rule, VariantRule, VariantTableRule
 
 
@@ -192,8 +189,8 @@ class ServerlessStart(VariantRule):
     def find_problems(self, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
             return
-        fetch = estimate_download_seconds(placement.served)
-        load = estimate_load_seconds(placement.served, processes=1)
+        fetch = sizing.estimate_download_seconds(placement.served)
+        load = sizing.estimate_load_seconds(placement.served, processes=1)
         if fetch is None or load is None:
             yield from self.report_unknown_size(placement)
         elif fetch + load > SERVERLESS_START_SECONDS:

@@ -11,13 +11,8 @@ from infra.catalog.instances import (
 )
 from infra.parameters.finding import Severity, suggest_name
 from infra.parameters.placement import Placement
+from infra.policy import sizing
 from infra.policy.hosting import find_driver
-from infra.policy.sizing import (
-    WEIGHTS_SHARE,
-    compute_gpu_share,
-    compute_process_gib,
-    count_processes_per_gpu,
-)
 from infra.preflight.rendering import format_count
 from infra.preflight.rule import Findings, Parts, Rule, VariantRule
 
@@ -91,9 +86,9 @@ class GpuShare(GpuRule):
 
     def find_problems(self, placement: Placement) -> Findings:
         margin, processes = placement.variant.container.gpu_memory_margin, placement.processes
-        share = None if margin is None else compute_gpu_share(processes, margin)
+        share = None if margin is None else sizing.compute_gpu_share(processes, margin)
         if share is not None:
-            used = share * count_processes_per_gpu(placement.instance, processes)
+            used = share * sizing.count_processes_per_gpu(placement.instance, processes)
             if not LEAST_USED_SHARE <= used <= 1:
                 yield self.build_finding(margin=margin, used=used)
 
@@ -120,7 +115,7 @@ class GpuMemory(GpuRule):
         if model_gib is None:
             yield from self.report_unknown_size(placement)
             return
-        room = WEIGHTS_SHARE * compute_process_gib(instance, count, margin)
+        room = sizing.WEIGHTS_SHARE * sizing.compute_process_gib(instance, count, margin)
         if model_gib > room and (margin or 0) < 1:  # from 1 on GpuShare reports the margin
             yield self.build_finding(
                 instance=instance,

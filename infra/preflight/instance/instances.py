@@ -6,13 +6,8 @@ order of preference, and an instance takes the first free one.
 
 from collections.abc import Sequence
 
-from infra.catalog.instances import (
-    Instance,
-    find_regions,
-    list_regions,
-    list_regions_without_endpoints,
-    load_instances,
-)
+from infra.catalog import instances
+from infra.catalog.instances import Instance, load_instances
 from infra.catalog.instances import list_instance_types as types_offered
 from infra.catalog.limits import load_table
 from infra.parameters.finding import Severity, find_nearest
@@ -80,10 +75,10 @@ class InstanceNotInRegion(InstanceRule):
     reads = ("region",)
 
     def find_problems(self, key: str, name: str, instance: Instance) -> Findings:
-        region, having = self.environment.region, find_regions(instance.name)
+        region, having = self.environment.region, instances.find_regions(instance.name)
         if instance.successor:
             return  # InstanceRetired reports it
-        if region not in list_regions():
+        if region not in instances.list_regions():
             question = "whether the Region offers the instance type"
             yield self.build_unchecked(key, f"a region of infra/catalog: {region}", question)
         elif region not in having:
@@ -110,7 +105,7 @@ class RegionWithoutEndpoints(Rule):
     remedy = "choose another region, or try one endpoint there and acknowledge this finding"
 
     def find_problems(self) -> Findings:
-        if self.environment.region in list_regions_without_endpoints():
+        if self.environment.region in instances.list_regions_without_endpoints():
             yield self.build_finding()
 
 

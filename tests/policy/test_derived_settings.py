@@ -41,6 +41,10 @@ BY_WORKER = "one for each of 16 vCPUs, because a handler uses the CPU"
 TOO_MANY = "more do not fit next to the models"
 HALF = "more would need over half of 32 GiB"
 LEFT = "the image's default 60 s, of which it actually waits 51"
+TIMEOUT = "InvokeEndpoint fails after 60 s; the image would kill a busy worker after 30"
+DIVIDED = "the image divides it by all 4 processes"
+ONEDNN = "TensorFlow decides, because it knows its kernels; measure both"
+NO_BATCHING = "off: it rejects requests with more rows than a batch; set max_batch_size"
 # By setting: type, model, value, and reason; None is left to the image.
 DERIVED: dict[str, Rows] = {
     "tfs_processes": [
@@ -63,12 +67,7 @@ DERIVED: dict[str, Rows] = {
         ("c5.4xlarge", WITHOUT, None, "no effect: without code there is no Gunicorn"),
     ],
     "gunicorn_timeout_seconds": [
-        (
-            "c5.4xlarge",
-            WITH_CODE,
-            60,
-            "InvokeEndpoint fails after 60 s; the image would kill a busy worker after 30",
-        ),
+        ("c5.4xlarge", WITH_CODE, 60, TIMEOUT),
         ("c5.4xlarge", WITHOUT, None, "the image's default"),
     ],
     "inter_op_threads": [
@@ -81,12 +80,7 @@ DERIVED: dict[str, Rows] = {
         ("g4dn.12xlarge", WITHOUT, None, "TensorFlow decides: the GPU computes"),
     ],
     "gpu_memory_margin": [
-        (
-            "g4dn.12xlarge",
-            WITH_CODE,
-            -2.2,
-            "the image divides it by all 4 processes: each gets 80% of its GPU",
-        ),
+        ("g4dn.12xlarge", WITH_CODE, -2.2, f"{DIVIDED}: each gets 80% of its GPU"),
         ("g4dn.xlarge", WITH_CODE, None, "no effect with one process, which may use the whole GPU"),
         ("c5.xlarge", WITH_CODE, None, "the image's default"),
     ],
@@ -96,22 +90,8 @@ DERIVED: dict[str, Rows] = {
         ("g5.2xlarge", sized(5.1), None, LEFT),  # 25.5 s, and twice of it is 51
     ],
     "omp_threads": [("c5.4xlarge", WITH_CODE, None, "the image's default")],
-    "onednn": [
-        (
-            "c5.4xlarge",
-            WITH_CODE,
-            None,
-            "TensorFlow decides, because it knows its kernels; measure both",
-        )
-    ],
-    "batching": [
-        (
-            "c5.4xlarge",
-            WITH_CODE,
-            None,
-            "off: it rejects requests with more rows than a batch; set max_batch_size",
-        )
-    ],
+    "onednn": [("c5.4xlarge", WITH_CODE, None, ONEDNN)],
+    "batching": [("c5.4xlarge", WITH_CODE, None, NO_BATCHING)],
 }
 
 
@@ -228,7 +208,5 @@ def test_a_cooldown_says_why_and_of_unknown_size_it_is_application_auto_scalings
         (60, "from the file"),
         (None, "twice the scale-out cooldown, because one instance too few fails requests"),
     ]:
-        assert (
-            compute_cooldowns(out_seconds=1, in_seconds=back, start_seconds=None).in_reason
-            == reason
-        )
+        found = compute_cooldowns(out_seconds=1, in_seconds=back, start_seconds=None)
+        assert found.in_reason == reason

@@ -59,10 +59,8 @@ def test_several_types_share_the_oldest_driver_that_is_for_all_or_are_named() ->
     for hosts, ami in [
         ([("2.20", "c5.xlarge"), ("2.19", "m5.xlarge")], None),
         ([("2.19", "g5.xlarge"), ("2.19", "g6.xlarge")], GPU_2),
-        (
-            [("2.19", "g5.xlarge"), ("2.20", "g6.xlarge")],
-            GPU_2,
-        ),  # mounts CUDA's compatibility libraries
+        # It mounts CUDA's compatibility libraries.
+        ([("2.19", "g5.xlarge"), ("2.20", "g6.xlarge")], GPU_2),
         ([("2.19", "g6.xlarge"), ("2.19", "p5e.48xlarge")], GPU_3),
         ([("2.19", "p5e.48xlarge"), ("2.20", "g5.xlarge")], GPU_3),
         ([("2.19", "g5.xlarge"), ("2.19", "p5e.48xlarge")], GPU_3),
@@ -123,11 +121,8 @@ def test_a_volume_key_applies_where_no_type_has_local_nvme() -> None:
 
 
 def test_a_queue_and_instances_make_the_kind() -> None:
-    for queued, has_instances, kind in [
-        (True, True, ASYNCHRONOUS),
-        (False, True, REAL_TIME),
-        (False, False, SERVERLESS),
-    ]:
+    kinds = {(True, True): ASYNCHRONOUS, (False, True): REAL_TIME, (False, False): SERVERLESS}
+    for (queued, has_instances), kind in kinds.items():
         assert hosting.select_kind(queued=queued, has_instances=has_instances) is kind
         assert (kind.queued, kind.has_instances) == (queued, has_instances)
     assert str(REAL_TIME) == "real-time"

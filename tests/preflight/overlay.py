@@ -25,8 +25,8 @@ def overlaid(project: Path, lines: str, name: str = "prod") -> Loaded:
     if "instance_pools" in primary and "instance_type" not in primary:
         del values["variants"]["primary"]["instance_type"]
     _merge(values, over)
-    (project / "environments" / f"{name}.toml").write_text(tomlkit.dumps(values))
     folder = project / "environments"
+    (folder / f"{name}.toml").write_text(tomlkit.dumps(values))
     return next(loaded for loaded in load(project, folder) if loaded.name == name)
 
 

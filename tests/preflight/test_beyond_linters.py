@@ -40,28 +40,20 @@ def reproduced(fault: dict[str, Any], folder: Path) -> Loaded:
         assert old.encode() in body
         (project / name).write_bytes(body.replace(old.encode(), new.encode()))
     if "op" in fault:
-        _plant(fault, project)
-    return _environment(project, fault.get("lines", ""))
-
-
-def _plant(fault: dict[str, Any], project: Path) -> None:
-    shutil.rmtree(project / "model")
-    graph = Graph(project / "model" / "1")
-    attributes = {
-        name: value.encode() if isinstance(value, str) else value
-        for name, value in fault.get("attributes", {}).items()
-    }
-    graph.served(fault["op"], ("T",), **attributes)
-    graph.write()
-
-
-def _environment(project: Path, lines: str) -> Loaded:
-    loaded = overlaid(project, lines)
-    if "serverless" not in lines:
-        return loaded
-    file = project / "environments" / "prod.toml"
-    file.write_text(file.read_text().replace('instance_type = "ml.c5.xlarge"\n', ""))
-    return next(iter(load(project, file.parent)))
+        shutil.rmtree(project / "model")
+        graph = Graph(project / "model" / "1")
+        attributes = {
+            name: value.encode() if isinstance(value, str) else value
+            for name, value in fault.get("attributes", {}).items()
+        }
+        graph.served(fault["op"], ("T",), **attributes)
+        graph.write()
+    loaded = overlaid(project, fault.get("lines", ""))
+    if "serverless" in fault.get("lines", ""):
+        file = project / "environments" / "prod.toml"
+        file.write_text(file.read_text().replace('instance_type = "ml.c5.xlarge"\n', ""))
+        (loaded,) = load(project, file.parent)
+    return loaded
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault["id"])

@@ -17,10 +17,7 @@ def finding(
     )
 
 
-ERROR = finding(Severity.ERROR)
-WARNING = finding(Severity.WARNING)
-ACCEPTED = finding(Severity.ACKNOWLEDGED)
-SKIPPED = finding(Severity.NOT_CHECKED)
+ERROR, WARNING, ACCEPTED, SKIPPED = map(finding, Severity)
 
 
 def test_the_page_lists_every_rule() -> None:

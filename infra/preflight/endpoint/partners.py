@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from infra.catalog.limits import find_documented_limit
 from infra.parameters.environment import Environment
@@ -22,17 +22,8 @@ TARGETS = (
 )
 
 
-class _Partner(NamedTuple):
-    """The partner of a key, without which the key has no effect, or does harm."""
-
-    needs: str
-    """The partner, as the file writes it."""
-    is_there: object
-    """Whether the file has it, by its truth value."""
-    otherwise: str = "has no effect here"
-
-
-_STRATEGIES = tuple((key, strategy) for strategy, key in SHARE.items())
+_Row = tuple[str, str, object, str]
+_INERT = "has no effect here"
 # What only an endpoint has a use for, and the keys of [alarms] that batches have one for too.
 _OF_ENDPOINTS = (
     "rollout", "capture", "asynchronous", "replay", "metrics", "endpoint.callers",
@@ -41,20 +32,23 @@ _OF_ENDPOINTS = (
 _OF_BATCHES = ("notify", "topic_kms_key", "runbook")
 
 
-def _list_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
-    """Yield (key, its partner). A key has as many rows as partners."""
+def _list_partners(candidate: Candidate) -> Iterator[_Row]:
+    """Yield (key, what it needs as a file writes it, whether that is there, the effect otherwise).
+
+    A key has as many rows as partners.
+    """
     environment, kind = candidate.environment, candidate.environment.kind
     for name, batch in environment.batch.items():
-        yield f"batch.{name}.timezone", _Partner("schedule", batch.schedule)
+        yield f"batch.{name}.timezone", "schedule", batch.schedule, _INERT
     if not environment.variants:
         needs = "[variants.NAME], because the file has no endpoint without a variant"
         alarms_of_endpoints = (key for key in Alarms.model_fields if key not in _OF_BATCHES)
         for key in (*_OF_ENDPOINTS, *(f"alarms.{name}" for name in alarms_of_endpoints)):
-            yield key, _Partner(needs, False)
+            yield key, needs, False, _INERT
         return
-    for key, strategy in (*_STRATEGIES, ("rollback_batch_percent", "rolling")):
+    for strategy, key in (*SHARE.items(), ("rolling", "rollback_batch_percent")):
         is_chosen = environment.rollout is None or environment.rollout.strategy == strategy
-        yield f"rollout.{key}", _Partner(f'rollout.strategy = "{strategy}"', is_chosen)
+        yield f"rollout.{key}", f'rollout.strategy = "{strategy}"', is_chosen, _INERT
     # A type that is not known, which another rule reports, may have a GPU.
     instances = candidate.instances.values()
     unknown = len(instances) < len(candidate.instance_keys)
@@ -63,26 +57,26 @@ def _list_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
     for key, metric in {**metrics, "no_traffic_minutes": "Invocations"}.items():
         needs = f"an endpoint that publishes {metric}, which this kind does not"
         is_published = kind.has_metric(metric)
-        yield f"alarms.{key}", _Partner(needs, is_published)
+        yield f"alarms.{key}", needs, is_published, _INERT
         if metric.startswith("GPU") and is_published:
-            yield f"alarms.{key}", _Partner("an instance type with a GPU", gpus)
+            yield f"alarms.{key}", "an instance type with a GPU", gpus, _INERT
     for key in ("oldest_request_minutes", "async_failures_per_minute"):
-        yield f"alarms.{key}", _Partner("[asynchronous]", kind.queued)
+        yield f"alarms.{key}", "[asynchronous]", kind.queued, _INERT
     scales = any(
         variant.is_scaled and variant.capacity[1] > variant.capacity[0]
         for variant in environment.serving_variants.values()
     )
     maximum = "[variants.NAME.scaling], and max_instances above min_instances"
-    yield "alarms.at_max_minutes", _Partner(maximum, scales)
+    yield "alarms.at_max_minutes", maximum, scales, _INERT
     yield from _list_scaling_partners(candidate)
     for placement in candidate.placements:
         if _is_sequential(placement):
             needs = "several workers or threads, or gunicorn_worker_class = gevent"
             harm = "makes each request wait for its own batch: one worker sends one at a time"
-            yield placement.build_key("container.batching"), _Partner(needs, False, harm)
+            yield placement.build_key("container.batching"), needs, False, harm
 
 
-def _list_scaling_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
+def _list_scaling_partners(candidate: Candidate) -> Iterator[_Row]:
     for name, variant in candidate.environment.variants_by_table.items():
         key, scaling = f"variants.{name}.scaling", variant.scaling
         if scaling is None:
@@ -95,11 +89,11 @@ def _list_scaling_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner
         ):
             needs = f"{', '.join(targets[:-1])} or {targets[-1]}"
             has_target = any(getattr(scaling, target) for target in targets)
-            yield f"{key}.{field}", _Partner(needs, has_target)
+            yield f"{key}.{field}", needs, has_target, _INERT
         if scaling.hold:
             needs = "production = false, an incident, or the first of two deploys"
             harm = "is true, so that nothing scales in production"
-            yield f"{key}.hold", _Partner(needs, not candidate.needs_redundancy, harm)
+            yield f"{key}.hold", needs, not candidate.needs_redundancy, harm
 
 
 def _is_sequential(placement: Placement) -> bool:
@@ -121,16 +115,17 @@ class KeyWithoutPartner(Rule):
     remedy = "remove it, or set what it needs"
 
     def find_problems(self) -> Findings:
-        for key, partner in _list_partners(self.candidate):
+        for key, needs, is_there, effect in _list_partners(self.candidate):
             path = tuple(key.split("."))
             own = self.loaded.source.origins.get(path) == self.loaded.file
-            if own and not partner.is_there:
+            if own and not is_there:
                 given: Any = self.candidate.find_value(key)
-                problem, allowed = f"{path[-1]} {partner.otherwise}", f"only with {partner.needs}"
+                problem = f"{path[-1]} {effect}"
                 if isinstance(given, int | float) and given is not True:
-                    problem = f"{path[-1]} {given:g} {partner.otherwise}"
+                    problem = f"{path[-1]} {given:g} {effect}"
                 else:
                     given = None
+                allowed = f"only with {needs}"
                 yield self.build_finding(key, problem, given=given, allowed=allowed)
 
 

@@ -46,6 +46,7 @@ def test_the_driver_is_the_oldest_that_carries_the_images_cuda() -> None:
         ("2.20", "g5.xlarge", GPU_3),
         ("2.19", "g5.xlarge", GPU_2),
         ("2.19", "p5e.48xlarge", GPU_3),
+        ("2.19", "g7e.2xlarge", GPU_4),
         ("2.18", "g5.xlarge", GPU_3),  # built with CUDA 12.5
         ("2.20", "p6-b200.48xlarge", GPU_4),  # AWS lists no other
         ("2.14", "g5.xlarge", None),

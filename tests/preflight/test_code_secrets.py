@@ -144,7 +144,6 @@ def test_a_text_that_holds_a_key_is_found_under_any_name_and_none_that_only_spea
 def test_certificates_libraries_and_random_text_are_no_secret(project: Path) -> None:
     """certifi's own, 140 certificates with comments between them."""
     put(project, "cacert.pem", Path(certifi.where()).read_bytes())
-
     put(project, "weights.txt", base64.encodebytes(random.Random(7).randbytes(150_000)))
     put(project, ".git/credentials", "x")
     put(project, "__pycache__/.env", "x")

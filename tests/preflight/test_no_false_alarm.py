@@ -17,6 +17,7 @@ from infra.preflight.check import check
 from tests.conftest import valid
 from tests.policy.container_oracle import start
 
+pytestmark = pytest.mark.long
 CURRENT = [
     version
     for version in images.list_versions()
@@ -129,20 +130,16 @@ def _containers(draw: st.DrawFn, machine: Instance, *, has_code: bool) -> dict[s
         found["tfs_processes"] = processes
         if draw(st.booleans()):
             found["intra_op_threads"] = draw(st.integers(1, max(1, machine.vcpus // processes)))
-    if has_code and draw(st.booleans()):
-        found["gunicorn_workers"] = draw(st.integers(1, most))
-    if has_code and draw(st.booleans()):
-        found["gunicorn_timeout_seconds"] = draw(st.integers(1, 60))
-    if draw(st.booleans()):
-        found["onednn"] = draw(st.booleans())
-    if draw(st.booleans()):
-        found["wait_time_seconds"] = draw(st.integers(6, 3600))
-    if draw(st.booleans()):
-        found["batching"] = {
-            "max_batch_size": draw(st.integers(8, 4096)),
-            "timeout_micros": draw(st.integers(0, 99_999)),
-        }
-    return found
+    batching = {"max_batch_size": st.integers(8, 4096), "timeout_micros": st.integers(0, 99_999)}
+    optional: dict[str, st.SearchStrategy[Any]] = {
+        "onednn": st.booleans(),
+        "wait_time_seconds": st.integers(6, 3600),
+        "batching": st.fixed_dictionaries(batching),
+    }
+    if has_code:
+        optional["gunicorn_workers"] = st.integers(1, most)
+        optional["gunicorn_timeout_seconds"] = st.integers(1, 60)
+    return found | draw(st.fixed_dictionaries({}, optional=optional))
 
 
 @st.composite
@@ -151,16 +148,11 @@ def _rollouts(draw: st.DrawFn, strategy: str, least: int) -> dict[str, Any]:
     # Of ten steps, or twenty batches, eight hours are the most.
     longest = {"linear": 40, "rolling": 15}.get(strategy, 60)
     found: dict[str, Any] = {"strategy": strategy, "bake_minutes": draw(st.integers(6, longest))}
-    if strategy == "canary":
-        found["canary_percent"] = draw(share)
     if strategy == "linear":
         found["step_percent"] = draw(share.filter(lambda one: one >= 10))
-    if strategy == "rolling":
-        found["batch_percent"] = draw(share)
+    elif strategy != "all_at_once":
+        found["canary_percent" if strategy == "canary" else "batch_percent"] = draw(share)
     return found
-
-
-pytestmark = pytest.mark.long
 
 
 @settings(
@@ -176,11 +168,7 @@ def test_what_is_valid_passes_and_starts(project: Path, values: dict[str, Any]) 
     environment = valid(loaded).environment
     for placement in list_placements(environment):
         found, machine = placement.build_hosting(environment.region), placement.instance
-        started = start(
-            found.variables,
-            vcpus=machine.vcpus,
-            gpus=machine.gpus,
-            has_code=placement.model.code is not None,
-        )
+        has_code, vcpus = placement.model.code is not None, machine.vcpus
+        started = start(found.variables, vcpus=vcpus, gpus=machine.gpus, has_code=has_code)
         assert len(started.model_servers) == (placement.settings.tfs_processes or 1)
         assert len(found.variables) <= 100

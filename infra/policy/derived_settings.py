@@ -96,7 +96,7 @@ def derive_settings(
         chosen["gunicorn_timeout_seconds"] = (LONGEST_ANSWER_SECONDS, why)
     chosen |= _choose_threads(instance, served, processes)
     chosen["batching"] = _choose_batching(written.batching, instance, processes, workers)
-    chosen["wait_time_seconds"] = _choose_wait_time(served, processes, tensorflow)
+    chosen["wait_time_seconds"] = _choose_wait(served, processes, tensorflow)
     if instance.gpus and not served.multi_model:
         margin = sizing.compute_margin(instance, processes)
         why = "no effect with one process, which may use the whole GPU"
@@ -160,9 +160,7 @@ def _choose_batching(
     )
 
 
-def _choose_wait_time(
-    served: ModelSizes, processes: int, tensorflow: str
-) -> tuple[int | None, str]:
+def _choose_wait(served: ModelSizes, processes: int, tensorflow: str) -> tuple[int | None, str]:
     load = sizing.estimate_load_seconds(served, processes=processes)
     default = sizing.find_default_wait(tensorflow, processes=processes)
     real = sizing.find_real_wait(default, tensorflow)

@@ -20,14 +20,10 @@ def test_every_type_and_successor_exists_and_every_gpu_family_has_an_ami() -> No
     accepted = set(model.shape_for("ProductionVariantInstanceType").enum)
     assert set(load_instances()) - accepted == set()
 
-    successors = {
-        instance.successor for instance in load_instances().values() if instance.successor
-    }
+    successors = {one.successor for one in load_instances().values() if one.successor}
     assert [name for name in successors if load_instances()[name].successor] == []
-    families = {
-        instance.family: instance for instance in load_instances().values() if instance.gpus
-    }
-    assert sorted(name for name in families if find_ami(cuda="12.2", family=name) is None) == [
+    families = {one.family: one for one in load_instances().values() if one.gpus}
+    assert sorted(one for one in families if find_ami(cuda="12.2", family=one) is None) == [
         "p2",
         "p3",
     ]

@@ -69,11 +69,8 @@ PRODUCT = {
 
 def test_a_product_of_the_price_list_becomes_a_row_that_replaces_the_old_one() -> None:
     (row,) = build_price_rows([PRODUCT], as_of="2026-11-21")
-    assert (row["instance"], row["usd_per_hour"], row["region"]) == (
-        "ml.c5.xlarge",
-        0.231,
-        "eu-west-1",
-    )
+    facts = row["instance"], row["usd_per_hour"], row["region"]
+    assert facts == ("ml.c5.xlarge", 0.231, "eu-west-1")
     (new,) = build_price_rows([PRODUCT], as_of="2026-11-21")
     assert merge_rows([{**new, "usd_per_hour": 9.0}], [new]) == [new]
 

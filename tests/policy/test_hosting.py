@@ -136,10 +136,7 @@ def test_bodies_empty_fleets_and_metrics_are_those_of_the_kind() -> None:
         "asynchronous": (2**30, 2**30),
         "serverless": (4 * 2**20, 4 * 2**20),
     }
-    assert [str(kind) for kind in hosting.KINDS if kind.can_be_empty] == [
-        "asynchronous",
-        "serverless",
-    ]
+    assert [str(one) for one in hosting.KINDS if one.can_be_empty] == ["asynchronous", "serverless"]
     for kind, metric, published in [
         (REAL_TIME, "ModelLatency", True),
         (REAL_TIME, "ApproximateBacklogSize", False),

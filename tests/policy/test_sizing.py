@@ -130,16 +130,11 @@ ONE_GPU = load_instances()["ml.g4dn.xlarge"]
 
 
 def test_four_gpus_are_shared_out_by_the_one_with_most_processes() -> None:
-    for processes, margin, share in [
-        (4, -2.2, 0.8),
-        (8, -2.2, 0.4),
-        (6, -1.4, 0.4),
-        (2, -0.6, 0.8),
-    ]:
-        assert sizing.compute_margin(FOUR_GPUS, processes) == margin
-        assert sizing.compute_gpu_share(processes, margin) == share
-    for processes, margin in [(5, -1.0), (9, -1.4), (10, -1.6667), (11, -1.9333)]:
-        assert sizing.compute_margin(FOUR_GPUS, processes) == margin
+    for count, margin, share in [(4, -2.2, 0.8), (8, -2.2, 0.4), (6, -1.4, 0.4), (2, -0.6, 0.8)]:
+        assert sizing.compute_margin(FOUR_GPUS, count) == margin
+        assert sizing.compute_gpu_share(count, margin) == share
+    for count, margin in [(5, -1.0), (9, -1.4), (10, -1.6667), (11, -1.9333)]:
+        assert sizing.compute_margin(FOUR_GPUS, count) == margin
 
 
 @given(st.integers(2, 64))

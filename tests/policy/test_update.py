@@ -157,9 +157,7 @@ def state(
         ("change-variant-removed-while-scaled", state(a=C5, b=C5), state(b=C5), []),
     ],
 )
-def test_what_is_refused(
-    rule: str, old: EndpointState, new: EndpointState, concerned: list[str]
-) -> None:
+def test_refusals(rule: str, old: EndpointState, new: EndpointState, concerned: list[str]) -> None:
     assert list(find_refused_update(rule).problems(old, new)) == concerned
 
 

@@ -35,9 +35,7 @@ def test_each_damage_of_a_savedmodel_is_named(environment: Environment, project:
     assert said(environment) == [(SOURCE, problem, "", remedy)]
 
 
-def test_a_savedmodel_is_in_a_folder_of_its_version(
-    environment: Environment, project: Path
-) -> None:
+def test_a_savedmodel_is_in_its_versions_folder(environment: Environment, project: Path) -> None:
     folder, named = project / "model", project / "model" / "1"
     for name, remedy in [
         ("latest", "rename model/latest to model/1"),
@@ -65,9 +63,7 @@ def test_a_savedmodel_is_in_a_folder_of_its_version(
 HANDLER = "def handler(data, context):\n    return data.read(), 'text/plain'\n"
 
 
-def test_code_inside_a_model_is_not_dropped_in_silence(
-    environment: Environment, project: Path
-) -> None:
+def test_code_in_a_model_is_not_dropped_in_silence(environment: Environment, project: Path) -> None:
     unread = " inside the version, where the container never reads it"
     unpacked = ", which isn't packed: code has its own key"
     for place, given, effect, move, code in [
@@ -171,9 +167,7 @@ def test_members_of_a_multi_model_endpoint_are_archives(environment: Environment
 WARMED = VALID.replace("tensorflow", 'warm_up = ["golden/request-rows.json"]\ntensorflow')
 
 
-def test_a_golden_request_that_cannot_warm_up_is_named(
-    environment: Environment, project: Path
-) -> None:
+def test_a_request_that_cannot_warm_up_is_named(environment: Environment, project: Path) -> None:
     name, extra = "golden/request-rows.json", project / "model" / "1" / "assets.extra"
     golden = project / name
     assert said(environment, WARMED) == []

@@ -40,11 +40,8 @@ def read(project: Path, lines: str) -> Loaded:
 def changes(project: Path, old: str, new: str) -> dict[str, Message]:
     """The findings of the rules change-*, by the rule."""
     before = valid(read(project, old)).environment
-    loaded = read(project, new)
-    against = replace(
-        loaded, against="HEAD", before=before, deployed=build_deployed_variants(before)
-    )
-    found = check(against)
+    deployed = build_deployed_variants(before)
+    found = check(replace(read(project, new), against="HEAD", before=before, deployed=deployed))
     return {one.rule: message(one) for one in found if one.rule.startswith("change-")}
 
 

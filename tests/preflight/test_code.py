@@ -32,9 +32,7 @@ def severities(environment: Environment, text: str, rule: str = "code") -> list[
 
 
 @pytest.mark.long
-def test_a_fault_names_file_and_line_with_every_version(
-    environment: Environment, project: Path
-) -> None:
+def test_a_fault_names_its_line_with_every_version(environment: Environment, project: Path) -> None:
     write_handler(project, "import json", "import tensorflow as tf")
     (found,) = said(environment)
     assert found.problem.startswith("code/inference.py:2: imports tensorflow; ")
@@ -138,9 +136,7 @@ def test_servables_handler_needs_an_image_with_numpy(environment: Environment) -
 OWN = 'image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/mine:1"'
 
 
-def test_an_own_image_has_names_checked_and_no_imports(
-    environment: Environment, project: Path
-) -> None:
+def test_an_own_image_has_names_checked_no_imports(environment: Environment, project: Path) -> None:
     judged = {"import tensorflow": Severity.NOT_CHECKED, "X = nowhere": Severity.ERROR}
     for line, severity in judged.items():
         write_handler(project, line)

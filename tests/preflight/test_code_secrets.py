@@ -167,7 +167,7 @@ def test_certificates_libraries_and_random_text_are_no_secret(project: Path) -> 
 
 
 @pytest.mark.long
-def test_what_an_installed_package_brings_is_no_secret_and_what_lies_beside_it_is(
+def test_what_an_installed_package_brings_is_no_secret_but_what_lies_beside_is(
     project: Path,
 ) -> None:
     file = wheel(

@@ -169,11 +169,9 @@ def check_one_rule(project: Path, lines: str, rule: str) -> list[Finding]:
     return [*found(Candidate(loaded, loaded.environment)).check()]
 
 
-def reported(findings: list[Finding], rule: str) -> list[Finding]:
+def reported(found: list[Finding], rule: str) -> list[Finding]:
     """Those of one rule that could be checked."""
-    return [
-        one for one in findings if one.rule == rule and one.severity is not Severity.NOT_CHECKED
-    ]
+    return [one for one in found if one.rule == rule and one.severity is not Severity.NOT_CHECKED]
 
 
 def messages(findings: list[Finding], rule: str) -> list[Message]:
@@ -257,8 +255,6 @@ def test_two_rules_of_one_id_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.long
 def test_all_rules_are_imported_without_cdk_the_sdk_or_arrays() -> None:
     heavy = ("aws_cdk", "jsii", "boto3", "botocore", "numpy", "tensorflow")
-    program = f"import sys, infra.preflight.check; print([m for m in {heavy} if m in sys.modules])"
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    script = f"import sys, infra.preflight.check; print([m for m in {heavy} if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"

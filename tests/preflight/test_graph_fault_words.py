@@ -33,18 +33,18 @@ FAULTS: dict[str, list[tuple[Plant, str]]] = {
         (
             lambda graph: graph.main("MyOp"),
             f"MyOp (node 'planted'): {NO_OPERATION}; the model does not load",
-        ),
+        )
     ],
     "only TensorFlow 2.21 has it, for which there is no image: export the model without it, or "
     f"{OWN_IMAGE} (models.NAME.image)": [
-        (served("DecodeJxl"), f"DecodeJxl {IN}: {NO_OPERATION}{LATE}"),
+        (served("DecodeJxl"), f"DecodeJxl {IN}: {NO_OPERATION}{LATE}")
     ],
     "export the model again with a newer TensorFlow": [
         (
             tensor_array(27),
             f"TensorArrayV2 {IN}: is not allowed in graphs of GraphDef version 26 or newer, and this "
             f"graph has version 27{FAILS}",
-        ),
+        )
     ],
     AGAIN: [
         (matmul(), f"MatMul {IN}: lacks the attribute T, which has no default{LATE}"),
@@ -58,7 +58,7 @@ FAULTS: dict[str, list[tuple[Plant, str]]] = {
         (
             served("MatMul", ("T", "odd"), T=1, odd=1),
             f"MatMul {IN}: TensorFlow 2.20 does not know its attribute odd (float32) and ignores it",
-        ),
+        )
     ],
     "export it again with a jax version from the image's time, or with the native serialization "
     "version and the StableHLO version that the image reads": [
@@ -80,7 +80,7 @@ FAULTS: dict[str, list[tuple[Plant, str]]] = {
             called_module(BYTECODE[6], platforms=texts(b"CUDA", b"TPU")),
             f"XlaCallModule {IN}: its module is for CUDA, TPU, and an instance type without a GPU is "
             f"CPU{FAILS}",
-        ),
+        )
     ],
     "write it with TensorFlow's operations instead of tf.py_function and tf.numpy_function, or do it "
     "in transforms.py or inference.py of the code folder": [
@@ -111,7 +111,7 @@ FAULTS: dict[str, list[tuple[Plant, str]]] = {
             versions(min_consumer=99_999),
             "the graph requires a TensorFlow that reads version 99999 of GraphDef (min_consumer), and "
             "2.20 reads up to 2288: the model does not load",
-        ),
+        )
     ],
 }
 MATMUL_TYPES = (

@@ -116,7 +116,7 @@ def test_where_code_reads_the_request_or_changes_the_answer_neither_is_judged(
     assert found(project, ANSWERED + CODE, "golden-answer") == []
 
 
-def test_golden_and_warm_up_requests_fit_a_batch(
+def test_golden_and_warming_requests_fit_a_batch(
     project: Path, golden: Callable[..., None]
 ) -> None:
     warmed = 'models.ranker.warm_up = ["golden/a.json"]\n'

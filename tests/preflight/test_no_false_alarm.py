@@ -37,10 +37,8 @@ MACHINES = sorted(
 def environments(draw: st.DrawFn) -> dict[str, Any]:
     """A whole file as its values."""
     version = draw(st.sampled_from(CURRENT))
-    regions = set(images.list_regions(version)) & set(regions_with_endpoints())
-    region = draw(
-        st.sampled_from(sorted(regions - set(instances.list_regions_without_endpoints())))
-    )
+    known = set(images.list_regions(version)) & set(regions_with_endpoints())
+    region = draw(st.sampled_from(sorted(known - set(instances.list_regions_without_endpoints()))))
     here = set(instances.list_instance_types(region))
     machines = [one for one in MACHINES if one.name in here]
     scaled = draw(st.booleans())

@@ -11,9 +11,7 @@ from tests.preflight.overlay import overlaid
 from tests.preflight.test_every_rule import ROWS
 
 SCALING = "variants.primary.scaling.max_rps_per_instance = 100"
-UNSIZED = (
-    f'models.ranker.artifact = {{ uri = "s3://models/run/model.tar.gz", sha256 = "{"a" * 64}" }}'
-)
+UNSIZED = f'models.ranker.artifact = {{ uri = "s3://runs/1/model.tar.gz", sha256 = "{"a" * 64}" }}'
 SIZE = "models.ranker.artifact.size_gib"
 BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
 SEVERAL = 'models.many.multi_model = ["ranker"]\nvariants.primary.model = "many"'

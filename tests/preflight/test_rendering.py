@@ -69,10 +69,8 @@ def test_each_open_question_is_listed_once_with_its_inputs() -> None:
         f"not checked in dev, prod: {bodies} (3 checks)",
         "not checked in prod: whether max_instances is enough; give peak_rps",
     ]
-    assert rendering.list_open_questions({"dev": found["dev"]}) == [
-        f"not checked: {bodies} (2 checks)"
-    ]
+    dev = {"dev": found["dev"]}
+    assert rendering.list_open_questions(dev) == [f"not checked: {bodies} (2 checks)"]
     rules = "request-too-large, answer-too-large"
-    assert rendering.list_open_questions({"dev": found["dev"]}, with_rules=True) == [
-        f"not checked: {bodies} [{rules}]"
-    ]
+    texts = rendering.list_open_questions(dev, with_rules=True)
+    assert texts == [f"not checked: {bodies} [{rules}]"]

@@ -252,9 +252,7 @@ ROLLED = 'rollout = { strategy = "canary", golden_requests = { body = "golden/bi
 CSV = 'traffic.content_types = ["text/csv"]'
 
 
-def test_csv_that_nginx_converts_is_measured_and_costs_nothing_with_a_handler(
-    project: Path,
-) -> None:
+def test_csv_for_nginx_is_measured_and_costs_nothing_with_a_handler(project: Path) -> None:
     for size, lines, found in [
         (250_000, f'{GOLDEN} = "golden/big.csv"', []),
         (250_001, f'{GOLDEN} = "golden/big.csv"', [(GOLDEN, Severity.WARNING)]),

@@ -13,11 +13,7 @@ from infra.parameters.sources import format_path
 from infra.preflight.rule import Findings, ModelRule
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
-from model_packaging.requests.known_requests import (
-    build_warm_up,
-    check_warm_up,
-    read_golden_request,
-)
+from model_packaging.requests import known_requests
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP
 
 # Parts of S3 keys under which objects are usually overwritten.
@@ -108,9 +104,7 @@ CODE = ("code", "")
 class PackedModelRule(ModelRule):
     """A rule about a model that is packed here: it reports what packing would reject."""
 
-    def build_packing_finding(
-        self, wrong: Exception, folder: Path, key: str, given: object
-    ) -> Finding:
+    def build_refusal(self, wrong: Exception, folder: Path, key: str, given: object) -> Finding:
         """Return the finding for an error of packing or files, such as a circular link."""
         if isinstance(wrong, PackagingError):
             refusal = wrong
@@ -143,7 +137,7 @@ class Artefact(PackedModelRule):
             except (PackagingError, OSError, RuntimeError) as wrong:
                 given = getattr(model, part) or model.saved_model
                 key = f"models.{name}.{part}"
-                finding = self.build_packing_finding(wrong, given.path, key, given)
+                finding = self.build_refusal(wrong, given.path, key, given)
                 other = suggest_path(given, self.loaded.root)
                 yield replace(finding, remedy=other or finding.remedy)
 
@@ -196,10 +190,10 @@ class SavedModel(PackedModelRule):
                 info = self.candidate.read_saved_model(folder)
                 if info.has_warm_up:
                     rows = self.candidate.find_max_batch_size(name)
-                    check_warm_up(folder / WARM_UP, info, max_batch_size=rows)
+                    known_requests.check_warm_up(folder / WARM_UP, info, max_batch_size=rows)
             except (PackagingError, OSError) as wrong:
                 key = f"models.{name}.saved_model"
-                yield self.build_packing_finding(wrong, folder, key, model.saved_model)
+                yield self.build_refusal(wrong, folder, key, model.saved_model)
 
 
 class SignatureDefaultMissing(PackedModelRule):
@@ -233,10 +227,13 @@ class WarmUp(PackedModelRule):
             if info.has_warm_up:
                 remedy = "remove it, or remove warm_up from the environment file"
                 existing = PackagingError(folder / WARM_UP, "exists already", remedy)
-                yield self.build_packing_finding(existing, folder, key, model.warm_up)
+                yield self.build_refusal(existing, folder, key, model.warm_up)
             for given, file in zip(model.warm_up, requests, strict=True):
                 try:
-                    sent, rows = read_golden_request(file), self.candidate.find_max_batch_size(name)
-                    build_warm_up(name, {file: sent}, info, max_batch_size=rows)
+                    sent, rows = (
+                        known_requests.read_golden_request(file),
+                        self.candidate.find_max_batch_size(name),
+                    )
+                    known_requests.build_warm_up(name, {file: sent}, info, max_batch_size=rows)
                 except PackagingError as wrong:
-                    yield self.build_packing_finding(wrong, folder, key, given)
+                    yield self.build_refusal(wrong, folder, key, given)

@@ -3,12 +3,8 @@
 import shlex
 from abc import abstractmethod
 
+from infra.parameters import loading
 from infra.parameters.finding import Severity
-from infra.parameters.loading import (
-    build_deployed_variants,
-    build_endpoint_state,
-    build_hold_overrides,
-)
 from infra.parameters.variant import Variant
 from infra.policy.update import find_refused_update
 from infra.preflight.rule import Findings, Rule
@@ -44,7 +40,10 @@ class RefusedChange(ChangeRule):
         if before is None or before.endpoint.name != self.environment.endpoint.name:
             return  # another endpoint is created
         row = find_refused_update(self.id)
-        states = build_endpoint_state(before), build_endpoint_state(self.environment)
+        states = (
+            loading.build_endpoint_state(before),
+            loading.build_endpoint_state(self.environment),
+        )
         for problem in row.problems(*states).values():
             problem = f"against {self.loaded.against}: {problem}"
             yield self.build_finding(problem=problem, remedy=row.format_remedy(self.loaded.name))
@@ -124,7 +123,7 @@ class ChangeTypeWhileScaled(ChangeRule):
             old = self.loaded.deployed.get(name)
             if not variant.instance_types:
                 continue  # serverless: change-instances-to-serverless
-            new = build_deployed_variants(self.environment)[name]
+            new = loading.build_deployed_variants(self.environment)[name]
             if old and old.scales and old.type_summary != new.type_summary:
                 hold = f"variants.{name}.scaling.hold = true"
                 remedy = f"first deploy the old file with {hold}, then this one"
@@ -132,7 +131,7 @@ class ChangeTypeWhileScaled(ChangeRule):
                 if bool(old.pools) == bool(new.pools):
                     options = " ".join(
                         f"-c {shlex.quote(f'{self.loaded.name}.{key}={value}')}"
-                        for key, value in build_hold_overrides({name: old}).items()
+                        for key, value in loading.build_hold_overrides({name: old}).items()
                     )
                     remedy = f"first deploy with {options}, then without"
                 key = f"variants.{name}.{_select_machine_key(variant)}"

@@ -165,15 +165,13 @@ class CapacityTraffic(EachVariantRule):
         rps, safety = peak * share, scaling.safety_factor
         needed = count_instances(rps, max_rps_per_instance=rate, safety_factor=safety)
         if needed > most:
-            finding = self.build_finding(
-                given=most, rps=rps, rate=rate, safety=safety, needed=needed
-            )
+            found = self.build_finding(given=most, rps=rps, rate=rate, safety=safety, needed=needed)
             if variant.max_instances is None:
                 missing = "max_instances is missing, and defaults to min_instances: "
                 add = f"add max_instances = {needed} to [variants.{name}]"
                 remedy = f"{add}, or lower traffic.peak_rps"
-                finding = replace(finding, problem=missing + finding.problem, remedy=remedy)
-            yield finding
+                found = replace(found, problem=missing + found.problem, remedy=remedy)
+            yield found
 
 
 class CapacityBurstableScaled(InstanceRule):

@@ -48,9 +48,7 @@ def image_uris() -> Iterator[Any]:
 
 @pytest.mark.parametrize("device", sorted(DEVICES))
 @pytest.mark.parametrize("version", SERVED)
-def test_every_region_gets_the_image_that_the_sdk_resolves(
-    image_uris: Any, version: str, device: str
-) -> None:
+def test_every_region_gets_the_sdks_image(image_uris: Any, version: str, device: str) -> None:
     theirs = {
         region: image_uris.retrieve(
             "tensorflow",

@@ -186,9 +186,7 @@ def test_what_the_file_says_is_taken(out: int, back: int, start: float | None) -
 
 
 @given(st.floats(0.1, 10_000))
-def test_a_new_instance_answers_before_another_is_added_at_half_that_pace_one_goes(
-    start: float,
-) -> None:
+def test_an_instance_answers_before_another_is_added_and_goes_half_as_fast(start: float) -> None:
     found = compute_cooldowns(out_seconds=None, in_seconds=None, start_seconds=start)
     assert start <= found.out_seconds < start + 30
     assert found.in_seconds == 2 * found.out_seconds

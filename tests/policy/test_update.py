@@ -128,10 +128,8 @@ SERVERLESS = DeployedVariant(instance_type=None, scales=False)
 SHADOW = DeployedVariant(instance_type="ml.c5.xlarge", scales=False, shadow=True)
 
 
-def state(
-    *, queued: bool = False, guarded: bool = False, **variants: DeployedVariant
-) -> EndpointState:
-    return EndpointState(variants=variants, queued=queued, guarded=guarded)
+def state(queued: bool = False, guarded: bool = False, **named: DeployedVariant) -> EndpointState:
+    return EndpointState(variants=named, queued=queued, guarded=guarded)
 
 
 @pytest.mark.parametrize(

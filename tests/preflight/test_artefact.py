@@ -81,9 +81,7 @@ def test_code_in_a_model_is_not_dropped_in_silence(environment: Environment, pro
         handler.unlink()
 
 
-def test_code_needs_inference_py_in_the_folder_that_the_file_names(
-    environment: Environment, project: Path
-) -> None:
+def test_code_needs_inference_py_in_its_folder(environment: Environment, project: Path) -> None:
     (project / "code" / "inference.py").unlink()
     text = VALID.replace('tensorflow = "2.20"', 'code = "code"')
     remedy = "add inference.py, or transforms.py with hooks, or remove `code`"

@@ -60,15 +60,11 @@ def changes(project: Path, old: str, new: str) -> dict[str, Message]:
         (ROLLOUT, SECOND, []),
     ],
 )
-def test_an_update_that_sagemaker_refuses_is_an_error(
-    project: Path, old: str, new: str, rules: list[str]
-) -> None:
+def test_a_refused_update_is_an_error(project: Path, old: str, new: str, rules: list[str]) -> None:
     assert list(changes(project, old, new)) == rules
 
 
-def test_instances_do_not_become_serverless_and_a_serverless_variant_does_not_come_back(
-    project: Path,
-) -> None:
+def test_instances_do_not_become_serverless_and_no_way_leads_back(project: Path) -> None:
     for old in ["", SCALED]:
         said = changes(project, old, SERVERLESS)
         problem = "SageMaker cannot make variant primary serverless: the endpoint runs on instances"

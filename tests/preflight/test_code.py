@@ -49,9 +49,7 @@ def test_a_fault_names_its_line_with_every_version(environment: Environment, pro
         assert severities(environment, text) == [Severity.ERROR] * 2, version
 
 
-def test_a_folder_with_requirements_or_hooks_alone_is_code(
-    environment: Environment, project: Path
-) -> None:
+def test_requirements_or_hooks_alone_are_code(environment: Environment, project: Path) -> None:
     code = project / "code"
     (code / "inference.py").unlink()
     (code / "requirements.txt").write_text("numpy\n")
@@ -67,9 +65,7 @@ def test_a_folder_with_requirements_or_hooks_alone_is_code(
     assert said(environment) == []
 
 
-def test_a_client_of_aws_in_an_isolated_container_is_a_warning(
-    environment: Environment, project: Path
-) -> None:
+def test_a_client_of_aws_in_isolation_is_a_warning(environment: Environment, project: Path) -> None:
     write_handler(project, "import requests", "from boto3 import client")
     for text in [
         WITH_CODE.replace('code = "code"', 'code = "code"\nnetwork_isolation = true'),
@@ -93,9 +89,7 @@ def locked(project: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("locked")
-def test_locked_requirements_are_clean_and_installing_at_start_is_a_warning(
-    environment: Environment,
-) -> None:
+def test_locked_requirements_are_clean_but_at_start_a_warning(environment: Environment) -> None:
     assert said(environment) == []
     assert [finding.severity for finding in check(environment(AT_START))] == [Severity.WARNING]
 
@@ -144,9 +138,7 @@ def test_an_own_image_has_names_checked_no_imports(environment: Environment, pro
         assert severities(environment, text) == [severity]
 
 
-def test_a_variable_that_the_code_reads_is_set_in_every_variant(
-    environment: Environment, project: Path
-) -> None:
+def test_a_variable_of_the_code_is_set_everywhere(environment: Environment, project: Path) -> None:
     # The second one is read into a key.
     for name in ("TABLE", "TF_ENABLE_ONEDNN_OPTS"):
         write_handler(project, "import os", f"X = os.environ['{name}']")
@@ -180,9 +172,7 @@ def write_lib(project: Path, model: str, *packages: str) -> None:
     (project / model / "inference.py").write_text("def handler(data, context): ...\n")
 
 
-def test_two_versions_of_a_package_in_libs_of_ones_own_are_refused(
-    environment: Environment, project: Path
-) -> None:
+def test_two_versions_of_a_package_are_refused(environment: Environment, project: Path) -> None:
     write_lib(project, "a", "plain-1.0")
     write_lib(project, "b", "plain-2.0", "other-1.0")
     write_lib(project, "c", "other-1.0")

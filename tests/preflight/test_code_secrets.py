@@ -87,9 +87,7 @@ def test_a_finding_names_the_file_what_it_looks_like_who_could_read_it_and_the_w
     assert messages(found) == [("models.ranker.code", problem, "", remedy)]
 
 
-def test_a_name_that_credentials_have_is_found_in_any_folder_and_case_and_no_similar_one(
-    tmp_path: Path,
-) -> None:
+def test_a_name_of_credentials_is_found_in_any_folder_and_case_but_no_other(tmp_path: Path) -> None:
     files = [name for name in SUSPICIOUS if "/" not in name]
     elsewhere = [f"{folder}/{name}" for folder in ("a/.hidden", "B/x y/ü") for name in files]
     upper = [f"upper/{name.upper()}" for name in files]
@@ -131,9 +129,7 @@ SPEAK_OF_KEYS: list[tuple[str, str | bytes]] = [
 ]
 
 
-def test_a_text_that_holds_a_key_is_found_under_any_name_and_none_that_only_speaks_of_keys(
-    tmp_path: Path,
-) -> None:
+def test_a_text_with_a_key_is_found_under_any_name_but_none_about_keys(tmp_path: Path) -> None:
     held = [put(tmp_path, f"held-{n}/{name}", text) for n, (name, text) in enumerate(HOLD_A_KEY)]
     for number, (name, content) in enumerate(SPEAK_OF_KEYS):
         put(tmp_path, f"spoken-{number}/{name}", content)
@@ -170,9 +166,8 @@ def test_certificates_libraries_and_random_text_are_no_secret(project: Path) -> 
 def test_what_an_installed_package_brings_is_no_secret_but_what_lies_beside_is(
     project: Path,
 ) -> None:
-    file = wheel(
-        project, "tested", files={"tested/test.key": PRIVATE, "tested/keys.py": f"A = {PRIVATE!r}"}
-    )
+    files = {"tested/test.key": PRIVATE, "tested/keys.py": f"A = {PRIVATE!r}"}
+    file = wheel(project, "tested", files=files)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
     lib = project / "code" / "lib"
     subprocess.run([*command, "--target", str(lib), str(file)], check=True, timeout=60)
@@ -206,9 +201,7 @@ def test_what_the_remedy_says_can_be_pasted(environment: Environment, project: P
 
 
 @pytest.mark.long
-def test_packing_by_itself_refuses_a_secret_until_it_is_accepted(
-    environment: Environment, project: Path
-) -> None:
+def test_packing_refuses_a_secret_until_accepted(environment: Environment, project: Path) -> None:
     def package() -> subprocess.CompletedProcess[str]:
         command = [str(Path(sys.executable).with_name("servable")), "package", "prod"]
         return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=100)

@@ -234,9 +234,7 @@ def package(folder: Path, monkeypatch: pytest.MonkeyPatch, **files: str) -> str:
     return top.name
 
 
-def test_a_rule_is_found_once_by_writing_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rule_is_found_once_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = RULE.format(name="RegionTooFar")
     again = f"from rules_of_{tmp_path.name}.subject.one import RegionTooFar  # noqa: F401"
     found = discover_rules(package(tmp_path, monkeypatch, one=text, two=again))

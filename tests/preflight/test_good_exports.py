@@ -101,11 +101,8 @@ def test_what_is_planted_in_ten_exports_is_found_with_its_function(
         where = PLANTS[rule](graph_of(saved_model))
         file.write_bytes(saved_model.SerializeToString())
         found = said(project, folder)
-        if (
-            [one.rule for one in found] != [rule]
-            or where not in found[0].problem
-            or not found[0].remedy
-        ):
+        rules = [one.rule for one in found]
+        if rules != [rule] or where not in found[0].problem or not found[0].remedy:
             missed.append((name, [str(one) for one in found]))
     assert missed == []
 

@@ -284,9 +284,7 @@ def test_an_operation_is_judged_by_the_image_and_the_types_of_the_file(
     assert [finding.severity for finding in check(environment(text))] == [Severity.ACKNOWLEDGED]
 
 
-def test_a_graph_is_judged_once_for_all_rules(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_is_judged_once(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[GraphOperations] = []
 
     def count(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterator[GraphFault]:

@@ -26,8 +26,11 @@ BATCHING = "variants.primary.container.batching = {{ max_batch_size = {} }}\n"
 ROW = {"feat_ids": [0] * 39, "feat_vals": [0.5] * 39}
 
 
+Golden = Callable[..., None]
+
+
 @pytest.fixture
-def golden(project: Path) -> Callable[..., None]:
+def golden(project: Path) -> Golden:
     """Writes golden/a.json, the request, and golden/b.json, the answer."""
 
     def write(request: Any, answer: Any = None) -> None:
@@ -48,9 +51,7 @@ def rows(count: int) -> dict[str, Any]:
     return {"instances": [ROW] * count}
 
 
-def test_an_answer_is_held_against_the_rows_of_its_request(
-    project: Path, golden: Callable[..., None]
-) -> None:
+def test_an_answer_is_held_against_the_rows_of_its_request(project: Path, golden: Golden) -> None:
     golden(rows(2), {"predictions": [0.1, 0.2]})
     assert found(project, ANSWERED, "golden-request", "golden-answer") == []
 
@@ -93,7 +94,7 @@ def test_a_golden_request_that_is_not_there_is_refused_also_as_a_further_one(pro
     ],
 )
 def test_a_golden_request_that_the_model_refuses_is_refused(
-    project: Path, golden: Callable[..., None], request_: Any, says: str
+    project: Path, golden: Golden, request_: Any, says: str
 ) -> None:
     golden(request_)
     for handler in ("", SERVABLE):
@@ -103,7 +104,7 @@ def test_a_golden_request_that_the_model_refuses_is_refused(
 
 
 def test_where_code_reads_the_request_or_changes_the_answer_neither_is_judged(
-    project: Path, golden: Callable[..., None]
+    project: Path, golden: Golden
 ) -> None:
     golden({"text": "what only the code knows"})
     assert [one[0] for one in found(project, REQUEST + CODE, "golden-request")] == ["not checked"]
@@ -116,9 +117,7 @@ def test_where_code_reads_the_request_or_changes_the_answer_neither_is_judged(
     assert found(project, ANSWERED + CODE, "golden-answer") == []
 
 
-def test_golden_and_warming_requests_fit_a_batch(
-    project: Path, golden: Callable[..., None]
-) -> None:
+def test_golden_and_warming_requests_fit_a_batch(project: Path, golden: Golden) -> None:
     warmed = 'models.ranker.warm_up = ["golden/a.json"]\n'
     for most, lines, rule in [(64, REQUEST, "golden-request"), (8, warmed, "warm-up")]:
         for count, severities in [(most, []), (most + 1, ["error"])]:
@@ -127,9 +126,7 @@ def test_golden_and_warming_requests_fit_a_batch(
             assert [severity for severity, _ in got] == severities
 
 
-def test_the_body_of_an_update_is_held_against_the_model(
-    project: Path, golden: Callable[..., None]
-) -> None:
+def test_the_body_of_an_update_is_held_against_the_model(project: Path, golden: Golden) -> None:
     golden({"instances": [[1]]})
     ((severity, problem),) = found(project, ROLLED, "rollout-golden-request")
     assert (severity, "names no inputs" in problem) == ("error", True)
@@ -175,7 +172,7 @@ def test_a_fixed_first_dimension_cannot_be_batched_and_takes_no_more_rows(projec
 
 
 def test_the_golden_request_of_a_model_that_only_a_batch_runs_is_checked(
-    project: Path, golden: Callable[..., None]
+    project: Path, golden: Golden
 ) -> None:
     scorer = 'models.scorer = { saved_model = "model", golden = { request = "golden/a.json" } }'
     batch = f"{scorer}\n{build_batch_example(model='scorer')}"

@@ -59,9 +59,7 @@ def test_variables_of_another_export_are_named(
     assert problem in finding.problem
 
 
-def test_variables_that_are_damaged_or_that_nothing_restores_are_errors(
-    project: Path, export: Export
-) -> None:
+def test_variables_damaged_or_never_restored_are_errors(project: Path, export: Export) -> None:
     data = export("keras-open") / "variables" / "variables.data-00000-of-00001"
     damaged = bytearray(data.read_bytes())
     damaged[10] ^= 4

@@ -6,7 +6,6 @@ import pytest
 
 from infra.parameters.finding import Severity
 from infra.preflight.check import check, check_all
-from tests.conftest import make_project
 from tests.preflight.overlay import overlaid
 from tests.preflight.test_every_rule import ROWS
 
@@ -58,9 +57,7 @@ CHANGES = (
         ("instance-not-in-region", 'region = "xx-west-1"', "a region of infra/catalog: xx-west-1"),
     ],
 )
-def test_a_rule_without_its_input_names_the_input(
-    project: Path, rule: str, lines: str, needs: str
-) -> None:
+def test_a_rule_without_input_names_it(project: Path, rule: str, lines: str, needs: str) -> None:
     found = check_all(overlaid(project, lines))
     (one,) = [each for each in found if each.rule == rule]
     assert (one.severity, one.remedy) == (Severity.NOT_CHECKED, f"give {needs}")
@@ -95,10 +92,7 @@ RULES = {rule: lines for rule, lines in BROKEN.items() if "tensorflow" not in li
 
 @pytest.mark.long
 @pytest.mark.parametrize("rule", RULES)
-def test_what_breaks_a_rule_is_named_with_every_version(
-    tmp_path_factory: pytest.TempPathFactory, rule: str
-) -> None:
-    project = make_project(tmp_path_factory.mktemp("version"))
+def test_what_breaks_a_rule_is_named_with_every_version(project: Path, rule: str) -> None:
     silent = []
     for version in VERSIONS:
         lines = f'models.ranker.tensorflow = "{version}"\n{RULES[rule]}'

@@ -50,10 +50,8 @@ def test_a_severity_stands_before_the_message_and_errors_under_their_number() ->
     ]:
         assert rendering.format_finding(finding) == text
     lines = f"  {ERROR}\n  {ERROR}"
-    assert (rendering.format_errors([ERROR, ERROR]), rendering.format_findings([])) == (
-        f"2 to fix:\n{lines}",
-        "",
-    )
+    assert rendering.format_errors([ERROR, ERROR]) == f"2 to fix:\n{lines}"
+    assert rendering.format_findings([]) == ""
 
 
 def test_each_open_question_is_listed_once_with_its_inputs() -> None:

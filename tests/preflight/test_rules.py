@@ -62,9 +62,7 @@ def variants(count: int) -> str:
     return head + "".join(one.format(number) for number in range(count))
 
 
-def test_what_two_variants_say_of_one_model_is_said_once_and_ten_are_allowed(
-    environment: Environment,
-) -> None:
+def test_variants_of_a_model_share_a_finding_and_ten_are_allowed(environment: Environment) -> None:
     text = variants(2).replace('"2.20"', '"2.19"')
     assert [finding.rule for finding in check(environment(text))] == ["image-ended"]
     for count, refused in [(10, []), (11, ["no-variant"])]:
@@ -108,9 +106,7 @@ def warned(project: Path, name: str, text: str) -> bool:
     return "capacity-single" in [finding.rule for finding in check(loaded)]
 
 
-def test_the_files_word_is_above_its_name_which_is_production_if_it_begins_with_prod(
-    project: Path,
-) -> None:
+def test_the_files_word_is_above_its_name_which_is_production_for_prod(project: Path) -> None:
     names = {"prod": True, "production-eu": True, "dev": False, "reproduction": False}
     for name, by_name in names.items():
         assert warned(project, name, UNSAID) is by_name

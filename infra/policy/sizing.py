@@ -286,8 +286,7 @@ def choose_startup_timeout(served: ModelSizes, *, processes: int) -> int | None:
 def _choose_timeout(estimate_seconds: float | None, shape: str) -> int | None:
     if estimate_seconds is None or SAFETY * estimate_seconds <= find_minimum(shape):
         return None
-    whole_minutes = 60 * math.ceil(SAFETY * estimate_seconds / 60)
-    return min(find_maximum(shape), whole_minutes)
+    return min(find_maximum(shape), 60 * math.ceil(SAFETY * estimate_seconds / 60))
 
 
 # The image's rule as a table: configured seconds from which on, and the seconds that it really waits.

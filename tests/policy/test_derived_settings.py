@@ -122,8 +122,7 @@ def test_what_the_file_says_stays_and_is_named_as_the_files() -> None:
 
 def test_what_is_derived_fits_what_the_file_says() -> None:
     assert derived("g4dn.12xlarge", SEVERAL).settings.gpu_memory_margin is None
-    heavy = sized(1.7, 2.0)
-    assert derived("c5.4xlarge", heavy, tfs_processes=8).settings.gunicorn_workers == 6
+    assert derived("c5.4xlarge", sized(1.7, 2.0), tfs_processes=8).settings.gunicorn_workers == 6
     for machine, processes, threads in [("c5.4xlarge", 8, (2, 1)), ("c5.xlarge", 5, (1, 1))]:
         settings = derived(machine, WITHOUT, tfs_processes=processes).settings
         assert (settings.inter_op_threads, settings.intra_op_threads) == threads
@@ -136,8 +135,7 @@ def test_the_wait_outlasts_the_load_in_the_images_version() -> None:
         (3.0, "2.20", None),
         (3.0, "2.19", 102),
     ]:
-        settings = derived("g5.2xlarge", sized(gib), tensorflow).settings
-        assert settings.wait_time_seconds == wait
+        assert derived("g5.2xlarge", sized(gib), tensorflow).settings.wait_time_seconds == wait
 
 
 @pytest.mark.parametrize(

@@ -119,8 +119,7 @@ def test_a_variant_on_instances_runs_on_its_type_which_must_be_known() -> None:
 
 
 def test_the_target_is_the_measured_rate_times_safety_times_sixty() -> None:
-    target = compute_target_invocations(max_rps_per_instance=164, safety_factor=0.5)
-    assert target == 4920
+    assert compute_target_invocations(max_rps_per_instance=164, safety_factor=0.5) == 4920
     # https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking.html
     assert (STEP_MINUTES_ABOVE, STEP_MINUTES_BELOW) == (3, 15)
 

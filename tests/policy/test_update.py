@@ -200,5 +200,4 @@ def test_one_variant_that_becomes_serverless_is_refused_once_and_named() -> None
     old, new = state(a=SCALED), state(a=SERVERLESS)
     refused = [row for row in REFUSED_UPDATES if row.problems(old, new)]
     assert [row.id for row in refused] == ["change-instances-to-serverless"]
-    problems = refused[0].problems
-    assert list(problems(state(a=C5, b=C5), state(a=C5, b=SERVERLESS))) == ["b"]
+    assert list(refused[0].problems(state(a=C5, b=C5), state(a=C5, b=SERVERLESS))) == ["b"]

@@ -43,8 +43,7 @@ def test_a_fault_names_its_line_with_every_version(environment: Environment, pro
     assert said(environment) == [("models.ranker.code", problem, "", remedy)]
 
     write_handler(project, "X = nowhere", "import nosuch")
-    versions = sorted({".".join(one.split(".")[:2]) for one in images.list_versions()})
-    for version in versions:
+    for version in sorted({".".join(one.split(".")[:2]) for one in images.list_versions()}):
         text = WITH_CODE.replace("2.20", version)
         assert severities(environment, text) == [Severity.ERROR] * 2, version
 
@@ -134,8 +133,7 @@ def test_an_own_image_has_names_checked_no_imports(environment: Environment, pro
     judged = {"import tensorflow": Severity.NOT_CHECKED, "X = nowhere": Severity.ERROR}
     for line, severity in judged.items():
         write_handler(project, line)
-        text = WITH_CODE.replace("code =", f"{OWN}\ncode =")
-        assert severities(environment, text) == [severity]
+        assert severities(environment, WITH_CODE.replace("code =", f"{OWN}\ncode =")) == [severity]
 
 
 def test_a_variable_of_the_code_is_set_everywhere(environment: Environment, project: Path) -> None:
@@ -152,8 +150,7 @@ MODELS = "".join(f'[models.{name}]\nsaved_model = "model"\ncode = "{name}"\n' fo
 
 def packages_said(environment: Environment, members: str = '"a", "b"') -> list[Message]:
     text = VALID.replace('saved_model = "model"', f"multi_model = [{members}]") + MODELS
-    found = check(environment(text))
-    return messages(one for one in found if one.rule == "multi-model-packages")
+    return messages(one for one in check(environment(text)) if one.rule == "multi-model-packages")
 
 
 REFUSED = (

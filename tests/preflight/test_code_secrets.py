@@ -90,8 +90,7 @@ def test_a_finding_names_the_file_what_it_looks_like_who_could_read_it_and_the_w
 def test_a_name_of_credentials_is_found_in_any_folder_and_case_but_no_other(tmp_path: Path) -> None:
     files = [name for name in SUSPICIOUS if "/" not in name]
     elsewhere = [f"{folder}/{name}" for folder in ("a/.hidden", "B/x y/ü") for name in files]
-    upper = [f"upper/{name.upper()}" for name in files]
-    expected = {*SUSPICIOUS, *elsewhere, *upper}
+    expected = {*SUSPICIOUS, *elsewhere, *[f"upper/{name.upper()}" for name in files]}
     for name in expected:
         put(tmp_path, name, "//registry/:_authToken=abc\n")
     for name in HARMLESS:

@@ -245,9 +245,8 @@ def test_a_rule_is_found_once_by_its_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_two_rules_of_one_id_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = RULE.format(name="RegionTooFar")
-    twice = package(tmp_path, monkeypatch, one=text, two=text)
     with pytest.raises(ValueError, match=r"two rules have the id region-too-far, in .*one and"):
-        discover_rules(twice)
+        discover_rules(package(tmp_path, monkeypatch, one=text, two=text))
 
 
 @pytest.mark.long

@@ -110,8 +110,7 @@ def test_where_code_reads_the_request_or_changes_the_answer_neither_is_judged(
     assert [one[0] for one in found(project, REQUEST + CODE, "golden-request")] == ["not checked"]
     (project / "code" / "inference.py").unlink()
     for hook, severity in [("preprocess", "not checked"), ("postprocess", "error")]:
-        hooks = f"def {hook}(one, context): return one\n"
-        (project / "code" / "transforms.py").write_text(hooks)
+        (project / "code" / "transforms.py").write_text(f"def {hook}(one, context): return one\n")
         assert [one[0] for one in found(project, REQUEST + CODE, "golden-request")] == [severity]
     golden(rows(1), {"label": "cat"})
     assert found(project, ANSWERED + CODE, "golden-answer") == []

@@ -109,8 +109,7 @@ def test_a_vocabulary_that_tensorflow_refuses_is_named_with_its_line(
     rule = contents.ModelVocabulary(Candidate(loaded, loaded.draft))
     info = dataclasses.replace(read(version), assets=("words.txt",))
     monkeypatch.setattr(type(rule.candidate), "read_saved_models", lambda *_: [(version, info)])
-    graph = rule.candidate.read_graph(version)
-    object.__setattr__(graph, "vocabularies", (table,))
+    object.__setattr__(rule.candidate.read_graph(version), "vocabularies", (table,))
     (finding,) = rule.check()
     assert finding.problem.startswith("model/1/assets/words.txt: line 2: the key 'a'")
 

@@ -58,8 +58,7 @@ CHANGES = (
     ],
 )
 def test_a_rule_without_input_names_it(project: Path, rule: str, lines: str, needs: str) -> None:
-    found = check_all(overlaid(project, lines))
-    (one,) = [each for each in found if each.rule == rule]
+    (one,) = [each for each in check_all(overlaid(project, lines)) if each.rule == rule]
     assert (one.severity, one.remedy) == (Severity.NOT_CHECKED, f"give {needs}")
     assert one.problem.startswith("whether ")
 

@@ -237,8 +237,7 @@ def judged(project: Path, lines: str, rule: str) -> list[tuple[str, Severity]]:
 
 def test_without_a_clock_it_is_not_checked_and_its_acceptance_is_no_error(project: Path) -> None:
     key = "variants.primary.scaling.schedule"
-    found = judged(project, scheduled(AT), "scaling-schedule-past")
-    assert found == [(key, Severity.NOT_CHECKED)]
+    assert judged(project, scheduled(AT), "scaling-schedule-past") == [(key, Severity.NOT_CHECKED)]
     accepted = '[acknowledge]\nscaling-schedule-past = "kept to remember it"\n'
     assert [str(finding) for finding in check(overlaid(project, scheduled(AT) + accepted))] == []
 

@@ -184,8 +184,7 @@ class TransformOverlap(BatchTableRule):
         with contextlib.suppress(ScheduleError):  # the rule TransformSchedule reports it
             seconds = parse_interval_seconds(batch.schedule) if batch.schedule else None
             if seconds is not None and seconds < 60 * batch.max_minutes:
-                runs = math.ceil(60 * batch.max_minutes / seconds)
-                yield self.build_finding(runs=f"{runs:,}")
+                yield self.build_finding(runs=f"{math.ceil(60 * batch.max_minutes / seconds):,}")
 
 
 class TransformOutputInside(BatchTableRule):

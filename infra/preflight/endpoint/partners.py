@@ -125,8 +125,7 @@ class KeyWithoutPartner(Rule):
                     problem = f"{path[-1]} {given:g} {effect}"
                 else:
                     given = None
-                allowed = f"only with {needs}"
-                yield self.build_finding(key, problem, given=given, allowed=allowed)
+                yield self.build_finding(key, problem, given=given, allowed=f"only with {needs}")
 
 
 def _list_upper_limits(

@@ -136,8 +136,7 @@ class Artefact(PackedModelRule):
                 tree()
             except (PackagingError, OSError, RuntimeError) as wrong:
                 given = getattr(model, part) or model.saved_model
-                key = f"models.{name}.{part}"
-                finding = self.build_refusal(wrong, given.path, key, given)
+                finding = self.build_refusal(wrong, given.path, f"models.{name}.{part}", given)
                 other = suggest_path(given, self.loaded.root)
                 yield replace(finding, remedy=other or finding.remedy)
 

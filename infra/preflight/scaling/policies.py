@@ -98,8 +98,7 @@ class ScalingStep(ScalingRule):
             rates = {"above_rps": step.above_rps, "below_rps": step.below_rps}
             bounds = [f"{word} {rate:g}" for word, rate in rates.items() if rate is not None]
             bound = bounds[0] if len(bounds) == 1 else "neither or both of above_rps and below_rps"
-            upward = step.change > 0
-            if len(bounds) != 1 or upward == (step.above_rps is None) or not step.change:
+            if len(bounds) != 1 or (step.change > 0) == (step.above_rps is None) or not step.change:
                 yield self.build_finding(
                     problem=f"invalid step: change {step.change} with {bound}",
                     given=step.change,

@@ -1,6 +1,5 @@
 """Every rule is found by its file, and tested on both sides of its bound, with its message and example."""
 
-import functools
 import subprocess
 import sys
 import tomllib
@@ -12,10 +11,9 @@ import pytest
 
 from infra.catalog.images import find_image
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import ValidFile
 from infra.preflight.check import RULES, check_all
 from infra.preflight.rule import Candidate, Rule, discover_rules
-from tests.conftest import make_project
+from tests.conftest import make_project, valid
 from tests.findings import Message, message
 from tests.preflight.overlay import overlaid
 from tests.remedies import commands_in, problem_with, unknown_keys_in, unknown_values_in
@@ -147,46 +145,28 @@ WITH_FILES = {
 }  # fmt: skip
 EXAMPLES = [rule for rule in RULES if rule.example]
 
-Check = Callable[[str], list[Finding]]
-
 
 @pytest.fixture(scope="module")
 def rows_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_project(tmp_path_factory.mktemp("rules"))
 
 
-@pytest.fixture(scope="module")
-def check_lines(rows_project: Path) -> Check:
-    """All findings about the valid file with these lines over it: each file is checked once."""
-    return functools.cache(lambda lines: check_all(overlaid(rows_project, lines)))
-
-
-def check_one_rule(project: Path, lines: str, rule: str) -> list[Finding]:
-    """What this rule alone says, also of what it cannot check: all of them take ten times as long."""
-    loaded = overlaid(project, lines)
-    assert isinstance(loaded, ValidFile), loaded.findings
-    (found,) = [each for each in RULES if each.id == rule]
-    return [*found(Candidate(loaded, loaded.environment)).check()]
-
-
-def reported(found: list[Finding], rule: str) -> list[Finding]:
-    """Those of one rule that could be checked."""
-    return [one for one in found if one.rule == rule and one.severity is not Severity.NOT_CHECKED]
-
-
-def messages(findings: list[Finding], rule: str) -> list[Message]:
-    return [message(finding) for finding in reported(findings, rule)]
+def find_problems(project: Path, lines: str, rule: str) -> list[Finding]:
+    """What one rule finds of the valid file with these lines over it, of what could be checked."""
+    found = [one for one in check_all(overlaid(project, lines)) if one.rule == rule]
+    return [one for one in found if one.severity is not Severity.NOT_CHECKED]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 def test_a_rule_says_nothing_up_to_its_bound_and_beyond_it_names_value_and_remedy(
-    check_lines: Check, rows_project: Path, row: Row
+    rows_project: Path, row: Row
 ) -> None:
-    assert check_one_rule(rows_project, row.passes, row.rule) == []
-    assert messages(check_lines(row.fails), row.rule) == [row.says]
-
-    found = reported(check_lines(row.fails), row.rule)
+    loaded = valid(overlaid(rows_project, row.passes))
     (rule,) = [each for each in RULES if each.id == row.rule]
+    # This rule alone, also what it cannot check: all of them take ten times as long.
+    assert [*rule(Candidate(loaded, loaded.environment)).check()] == []
+    found = find_problems(rows_project, row.fails, row.rule)
+    assert [message(one) for one in found] == [row.says]
     assert {one.severity.value for one in found} == {row.severity or rule.severity.value}
     values = [one.given for one in found if isinstance(one.given, str | int | float)]
     given = [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
@@ -195,7 +175,7 @@ def test_a_rule_says_nothing_up_to_its_bound_and_beyond_it_names_value_and_remed
     known = {"variable-too-long", "image-own-region", "image-own-moving-tag", "artifact-moving-key"}
     assert row.rule in known or all(one.replace(",", "") in sentence for one in given)
 
-    for finding in reported(check_lines(row.fails), row.rule):
+    for finding in found:
         text = f"{finding.problem}; {finding.allowed}; {finding.remedy}"
         problems = {command: problem_with(command) for command in commands_in(text)}
         assert {command: problem for command, problem in problems.items() if problem} == {}
@@ -210,8 +190,8 @@ def test_every_rule_has_a_row_and_a_reason() -> None:
 
 
 @pytest.mark.parametrize("rule", EXAMPLES, ids=[rule.id for rule in EXAMPLES])
-def test_the_example_of_a_rule_breaks_it(check_lines: Check, rule: Rule) -> None:
-    assert messages(check_lines(rule.example), rule.id)
+def test_the_example_of_a_rule_breaks_it(rows_project: Path, rule: Rule) -> None:
+    assert find_problems(rows_project, rule.example, rule.id)
 
 
 RULE = """

@@ -8,7 +8,6 @@ from infra.catalog.limits import find_documented_limit
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, suggest_path
 from infra.parameters.monitoring import PERCENTILE_KEYS, WATCHED, Alarms
-from infra.parameters.placement import Placement
 from infra.parameters.rollout import SHARE
 from infra.policy.container import find_worker_class
 from infra.preflight.rule import Candidate, Findings, Rule
@@ -70,7 +69,11 @@ def _list_partners(candidate: Candidate) -> Iterator[_Row]:
     yield "alarms.at_max_minutes", maximum, scales, _INERT
     yield from _list_scaling_partners(candidate)
     for placement in candidate.placements:
-        if _is_sequential(placement):
+        settings, multi_model = placement.settings, placement.served.multi_model
+        kind_of_worker = find_worker_class(settings, placement.tensorflow, multi_model=multi_model)
+        count = placement.workers * (settings.gunicorn_threads or 1)
+        # The only worker waits for each response before the next request.
+        if kind_of_worker in ("sync", "gthread") and count == 1:
             needs = "several workers or threads, or gunicorn_worker_class = gevent"
             harm = "makes each request wait for its own batch: one worker sends one at a time"
             yield placement.build_key("container.batching"), needs, False, harm
@@ -94,13 +97,6 @@ def _list_scaling_partners(candidate: Candidate) -> Iterator[_Row]:
             needs = "production = false, an incident, or the first of two deploys"
             harm = "is true, so that nothing scales in production"
             yield f"{key}.hold", needs, not candidate.needs_redundancy, harm
-
-
-def _is_sequential(placement: Placement) -> bool:
-    """Return whether the only worker waits for each response before the next request."""
-    settings, multi_model = placement.settings, placement.served.multi_model
-    kind = find_worker_class(settings, placement.tensorflow, multi_model=multi_model)
-    return kind in ("sync", "gthread") and placement.workers * (settings.gunicorn_threads or 1) == 1
 
 
 class KeyWithoutPartner(Rule):

@@ -30,9 +30,12 @@ class ScalingSchedule(ScheduledRule):
 
     def find_problems(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         least, most = action.at_least, action.at_most
-        lowest, highest = _compute_range(variant)
-        low = lowest if least is None else least
-        high = highest if most is None else most
+        # For a missing bound, the widest of the variant and all its actions counts.
+        planned = variant.scaling.schedule if variant.scaling else []
+        lower = [one.at_least for one in planned if one.at_least is not None]
+        higher = [one.at_most for one in planned if one.at_most is not None]
+        low = min(variant.capacity[0], *lower) if least is None else least
+        high = max(variant.capacity[1], *higher) if most is None else most
         if least is None and most is None:
             problem = f"{action.at} changes nothing: neither at_least nor at_most is set"
             yield self.build_finding(key, problem, given=action.at, remedy="add one")
@@ -57,15 +60,6 @@ class ScalingSchedule(ScheduledRule):
                 remedy="raise it",
                 reads=("asynchronous",),
             )
-
-
-def _compute_range(variant: Variant) -> tuple[int, int]:
-    """Return the lowest minimum and the highest maximum of the variant and all its actions."""
-    least, most = variant.capacity
-    planned = variant.scaling.schedule if variant.scaling else []
-    lower = [action.at_least for action in planned if action.at_least is not None]
-    higher = [action.at_most for action in planned if action.at_most is not None]
-    return min([least, *lower]), max([most, *higher])
 
 
 class ScalingScheduleExpression(ScheduledRule):

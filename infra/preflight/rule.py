@@ -177,7 +177,8 @@ class Rule(ABC):
     """One kind of mistake that would fail, or do harm, only minutes into a deployment.
 
     The docstring gives the reason and the source. The ID is the class's name in CamelCase:
-    GpuIdle is gpu-idle.
+    GpuIdle is gpu-idle. A rule states its severity, and whether an error is acknowledgeable, in its
+    class statement: `class GpuIdle(GpuRule, acknowledgeable=True)`.
     """
 
     id: ClassVar[str] = ""
@@ -195,10 +196,13 @@ class Rule(ABC):
     remedy: ClassVar[str] = ""
     reads: ClassVar[tuple[str, ...]] = ()
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(
+        cls, *, severity: Severity | None = None, acknowledgeable: bool = False
+    ) -> None:
         super().__init_subclass__()
         cls.id = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
-        cls.acknowledgeable = cls.acknowledgeable or cls.severity is Severity.WARNING
+        cls.severity = severity or cls.severity
+        cls.acknowledgeable |= acknowledgeable or cls.severity is Severity.WARNING
 
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate

@@ -48,14 +48,13 @@ class TransformPayload(BatchJobRule):
             yield self.build_finding(given=job.payload_mb.value, product=product)
 
 
-class TransformRecordSize(BatchJobRule):
+class TransformRecordSize(BatchJobRule, severity=Severity.WARNING):
     """A record that is larger than the payload fails its object, and with it the run.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html
     (MaxPayloadInMB, 2026-11-28); the size of a record is that of [traffic]'s largest request by its rows
     """
 
-    severity = Severity.WARNING
     key = "batch.{job.name}.payload_mb"
     problem = (
         "payload_mb {job.payload_mb.value}: a record of [traffic] has {job.record_bytes:,} bytes"
@@ -125,15 +124,13 @@ class TransformStrategy(BatchJobRule):
             yield self.build_finding()
 
 
-class TransformLines(BatchJobRule):
+class TransformLines(BatchJobRule, severity=Severity.WARNING, acknowledgeable=True):
     """Without a handler the container has one answer for all lines of a request, written over several lines.
 
     Source: tensorflowServing.js of https://github.com/aws/deep-learning-containers (2026-11-22);
     https://github.com/aws/sagemaker-tensorflow-serving-container/issues/154
     """
 
-    severity = Severity.WARNING
-    acknowledgeable = True
     key = "batch.{job.name}.model"
     problem = (
         "models.{job.batch.model} has no handler: the response is one JSON document over several "

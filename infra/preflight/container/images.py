@@ -76,13 +76,12 @@ def _find_closest(version: str, versions: list[str]) -> str:
     return min(versions, key=compute_distance)
 
 
-class ImageEnded(ContainerRule):
+class ImageEnded(ContainerRule, severity=Severity.WARNING):
     """After its end of patch an image gets no security fixes.
 
     Source: infra/catalog/image_facts.json (end_of_patch), compared with that table's own date
     """
 
-    severity = Severity.WARNING
     example = 'models.ranker.tensorflow = "2.19"'
     key = "models.{placement.variant.model}.tensorflow"
     problem = "AWS stopped patching the image of TensorFlow {version} on {ended} or before"
@@ -129,13 +128,12 @@ class ImageGpuTooOld(EachVariantRule):
                 )
 
 
-class ImageCudaTooOld(ContainerRule):
+class ImageCudaTooOld(ContainerRule, acknowledgeable=True):
     """An image whose CUDA is older than its GPU has no kernels for it.
 
     Source: infra/catalog/gpus.json, infra/catalog/image_facts.json; for your own image its tag (cu112)
     """
 
-    acknowledgeable = True
     problem = (
         "the image's CUDA {cuda} has no kernels for the {placement.instance.gpu} of "
         "{placement.instance.name}"
@@ -221,13 +219,12 @@ class ImageOwnRegion(OwnImageRule):
             yield self.build_finding(key, problem, remedy=remedy)
 
 
-class ImageOwnKind(OwnImageRule):
+class ImageOwnKind(OwnImageRule, acknowledgeable=True):
     """AWS's registries also contain images for training and for EC2, which do not work in an endpoint.
 
     Source: https://github.com/aws/deep-learning-containers/blob/master/available_images.md (2026-11-22)
     """
 
-    acknowledgeable = True
     remedy = "write such an address, or remove image: AWS's image is then chosen"
     reads = ("region",)
 
@@ -251,14 +248,13 @@ class ImageOwnKind(OwnImageRule):
         yield self.build_finding(key, problem, given=given, allowed=allowed)
 
 
-class ImageOwnVersion(VariantRule):
+class ImageOwnVersion(VariantRule, severity=Severity.WARNING):
     """Settings, timeouts and the check of the code depend on `tensorflow`; the tag has another version.
 
     Source: the version in the tag, which AWS's own images have too,
     https://github.com/aws/deep-learning-containers/blob/master/available_images.md (2026-11-22)
     """
 
-    severity = Severity.WARNING
     key = "models.{placement.variant.model}.tensorflow"
     problem = (
         "the image's tag {image.tag} names TensorFlow {stated}, but settings and code are chosen and checked "
@@ -277,13 +273,12 @@ class ImageOwnVersion(VariantRule):
             yield self.build_finding(given=placement.tensorflow, image=image, stated=number[0])
 
 
-class ImageOwnMovingTag(OwnImageRule):
+class ImageOwnMovingTag(OwnImageRule, severity=Severity.WARNING):
     """Instances that scaling adds pull the image again: if the tag has moved, they run another image.
 
     Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-tag-mutability.html
     """
 
-    severity = Severity.WARNING
     problem = "the tag {image.tag!r} may point to a different image later"
     remedy = "write @sha256:… or a tag with a version"
 
@@ -292,14 +287,13 @@ class ImageOwnMovingTag(OwnImageRule):
             yield self.build_finding(key)
 
 
-class ImageDevice(VariantRule):
+class ImageDevice(VariantRule, acknowledgeable=True):
     """A GPU image fails at start on a CPU instance; a CPU image leaves a paid GPU idle.
 
     Source: the device in the tag, which AWS's own images have too,
     https://github.com/aws/deep-learning-containers/blob/master/available_images.md
     """
 
-    acknowledgeable = True
     key = "instance_type"
     remedy = "change the image or the instance type"
     reads = ("models.{placement.variant.model}.image",)

@@ -47,7 +47,7 @@ class BodyRule(Rule):
             yield replace(finding, acknowledgeable=False)
 
 
-class RequestTooLarge(BodyRule):
+class RequestTooLarge(BodyRule, acknowledgeable=True):
     """InvokeEndpoint rejects a larger body before the container sees it.
 
     AWS states two limits for a real-time endpoint, 6,291,456 bytes (the API) and 25 MB (the guide's
@@ -57,18 +57,16 @@ class RequestTooLarge(BodyRule):
     and asynchronous endpoints infra/catalog/documented_limits.json
     """
 
-    acknowledgeable = True
     example = "traffic.request_bytes = 6291457"
     key = "traffic.request_bytes"
 
 
-class AnswerTooLarge(BodyRule):
+class AnswerTooLarge(BodyRule, acknowledgeable=True):
     """A larger answer does not reach the caller. AWS states the same two limits.
 
     Source: infra/catalog/documented_limits.json (answer_bytes, real_time_guide_bytes)
     """
 
-    acknowledgeable = True
     example = "traffic.answer_bytes = 6291457"
     key = "traffic.answer_bytes"
 
@@ -97,7 +95,7 @@ SMALL_BYTES = 250_000
 BYTES_PER_MB = 10**6
 
 
-class ConversionCost(VariantRule):
+class ConversionCost(VariantRule, severity=Severity.WARNING):
     """Without a handler NGINX converts CSV and JSON lines, and each byte takes 145 bytes of memory then.
 
     JSON is not converted.
@@ -105,7 +103,6 @@ class ConversionCost(VariantRule):
     https://github.com/aws/deep-learning-containers, read 2026-11-22
     """
 
-    severity = Severity.WARNING
     allowed = f"at most {SMALL_BYTES:,} bytes, or a handler"
 
     def find_problems(self, placement: Placement) -> Findings:
@@ -209,14 +206,13 @@ class BatchTimeoutAboveAlarm(BatchRule):
             yield self.build_finding(alarm_ms=alarm_ms, most=most)
 
 
-class BatchQueueShort(BatchRule):
+class BatchQueueShort(BatchRule, severity=Severity.WARNING):
     """If the queue is full, the caller gets an error, although the workers could have waited.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     (max_enqueued_batches)
     """
 
-    severity = Severity.WARNING
     key = "container.batching.max_enqueued_batches"
     problem = "{queues} of {queue} cannot hold the requests of {workers}"
     allowed = "{least} or more"
@@ -234,14 +230,13 @@ class BatchQueueShort(BatchRule):
             )
 
 
-class BatchFixedShape(BatchRule):
+class BatchFixedShape(BatchRule, acknowledgeable=True):
     """Batching merges requests along the first dimension, which must be unknown in all inputs and outputs.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/batching_session.h
     ("For batched calls", and SplitOutputTensors in batching_session.cc; 9d981c5, 2026-11-22)
     """
 
-    acknowledgeable = True
     remedy = "export the model with unknown first dimensions, or remove batching"
 
     def find_problems(self, placement: Placement, batching: Batching) -> Findings:

@@ -82,7 +82,7 @@ class VariablesTooLarge(ContainerRule):
             yield self.build_finding("environment", problem, given=size)
 
 
-class VariableHoldsSecret(VariableRule):
+class VariableHoldsSecret(VariableRule, acknowledgeable=True):
     """A variable is in the template in plain text, and in every answer to DescribeModel.
 
     A name that ends in PASSWORD, API_KEY or the like is a warning.
@@ -90,7 +90,6 @@ class VariableHoldsSecret(VariableRule):
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeModel.html (Environment)
     """
 
-    acknowledgeable = True
     remedy = "put it into AWS Secrets Manager, and read it when the code is imported"
 
     def find_problems(self, placement: Placement, name: str, value: str) -> Findings:
@@ -102,7 +101,7 @@ class VariableHoldsSecret(VariableRule):
             yield self.build_finding(problem=problem, given=None, severity=severity)
 
 
-class VariableInert(VariableRule):
+class VariableInert(VariableRule, severity=Severity.WARNING):
     """A variable that the image does not read, or overwrites, has no effect.
 
     Source: serve.py of the images, 2.20 and before,
@@ -110,7 +109,6 @@ class VariableInert(VariableRule):
     the strings of libtensorflow
     """
 
-    severity = Severity.WARNING
     example = f'variants.primary.environment.{container.OLD_ONEDNN_SWITCH} = "1"'
     remedy = "remove it"
     reads = ("models.{placement.variant.model}.tensorflow",)
@@ -120,13 +118,12 @@ class VariableInert(VariableRule):
             yield self.build_finding(problem=f"{name} = {value!r} has no effect: {reason}")
 
 
-class VariableUnsupported(VariableRule):
+class VariableUnsupported(VariableRule, acknowledgeable=True):
     """The image reads a variable that changes what it serves, in a way that no rule knows.
 
     Source: serve.py and tfs_utils.py of the images, https://github.com/aws/deep-learning-containers
     """
 
-    acknowledgeable = True
     problem = "{name} = {value!r} changes what the container serves"
     remedy = "remove it"
 

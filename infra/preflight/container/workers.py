@@ -17,14 +17,13 @@ OF_GUNICORN = [name for name in ContainerSettings.model_fields if name.startswit
 OF_OUR_HANDLER = ("transport", "grpc_from_bytes", "request_timeout_seconds", "timing_header")
 
 
-class WorkersWithoutCode(ContainerRule):
+class WorkersWithoutCode(ContainerRule, severity=Severity.WARNING):
     """Without code the image starts no Gunicorn: settings of Gunicorn have no effect.
 
     Source: serve.py of the images, 2.20 and before,
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
-    severity = Severity.WARNING
     example = "variants.primary.container.gunicorn_workers = 4"
     key = "container.{name}"
     problem = "{name} {value} has no effect: models.{placement.variant.model} has no code for Gunicorn to run"
@@ -38,14 +37,13 @@ class WorkersWithoutCode(ContainerRule):
                 yield self.build_finding(name=name, value=value)
 
 
-class WorkersMissing(ContainerRule):
+class WorkersMissing(ContainerRule, acknowledgeable=True):
     """Without a worker the container never answers /ping, and the endpoint fails.
 
     Source: observed with the code of image 2.20; the image's packages,
     https://github.com/aws/deep-learning-containers, docker/tensorflow/inference/2.20/cpu/uv.lock (2026-11-22)
     """
 
-    acknowledgeable = True
     key = "container.{name}"
     problem = "with {name} {value} no worker starts, and the container never responds"
     remedy = "remove it: Servable then chooses it"
@@ -66,13 +64,12 @@ class WorkersMissing(ContainerRule):
                 yield self.build_finding(name="gunicorn_worker_class", value=kind, allowed=allowed)
 
 
-class ThreadsWithGevent(ContainerRule):
+class ThreadsWithGevent(ContainerRule, severity=Severity.WARNING):
     """A gevent worker has one thread whatever is configured; only gthread starts more.
 
     Source: https://docs.gunicorn.org/en/stable/settings.html#threads
     """
 
-    severity = Severity.WARNING
     key = "container.gunicorn_threads"
     remedy = 'remove it, or set gunicorn_worker_class = "gthread"'
     reads = ("container.gunicorn_worker_class",)
@@ -86,7 +83,7 @@ class ThreadsWithGevent(ContainerRule):
             yield self.build_finding(problem=problem)
 
 
-class MultiModelOneWorker(VariantRule):
+class MultiModelOneWorker(VariantRule, severity=Severity.WARNING):
     """In multi-model mode a worker that takes one request at a time cannot answer while it loads a model.
 
     Up to 2.19 that is a worker of one thread; since 2.20 it is sync, or gthread with one thread.
@@ -97,7 +94,6 @@ class MultiModelOneWorker(VariantRule):
     """
 
     # Up to 2.19 threads don't help: two loads in threads of one worker may get the same ports.
-    severity = Severity.WARNING
     key = "container.gunicorn_workers"
     problem = (
         "gunicorn_workers {placement.workers} of one thread ({kind}, TensorFlow {placement.tensorflow}): no "
@@ -115,13 +111,12 @@ class MultiModelOneWorker(VariantRule):
             yield self.build_finding(given=placement.workers, kind=kind)
 
 
-class WorkerTimeout(VariantRule):
+class WorkerTimeout(VariantRule, severity=Severity.WARNING):
     """SageMaker gives up after 60 s: a worker that is busy for longer is unavailable to other requests.
 
     Source: infra/catalog/documented_limits.json (answer_seconds)
     """
 
-    severity = Severity.WARNING
     key = "container.gunicorn_timeout_seconds"
     problem = "gunicorn_timeout_seconds {seconds} is longer than InvokeEndpoint waits"
 
@@ -133,13 +128,12 @@ class WorkerTimeout(VariantRule):
             yield self.build_finding(seconds=given, remedy=f"set {most}, or remove it")
 
 
-class ThreadsOversubscribed(ContainerRule):
+class ThreadsOversubscribed(ContainerRule, severity=Severity.WARNING):
     """More computing threads than vCPUs compete for them: throughput falls and latency rises.
 
     Source: https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
     """
 
-    severity = Severity.WARNING
     problem = "{processes} processes x {name} {threads} are {product} threads on {vcpus} vCPUs"
     reads = ("container.tfs_processes", "instance_type")
 
@@ -167,7 +161,7 @@ class ThreadsOversubscribed(ContainerRule):
                 return  # the other key would give the same finding
 
 
-class SettingInert(ContainerRule):
+class SettingInert(ContainerRule, severity=Severity.WARNING):
     """A setting that nothing reads has no effect.
 
     Source: serve.py of the images, 2.20 and before,
@@ -175,7 +169,6 @@ class SettingInert(ContainerRule):
     libtensorflow as Google builds it does not use OpenMP
     """
 
-    severity = Severity.WARNING
     example = "variants.primary.container.omp_threads = 4"
     remedy = "remove it"
     reads = ("instance_type", "models.{placement.variant.model}.tensorflow")
@@ -217,14 +210,13 @@ class SettingInert(ContainerRule):
         return False
 
 
-class WaitTooShort(VariantRule):
+class WaitTooShort(VariantRule, acknowledgeable=True):
     """The container polls its models with doubling pauses, so it waits less than is configured.
 
     Source: wait_for_model in tfs_utils.py of the image, https://github.com/aws/deep-learning-containers,
     read 2026-11-22; infra/policy/sizing.py
     """
 
-    acknowledgeable = True
     key = "container.wait_time_seconds"
     problem = (
         "with wait_time_seconds {wait} the container waits {real:.0f} s, but loading takes about "
@@ -273,28 +265,24 @@ class TimeoutRule(VariantRule):
             yield self.build_finding(name, problem, given=given, allowed=allowed, remedy=remedy)
 
 
-class DownloadTimeout(TimeoutRule):
+class DownloadTimeout(TimeoutRule, acknowledgeable=True):
     """SageMaker discards an instance that has not unpacked its model in time and starts another.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (ModelDataDownloadTimeoutInSeconds); docs/decisions/0011 (rates)
     """
 
-    acknowledgeable = True
-
     def find_problems(self, placement: Placement) -> Findings:
         needed, what = sizing.estimate_download_seconds(placement.served), "fetching and unpacking"
         yield from self.check_timeout(placement, "download_timeout_seconds", DOWNLOAD, needed, what)
 
 
-class StartupTimeout(TimeoutRule):
+class StartupTimeout(TimeoutRule, acknowledgeable=True):
     """A container that does not answer /ping in time counts as failed, and so does the endpoint.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (ContainerStartupHealthCheckTimeoutInSeconds); docs/decisions/0011 (rates)
     """
-
-    acknowledgeable = True
 
     def find_problems(self, placement: Placement) -> Findings:
         needed = sizing.estimate_load_seconds(placement.served, processes=placement.processes)

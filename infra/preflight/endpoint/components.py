@@ -164,14 +164,13 @@ class ComponentBounds(EachVariantRule):
         )
 
 
-class ComponentInstanceType(ComponentRule):
+class ComponentInstanceType(ComponentRule, severity=Severity.WARNING):
     """Version 3 of AWS's SDK rejects components on some families, although they ran on one of these, c5.
 
     Source: https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026: m5, m5d,
     c5, c5d, p2); https://github.com/hashicorp/terraform-provider-aws/pull/48894 (2026-07-09: c5 works)
     """
 
-    severity = Severity.WARNING
     key = "variants.{name}.instance_type"
     problem = "{variant.instance_type}: AWS's SDK rejects inference components on this family"
     allowed = "ml.c5, ml.c6i, ml.m6i, ml.g5 and others: not ml.m5, ml.m5d, ml.c5d, ml.p2"
@@ -183,14 +182,13 @@ class ComponentInstanceType(ComponentRule):
             yield self.build_finding()
 
 
-class ComponentMemory(VariantRule):
+class ComponentMemory(VariantRule, acknowledgeable=True):
     """A copy is placed by what it reserves: too little overloads the instance, too much is never placed.
 
     Source: botocore 1.44.5 (MinMemoryRequiredInMb); https://github.com/huggingface/skills/pull/215 (2026-07:
     a reservation and no cap; "There is not enough hardware resources" for 4096 MB on 16 GiB)
     """
 
-    acknowledgeable = True
     key = "{chosen.name}"
     problem = (
         "{chosen.name} {chosen.value}: model servers and workers need {least} MiB, and "
@@ -222,14 +220,12 @@ class ComponentMemory(VariantRule):
             )
 
 
-class ComponentsFit(ComponentRule):
+class ComponentsFit(ComponentRule, acknowledgeable=True):
     """A copy for which no instance has room is not started, and its component fails or stays Updating.
 
     Source: https://github.com/huggingface/skills/pull/215 (2026-07: "There is not enough hardware
     resources"); botocore 1.44.5 (InferenceComponentComputeResourceRequirements)
     """
-
-    acknowledgeable = True
 
     def find_problems(self, name: str, variant: Variant) -> Findings:
         whole = load_instances().get(variant.instance_type or "")
@@ -268,13 +264,12 @@ class ComponentsFit(ComponentRule):
                 return
 
 
-class ComponentGpusIdle(ComponentRule):
+class ComponentGpusIdle(ComponentRule, severity=Severity.WARNING):
     """GPUs that no component reserves stay idle, but you pay for them.
 
     Source: botocore 1.44.5 (NumberOfAcceleratorDevicesRequired: a copy gets whole GPUs, or none)
     """
 
-    severity = Severity.WARNING
     key = "variants.{name}.instance_type"
     problem = "no component reserves a GPU of {variant.instance_type}"
     remedy = (
@@ -290,13 +285,12 @@ class ComponentGpusIdle(ComponentRule):
             yield self.build_finding()
 
 
-class ComponentRepeated(ComponentRule):
+class ComponentRepeated(ComponentRule, severity=Severity.WARNING):
     """Requests name a component and not a model: copies of one model in two of them do not share the load.
 
     Source: botocore 1.44.5 (InvokeEndpoint, InferenceComponentName)
     """
 
-    severity = Severity.WARNING
     remedy = (
         "remove one and raise max_copies of the other, or accept it if their settings must differ"
     )

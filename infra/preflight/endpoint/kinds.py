@@ -38,14 +38,13 @@ class AsynchronousMultiModel(AsynchronousRule):
                 yield self.build_finding(name=name, variant=variant)
 
 
-class AsynchronousSeveral(AsynchronousRule):
+class AsynchronousSeveral(AsynchronousRule, acknowledgeable=True):
     """The queue and its metrics belong to the endpoint: scaling cannot see the load of one variant.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
     (ApproximateBacklogSizePerInstance has the dimension EndpointName only)
     """
 
-    acknowledgeable = True
     key = "asynchronous"
     problem = (
         "{count} variants share one queue, and its length is known only for the whole endpoint"
@@ -59,14 +58,13 @@ class AsynchronousSeveral(AsynchronousRule):
             yield self.build_finding(given=count, count=count)
 
 
-class AsynchronousCapture(AsynchronousRule):
+class AsynchronousCapture(AsynchronousRule, severity=Severity.WARNING):
     """Every asynchronous request and answer is already in S3: a capture would store it twice.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture.html (only
     real-time endpoints and batch transform)
     """
 
-    severity = Severity.WARNING
     key = "capture.sample_percent"
     problem = (
         "sample_percent {self.environment.capture.sample_percent}: [asynchronous] already keeps every "
@@ -174,14 +172,13 @@ class ServerlessProvisioned(ServerlessRule):
                 yield self.build_finding(f"{key}.{word}", problem, remedy=remedy)
 
 
-class ServerlessStart(VariantRule):
+class ServerlessStart(VariantRule, acknowledgeable=True):
     """SageMaker gives up a serverless container that does not answer /ping in three minutes.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (container);
     docs/decisions/0011 (how long a start takes)
     """
 
-    acknowledgeable = True
     allowed = f"at most {SERVERLESS_START_SECONDS} s"
     remedy = "make the model smaller, or choose an instance_type"
     reads = ("models.{placement.variant.model}",)
@@ -204,7 +201,7 @@ class SleepRule(VariantTableRule):
     table = "sleep_after_minutes"
 
 
-class SleepRegion(SleepRule):
+class SleepRegion(SleepRule, acknowledgeable=True):
     """AWS rejected a minimum of 0 instances in eu-west-3; the SDK excludes GovCloud, isolated regions, China.
 
     Source: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27: "Min instance count needs to be
@@ -212,7 +209,6 @@ class SleepRegion(SleepRule):
     https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026)
     """
 
-    acknowledgeable = True
     key = "region"
     problem = (
         "in {self.environment.region} AWS rejects a minimum of zero instances (variant {name})"
@@ -264,14 +260,13 @@ class SleepUnwatched(Rule):
                 yield self.build_finding(name=name, minutes=minutes)
 
 
-class SleepProduction(SleepRule):
+class SleepProduction(SleepRule, acknowledgeable=True):
     """Every request fails until the first copy serves: 5 to 10 minutes, as measured.
 
     Source: https://aws.amazon.com/blogs/machine-learning/unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/
     (2024-12-03); https://github.com/huggingface/skills/pull/215 (2026-07)
     """
 
-    acknowledgeable = True
     key = "variants.{name}.sleep_after_minutes"
     problem = "sleep_after_minutes {minutes}: requests in production fail for minutes"
     remedy = "remove it; if callers can wait, acknowledge it"

@@ -99,7 +99,7 @@ def _list_scaling_partners(candidate: Candidate) -> Iterator[_Row]:
             yield f"{key}.hold", needs, not candidate.needs_redundancy, harm
 
 
-class KeyWithoutPartner(Rule):
+class KeyWithoutPartner(Rule, severity=Severity.WARNING):
     """Some keys have an effect only with another key; without it they are silently ignored.
 
     What a base file sets for several environments is not reported in those that do not need it.
@@ -107,7 +107,6 @@ class KeyWithoutPartner(Rule):
     what)
     """
 
-    severity = Severity.WARNING
     remedy = "remove it, or set what it needs"
 
     def find_problems(self) -> Findings:
@@ -182,7 +181,7 @@ _COOLDOWNS = (
 _BOUNDS = (("at_least", "min_instances"), ("at_most", "max_instances"))
 
 
-class KeysCrossed(Rule):
+class KeysCrossed(Rule, severity=Severity.WARNING):
     """A value exceeds that of another key, or a limit that follows from it: one of the two is wrong.
 
     A higher percentile is never below a lower one, and a batch must not wait longer than its caller.
@@ -191,7 +190,6 @@ class KeysCrossed(Rule):
     https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     """
 
-    severity = Severity.WARNING
     remedy = "correct one of them"
 
     def find_problems(self) -> Findings:
@@ -203,10 +201,9 @@ class KeysCrossed(Rule):
                 yield self.build_finding(key, problem, given=value, allowed=f"at most {shown}")
 
 
-class PathMissing(Rule):
+class PathMissing(Rule, severity=Severity.WARNING):
     """A missing path is noticed only by the command or the person that needs it."""
 
-    severity = Severity.WARNING
     example = 'alarms.runbook = "docs/nowhere.md"'
     problem = "there is no file or folder {path}"
     remedy = "correct the path, or write the file"

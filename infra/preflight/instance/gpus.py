@@ -27,14 +27,13 @@ class GpuRule(VariantRule):
         return ((placement,) for placement in self.candidate.containers if placement.gpus)
 
 
-class GpuIdle(GpuRule):
+class GpuIdle(GpuRule, acknowledgeable=True):
     """A model server is pinned to one GPU: with fewer servers than GPUs, some GPUs stay idle.
 
     Source: serve.py of the images, 2.20 and before (CUDA_VISIBLE_DEVICES = process mod GPUs),
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
-    acknowledgeable = True
     key = "container.tfs_processes"
     problem = (
         "tfs_processes {placement.processes} uses {placement.processes} of the {placement.gpus} GPUs of "
@@ -48,14 +47,13 @@ class GpuIdle(GpuRule):
             yield self.build_finding(given=placement.processes, remedy=remedy)
 
 
-class GpuUneven(GpuRule):
+class GpuUneven(GpuRule, severity=Severity.WARNING):
     """With five servers on four GPUs one GPU has twice the work, and every server gets less memory.
 
     Source: serve.py of the images, 2.20 and before,
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
-    severity = Severity.WARNING
     key = "container.tfs_processes"
     problem = (
         "tfs_processes {placement.processes} is not a multiple of the {placement.gpus} GPUs of "
@@ -71,14 +69,13 @@ class GpuUneven(GpuRule):
             yield self.build_finding(given=processes, allowed=f"{below} or {below + gpus}")
 
 
-class GpuShare(GpuRule):
+class GpuShare(GpuRule, severity=Severity.WARNING):
     """The image divides the GPU memory by all processes, although they are spread over the GPUs.
 
     Source: serve.py of the images, 2.20 and before, _calculate_per_process_gpu_memory_fraction,
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
-    severity = Severity.WARNING
     key = "container.gpu_memory_margin"
     problem = "with gpu_memory_margin {margin:g} the processes of one GPU use {used:.0%} of it"
     remedy = "remove it: Servable then chooses it"
@@ -93,14 +90,13 @@ class GpuShare(GpuRule):
                 yield self.build_finding(margin=margin, used=used)
 
 
-class GpuMemory(GpuRule):
+class GpuMemory(GpuRule, acknowledgeable=True):
     """A model server loads every model into its one GPU; loading fails if they do not fit.
 
     Source: serve.py of the images, 2.20 and before (one GPU each); TensorFlow gpu_device.cc, MinSystemMemory;
     docs/decisions/0011 (nine tenths for weights)
     """
 
-    acknowledgeable = True
     key = "instance_type"
     problem = (
         "every process of {instance.name} loads {model_gib:.1f} GiB of models into its GPU, which has room "

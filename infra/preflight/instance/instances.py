@@ -47,13 +47,12 @@ class InstanceUnknown(Rule):
             yield self.build_finding(key, problem, allowed=allowed, remedy=remedy)
 
 
-class InstanceRetired(InstanceRule):
+class InstanceRetired(InstanceRule, acknowledgeable=True):
     """Retired types are still in the API's list but in no region's price list: they may not start.
 
     Source: infra/catalog/retired_instances.json
     """
 
-    acknowledgeable = True
     problem = "{instance.name} is retired: no region lists a price for it"
 
     def find_problems(self, key: str, name: str, instance: Instance) -> Findings:
@@ -63,13 +62,12 @@ class InstanceRetired(InstanceRule):
             yield self.build_finding(key, remedy=remedy)
 
 
-class InstanceNotInRegion(InstanceRule):
+class InstanceNotInRegion(InstanceRule, acknowledgeable=True):
     """If the region does not have the instance type, the endpoint waits for capacity and fails.
 
     Source: infra/catalog/availability.json, from AWS's price list
     """
 
-    acknowledgeable = True
     problem = "{self.environment.region} does not have {instance.name}"
     remedy = "choose one of those, or another region"
     reads = ("region",)
@@ -93,13 +91,12 @@ class InstanceNotInRegion(InstanceRule):
             yield self.build_finding(key, allowed=", ".join(usable) or elsewhere)
 
 
-class RegionWithoutEndpoints(Rule):
+class RegionWithoutEndpoints(Rule, acknowledgeable=True):
     """CloudFormation creates an endpoint only where it has the resource type for it.
 
     Source: infra/catalog/availability.json, from CloudFormation's own schemas of each region
     """
 
-    acknowledgeable = True
     key = "region"
     problem = "CloudFormation has no AWS::SageMaker::Endpoint in {self.environment.region}"
     remedy = "choose another region, or try one endpoint there and acknowledge this finding"
@@ -171,14 +168,13 @@ class InstancePoolsDriver(PoolsRule):
             yield self.build_finding(given=None, types=", ".join(variant.instance_types))
 
 
-class InstancePoolsUneven(PoolsRule):
+class InstancePoolsUneven(PoolsRule, severity=Severity.WARNING):
     """Predefined scaling metrics are means over all instances: a smaller type is full before the mean is.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html
     (Use weighted custom metrics for mixed fleets, 2026-11-22)
     """
 
-    severity = Severity.WARNING
     problem = "scaling treats instances of different sizes as equal: {types}"
     remedy = (
         "choose types of one size, or scale by the smallest type's measured rate and accept this; a policy "
@@ -196,14 +192,13 @@ class InstancePoolsUneven(PoolsRule):
             yield self.build_finding(given=None, types=", ".join(shown))
 
 
-class Memory(ContainerRule):
+class Memory(ContainerRule, acknowledgeable=True):
     """Every model server loads all models; if memory runs out, the kernel kills one after the other.
 
     Source: docs/decisions/0011 (0.3 GiB per server, 128 MiB per worker, a tenth for the system),
     or the measurements in the file
     """
 
-    acknowledgeable = True
     problem = (
         "{instance.name}: {servers} ({need.servers_gib:.1f} GiB), {workers} ({need.workers_gib:.1f}) and the "
         "system ({need.system_gib:.1f}) need {need.total_gib:.1f} of {instance.memory_gib:g} GiB"
@@ -249,14 +244,13 @@ class StorageVolumeOnNvme(VariantRule):
             yield self.build_finding()
 
 
-class StorageKeyOnNvme(VariantRule):
+class StorageKeyOnNvme(VariantRule, severity=Severity.WARNING):
     """Local NVMe is encrypted by a hardware module of the instance, and not by your KMS key.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
     (2026-11-22)
     """
 
-    severity = Severity.WARNING
     key = "endpoint.volume_kms_key"
     problem = (
         "{self.environment.endpoint.volume_kms_key}: {placement.instance.name} of variant {placement.name} "
@@ -271,13 +265,12 @@ class StorageKeyOnNvme(VariantRule):
             yield self.build_finding()
 
 
-class StorageTooSmall(VariantRule):
+class StorageTooSmall(VariantRule, acknowledgeable=True):
     """The disk must fit the archive and its unpacked files; if it is full, the instance never starts.
 
     Source: docs/decisions/0011; infra/catalog/documented_limits.json (default volume)
     """
 
-    acknowledgeable = True
     reads = ("instance_type", "models.{placement.variant.model}")
 
     def find_problems(self, placement: Placement) -> Findings:

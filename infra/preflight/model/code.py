@@ -60,15 +60,13 @@ class CodeFolderRule(Rule):
         return self.candidate.code_folders.items()
 
 
-class Code(CodeFolderRule):
+class Code(CodeFolderRule, acknowledgeable=True):
     """Code that cannot be imported kills the container minutes after the deployment began.
 
     The rule reads the code and never runs it. Imports are not checked for an image of your own.
     Source: infra/catalog/image_facts.json (modules), and the image's public source,
     https://github.com/aws/deep-learning-containers (read 2026-11-24)
     """
-
-    acknowledgeable = True
 
     def find_problems(self, name: str, folder: Path) -> Findings:
         variants, key = find_running_variants(self.environment, name), f"models.{name}.code"
@@ -154,14 +152,13 @@ class CodeNotVendored(CodeFolderRule):
             yield self.build_finding(f"models.{name}.code", problem, remedy=remedy)
 
 
-class CodeInstalledAtStart(CodeFolderRule):
+class CodeInstalledAtStart(CodeFolderRule, severity=Severity.WARNING):
     """If pip runs in every container that starts, every scale-out depends on the internet.
 
     Source: requirements.txt in https://github.com/aws/sagemaker-tensorflow-serving-container, as
     serve.py of 2.20 and before installs it
     """
 
-    severity = Severity.WARNING
     key = "models.{name}.install"
     problem = (
         "every container installs requirements.txt with pip before it responds: scaling is "
@@ -214,13 +211,12 @@ class IsolationInstalls(ModelRule):
             yield self.build_finding()
 
 
-class IsolationCalls(CodeFolderRule):
+class IsolationCalls(CodeFolderRule, severity=Severity.WARNING):
     """Without network access, calls to AWS services time out, and the code fails.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html
     """
 
-    severity = Severity.WARNING
     key = "models.{name}.code"
     problem = "{place} imports {module}, whose calls network_isolation blocks"
     remedy = "pack what it reads, or remove network_isolation"
@@ -239,7 +235,7 @@ class IsolationCalls(CodeFolderRule):
                         yield self.build_finding(place=place, module=module)
 
 
-class CodeHoldsSecrets(ModelRule):
+class CodeHoldsSecrets(ModelRule, acknowledgeable=True):
     """A secret in the code folder is packed: anyone who may read the archive can read it.
 
     Secrets are recognized by file name (`.env`, `*.key`, `credentials` and similar) and, in text files
@@ -247,7 +243,6 @@ class CodeHoldsSecrets(ModelRule):
     Source: https://docs.aws.amazon.com/secretsmanager/latest/userguide/best-practices.html
     """
 
-    acknowledgeable = True
     key = "models.{name}.code"
     problem = (
         "{file}: looks like {looks_like}, and would be packed: anyone who may read "
@@ -270,14 +265,13 @@ class CodeHoldsSecrets(ModelRule):
             yield self.build_finding(subject=file, file=file, looks_like=looks_like)
 
 
-class MultiModelPackages(ModelRule):
+class MultiModelPackages(ModelRule, acknowledgeable=True):
     """The models share one process, which imports the package of whichever model is loaded first.
 
     Source: python_service.py of the images, 2.20 and before (_import_custom_modules appends each
     model's code/lib to sys.path), https://github.com/aws/deep-learning-containers
     """
 
-    acknowledgeable = True
     key = "models.{name}.multi_model"
     remedy = "name one version in the requirements.txt of both, and run `servable package {self.loaded.name}`"
 

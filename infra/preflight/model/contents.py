@@ -82,14 +82,13 @@ class ModelVocabulary(ModelRule):
                         yield self.build_finding(problem=f"{shown}: {fault}")
 
 
-class ModelUnfilled(ModelRule):
+class ModelUnfilled(ModelRule, acknowledgeable=True):
     """Requests fail if they read a variable that nothing restores, or a table that nothing initializes.
 
     Source: tensorflow/cc/saved_model/loader.cc (RunRestore, RunInitOp), read 2026-11-29; the responses of
     TensorFlow 2.21 to 20 such models
     """
 
-    acknowledgeable = True
     key = "models.{name}.saved_model"
 
     def find_problems(self, name: str, model: ModelTable) -> Findings:
@@ -129,13 +128,11 @@ class VersionZero(VariantRule):
                 yield self.build_finding(name=name)
 
 
-class GraphRule(Rule):
+class GraphRule(Rule, acknowledgeable=True):
     """A rule about the graph of a model that is packed here and runs in AWS's image.
 
     The operations of the user's own images, and of images before TensorFlow 2.12, aren't known.
     """
-
-    acknowledgeable = True
 
     def list_parts(self) -> Parts:
         for name in self.environment.models:
@@ -201,14 +198,12 @@ class ModelOpAttribute(GraphRule):
     """
 
 
-class ModelOpAttributeIgnored(GraphRule):
+class ModelOpAttributeIgnored(GraphRule, severity=Severity.WARNING):
     """TensorFlow ignores an attribute that it does not know, so the operation may give different results.
 
     Source: tensorflow/core/framework/node_def_util.cc (ValidateNodeDef, "Unknown attributes will be
     ignored"), read 2026-11-22
     """
-
-    severity = Severity.WARNING
 
 
 class ModelStablehloVersion(GraphRule):
@@ -241,14 +236,12 @@ class ModelOpWithoutKernel(GraphRule):
     """
 
 
-class ModelChannelsFirst(GraphRule):
+class ModelChannelsFirst(GraphRule, severity=Severity.WARNING):
     """On CPUs only oneDNN convolves and pools with channels first, and not every CPU switches it on.
 
     Source: answers of TensorFlow 2.21 with oneDNN on, off and left alone, 2026-11-24;
     https://github.com/tensorflow/serving/issues/1466
     """
-
-    severity = Severity.WARNING
 
     def find_problems(self, name: str, placement: Placement) -> Findings:
         if has_upstream_tensorflow(placement.tensorflow) and not placement.settings.onednn:
@@ -256,10 +249,8 @@ class ModelChannelsFirst(GraphRule):
                 yield replace(finding, allowed=finding.allowed and "NHWC and NDHWC")
 
 
-class ModelReadsOutside(GraphRule):
+class ModelReadsOutside(GraphRule, severity=Severity.WARNING):
     """A file that is neither in the archive nor in the image is missing when a request needs it.
 
     Source: https://www.tensorflow.org/guide/saved_model, assets, read 2026-11-22
     """
-
-    severity = Severity.WARNING

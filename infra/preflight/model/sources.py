@@ -82,10 +82,9 @@ class ModelsTogether(ModelRule):
         return None
 
 
-class ArtifactMovingKey(ModelRule):
+class ArtifactMovingKey(ModelRule, severity=Severity.WARNING):
     """Under a key like latest/ the object may be overwritten while the file still has the old hash."""
 
-    severity = Severity.WARNING
     key = "models.{name}.artifact.uri"
     problem = "the key contains {moving!r}: the object is likely to be overwritten"
     remedy = "copy the archive to a unique key, such as run-17/model.tar.gz, and write that key"
@@ -141,15 +140,13 @@ class Artefact(PackedModelRule):
                 yield replace(finding, remedy=other or finding.remedy)
 
 
-class CodeInsideModel(PackedModelRule):
+class CodeInsideModel(PackedModelRule, acknowledgeable=True):
     """Code next to or inside the versions is dropped, or packed where the container never reads it.
 
     Source: https://sagemaker.readthedocs.io/en/stable/frameworks/tensorflow/deploying_tensorflow_serving.html
     ("code/inference.py"), and serve.py of https://github.com/aws/deep-learning-containers, which reads
     /opt/ml/model/code alone (2026-11-24)
     """
-
-    acknowledgeable = True
 
     def find_problems(self, name: str, model: ModelTable) -> Findings:
         if model.saved_model is None:
@@ -195,13 +192,12 @@ class SavedModel(PackedModelRule):
                 yield self.build_refusal(wrong, folder, key, model.saved_model)
 
 
-class SignatureDefaultMissing(PackedModelRule):
+class SignatureDefaultMissing(PackedModelRule, severity=Severity.WARNING):
     """A request without a signature name uses serving_default; if there is none, it is answered with 400.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/apis/model.proto (2026-11-22)
     """
 
-    severity = Severity.WARNING
     key = "models.{name}.saved_model"
     problem = (
         f"version {{version}} has no signature {DEFAULT_SIGNATURE}, which requests without a signature name "

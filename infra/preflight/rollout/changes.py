@@ -79,14 +79,13 @@ class ChangeVariantsUnderRollout(RefusedChange):
     key = "variants"
 
 
-class ChangeServerlessToInstances(ChangeRule):
+class ChangeServerlessToInstances(ChangeRule, severity=Severity.WARNING):
     """SageMaker moves a serverless endpoint to instances, and never back.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (Feature
     exclusions, read 2026-11-22)
     """
 
-    severity = Severity.WARNING
     key = "variants"
     problem = (
         "it is serverless in {self.loaded.against}: SageMaker accepts a change to instances, but rejects "

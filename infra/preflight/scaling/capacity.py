@@ -43,10 +43,9 @@ class CapacityNothingScales(EachVariantRule):
             yield self.build_finding(least=least)
 
 
-class CapacityNoRange(EachVariantRule):
+class CapacityNoRange(EachVariantRule, severity=Severity.WARNING):
     """Without max_instances, min_instances is the maximum, too."""
 
-    severity = Severity.WARNING
     key = "variants.{name}.scaling"
     problem = "scaling changes nothing: without max_instances, {variant.min_instances} is the maximum, too"
     remedy = "set max_instances above min_instances"
@@ -87,14 +86,13 @@ class CapacityInitialInstances(EachVariantRule):
             yield self.build_finding(problem=problem, remedy=remedy, reads=reads)
 
 
-class CapacityMixedScaling(Rule):
+class CapacityMixedScaling(Rule, severity=Severity.WARNING):
     """An update keeps the live number of instances of every variant, or sets all of them from the file.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpoint.html
     (RetainAllVariantProperties)
     """
 
-    severity = Severity.WARNING
     key = "variants.{name}.min_instances"
     problem = (
         "{name} with min_instances {variant.min_instances} does not scale but {scaled} does: an update keeps "
@@ -134,14 +132,13 @@ class CapacityZero(EachVariantRule):
             yield self.build_finding(name=name)
 
 
-class CapacityTraffic(EachVariantRule):
+class CapacityTraffic(EachVariantRule, acknowledgeable=True):
     """In the busiest minute scaling stops at max_instances, whatever its target is.
 
     Source: instances = traffic / (requests per second of one x safety factor),
     https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html
     """
 
-    acknowledgeable = True
     key = "variants.{name}.max_instances"
     problem = (
         "max_instances {variant.instance_limit} cannot serve {rps:g} requests/s at {rate:g} x {safety:g} "
@@ -188,14 +185,13 @@ class CapacityBurstableScaled(InstanceRule):
             yield self.build_finding(key)
 
 
-class CapacitySingle(Rule):
+class CapacitySingle(Rule, severity=Severity.WARNING):
     """One instance is in one availability zone: while it is replaced no request is answered.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/how-it-works-hosting.html (two or more
     instances are launched in several Availability Zones)
     """
 
-    severity = Severity.WARNING
     key = "variants.{name}.min_instances"
     problem = "with min_instances 1, production requests fail while the instance is replaced"
     remedy = "set 2, or set production = false if nobody depends on it"
@@ -209,14 +205,12 @@ class CapacitySingle(Rule):
                 yield self.build_finding(name=name)
 
 
-class ScalingBehindTraffic(VariantRule):
+class ScalingBehindTraffic(VariantRule, severity=Severity.WARNING):
     """New instances respond minutes after traffic arrives; until then all instances are overloaded.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html (the maximum of an
     instance), docs/decisions/0052-a-day-rehearsed.md
     """
-
-    severity = Severity.WARNING
 
     def find_problems(self, placement: Placement) -> Findings:
         traffic, scaling = self.environment.traffic, placement.variant.scaling

@@ -38,13 +38,12 @@ class ScalingOnNothing(ScalingRule):
             yield self.build_finding(allowed=", ".join(allowed), remedy=remedy)
 
 
-class ScalingOneWay(ScalingRule):
+class ScalingOneWay(ScalingRule, severity=Severity.WARNING):
     """Steps in one direction only add instances that nothing removes, or remove what nothing adds.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
     """
 
-    severity = Severity.WARNING
     key = "variants.{name}.scaling.steps"
     problem = "no step {missing} instances"
     remedy = "add the other step, a target, or a schedule"
@@ -112,14 +111,13 @@ class ScalingStep(ScalingRule):
                 yield self.build_finding(problem=problem, given=given, remedy="remove one")
 
 
-class ScalingStepsCross(ScalingRule):
+class ScalingStepsCross(ScalingRule, severity=Severity.WARNING):
     """Steps answer more load with more instances; where they cross, two of them act against each other.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
     (2026-11-22)
     """
 
-    severity = Severity.WARNING
     key = "variants.{name}.scaling.steps"
     remedy = "correct the bounds, or the changes"
 
@@ -156,14 +154,13 @@ class ScalingWithoutProvisioned(ScalingRule):
             yield self.build_finding(serverless=serverless)
 
 
-class ScalingCooldownShort(VariantRule):
+class ScalingCooldownShort(VariantRule, severity=Severity.WARNING):
     """Instances that have not started yet do not lower the load: more are added for nothing.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
     (cooldown); docs/decisions/0011 (how long a start takes)
     """
 
-    severity = Severity.WARNING
     key = "scaling.scale_out_cooldown_seconds"
     problem = (
         "scale_out_cooldown_seconds {stated} is too short: a new instance responds after about "
@@ -185,14 +182,13 @@ class ScalingCooldownShort(VariantRule):
             yield self.build_finding(allowed=allowed, stated=stated, start=start)
 
 
-class ScalingInFaster(VariantRule):
+class ScalingInFaster(VariantRule, severity=Severity.WARNING):
     """If scaling in is faster than scaling out, the number of instances oscillates and requests fail.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-prerequisites.html
     (cooldown period)
     """
 
-    severity = Severity.WARNING
     key = "scaling.scale_in_cooldown_seconds"
     problem = "scale_in_cooldown_seconds {back} is shorter than scale_out_cooldown_seconds {out}"
     allowed = "{out} or more"

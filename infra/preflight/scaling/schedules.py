@@ -80,7 +80,7 @@ class ScalingScheduleExpression(ScheduledRule):
             yield self.build_finding(key, problem, given=action.at, allowed=wrong.allowed)
 
 
-class ScalingScheduleTogether(VariantTableRule):
+class ScalingScheduleTogether(VariantTableRule, severity=Severity.WARNING):
     """Two actions in one minute run in an order that AWS does not state: either one's range may remain.
 
     Source:
@@ -88,7 +88,6 @@ class ScalingScheduleTogether(VariantTableRule):
     (2026-11-22)
     """
 
-    severity = Severity.WARNING
     table = "scaling"
     key = "variants.{name}.scaling.schedule"
     problem = "{first.at} and {second.at} run in the same minute, and set different bounds"
@@ -106,14 +105,13 @@ class ScalingScheduleTogether(VariantTableRule):
                     yield self.build_finding(given=second.at, first=first, second=second)
 
 
-class ScalingSchedulePast(ScheduledRule):
+class ScalingSchedulePast(ScheduledRule, severity=Severity.WARNING):
     """A scheduled action in the past has no effect.
 
     Source:
     https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22)
     """
 
-    severity = Severity.WARNING
     remedy = "remove the action, or set a new time"
 
     def find_problems(self, key: str, variant: Variant, action: Scheduled) -> Findings:

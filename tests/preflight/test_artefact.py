@@ -156,10 +156,9 @@ def test_a_model_that_cannot_go_into_the_archive_says_why(environment: Environme
 def test_members_of_a_multi_model_endpoint_are_archives(environment: Environment) -> None:
     (finding,) = said(environment, MULTI + MEMBERS + 'compression = "none"\n')
     assert finding.problem == "'two' has compression none, but these models must be archives"
-    for key in ['code = "code"', "version = 1", 'compression = "none"']:
-        name = key.split(" ")[0]
-        (finding,) = said(environment, MULTI.replace("tensorflow", f"{key}\ntensorflow") + MEMBERS)
-        assert finding.key == f"models.ranker.{name}"
+    for name, value in [("code", '"code"'), ("version", "1"), ("compression", '"none"')]:
+        text = MULTI.replace("tensorflow", f"{name} = {value}\ntensorflow") + MEMBERS
+        assert [one.key for one in said(environment, text)] == [f"models.ranker.{name}"]
 
 
 WARMED = VALID.replace("tensorflow", 'warm_up = ["golden/request-rows.json"]\ntensorflow')

@@ -71,9 +71,8 @@ def test_variables_damaged_or_never_restored_are_errors(project: Path, export: E
     (finding,) = check(overlaid(project, ""))
     assert (finding.rule, finding.severity) == ("model-unfilled", Severity.ERROR)
     assert finding.problem == (
-        "model/1/saved_model.pb: signature 'serving_default' reads the variables "
-        "sequential/dense/bias, sequential/dense/kernel that nothing restores or initializes: "
-        "its requests fail"
+        "model/1/saved_model.pb: signature 'serving_default' reads the variables sequential/dense/bias, "
+        "sequential/dense/kernel that nothing restores or initializes: its requests fail"
     )
     assert finding.remedy.startswith("export a Keras model with model.export(FOLDER)")
 

@@ -289,8 +289,6 @@ class StorageTooSmall(VariantRule, acknowledgeable=True):
                 remedy = "choose an instance_type: a serverless container's disk does not grow"
             elif instance.local_nvme_gb:
                 remedy = "choose a type with more local NVMe"
-            problem = (
-                f"{size}archive and files need {needed:.1f} GiB, but the disk of {instance.name} "
-            )
-            problem, allowed = f"{problem}has {room:.1f}", f"{enough_gb} GB or more"
+            what, allowed = f"{size}archive and files need", f"{enough_gb} GB or more"
+            problem = f"{what} {needed:.1f} GiB, but the disk of {instance.name} has {room:.1f}"
             yield self.build_finding(key, problem, given=given, allowed=allowed, remedy=remedy)

@@ -34,8 +34,8 @@ class ScalingSchedule(ScheduledRule):
         planned = variant.scaling.schedule if variant.scaling else []
         lower = [one.at_least for one in planned if one.at_least is not None]
         higher = [one.at_most for one in planned if one.at_most is not None]
-        low = min(variant.capacity[0], *lower) if least is None else least
-        high = max(variant.capacity[1], *higher) if most is None else most
+        low = min([variant.capacity[0], *lower]) if least is None else least
+        high = max([variant.capacity[1], *higher]) if most is None else most
         if least is None and most is None:
             problem = f"{action.at} changes nothing: neither at_least nor at_most is set"
             yield self.build_finding(key, problem, given=action.at, remedy="add one")

@@ -10,17 +10,10 @@ from infra.parameters.placement import Placement
 from infra.parameters.variant import Serverless, Variant
 from infra.policy import sizing
 from infra.policy.sizing import SERVERLESS_START_SECONDS
-from infra.preflight.rule import Findings, Parts, Rule, VariantRule, VariantTableRule
+from infra.preflight.rule import EachVariantRule, Findings, Rule, VariantRule, VariantTableRule
 
 
-class AsynchronousRule(Rule):
-    """A rule about asynchronous endpoints."""
-
-    def list_parts(self) -> Parts:
-        return [] if self.environment.asynchronous is None else [()]
-
-
-class AsynchronousMultiModel(AsynchronousRule):
+class AsynchronousMultiModel(EachVariantRule):
     """InvokeEndpointAsync has no TargetModel: a request could not name one of several models.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html
@@ -31,14 +24,13 @@ class AsynchronousMultiModel(AsynchronousRule):
     remedy = "choose another model, or remove [asynchronous]"
     reads = ("asynchronous",)
 
-    def find_problems(self) -> Findings:
-        for name, variant in self.environment.variants.items():
-            model = self.environment.models.get(variant.model)
-            if model is not None and model.multi_model is not None:
-                yield self.build_finding(name=name, variant=variant)
+    def find_problems(self, name: str, variant: Variant) -> Findings:
+        model = self.environment.models.get(variant.model)
+        if self.environment.kind.queued and model is not None and model.multi_model is not None:
+            yield self.build_finding()
 
 
-class AsynchronousSeveral(AsynchronousRule, acknowledgeable=True):
+class AsynchronousSeveral(Rule, acknowledgeable=True):
     """The queue and its metrics belong to the endpoint: scaling cannot see the load of one variant.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
@@ -54,11 +46,11 @@ class AsynchronousSeveral(AsynchronousRule, acknowledgeable=True):
 
     def find_problems(self) -> Findings:
         count = len(self.environment.production_variants)
-        if count > 1:
+        if self.environment.kind.queued and count > 1:
             yield self.build_finding(given=count, count=count)
 
 
-class AsynchronousCapture(AsynchronousRule, severity=Severity.WARNING):
+class AsynchronousCapture(Rule, severity=Severity.WARNING):
     """Every asynchronous request and answer is already in S3: a capture would store it twice.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture.html (only
@@ -74,7 +66,7 @@ class AsynchronousCapture(AsynchronousRule, severity=Severity.WARNING):
     reads = ("asynchronous",)
 
     def find_problems(self) -> Findings:
-        if self.environment.capture is not None:
+        if self.environment.kind.queued and self.environment.capture is not None:
             yield self.build_finding()
 
 
@@ -86,19 +78,14 @@ NOT_OF_INSTANCES = (
 )
 
 
-class ServerlessRule(VariantTableRule):
-    """A rule about serverless variants."""
-
-    table = "serverless"
-
-
-class ServerlessInstanceKeys(ServerlessRule):
+class ServerlessInstanceKeys(VariantTableRule):
     """A serverless variant has no instances that these keys could apply to.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (ServerlessConfig: instead of an instance-based configuration)
     """
 
+    table = "serverless"
     key = "variants.{name}.{field}"
     problem = "{field} {value} cannot apply: a serverless variant has no instances"
     remedy = "remove it, or remove serverless"
@@ -110,7 +97,7 @@ class ServerlessInstanceKeys(ServerlessRule):
                 yield self.build_finding(field=field, value=getattr(variant, field))
 
 
-class ServerlessExcluded(ServerlessRule):
+class ServerlessExcluded(VariantTableRule):
     """Serverless Inference has one variant, one model, no VPC, no isolation and no data capture.
 
     It also takes no model that is stored uncompressed under a prefix.
@@ -121,6 +108,7 @@ class ServerlessExcluded(ServerlessRule):
     (guardrails only apply to asynchronous and real-time endpoints)
     """
 
+    table = "serverless"
     remedy = "remove it, or remove serverless"
     reads = ("variants.{name}.serverless",)
 
@@ -147,12 +135,14 @@ class ServerlessExcluded(ServerlessRule):
                 yield self.build_finding(other, problem, given=None)
 
 
-class ServerlessProvisioned(ServerlessRule):
+class ServerlessProvisioned(VariantTableRule):
     """Provisioned concurrency is part of max_concurrency and cannot exceed it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantServerlessConfig.html
     (ProvisionedConcurrency)
     """
+
+    table = "serverless"
 
     def find_problems(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         key = f"variants.{name}.serverless"
@@ -195,13 +185,7 @@ class ServerlessStart(VariantRule, acknowledgeable=True):
             yield self.build_finding(placement.machine_key, f"on {placement.instance.name} {takes}")
 
 
-class SleepRule(VariantTableRule):
-    """A rule about variants and components that scale to zero."""
-
-    table = "sleep_after_minutes"
-
-
-class SleepRegion(SleepRule, acknowledgeable=True):
+class SleepRegion(VariantTableRule, acknowledgeable=True):
     """AWS rejected a minimum of 0 instances in eu-west-3; the SDK excludes GovCloud, isolated regions, China.
 
     Source: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27: "Min instance count needs to be
@@ -209,6 +193,7 @@ class SleepRegion(SleepRule, acknowledgeable=True):
     https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026)
     """
 
+    table = "sleep_after_minutes"
     key = "region"
     problem = (
         "in {self.environment.region} AWS rejects a minimum of zero instances (variant {name})"
@@ -222,13 +207,14 @@ class SleepRegion(SleepRule, acknowledgeable=True):
             yield self.build_finding()
 
 
-class SleepTracking(SleepRule):
+class SleepTracking(VariantTableRule):
     """Target tracking removes the last copy too, after 15 minutes below its target.
 
     Source: https://aws.amazon.com/blogs/machine-learning/unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/
     (2024-12-03)
     """
 
+    table = "sleep_after_minutes"
     key = "variants.{name}.sleep_after_minutes"
     problem = "sleep_after_minutes {minutes}: target tracking removes the last copy after 15"
     remedy = "lower it, or remove the target from the scaling table"
@@ -260,13 +246,14 @@ class SleepUnwatched(Rule):
                 yield self.build_finding(name=name, minutes=minutes)
 
 
-class SleepProduction(SleepRule, acknowledgeable=True):
+class SleepProduction(VariantTableRule, acknowledgeable=True):
     """Every request fails until the first copy serves: 5 to 10 minutes, as measured.
 
     Source: https://aws.amazon.com/blogs/machine-learning/unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/
     (2024-12-03); https://github.com/huggingface/skills/pull/215 (2026-07)
     """
 
+    table = "sleep_after_minutes"
     key = "variants.{name}.sleep_after_minutes"
     problem = "sleep_after_minutes {minutes}: requests in production fail for minutes"
     remedy = "remove it; if callers can wait, acknowledge it"

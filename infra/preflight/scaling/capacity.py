@@ -185,7 +185,7 @@ class CapacityBurstableScaled(InstanceRule):
             yield self.build_finding(key)
 
 
-class CapacitySingle(Rule, severity=Severity.WARNING):
+class CapacitySingle(EachVariantRule, severity=Severity.WARNING):
     """One instance is in one availability zone: while it is replaced no request is answered.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/how-it-works-hosting.html (two or more
@@ -197,12 +197,10 @@ class CapacitySingle(Rule, severity=Severity.WARNING):
     remedy = "set 2, or set production = false if nobody depends on it"
     reads = ("production",)
 
-    def find_problems(self) -> Findings:
-        if not self.candidate.needs_redundancy:
-            return
-        for name, variant in self.environment.production_variants.items():
-            if variant.min_instances == 1 and variant.weight:
-                yield self.build_finding(name=name)
+    def find_problems(self, name: str, variant: Variant) -> Findings:
+        answers = variant.weight and not variant.shadow
+        if self.candidate.needs_redundancy and variant.min_instances == 1 and answers:
+            yield self.build_finding()
 
 
 class ScalingBehindTraffic(VariantRule, severity=Severity.WARNING):

@@ -114,11 +114,8 @@ def render_permissions() -> str:
 def _render_row(permission: Permission) -> str:
     where = "; ".join(PLACES[place] for place in permission.on) or "`*`"
     condition = "; ".join(_render_conditions(permission)) or "none"
-    why = permission.wildcard or "no wildcard"
-    return (
-        f"| {permission.capability} | {_format_actions(permission.actions)} | {where} | "
-        f"{condition} | {why} |"
-    )
+    cells = permission.capability, _format_actions(permission.actions), where, condition
+    return f"| {' | '.join(cells)} | {permission.wildcard or 'no wildcard'} |"
 
 
 def _render_conditions(permission: Permission) -> Iterator[str]:

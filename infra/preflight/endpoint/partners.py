@@ -22,6 +22,7 @@ TARGETS = (
 
 
 _Row = tuple[str, str, object, str]
+_Limit = tuple[str, float | None, str, float | None, str]
 _INERT = "has no effect here"
 # What only an endpoint has a use for, and the keys of [alarms] that batches have one for too.
 _OF_ENDPOINTS = (
@@ -123,9 +124,7 @@ class KeyWithoutPartner(Rule, severity=Severity.WARNING):
                 yield self.build_finding(key, problem, given=given, allowed=f"only with {needs}")
 
 
-def _list_upper_limits(
-    environment: Environment,
-) -> Iterator[tuple[str, float | None, str, float | None, str]]:
+def _list_upper_limits(environment: Environment) -> Iterator[_Limit]:
     """Yield (key, its value, the limit's name, the limit, the effect of exceeding it)."""
     alarms, traffic = environment.alarms, environment.traffic
     first = "the higher percentile's alarm always fires first"

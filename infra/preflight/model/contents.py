@@ -16,13 +16,9 @@ from infra.parameters.sources import format_path
 from infra.policy.container import has_upstream_tensorflow
 from infra.preflight.rule import Findings, ModelRule, Parts, Rule, VariantRule
 from model_packaging.refusal import PackagingError
+from model_packaging.saved_model import variables
 from model_packaging.saved_model.initialization import find_vocabulary_fault
 from model_packaging.saved_model.unfilled import describe_unfilled
-from model_packaging.saved_model.variables import (
-    MOST_CHECKED_BYTES,
-    find_variable_faults,
-    read_stored_variables,
-)
 
 _TOO_LARGE = "--run, which loads the model: its graph is too large to analyze"
 
@@ -40,15 +36,15 @@ class ModelVariables(ModelRule):
     def find_problems(self, name: str, model: ModelTable) -> Findings:
         for folder, info in self.candidate.read_saved_models(name):
             try:
-                stored = read_stored_variables(folder)
+                stored = variables.read_stored_variables(folder)
                 restored = self.candidate.read_graph(folder).restored if info.has_variables else ()
                 key = f"models.{name}.saved_model"
                 if restored is None:
                     question = "whether the model's variables are complete"
                     yield self.build_unchecked(key, _TOO_LARGE, question)
                 size = info.variable_bytes
-                problems = list(find_variable_faults(restored or (), stored, size=size))
-                if size > MOST_CHECKED_BYTES:
+                problems = list(variables.find_variable_faults(restored or (), stored, size=size))
+                if size > variables.MOST_CHECKED_BYTES:
                     needs = f"--run, which loads the {size / 10**6:,.0f} MB of variables"
                     yield self.build_unchecked(key, needs, "whether the variables are intact")
             except (PackagingError, OSError):

@@ -228,27 +228,23 @@ class ScalingBehindTraffic(VariantRule, severity=Severity.WARNING):
 
     def _rehearse(self, placement: Placement, rate: float) -> Findings:
         # Only here: what they import takes time at each start of a command.
-        from infra.parameters.rehearsal_scenario import (
-            MeasuredInstance,
-            build_scenario,
-            read_stated_day,
-        )
+        from infra.parameters import rehearsal_scenario as scenario
         from servable_scaling.rehearsal.day import rehearse
         from servable_scaling.rehearsal.traffic import TrafficError
 
         try:
-            requests = read_stated_day(self.environment.traffic)
+            requests = scenario.read_stated_day(self.environment.traffic)
         except TrafficError as wrong:
             remedy = "correct it, or remove traffic.day"
             yield self.build_finding("traffic.day", str(wrong), remedy=remedy)
             return
         scaling = placement.variant.scaling
-        assert requests is not None  # look() has seen them
+        assert requests is not None  # find_problems has seen them
         assert scaling is not None
         # Little's law: as many requests as it answers at once, by how many it answers a second.
         ms = 1000 * (scaling.max_concurrency_per_instance or 1.0) / rate
-        instance = MeasuredInstance(rate_rps=rate, p50_ms=ms, p99_ms=ms, source="the file")
-        planned = build_scenario(self.environment, placement, requests, instance)
+        instance = scenario.MeasuredInstance(rate_rps=rate, p50_ms=ms, p99_ms=ms, source="the file")
+        planned = scenario.build_scenario(self.environment, placement, requests, instance)
         acting = [alarm for alarm in planned.alarms if alarm.get("AlarmActions")]
         try:
             day = rehearse(replace(planned, alarms=acting, page=None, p99_ms=None, latencies=False))

@@ -117,9 +117,8 @@ def _choose_processes(instance: Instance, served: ModelSizes) -> tuple[int, str]
         return 1, "the model's size is unknown: a second copy may not fit"
     by_memory = max(1, int(SERVERS_SHARE * instance.memory_gib / served.server_gib))
     if by_memory < by_cpu:
-        return by_memory, (
-            f"{served.server_gib:.1f} GiB each: more would need over half of {instance.memory_gib:g} GiB"
-        )
+        half = f"over half of {instance.memory_gib:g} GiB"
+        return by_memory, f"{served.server_gib:.1f} GiB each: more would need {half}"
     return by_cpu, f"one for each {VCPUS_PER_PROCESS} vCPUs, of which there are {instance.vcpus}"
 
 

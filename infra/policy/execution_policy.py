@@ -121,7 +121,6 @@ class DeployedNames:
         CloudFormation's own names begin with the stack's name, whose end it may cut off.
         """
         aws, here = f"arn:{find_partition(self.region)}", f"{self.region}:{self.account}"
-        logs = f"{aws}:logs:{here}:log-group"
         begins = [name[:24] for name in self.stacks]
         tracked = [f"{self.endpoint}-*", f"TargetTracking-endpoint/{self.endpoint}/*"]
         tracked += [f"TargetTracking-inference-component/{self.endpoint}-*"] if self.sleeps else []
@@ -135,6 +134,10 @@ class DeployedNames:
         # Systems Manager names what has no name CFN-…
         parameters = [f"{aws}:ssm:{here}:parameter/{begin}*" for begin in ["CFN-", *begins]]
         batches = [f"{self.endpoint}-{batch}" for batch in self.batches]
+        groups = [f"sagemaker/Endpoints/{self.endpoint}", f"lambda/{self.endpoint}-golden-requests"]
+        groups += [f"vendedlogs/states/{one}" for one in batches]
+        logs = [f"{group}{streams}" for group in groups for streams in ("", ":*")]
+        logs += [f"sagemaker/InferenceComponents/{self.endpoint}-*"] if self.sleeps else []
         return self._list_hosting_arns(f"{aws}:sagemaker:{here}") | {
             # These actions take no resource, or none that is known beforehand.
             "any_resource": ["*"],
@@ -148,7 +151,7 @@ class DeployedNames:
             "holders": [*roles, *self.callers],
             "keys": keys,
             "linked_role": [linked],
-            "log_groups": [f"{logs}:/aws/{one}" for one in self._list_log_groups()],
+            "log_groups": [f"{aws}:logs:{here}:log-group:/aws/{one}" for one in logs],
             "objects": [f"{bucket}/*" for bucket in buckets],
             "parameters": parameters,
             "passed_roles": [*roles, *self.roles, linked],
@@ -183,17 +186,6 @@ class DeployedNames:
             "models": models,
             "updated": [*endpoints, *configurations],
         }
-
-    def _list_log_groups(self) -> Iterator[str]:
-        """Yield the log groups' names below /aws, and the patterns of their streams' ARNs."""
-        for group in (
-            f"sagemaker/Endpoints/{self.endpoint}",
-            f"lambda/{self.endpoint}-golden-requests",
-            *(f"vendedlogs/states/{self.endpoint}-{batch}" for batch in self.batches),
-        ):
-            yield from (group, f"{group}:*")
-        if self.sleeps:
-            yield f"sagemaker/InferenceComponents/{self.endpoint}-*"
 
 
 def list_actions() -> list[str]:

@@ -11,6 +11,10 @@ from infra.parameters.loading import Loaded, load
 from tests.conftest import VALID
 
 _VALID = tomllib.loads(VALID)
+# A whole file: lines over the valid one would keep its instance type.
+SERVERLESS = VALID.replace(
+    'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 5 }"
+)
 
 
 def overlaid(project: Path, lines: str, name: str = "prod") -> Loaded:

@@ -7,15 +7,11 @@ import pytest
 
 from infra.parameters.loading import Loaded, build_deployed_variants, load
 from infra.preflight.check import check
-from tests.conftest import VALID, valid
+from tests.conftest import valid
 from tests.findings import Message, message
-from tests.preflight.overlay import overlaid
+from tests.preflight.overlay import SERVERLESS, overlaid
 
 SCALED = "variants.primary.scaling.max_rps_per_instance = 100\nvariants.primary.max_instances = 2\n"
-# A whole file: lines over the valid one would keep its instance type.
-SERVERLESS = VALID.replace(
-    'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 5 }"
-)
 POOLS = """\
 [[variants.primary.instance_pools]]
 instance_type = "ml.c5.xlarge"

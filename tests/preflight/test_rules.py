@@ -15,7 +15,7 @@ from servable.check.command import check as command
 from tests.checkouts import ROOT
 from tests.conftest import VALID, Environment, valid
 from tests.findings import Message, message, messages
-from tests.preflight.overlay import overlaid
+from tests.preflight.overlay import SERVERLESS, overlaid
 
 P2 = {"ml.c5.xlarge": "ml.p2.xlarge", '"2.20"': '"2.10"'}
 ACKNOWLEDGE = '[acknowledge]\ninstance-retired = "moves to g4dn next quarter"\n'
@@ -80,15 +80,12 @@ def test_what_was_given_is_what_the_key_holds(environment: Environment) -> None:
 
 
 def test_a_body_is_accepted_up_to_the_larger_limit_of_aws(environment: Environment) -> None:
-    serverless = VALID.replace(
-        'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 5 }"
-    )
     for file, what, size, accepted in [
         (VALID, "request", 25_000_000, True),
         (VALID, "request", 25_000_001, False),
         (VALID, "answer", 25_000_000, True),
         (VALID, "answer", 25_000_001, False),
-        (serverless, "request", 4_194_305, False),
+        (SERVERLESS, "request", 4_194_305, False),
     ]:
         acknowledged = f'[acknowledge]\n{what}-too-large = "it was answered"\n'
         text = f"{file}[traffic]\n{what}_bytes = {size}\n{acknowledged}"

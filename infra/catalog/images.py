@@ -97,14 +97,12 @@ def find_end_of_patch(version: str, *, on: str | None = None) -> str | None:
     the same file always gives the same findings.
     """
     facts = load_table("image_facts")
-    day = on or facts["date"]
-    ends = {
-        parse_version(short): row["end_of_patch"]
+    ends = [
+        (parse_version(short), row["end_of_patch"])
         for short, row in facts["versions"].items()
-        if row.get("end_of_patch", "9999") <= day
-    }
-    later = [end for short, end in sorted(ends.items()) if short >= parse_version(version)]
-    return later[0] if later else None
+        if row.get("end_of_patch", "9999") <= (on or facts["date"])
+    ]
+    return next((end for short, end in sorted(ends) if short >= parse_version(version)), None)
 
 
 def parse_version(version: str) -> tuple[int, ...]:
@@ -130,9 +128,8 @@ def find_cuda(version: str) -> str | None:
 def infer_cuda(version: str) -> str:
     """Return `find_cuda`, or the CUDA version of TensorFlow's wheel if no source states it."""
     since: dict[str, str] = load_table("image_facts")["built_with_cuda"]["since"]
-    built = [
-        cuda for first, cuda in since.items() if parse_version(first) <= parse_version(version)
-    ]
+    asked = parse_version(version)
+    built = [cuda for first, cuda in since.items() if parse_version(first) <= asked]
     return find_cuda(version) or built[-1]
 
 
@@ -203,10 +200,8 @@ class OpTable:
         self.version = version
         self.graph_def: int = facts["graph_def"]
         self.min_producer: int = facts["min_producer"]
-        self.xla_call_module: tuple[int | None, int | None] = (
-            facts["xla_call_module_from"],
-            facts["xla_call_module_to"],
-        )
+        oldest, newest = facts["xla_call_module_from"], facts["xla_call_module_to"]
+        self.xla_call_module: tuple[int | None, int | None] = oldest, newest
         """The oldest and the newest version of XlaCallModule; None if TensorFlow does not check it."""
         bytecode = facts["mlir_bytecode"]
         self.mlir_bytecode: int = -1 if bytecode is None else bytecode

@@ -24,11 +24,7 @@ class UnpublishedMetricError(ValueError):
 
 
 def check_metric(
-    namespace: str,
-    name: str,
-    statistic: str,
-    dimensions: Collection[str],
-    kind: str = REAL_TIME,
+    namespace: str, name: str, statistic: str, dimensions: Collection[str], kind: str = REAL_TIME
 ) -> None:
     """Raise `UnpublishedMetricError` for a metric that isn't in metrics.json.
 
@@ -44,14 +40,12 @@ def check_metric(
         raise UnpublishedMetricError(f"{namespace} has no metric {name}; it has {names}")
     if kind not in metric.get("kinds", [REAL_TIME]):
         raise UnpublishedMetricError(f"{kind} endpoints do not publish {name}")
-    if statistic not in metric["statistics"] and not (
-        metric.get("percentiles") and _PERCENTILE.fullmatch(statistic)
-    ):
+    is_percentile = metric.get("percentiles") and _PERCENTILE.fullmatch(statistic)
+    if statistic not in metric["statistics"] and not is_percentile:
         raise UnpublishedMetricError(f"{name} has no {statistic}; it has {metric['statistics']}")
-    if sorted(dimensions) not in metric.get("dimensions", of_namespace["dimensions"]):
-        raise UnpublishedMetricError(
-            f"{name} is not published with the dimensions {sorted(dimensions)}"
-        )
+    given = sorted(dimensions)
+    if given not in metric.get("dimensions", of_namespace["dimensions"]):
+        raise UnpublishedMetricError(f"{name} is not published with the dimensions {given}")
 
 
 def compute_minimum_samples(percentile: str) -> int:
@@ -62,8 +56,7 @@ def compute_minimum_samples(percentile: str) -> int:
     Source (2026-11-22):
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/percentiles-with-low-samples.html
     """
-    above_percent = 100 - float(percentile.removeprefix("p"))
-    return math.ceil(round(10 * 100 / above_percent, 6))
+    return math.ceil(round(10 * 100 / (100 - float(percentile.removeprefix("p"))), 6))
 
 
 def find_unit(name: str) -> str:

@@ -159,11 +159,7 @@ def build_variables(
     variables = {variable: text for variable, text in texts.items() if text is not None}
     if default_model is not None:
         variables[DEFAULT_MODEL_NAME] = default_model
-    if (
-        settings.onednn is False
-        and tensorflow is not None
-        and not has_upstream_tensorflow(tensorflow)
-    ):
+    if settings.onednn is False and tensorflow and not has_upstream_tensorflow(tensorflow):
         variables[OLD_ONEDNN_SWITCH] = "1"
     return dict(sorted(variables.items()))
 
@@ -216,9 +212,7 @@ _SWITCHES = ("onednn", "timing_header")
 
 def find_setting(variable: str, value: str = "") -> str | None:
     """Return the key of [variants.NAME.container] that writes this variable's value, or None."""
-    if variable == OPENMP_THREADS and "," in value:
-        return None
-    return SETTINGS.get(variable)
+    return None if variable == OPENMP_THREADS and "," in value else SETTINGS.get(variable)
 
 
 def find_variable(setting: str) -> str | None:
@@ -305,11 +299,7 @@ _OF_AN_ENDPOINT = {
     "initialinstancecount": "min_instances",
 }
 _OF_THE_IMAGE = ("SAGEMAKER_TFS_", "SAGEMAKER_GUNICORN_", "SAGEMAKER_NGINX_")
-_OF_OTHER_IMAGES = (
-    "images of other frameworks read it; this one is set up by the keys of `container`"
-)
-
-
+_OTHERS = "images of other frameworks read it; this one is set up by the keys of `container`"
 _INERT = {
     "SAGEMAKER_TFS_VERSION": "the image does not read it; `tensorflow` of the model decides",
     "PYTHONPATH": "the image overwrites it; put modules into the code folder",
@@ -324,13 +314,13 @@ _INERT = {
     "SAGEMAKER_MODEL_SERVER_TIMEOUT": "use the key gunicorn_timeout_seconds",
     "MODEL_SERVER_WORKERS": "use the key gunicorn_workers",
     "MODEL_SERVER_TIMEOUT": "use the key gunicorn_timeout_seconds",
-    "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT": _OF_OTHER_IMAGES,
-    "SAGEMAKER_USE_NGINX": _OF_OTHER_IMAGES,
-    "MMS_DEFAULT_RESPONSE_TIMEOUT": _OF_OTHER_IMAGES,
-    "TS_MAX_REQUEST_SIZE": _OF_OTHER_IMAGES,
-    "TS_MAX_RESPONSE_SIZE": _OF_OTHER_IMAGES,
-    "TS_DEFAULT_RESPONSE_TIMEOUT": _OF_OTHER_IMAGES,
-    "TS_DEFAULT_WORKERS_PER_MODEL": _OF_OTHER_IMAGES,
+    "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT": _OTHERS,
+    "SAGEMAKER_USE_NGINX": _OTHERS,
+    "MMS_DEFAULT_RESPONSE_TIMEOUT": _OTHERS,
+    "TS_MAX_REQUEST_SIZE": _OTHERS,
+    "TS_MAX_RESPONSE_SIZE": _OTHERS,
+    "TS_DEFAULT_RESPONSE_TIMEOUT": _OTHERS,
+    "TS_DEFAULT_WORKERS_PER_MODEL": _OTHERS,
     "MODEL_BASE_PATH": "the image finds the models in /opt/ml/model itself",
     "WEB_CONCURRENCY": "the image passes gunicorn_workers to Gunicorn, which then does not read it",
     "SAGEMAKER_BIND_TO_PORT": "SageMaker sets it",

@@ -10,17 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from infra.catalog.instances import Instance
+from infra.policy import sizing
 from infra.policy.container import Batching, ContainerSettings
-from infra.policy.sizing import (
-    SYSTEM_SHARE,
-    ModelSizes,
-    compute_gpu_share,
-    compute_margin,
-    estimate_load_seconds,
-    find_default_wait,
-    find_real_wait,
-    find_wait_setting,
-)
+from infra.policy.sizing import ModelSizes
 
 Origin = Literal["file", "derived", "image"]
 
@@ -104,12 +96,12 @@ def derive_settings(
         chosen["gunicorn_timeout_seconds"] = (LONGEST_ANSWER_SECONDS, why)
     chosen |= _choose_threads(instance, served, processes)
     chosen["batching"] = _choose_batching(written.batching, instance, processes, workers)
-    chosen["wait_time_seconds"] = _choose_wait_time(served, processes, tensorflow)
+    chosen["wait_time_seconds"] = _choose_wait(served, processes, tensorflow)
     if instance.gpus and not served.multi_model:
-        margin = compute_margin(instance, processes)
+        margin = sizing.compute_margin(instance, processes)
         why = "no effect with one process, which may use the whole GPU"
         if margin is not None:
-            share = compute_gpu_share(processes, margin)
+            share = sizing.compute_gpu_share(processes, margin)
             why = f"the image divides it by all {processes} processes: each gets {share:.0%} of its GPU"
         chosen["gpu_memory_margin"] = (margin, why)
     return merge_settings(written, chosen)
@@ -125,14 +117,13 @@ def _choose_processes(instance: Instance, served: ModelSizes) -> tuple[int, str]
         return 1, "the model's size is unknown: a second copy may not fit"
     by_memory = max(1, int(SERVERS_SHARE * instance.memory_gib / served.server_gib))
     if by_memory < by_cpu:
-        return by_memory, (
-            f"{served.server_gib:.1f} GiB each: more would need over half of {instance.memory_gib:g} GiB"
-        )
+        half = f"over half of {instance.memory_gib:g} GiB"
+        return by_memory, f"{served.server_gib:.1f} GiB each: more would need {half}"
     return by_cpu, f"one for each {VCPUS_PER_PROCESS} vCPUs, of which there are {instance.vcpus}"
 
 
 def _choose_workers(instance: Instance, served: ModelSizes, processes: int) -> tuple[int, str]:
-    room = (1 - SYSTEM_SHARE) * instance.memory_gib - processes * (served.server_gib or 0.0)
+    room = (1 - sizing.SYSTEM_SHARE) * instance.memory_gib - processes * (served.server_gib or 0.0)
     by_memory = max(1, int(room / served.worker_gib))
     if by_memory < instance.vcpus:
         return by_memory, f"{served.worker_gib:.2g} GiB each: more do not fit next to the models"
@@ -168,16 +159,14 @@ def _choose_batching(
     )
 
 
-def _choose_wait_time(
-    served: ModelSizes, processes: int, tensorflow: str
-) -> tuple[int | None, str]:
-    load = estimate_load_seconds(served, processes=processes)
-    default = find_default_wait(tensorflow, processes=processes)
-    real = find_real_wait(default, tensorflow)
+def _choose_wait(served: ModelSizes, processes: int, tensorflow: str) -> tuple[int | None, str]:
+    load = sizing.estimate_load_seconds(served, processes=processes)
+    default = sizing.find_default_wait(tensorflow, processes=processes)
+    real = sizing.find_real_wait(default, tensorflow)
     if load is None or LOAD_SAFETY * load <= real:
         return None, f"the image's default {default} s, of which it actually waits {real:.0f}"
-    wait = find_wait_setting(LOAD_SAFETY * load, tensorflow)
-    real = find_real_wait(wait, tensorflow)
+    wait = sizing.find_wait_setting(LOAD_SAFETY * load, tensorflow)
+    real = sizing.find_real_wait(wait, tensorflow)
     return wait, f"loading takes about {load:.0f} s; the image actually waits {real:.0f}"
 
 

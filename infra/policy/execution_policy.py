@@ -134,6 +134,10 @@ class DeployedNames:
         # Systems Manager names what has no name CFN-…
         parameters = [f"{aws}:ssm:{here}:parameter/{begin}*" for begin in ["CFN-", *begins]]
         batches = [f"{self.endpoint}-{batch}" for batch in self.batches]
+        groups = [f"sagemaker/Endpoints/{self.endpoint}", f"lambda/{self.endpoint}-golden-requests"]
+        groups += [f"vendedlogs/states/{one}" for one in batches]
+        logs = [f"{group}{streams}" for group in groups for streams in ("", ":*")]
+        logs += [f"sagemaker/InferenceComponents/{self.endpoint}-*"] if self.sleeps else []
         return self._list_hosting_arns(f"{aws}:sagemaker:{here}") | {
             # These actions take no resource, or none that is known beforehand.
             "any_resource": ["*"],
@@ -147,9 +151,7 @@ class DeployedNames:
             "holders": [*roles, *self.callers],
             "keys": keys,
             "linked_role": [linked],
-            "log_groups": [
-                f"{aws}:logs:{here}:log-group:/aws/{one}" for one in self._list_log_groups()
-            ],
+            "log_groups": [f"{aws}:logs:{here}:log-group:/aws/{one}" for one in logs],
             "objects": [f"{bucket}/*" for bucket in buckets],
             "parameters": parameters,
             "passed_roles": [*roles, *self.roles, linked],
@@ -185,28 +187,12 @@ class DeployedNames:
             "updated": [*endpoints, *configurations],
         }
 
-    def _list_log_groups(self) -> Iterator[str]:
-        """Yield the log groups' names below /aws, and the patterns of their streams' ARNs."""
-        for group in (
-            f"sagemaker/Endpoints/{self.endpoint}",
-            f"lambda/{self.endpoint}-golden-requests",
-            *(f"vendedlogs/states/{self.endpoint}-{batch}" for batch in self.batches),
-        ):
-            yield from (group, f"{group}:*")
-        if self.sleeps:
-            yield f"sagemaker/InferenceComponents/{self.endpoint}-*"
-
 
 def list_actions() -> list[str]:
     """Return every action that the role needs."""
     types: Mapping[str, Sequence[str]] = load_table("handler_permissions")["types"]
     stated = {action for needed in types.values() for action in needed}
     return sorted({*BESIDE, *(action for action in stated if not re.fullmatch(LEFT_OUT, action))})
-
-
-def find_place(action: str) -> str:
-    """Return the place, a group of resources, that an action applies to."""
-    return next(place for pattern, place in PLACES.items() if re.fullmatch(pattern, action))
 
 
 def build_statements(deployed: Sequence[DeployedNames]) -> Iterator[Statement]:
@@ -217,7 +203,8 @@ def build_statements(deployed: Sequence[DeployedNames]) -> Iterator[Statement]:
             places.setdefault(place, {}).update(dict.fromkeys(arns))
     by_place: dict[str, list[str]] = {}
     for action in list_actions():
-        by_place.setdefault(find_place(action), []).append(action)
+        place = next(one for pattern, one in PLACES.items() if re.fullmatch(pattern, action))
+        by_place.setdefault(place, []).append(action)
     for place, allowed in sorted(by_place.items()):
         if not places[place]:
             continue  # without batches there is neither a state machine nor a schedule
@@ -246,10 +233,8 @@ def _build_place_statements(
         condition = {"StringEquals": {"iam:PermissionsBoundary": boundaries}}
         yield _build_statement("RolesWithinTheBoundary", bound, resources, condition)
         # Without the boundary they could be given anything.
-        allowed = [
-            one for one in allowed if one not in (*bound, "iam:DeleteRolePermissionsBoundary")
-        ]
-        condition = {}
+        gone = {*bound, "iam:DeleteRolePermissionsBoundary"}
+        allowed, condition = [one for one in allowed if one not in gone], {}
     name = "".join(word.capitalize() for word in place.split("_"))
     yield _build_statement(name, allowed, resources, condition)
 

@@ -7,18 +7,9 @@ Endpoints are real-time, asynchronous, or serverless. A multi-model endpoint is 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from infra.catalog import images, metrics
+from infra.catalog import images, instances, metrics
 from infra.catalog.images import Image
-from infra.catalog.instances import (
-    Instance,
-    can_ami_run_cuda,
-    find_ami,
-    find_driver_cuda,
-    find_gpu_fact,
-    is_ami_listed_for,
-    list_amis,
-    load_instances,
-)
+from infra.catalog.instances import Instance, load_instances
 from infra.catalog.limits import find_documented_limit, find_maximum
 from infra.policy.container import ContainerSettings, build_variables
 
@@ -38,11 +29,11 @@ def can_run(version: str, instance: Instance) -> bool:
     is_new = images.parse_version(images.infer_cuda(version)) >= (12,)
     if is_new and instance.gpus and find_driver(version, instance) is None:
         return False
-    newest_cuda = find_gpu_fact(instance.gpu, "newest_cuda")
+    newest_cuda = instances.find_gpu_fact(instance.gpu, "newest_cuda")
     if newest_cuda is None:
         return True
     cuda = images.find_cuda(version)
-    newest = find_gpu_fact(instance.gpu, "newest_tensorflow") or version
+    newest = instances.find_gpu_fact(instance.gpu, "newest_tensorflow") or version
     is_old = images.parse_version(version) <= images.parse_version(newest)
     return cuda is not None and int(cuda.split(".")[0]) <= newest_cuda and is_old
 
@@ -87,7 +78,7 @@ def find_driver(version: str, instance: Instance) -> str | None:
     Returns None without a GPU, for CUDA 11, and for a GPU family for which AWS lists no AMI.
     """
     cuda = images.infer_cuda(version)
-    return find_ami(cuda=cuda, family=instance.family) if instance.gpus else None
+    return instances.find_ami(cuda=cuda, family=instance.family) if instance.gpus else None
 
 
 def find_shared_ami(hosts: Sequence[tuple[str, Instance]]) -> str | None:
@@ -100,16 +91,16 @@ def find_shared_ami(hosts: Sequence[tuple[str, Instance]]) -> str | None:
         return drivers.pop()
     fitting = [
         ami
-        for ami in list_amis()
+        for ami in instances.list_amis()
         if all(
-            is_ami_listed_for(ami, instance.family)
-            and can_ami_run_cuda(ami, images.find_cuda(version) or _NEWER)
+            instances.is_ami_listed_for(ami, instance.family)
+            and instances.can_ami_run_cuda(ami, images.find_cuda(version) or _NEWER)
             for version, instance in hosts
         )
     ]
     if not fitting:
         raise KeyError(", ".join(instance.name for _, instance in hosts))
-    return min(fitting, key=lambda ami: images.parse_version(find_driver_cuda(ami)))
+    return min(fitting, key=lambda ami: images.parse_version(instances.find_driver_cuda(ami)))
 
 
 # Stands for a CUDA version that is not documented: no AMI is known to carry it.

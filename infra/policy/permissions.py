@@ -44,6 +44,23 @@ PLACES = {
     "interfaces": "network interfaces of this account and region",
 }
 
+# Why a place's ARNs have a wildcard.
+WILDCARDS = {
+    "archive": "only for a model that is a prefix, which contains the hash of its files",
+    "log_streams": "SageMaker names the streams after instances, which are not known beforehand",
+    "rollback_alarms": "alarms are named after configurations that do not exist yet; naming them would be "
+    "circular",
+    "captured": "SageMaker names each sample by its hour and a unique ID",
+    "core_dumps": "SageMaker names each dump itself",
+    "requests": "callers name their requests",
+    "answers": "SageMaker names each response by a unique ID",
+    "batch_input": "the file names a prefix: a run takes every object under it",
+    "batch_output": "a result is named after its object of the input",
+    "batch_trial": "a copy is named after its job and its object of the input",
+    "volume_key": "only for an alias, because its target key may change; narrowed to that alias",
+    "interfaces": "SageMaker creates the interfaces, one per instance, and EC2 names them",
+}
+
 # A service uses a key on behalf of the role, never the role itself. The services' names end so in
 # every partition.
 # https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html (2026-11-22)
@@ -62,40 +79,41 @@ class Permission:
     capability: str
     actions: tuple[str, ...]
     on: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-    """Resources that must exist although the permission is not on them."""
     condition: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Operator to key to value; `{prefix}` in a value is the model's prefix, `{input}` that of a batch's
     input, `{region}` the stack's."""
-    wildcard: str | None = None
-    """The reason for a wildcard in a resource; None without one."""
+    needs: tuple[str, ...] = ()
+    """Resources that must exist although the permission is not on them."""
+    reason: str = ""
+    """The reason for a wildcard, unless that of a place is enough."""
+
+    @property
+    def wildcard(self) -> str | None:
+        """Return the reason for a wildcard in a resource, or None without one."""
+        return self.reason or next((WILDCARDS[one] for one in self.on if one in WILDCARDS), None)
 
 
 def _build_key_permission(
     capability: str, actions: tuple[str, ...], key: str, service: str = "s3"
 ) -> Permission:
     """Build the permission to use a key through a service."""
-    through = build_s3_condition("{region}", service)
-    return Permission(capability, actions, (key,), condition=through)
+    return Permission(capability, actions, (key,), build_s3_condition("{region}", service))
 
 
 _DECRYPT, _ENCRYPT = ("kms:Decrypt",), ("kms:Encrypt", "kms:GenerateDataKey")
 _BOTH = ("kms:Decrypt", "kms:GenerateDataKey")
+_LIST, _READ = ("s3:ListBucket",), ("s3:GetObject",)
+_PUT, _WRITE = ("s3:PutObject",), ("s3:AbortMultipartUpload", "s3:PutObject")
 PERMISSIONS: tuple[Permission, ...] = (
-    Permission(
-        "read the model",
-        ("s3:GetObject",),
-        ("archive",),
-        wildcard="only for a model that is a prefix, which contains the hash of its files",
-    ),
+    Permission("read the model", _READ, ("archive",)),
     _build_key_permission(
         "decrypt the model (endpoint.archive_kms_keys, artifact.kms_key)", _DECRYPT, "archive_keys"
     ),
     Permission(
         "list the files of a model that is a prefix",
-        ("s3:ListBucket",),
+        _LIST,
         ("bucket",),
-        condition={"StringLike": {"s3:prefix": "{prefix}*"}},
+        {"StringLike": {"s3:prefix": "{prefix}*"}},
     ),
     Permission(
         "pull the image",
@@ -105,52 +123,28 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(
         "log in to the image's registry",
         ("ecr:GetAuthorizationToken",),
-        wildcard="ecr:GetAuthorizationToken doesn't support resource-level permissions",
+        reason="ecr:GetAuthorizationToken doesn't support resource-level permissions",
     ),
     Permission(
         "write logs",
         ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
         ("log_group", "log_streams"),
-        wildcard="SageMaker names the streams after instances, which are not known beforehand",
     ),
     Permission(
         "publish metrics",
         ("cloudwatch:PutMetricData",),
         condition={"StringLike": {"cloudwatch:namespace": "AWS/SageMaker,/aws/sagemaker/*"}},
-        wildcard="cloudwatch:PutMetricData doesn't support metrics as resources; narrowed by namespace",
+        reason="cloudwatch:PutMetricData doesn't support metrics as resources; narrowed by namespace",
     ),
     Permission(
-        "roll back an update ([rollout])",
-        ("cloudwatch:DescribeAlarms",),
-        ("rollback_alarms",),
-        wildcard="alarms are named after configurations that do not exist yet; naming them would be circular",
+        "roll back an update ([rollout])", ("cloudwatch:DescribeAlarms",), ("rollback_alarms",)
     ),
-    Permission(
-        "capture samples ([capture])",
-        ("s3:PutObject",),
-        ("captured",),
-        wildcard="SageMaker names each sample by its hour and a unique ID",
-    ),
+    Permission("capture samples ([capture])", _PUT, ("captured",)),
     _build_key_permission("encrypt samples ([capture])", _BOTH, "capture_key"),
-    Permission(
-        "write core dumps (core_dumps)",
-        ("s3:PutObject",),
-        ("core_dumps",),
-        wildcard="SageMaker names each dump itself",
-    ),
+    Permission("write core dumps (core_dumps)", _PUT, ("core_dumps",)),
     Permission("encrypt core dumps (core_dumps.kms_key)", _ENCRYPT, ("core_dump_key",)),
-    Permission(
-        "read requests ([asynchronous])",
-        ("s3:GetObject",),
-        ("requests",),
-        wildcard="callers name their requests",
-    ),
-    Permission(
-        "write answers ([asynchronous])",
-        ("s3:AbortMultipartUpload", "s3:PutObject"),
-        ("answers",),
-        wildcard="SageMaker names each response by a unique ID",
-    ),
+    Permission("read requests ([asynchronous])", _READ, ("requests",)),
+    Permission("write answers ([asynchronous])", _WRITE, ("answers",)),
     _build_key_permission("encrypt requests and responses ([asynchronous])", _BOTH, "queue_key"),
     Permission("publish notifications ([asynchronous])", ("sns:Publish",), ("topics",)),
     _build_key_permission("encrypt notifications ([asynchronous])", _BOTH, "topic_key", "sns"),
@@ -161,36 +155,25 @@ PERMISSIONS: tuple[Permission, ...] = (
     ),
     Permission(
         "list the input of a batch ([batch])",
-        ("s3:ListBucket",),
+        _LIST,
         ("batch_bucket",),
-        condition={"StringLike": {"s3:prefix": "{input}*"}},
+        {"StringLike": {"s3:prefix": "{input}*"}},
     ),
-    Permission(
-        "read the input of a batch ([batch])",
-        ("s3:GetObject",),
-        ("batch_input",),
-        wildcard="the file names a prefix: a run takes every object under it",
-    ),
+    Permission("read the input of a batch ([batch])", _READ, ("batch_input",)),
     _build_key_permission(
         "decrypt the input of a batch (batch.NAME.input_kms_key)", _DECRYPT, "batch_input_key"
     ),
-    Permission(
-        "write the results of a batch ([batch])",
-        ("s3:AbortMultipartUpload", "s3:PutObject"),
-        ("batch_output",),
-        wildcard="a result is named after its object of the input",
-    ),
+    Permission("write the results of a batch ([batch])", _WRITE, ("batch_output",)),
     Permission(
         "list the first rows that `servable batch --limit` copies ([batch])",
-        ("s3:ListBucket",),
+        _LIST,
         ("batch_output_bucket",),
-        condition={"StringLike": {"s3:prefix": "{trial}*"}},
+        {"StringLike": {"s3:prefix": "{trial}*"}},
     ),
     Permission(
         "read the first rows that `servable batch --limit` copies ([batch])",
-        ("s3:GetObject",),
+        _READ,
         ("batch_trial",),
-        wildcard="a copy is named after its job and its object of the input",
     ),
     _build_key_permission(
         "encrypt the results of a batch (batch.NAME.output_kms_key)", _BOTH, "batch_output_key"
@@ -199,14 +182,13 @@ PERMISSIONS: tuple[Permission, ...] = (
         "encrypt volumes (endpoint.volume_kms_key)",
         ("kms:CreateGrant",),
         ("volume_key",),
-        condition={"Bool": {"kms:GrantIsForAWSResource": "true"}},
-        wildcard="only for an alias, because its target key may change; narrowed to that alias",
+        {"Bool": {"kms:GrantIsForAWSResource": "true"}},
     ),
     Permission(
         "join the VPC ([network])",
         ("ec2:CreateNetworkInterface",),
         ("subnets", "security_groups", "interfaces"),
-        wildcard="an interface has no ID before it exists; its subnet and groups are named by id, and "
+        reason="an interface has no ID before it exists; its subnet and groups are named by id, and "
         "if another account shares them (AWS RAM) their ARNs name that account",
     ),
     Permission(
@@ -218,7 +200,6 @@ PERMISSIONS: tuple[Permission, ...] = (
         ),
         ("interfaces",),
         needs=("subnets",),
-        wildcard="SageMaker creates the interfaces, one per instance, and EC2 names them",
     ),
     Permission(
         "describe the VPC ([network])",
@@ -230,7 +211,7 @@ PERMISSIONS: tuple[Permission, ...] = (
             "ec2:DescribeVpcs",
         ),
         needs=("subnets",),
-        wildcard="EC2's Describe actions don't support resource-level permissions",
+        reason="EC2's Describe actions don't support resource-level permissions",
     ),
 )
 
@@ -305,12 +286,7 @@ KEY_PERMISSIONS = (
         ENOUGH,
     ),
     *(
-        KeyPermission(
-            key=key,
-            who=who,
-            actions=actions,
-            condition=f"{VIA} is {service}.REGION.amazonaws.com, or {ENOUGH}",
-        )
+        KeyPermission(key, who, actions, f"{VIA} is {service}.REGION.amazonaws.com, or {ENOUGH}")
         for key, who, actions, service in _THROUGH
     ),
 )

@@ -145,9 +145,8 @@ def estimate_download_seconds(served: ModelSizes) -> float | None:
 
 def estimate_load_seconds(served: ModelSizes, *, processes: int) -> float | None:
     """Estimate the seconds to load the models: every process reads all files from one disk."""
-    if served.model_gib is None:
-        return None
-    return processes * served.model_gib / LOAD_GIB_PER_SECOND
+    gib = served.model_gib
+    return None if gib is None else processes * gib / LOAD_GIB_PER_SECOND
 
 
 def estimate_start_seconds(served: ModelSizes, *, processes: int) -> float | None:
@@ -166,10 +165,8 @@ def compute_disk_gib(served: ModelSizes) -> float | None:
 
 def compute_volume_gib(instance: Instance, volume_gb: int | None) -> float:
     """Compute a model's disk space in GiB: local NVMe, else the volume's size or default."""
-    gigabytes = (
-        instance.local_nvme_gb or volume_gb or int(find_documented_limit("default_volume_gb"))
-    )
-    return gigabytes * 1e9 / BYTES_PER_GIB
+    default_gb = int(find_documented_limit("default_volume_gb"))
+    return (instance.local_nvme_gb or volume_gb or default_gb) * 1e9 / BYTES_PER_GIB
 
 
 def count_instances(rps: float, *, max_rps_per_instance: float, safety_factor: float) -> int:
@@ -179,8 +176,7 @@ def count_instances(rps: float, *, max_rps_per_instance: float, safety_factor: f
 
 def compute_copy_room(instance: Instance) -> tuple[float, float, float]:
     """Return the vCPUs, GPUs, and MiB that copies can reserve, without the system's tenth."""
-    mib = (1 - SYSTEM_SHARE) * instance.memory_gib * MIB_PER_GIB
-    return instance.vcpus, instance.gpus, mib
+    return instance.vcpus, instance.gpus, (1 - SYSTEM_SHARE) * instance.memory_gib * MIB_PER_GIB
 
 
 def count_instances_for_copies(
@@ -252,8 +248,7 @@ def compute_gpu_share(processes: int, margin: float | None) -> float | None:
     """Compute the container's --per_process_gpu_memory_fraction; None if it passes none."""
     if processes < 2:
         return None
-    kept = DEFAULT_MARGIN if margin is None else margin
-    return round((1 - kept) / processes, 4)
+    return round((1 - (DEFAULT_MARGIN if margin is None else margin)) / processes, 4)
 
 
 def compute_process_gib(instance: Instance, processes: int, margin: float | None) -> float:
@@ -291,8 +286,7 @@ def choose_startup_timeout(served: ModelSizes, *, processes: int) -> int | None:
 def _choose_timeout(estimate_seconds: float | None, shape: str) -> int | None:
     if estimate_seconds is None or SAFETY * estimate_seconds <= find_minimum(shape):
         return None
-    whole_minutes = 60 * math.ceil(SAFETY * estimate_seconds / 60)
-    return min(find_maximum(shape), whole_minutes)
+    return min(find_maximum(shape), 60 * math.ceil(SAFETY * estimate_seconds / 60))
 
 
 # The image's rule as a table: configured seconds from which on, and the seconds that it really waits.

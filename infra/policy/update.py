@@ -61,8 +61,7 @@ class Update:
     @property
     def instances_at_once(self) -> int:
         """Return the maximum of instances at once: both fleets, or one with its batches."""
-        rolls = self.strategy == "rolling"
-        batches = (self.percent, self.rollback_percent) if rolls else None
+        batches = (self.percent, self.rollback_percent) if self.strategy == "rolling" else None
         return count_update_instances(self.instances, batches=batches)
 
     @property

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity, suggest_name
 from infra.parameters.loading import Loaded
 from infra.preflight.rule import Candidate, discover_rules
@@ -29,9 +28,8 @@ def check_all(loaded: Loaded) -> list[Finding]:
     candidate = Candidate(loaded, loaded.draft)
     invalid_keys = [finding.key for finding in loaded.findings]
     findings = {}
-    endpoint = bool(candidate.environment.variants)
     for rule in RULES:
-        if not endpoint and rule.__module__.startswith(_OF_ENDPOINTS):
+        if not candidate.environment.variants and rule.__module__.startswith(_OF_ENDPOINTS):
             continue
         for finding in rule(candidate).check():
             # Invalid keys are missing in the draft: findings that follow from their absence are dropped.
@@ -40,7 +38,7 @@ def check_all(loaded: Loaded) -> list[Finding]:
                 # Two variants of one model give the same finding about it: once is enough.
                 finding = loaded.source.attach_variable(finding)
                 findings[finding.rule, finding.key, str(finding)] = finding
-    return [*loaded.findings, *_mark_acknowledged(loaded, loaded.draft, list(findings.values()))]
+    return [*loaded.findings, *_mark_acknowledged(candidate, list(findings.values()))]
 
 
 def select_errors(findings: Sequence[Finding]) -> list[Finding]:
@@ -53,13 +51,12 @@ def _has_overlap(key: str, other: str) -> bool:
     return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
-def _mark_acknowledged(
-    loaded: Loaded, environment: Environment, findings: Sequence[Finding]
-) -> Iterator[Finding]:
+def _mark_acknowledged(candidate: Candidate, findings: Sequence[Finding]) -> Iterator[Finding]:
     """Yield findings, accepted ones marked, and one for each entry that accepts nothing."""
-    unused = dict(environment.acknowledge)
+    loaded, accepted = candidate.loaded, candidate.environment.acknowledge
+    unused = dict(accepted)
     for finding in findings:
-        reason = environment.acknowledge.get(finding.acknowledgement)
+        reason = accepted.get(finding.acknowledgement)
         if finding.acknowledgeable and reason is not None:
             unused.pop(finding.acknowledgement, None)
             finding = replace(finding, severity=Severity.ACKNOWLEDGED, remedy=f"accepted: {reason}")

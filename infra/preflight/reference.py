@@ -45,7 +45,10 @@ def render_rules() -> str:
 
 def _describe_rule(rule: type[Rule]) -> str:
     """Return the severity, meaning, fix, example, and source of a rule, in one paragraph."""
-    parts = [f"{_name_severity(rule)}. {rule.read_reason()}"]
+    severity = "Error, acceptable" if rule.acknowledgeable else "Error"
+    if rule.severity is Severity.WARNING:
+        severity = "Warning"
+    parts = [f"{severity}. {rule.read_reason()}"]
     if rule.remedy:
         remedy = rule.remedy.replace("{self.id}", rule.id)
         remedy = re.sub(r"\{(?:[\w.]+\.)?(\w+)\}", lambda match: match[1].upper(), remedy)
@@ -55,12 +58,6 @@ def _describe_rule(rule: type[Rule]) -> str:
     if source := _NOTES.sub("", rule.read_source()):
         parts.append(f"[Source]({source})." if _ADDRESS.fullmatch(source) else f"Source: {source}.")
     return " ".join(parts)
-
-
-def _name_severity(rule: type[Rule]) -> str:
-    if rule.severity is Severity.WARNING:
-        return "Warning"
-    return "Error, acceptable" if rule.acknowledgeable else "Error"
 
 
 _PERMISSIONS_HEAD = """\
@@ -117,23 +114,16 @@ def render_permissions() -> str:
 def _render_row(permission: Permission) -> str:
     where = "; ".join(PLACES[place] for place in permission.on) or "`*`"
     condition = "; ".join(_render_conditions(permission)) or "none"
-    why = permission.wildcard or "no wildcard"
-    return (
-        f"| {permission.capability} | {_format_actions(permission.actions)} | {where} | "
-        f"{condition} | {why} |"
-    )
+    cells = permission.capability, _format_actions(permission.actions), where, condition
+    return f"| {' | '.join(cells)} | {permission.wildcard or 'no wildcard'} |"
 
 
 def _render_conditions(permission: Permission) -> Iterator[str]:
+    names = {"prefix": "PREFIX/", "region": "REGION", "input": "INPUT"}
     for operator, by in permission.condition.items():
         for key, value in by.items():
-            shown = " or ".join(
-                f"`{part}`"
-                for part in value.format(
-                    prefix="PREFIX/", region="REGION", input="INPUT", trial="OUTPUT/servable-trial/"
-                ).split(",")
-            )
-            yield f"{operator} `{key}`: {shown}"
+            stated = value.format(**names, trial="OUTPUT/servable-trial/").split(",")
+            yield f"{operator} `{key}`: {' or '.join(f'`{part}`' for part in stated)}"
 
 
 def _format_actions(actions: tuple[str, ...]) -> str:

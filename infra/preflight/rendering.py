@@ -42,16 +42,13 @@ def is_inconclusive(finding: Finding) -> bool:
 def summarize(findings: Sequence[Finding]) -> str:
     """Return the number of findings by severity: "ok, 2 not checked", "1 error, 2 warnings"."""
     counts = Counter(finding.severity for finding in findings)
-    words = {
-        Severity.ERROR: format_count(counts[Severity.ERROR], "error"),
-        Severity.WARNING: format_count(counts[Severity.WARNING], "warning"),
-        Severity.ACKNOWLEDGED: f"{counts[Severity.ACKNOWLEDGED]} acknowledged",
-        Severity.NOT_CHECKED: f"{counts[Severity.NOT_CHECKED]} not checked",
-    }
     clean = set(counts) <= {Severity.NOT_CHECKED} and not any(map(is_inconclusive, findings))
-    return ", ".join(
-        [*["ok"][:clean], *(words_of for severity, words_of in words.items() if counts[severity])]
-    )
+    parts = ["ok"] if clean else []
+    for severity in (Severity.ERROR, Severity.WARNING):
+        parts += [format_count(counts[severity], severity.value)] if counts[severity] else []
+    for severity in (Severity.ACKNOWLEDGED, Severity.NOT_CHECKED):
+        parts += [f"{counts[severity]} {severity.value}"] if counts[severity] else []
+    return ", ".join(parts)
 
 
 def list_open_questions(

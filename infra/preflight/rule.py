@@ -177,7 +177,8 @@ class Rule(ABC):
     """One kind of mistake that would fail, or do harm, only minutes into a deployment.
 
     The docstring gives the reason and the source. The ID is the class's name in CamelCase:
-    GpuIdle is gpu-idle.
+    GpuIdle is gpu-idle. A rule states its severity, and whether an error is acknowledgeable, in its
+    class statement: `class GpuIdle(GpuRule, acknowledgeable=True)`.
     """
 
     id: ClassVar[str] = ""
@@ -195,10 +196,13 @@ class Rule(ABC):
     remedy: ClassVar[str] = ""
     reads: ClassVar[tuple[str, ...]] = ()
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(
+        cls, *, severity: Severity | None = None, acknowledgeable: bool = False
+    ) -> None:
         super().__init_subclass__()
         cls.id = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
-        cls.acknowledgeable = cls.acknowledgeable or cls.severity is Severity.WARNING
+        cls.severity = severity or cls.severity
+        cls.acknowledgeable |= acknowledgeable or cls.severity is Severity.WARNING
 
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate
@@ -352,15 +356,13 @@ def discover_rules(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
     Raises ValueError for two rules with one ID.
     """
     rules: dict[str, type[Rule]] = {}
-    folder = importlib.import_module(package).__path__
-    for module in pkgutil.walk_packages(folder, f"{package}."):
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
         if module.ispkg or module.name.count(".") == package.count(".") + 1:
             continue  # the package's own modules, which are about rules
         for rule in vars(importlib.import_module(module.name)).values():
-            if not (isinstance(rule, type) and issubclass(rule, Rule)):
-                continue
+            is_kind = isinstance(rule, type) and issubclass(rule, Rule)
             # Base classes of rules are not rules themselves, abstract or not.
-            if inspect.isabstract(rule) or rule.__subclasses__():
+            if not is_kind or inspect.isabstract(rule) or rule.__subclasses__():
                 continue
             other = rules.setdefault(rule.id, rule)
             if other is not rule:

@@ -20,14 +20,10 @@ def test_every_type_and_successor_exists_and_every_gpu_family_has_an_ami() -> No
     accepted = set(model.shape_for("ProductionVariantInstanceType").enum)
     assert set(load_instances()) - accepted == set()
 
-    successors = {
-        instance.successor for instance in load_instances().values() if instance.successor
-    }
+    successors = {one.successor for one in load_instances().values() if one.successor}
     assert [name for name in successors if load_instances()[name].successor] == []
-    families = {
-        instance.family: instance for instance in load_instances().values() if instance.gpus
-    }
-    assert sorted(name for name in families if find_ami(cuda="12.2", family=name) is None) == [
+    families = {one.family: one for one in load_instances().values() if one.gpus}
+    assert sorted(one for one in families if find_ami(cuda="12.2", family=one) is None) == [
         "p2",
         "p3",
     ]
@@ -76,15 +72,3 @@ def test_a_driver_carries_its_cuda_and_a_gpu_has_its_oldest() -> None:
         ("al2-ami-sagemaker-inference-gpu-2-1", "12.9", False),
     ]:
         assert can_ami_run_cuda(ami, cuda) is yes
-
-
-def test_the_ami_is_the_oldest_of_the_family_whose_driver_carries_the_cuda() -> None:
-    for cuda, family, ami in [
-        ("11.8", "g5", None),
-        ("12.2", "g5", "al2-ami-sagemaker-inference-gpu-2"),
-        ("12.9", "g5", "al2-ami-sagemaker-inference-gpu-3-1"),
-        ("12.2", "p5e", "al2-ami-sagemaker-inference-gpu-3-1"),
-        ("12.2", "g7e", "al2023-ami-sagemaker-inference-gpu-4-1"),
-        ("12.9", "p3", None),
-    ]:
-        assert find_ami(cuda=cuda, family=family) == ami

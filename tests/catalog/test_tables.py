@@ -1,7 +1,8 @@
-"""Tables that are generated equal what they come from; prices, limits, and where a type is offered."""
+"""Tables have sources and dates, and equal what they come from; prices, limits, offered types."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from infra.catalog.limits import load_table
 from scripts import refresh_catalog
 from scripts.refresh_catalog import merge_rows
 from servable.cost.price_list import build_price_rows
+from tests.checkouts import ROOT
 
 GENERATED: dict[str, Callable[[], dict[str, Any]]] = {
     name: refresh_catalog.TABLES[name]
@@ -67,10 +69,40 @@ PRODUCT = {
 
 def test_a_product_of_the_price_list_becomes_a_row_that_replaces_the_old_one() -> None:
     (row,) = build_price_rows([PRODUCT], as_of="2026-11-21")
-    assert (row["instance"], row["usd_per_hour"], row["region"]) == (
-        "ml.c5.xlarge",
-        0.231,
-        "eu-west-1",
-    )
+    facts = row["instance"], row["usd_per_hour"], row["region"]
+    assert facts == ("ml.c5.xlarge", 0.231, "eu-west-1")
     (new,) = build_price_rows([PRODUCT], as_of="2026-11-21")
     assert merge_rows([{**new, "usd_per_hour": 9.0}], [new]) == [new]
+
+
+TABLES = sorted((ROOT / "infra" / "catalog").glob("*.json"))
+DATE = re.compile(r"20\d\d-\d\d(-\d\d)?|date not stated")
+
+
+def sources(part: Any, date: object, key: str = "table") -> Iterator[tuple[str, object, object]]:
+    """Yield (key, source, date) of the table and of each row with a source."""
+    if isinstance(part, dict):
+        date = part.get("date", part.get("as_of", date))
+        if "source" in part or key == "table":
+            yield key, part.get("source"), date
+        for name, value in part.items():
+            yield from sources(value, date, name)
+    elif isinstance(part, list):
+        for value in part:
+            yield from sources(value, date, key)
+
+
+@pytest.mark.parametrize("file", TABLES, ids=lambda file: file.name)
+def test_a_table_and_its_rows_have_a_source_and_a_date(file: Any) -> None:
+    found = [*sources(json.loads(file.read_text(encoding="utf-8")), None)]
+    assert found
+    assert [each for each in found if not each[1] or not DATE.fullmatch(str(each[2]))] == []
+
+
+def test_a_row_without_a_date_is_found() -> None:
+    rows = {"a": {"source": "p", "as_of": "2021-08"}, "b": {"source": "q"}}
+    assert [*sources({"source": "each row", "rows": rows}, None)] == [
+        ("table", "each row", None),
+        ("a", "p", "2021-08"),
+        ("b", "q", None),
+    ]

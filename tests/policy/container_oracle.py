@@ -13,95 +13,63 @@ GUNICORN_LEVELS = {"debug", "info", "warning", "error", "critical"}
 NGINX_LEVELS = {"debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"}
 
 
-class HangsError(Exception):
-    """The container neither serves nor ends."""
-
-
 @dataclass(frozen=True)
 class Started:
     """What would run."""
 
     model_servers: list[list[str]]
-    gunicorn: list[str] | None
     batching: dict[str, int] | None
-    wait_seconds: int
 
 
-def start(
-    variables: Mapping[str, str],
-    *,
-    vcpus: int,
-    gpus: int,
-    has_code: bool,
-    port_range: str = "20000-29999",
-) -> Started:
-    """Raises ValueError or IndexError where the image's script does; `HangsError` where it hangs."""
-    read = dict(variables)
-    margin = float(read.get("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", 0.2))
-    count = int(read.get("SAGEMAKER_TFS_INSTANCE_COUNT", 1))
-    wait = int(read.get("SAGEMAKER_TFS_WAIT_TIME_SECONDS", 60))
-    timeout = int(read.get("SAGEMAKER_GUNICORN_TIMEOUT_SECONDS", 30))
-    multi = read.get("SAGEMAKER_MULTI_MODEL", "false").lower()
-    if multi not in ("true", "false"):
-        raise ValueError("SAGEMAKER_MULTI_MODEL")
-    batch = read.get("SAGEMAKER_TFS_ENABLE_BATCHING", "false").lower()
-    if batch not in ("true", "false"):
-        raise ValueError("SAGEMAKER_TFS_ENABLE_BATCHING")
-    ports = _ports(read.get("SAGEMAKER_SAFE_PORT_RANGE", port_range), count)
-    if count == 0:
-        raise HangsError("no upstream: NGINX refuses its configuration")
-    if read.get("SAGEMAKER_TFS_NGINX_LOGLEVEL", "error") not in NGINX_LEVELS:
-        raise HangsError("NGINX refuses its configuration")
+def start(variables: Mapping[str, str], *, vcpus: int, gpus: int, has_code: bool) -> Started:
+    """Raises ValueError or KeyError where the image's script does, and where nothing would serve."""
+
+    def number(name: str, default: int) -> int:
+        return int(variables.get(f"SAGEMAKER_{name}", default))
+
+    def word(name: str, default: str, allowed: set[str]) -> None:
+        found = variables.get(f"SAGEMAKER_{name}", default)
+        if found not in allowed:
+            raise ValueError(f"SAGEMAKER_{name} = {found}")
+
+    def switch(name: str) -> bool:
+        return {"true": True, "false": False}[variables.get(f"SAGEMAKER_{name}", "false").lower()]
+
+    multi, batch = switch("MULTI_MODEL"), switch("TFS_ENABLE_BATCHING")
+    count, _ = number("TFS_INSTANCE_COUNT", 1), number("TFS_WAIT_TIME_SECONDS", 60)
+    low, high = map(int, variables.get("SAGEMAKER_SAFE_PORT_RANGE", "20000-29999").split("-"))
+    if count == 0 or low + 2 * count > high:
+        raise ValueError(f"{count} model servers have no upstream, or not enough ports")
+    word("TFS_NGINX_LOGLEVEL", "error", NGINX_LEVELS)
+    if has_code or multi:
+        word("GUNICORN_WORKER_CLASS", "gevent", GUNICORN_CLASSES)
+        word("GUNICORN_LOGLEVEL", "info", GUNICORN_LEVELS)
+        number("GUNICORN_THREADS", 1)
+        if number("GUNICORN_WORKERS", 1) == 0:
+            raise ValueError("Gunicorn without a worker")
+    number("GUNICORN_TIMEOUT_SECONDS", 30)
+    margin = float(variables.get("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", 0.2))
     share = round((1 - margin) / float(count), 4)
-    inter = read.get("SAGEMAKER_TFS_INTER_OP_PARALLELISM", 0)
-    intra = read.get("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", 0)
     servers = []
-    for grpc, rest in ports:
-        command = ["tensorflow_model_server", f"--port={grpc}", f"--rest_api_port={rest}"]
-        command += ["--enable_batching=true"] if batch == "true" else []
-        command += [f"--tensorflow_intra_op_parallelism={int(intra)}"] if intra else []
-        command += [f"--tensorflow_inter_op_parallelism={int(inter)}"] if inter else []
+    for port in range(low, low + 2 * count, 2):
+        command = ["tensorflow_model_server", f"--port={port}", f"--rest_api_port={port + 1}"]
+        command += ["--enable_batching=true"] if batch else []
+        for kind in ("intra", "inter"):
+            threads = number(f"TFS_{kind.upper()}_OP_PARALLELISM", 0)
+            command += [f"--tensorflow_{kind}_op_parallelism={threads}"] if threads else []
         if gpus and count > 1 and share:
             if share <= 0:
                 raise ValueError("a share of GPU memory below nothing")
             command.append(f"--per_process_gpu_memory_fraction={share}")
         servers.append(command)
-    return Started(
-        model_servers=servers,
-        gunicorn=_gunicorn(read, timeout) if has_code or multi == "true" else None,
-        batching=_batching(read, vcpus) if batch == "true" else None,
-        wait_seconds=wait,
-    )
-
-
-def _ports(port_range: str, count: int) -> list[tuple[int, int]]:
-    low, high = (int(part) for part in port_range.split("-"))
-    if low + 2 * count > high:
-        raise ValueError("not enough ports available in SAGEMAKER_SAFE_PORT_RANGE")
-    return [(low + 2 * index, low + 2 * index + 1) for index in range(count)]
-
-
-def _gunicorn(read: Mapping[str, str], timeout: int) -> list[str]:
-    workers = int(read.get("SAGEMAKER_GUNICORN_WORKERS", 1))
-    threads = int(read.get("SAGEMAKER_GUNICORN_THREADS", 1))
-    kind = read.get("SAGEMAKER_GUNICORN_WORKER_CLASS", "gevent")
-    level = read.get("SAGEMAKER_GUNICORN_LOGLEVEL", "info")
-    if workers == 0:
-        raise HangsError("Gunicorn without a worker")
-    if kind not in GUNICORN_CLASSES:
-        raise ValueError("SAGEMAKER_GUNICORN_WORKER_CLASS")
-    if level not in GUNICORN_LEVELS:
-        raise ValueError("SAGEMAKER_GUNICORN_LOGLEVEL")
-    return [f"-k{kind}", f"--workers={workers}", f"--threads={threads}", f"--timeout={timeout}"]
-
-
-def _batching(read: Mapping[str, str], vcpus: int) -> dict[str, int]:
-    found = {
-        "max_batch_size": int(read.get("SAGEMAKER_TFS_MAX_BATCH_SIZE", 8)),
-        "batch_timeout_micros": int(read.get("SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS", 1000)),
-        "num_batch_threads": int(read.get("SAGEMAKER_TFS_NUM_BATCH_THREADS", vcpus)),
-        "max_enqueued_batches": int(read.get("SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES", vcpus)),
+    if not batch:
+        return Started(servers, None)
+    batching = {
+        "max_batch_size": number("TFS_MAX_BATCH_SIZE", 8),
+        "batch_timeout_micros": number("TFS_BATCH_TIMEOUT_MICROS", 1000),
+        "num_batch_threads": number("TFS_NUM_BATCH_THREADS", vcpus),
+        "max_enqueued_batches": number("TFS_MAX_ENQUEUED_BATCHES", vcpus),
     }
-    if min(found["max_batch_size"], found["num_batch_threads"], found["max_enqueued_batches"]) < 1:
+    if min(value for key, value in batching.items() if key != "batch_timeout_micros") < 1:
         raise ValueError("batching parameters")
-    return found
+    return Started(servers, batching)

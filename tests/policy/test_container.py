@@ -51,9 +51,11 @@ def test_each_stated_setting_is_written_to_the_variable_of_its_key_as_the_handle
     )
 
 
-def test_settings_left_out_have_the_images_defaults() -> None:
+def test_variables_are_sorted_and_settings_left_out_have_the_images_defaults() -> None:
     rendered = build_variables(ContainerSettings(), default_model="ranker")
     assert rendered == {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker"}
+    found = build_variables(ContainerSettings(onednn=True, tfs_processes=2), default_model="m")
+    assert list(found) == sorted(found)
     variables = {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"}
     written = build_variables(ContainerSettings(batching=Batching()), default_model=None)
     assert written.items() >= variables.items()
@@ -103,14 +105,13 @@ def test_workers_are_of_the_class_that_the_image_starts() -> None:
         assert find_worker_class(settings, tensorflow, multi_model=multi_model) == worker_class
 
 
+UNREAD = "TensorFlow 2.20 does not read it"
+
+
 def test_a_variable_without_effect_has_the_reason() -> None:
     for variable, tensorflow, reason in [
-        ("TF_DISABLE_MKL", "2.20", "TensorFlow 2.20 does not read it; use the key onednn"),
-        (
-            "TF_DISABLE_POOL_ALLOCATOR",
-            "2.20",
-            "TensorFlow 2.20 does not read it, and has no switch for it",
-        ),
+        ("TF_DISABLE_MKL", "2.20", f"{UNREAD}; use the key onednn"),
+        ("TF_DISABLE_POOL_ALLOCATOR", "2.20", f"{UNREAD}, and has no switch for it"),
         ("KMP_AFFINITY", "2.20", "TensorFlow 2.20 has no OpenMP"),
         ("KMP_AFFINITY", "2.3", None),
         ("TF_DISABLE_MKL", "2.3", None),
@@ -118,11 +119,6 @@ def test_a_variable_without_effect_has_the_reason() -> None:
         ("MY_OWN", "2.20", None),
     ]:
         assert explain_inert_variable(variable, tensorflow=tensorflow) == reason
-
-
-def test_variables_are_sorted() -> None:
-    found = build_variables(ContainerSettings(onednn=True, tfs_processes=2), default_model="m")
-    assert list(found) == sorted(found)
 
 
 def test_container_variables_are_named_in_three_places_only() -> None:
@@ -133,17 +129,10 @@ def test_container_variables_are_named_in_three_places_only() -> None:
         "model_packaging/code_faults/",  # what code may read there
         "tests/",
     )
+    folders = ["examples", "infra", "model_packaging", "scripts", "servable", "packages", "stacks"]
     named = [
         file.relative_to(ROOT).as_posix()
-        for folder in (
-            "examples",
-            "infra",
-            "model_packaging",
-            "scripts",
-            "servable",
-            "packages",
-            "stacks",
-        )
+        for folder in folders
         for file in sorted((ROOT / folder).rglob("*.py"))
         if VARIABLE.search(file.read_text(encoding="utf-8"))
     ]

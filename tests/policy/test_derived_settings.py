@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infra.catalog.instances import load_instances
 from infra.policy.container import Batching, ContainerSettings, build_variables
-from infra.policy.derived_settings import DerivedSettings, derive_settings
+from infra.policy.derived_settings import DerivedSettings, compute_cooldowns, derive_settings
 from infra.policy.sizing import ModelSizes
 
 WITH_CODE = ModelSizes(model_gib=0.1, has_code=True)
@@ -39,6 +41,10 @@ BY_WORKER = "one for each of 16 vCPUs, because a handler uses the CPU"
 TOO_MANY = "more do not fit next to the models"
 HALF = "more would need over half of 32 GiB"
 LEFT = "the image's default 60 s, of which it actually waits 51"
+TIMEOUT = "InvokeEndpoint fails after 60 s; the image would kill a busy worker after 30"
+DIVIDED = "the image divides it by all 4 processes"
+ONEDNN = "TensorFlow decides, because it knows its kernels; measure both"
+NO_BATCHING = "off: it rejects requests with more rows than a batch; set max_batch_size"
 # By setting: type, model, value, and reason; None is left to the image.
 DERIVED: dict[str, Rows] = {
     "tfs_processes": [
@@ -61,12 +67,7 @@ DERIVED: dict[str, Rows] = {
         ("c5.4xlarge", WITHOUT, None, "no effect: without code there is no Gunicorn"),
     ],
     "gunicorn_timeout_seconds": [
-        (
-            "c5.4xlarge",
-            WITH_CODE,
-            60,
-            "InvokeEndpoint fails after 60 s; the image would kill a busy worker after 30",
-        ),
+        ("c5.4xlarge", WITH_CODE, 60, TIMEOUT),
         ("c5.4xlarge", WITHOUT, None, "the image's default"),
     ],
     "inter_op_threads": [
@@ -79,12 +80,7 @@ DERIVED: dict[str, Rows] = {
         ("g4dn.12xlarge", WITHOUT, None, "TensorFlow decides: the GPU computes"),
     ],
     "gpu_memory_margin": [
-        (
-            "g4dn.12xlarge",
-            WITH_CODE,
-            -2.2,
-            "the image divides it by all 4 processes: each gets 80% of its GPU",
-        ),
+        ("g4dn.12xlarge", WITH_CODE, -2.2, f"{DIVIDED}: each gets 80% of its GPU"),
         ("g4dn.xlarge", WITH_CODE, None, "no effect with one process, which may use the whole GPU"),
         ("c5.xlarge", WITH_CODE, None, "the image's default"),
     ],
@@ -94,22 +90,8 @@ DERIVED: dict[str, Rows] = {
         ("g5.2xlarge", sized(5.1), None, LEFT),  # 25.5 s, and twice of it is 51
     ],
     "omp_threads": [("c5.4xlarge", WITH_CODE, None, "the image's default")],
-    "onednn": [
-        (
-            "c5.4xlarge",
-            WITH_CODE,
-            None,
-            "TensorFlow decides, because it knows its kernels; measure both",
-        )
-    ],
-    "batching": [
-        (
-            "c5.4xlarge",
-            WITH_CODE,
-            None,
-            "off: it rejects requests with more rows than a batch; set max_batch_size",
-        )
-    ],
+    "onednn": [("c5.4xlarge", WITH_CODE, None, ONEDNN)],
+    "batching": [("c5.4xlarge", WITH_CODE, None, NO_BATCHING)],
 }
 
 
@@ -140,8 +122,7 @@ def test_what_the_file_says_stays_and_is_named_as_the_files() -> None:
 
 def test_what_is_derived_fits_what_the_file_says() -> None:
     assert derived("g4dn.12xlarge", SEVERAL).settings.gpu_memory_margin is None
-    heavy = sized(1.7, 2.0)
-    assert derived("c5.4xlarge", heavy, tfs_processes=8).settings.gunicorn_workers == 6
+    assert derived("c5.4xlarge", sized(1.7, 2.0), tfs_processes=8).settings.gunicorn_workers == 6
     for machine, processes, threads in [("c5.4xlarge", 8, (2, 1)), ("c5.xlarge", 5, (1, 1))]:
         settings = derived(machine, WITHOUT, tfs_processes=processes).settings
         assert (settings.inter_op_threads, settings.intra_op_threads) == threads
@@ -154,8 +135,7 @@ def test_the_wait_outlasts_the_load_in_the_images_version() -> None:
         (3.0, "2.20", None),
         (3.0, "2.19", 102),
     ]:
-        settings = derived("g5.2xlarge", sized(gib), tensorflow).settings
-        assert settings.wait_time_seconds == wait
+        assert derived("g5.2xlarge", sized(gib), tensorflow).settings.wait_time_seconds == wait
 
 
 @pytest.mark.parametrize(
@@ -190,3 +170,39 @@ def test_onednn_is_switched_as_the_images_tensorflow_reads_it() -> None:
     ]:
         found = build_variables(off, default_model="m", tensorflow=tensorflow)
         assert {name: each for name, each in found.items() if name.startswith("TF_")} == switches
+
+
+SECONDS = st.integers(0, 604_800)
+
+
+@given(SECONDS, SECONDS, st.none() | st.floats(0, 10_000))
+def test_what_the_file_says_is_taken(out: int, back: int, start: float | None) -> None:
+    found = compute_cooldowns(out_seconds=out, in_seconds=back, start_seconds=start)
+    assert (found.out_seconds, found.in_seconds) == (out, back)
+    half = compute_cooldowns(out_seconds=out, in_seconds=None, start_seconds=start)
+    assert half.in_seconds == 2 * out
+
+
+@given(st.floats(0.1, 10_000))
+def test_an_instance_answers_before_another_is_added_and_goes_half_as_fast(start: float) -> None:
+    found = compute_cooldowns(out_seconds=None, in_seconds=None, start_seconds=start)
+    assert start <= found.out_seconds < start + 30
+    assert found.in_seconds == 2 * found.out_seconds
+
+
+def test_a_cooldown_says_why_and_of_unknown_size_it_is_application_auto_scalings() -> None:
+    found = compute_cooldowns(out_seconds=None, in_seconds=None, start_seconds=None)
+    assert (found.out_seconds, found.in_seconds) == (300, 600)
+    for out, start, reason in [
+        (60, 203.4, "from the file"),
+        (None, None, "Application Auto Scaling's default, because the start time is unknown"),
+        (None, 203.4, "a new instance responds after about 203 s and relieves others only then"),
+    ]:
+        found = compute_cooldowns(out_seconds=out, in_seconds=None, start_seconds=start)
+        assert found.out_reason == reason
+    for back, reason in [
+        (60, "from the file"),
+        (None, "twice the scale-out cooldown, because one instance too few fails requests"),
+    ]:
+        found = compute_cooldowns(out_seconds=1, in_seconds=back, start_seconds=None)
+        assert found.in_reason == reason

@@ -3,21 +3,9 @@
 import pytest
 
 from infra.catalog.instances import Instance, load_instances
+from infra.policy import hosting
 from infra.policy.container import ContainerSettings
-from infra.policy.hosting import (
-    ASYNCHRONOUS,
-    KINDS,
-    REAL_TIME,
-    SERVERLESS,
-    Hosting,
-    build_hosting,
-    can_run,
-    can_use_volume_key,
-    find_driver,
-    find_newest_version,
-    find_shared_ami,
-    select_kind,
-)
+from infra.policy.hosting import ASYNCHRONOUS, REAL_TIME, SERVERLESS
 
 GPU_2 = "al2-ami-sagemaker-inference-gpu-2"
 GPU_3 = "al2-ami-sagemaker-inference-gpu-3-1"
@@ -37,7 +25,7 @@ def test_the_newest_version_is_the_last_that_the_gpu_has_kernels_for() -> None:
         ("p3.2xlarge", "2.14"),
         ("p2.xlarge", "2.10"),
     ]:
-        assert find_newest_version(machine(name)) == newest
+        assert hosting.find_newest_version(machine(name)) == newest
     for version, name, kernels in [
         ("2.0", "c5.xlarge", True),
         ("2.18", "g5.xlarge", True),
@@ -47,7 +35,7 @@ def test_the_newest_version_is_the_last_that_the_gpu_has_kernels_for() -> None:
         ("2.18", "p3.2xlarge", False),
         ("2.14", "p3.2xlarge", True),
     ]:
-        assert can_run(version, machine(name)) is kernels
+        assert hosting.can_run(version, machine(name)) is kernels
 
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
@@ -58,41 +46,40 @@ def test_the_driver_is_the_oldest_that_carries_the_images_cuda() -> None:
         ("2.20", "g5.xlarge", GPU_3),
         ("2.19", "g5.xlarge", GPU_2),
         ("2.19", "p5e.48xlarge", GPU_3),
+        ("2.19", "g7e.2xlarge", GPU_4),
         ("2.18", "g5.xlarge", GPU_3),  # built with CUDA 12.5
         ("2.20", "p6-b200.48xlarge", GPU_4),  # AWS lists no other
         ("2.14", "g5.xlarge", None),
         ("2.13", "g5.xlarge", None),
         ("2.20", "p3.2xlarge", None),
     ]:
-        assert find_driver(version, machine(name)) == ami
+        assert hosting.find_driver(version, machine(name)) == ami
 
 
 def test_several_types_share_the_oldest_driver_that_is_for_all_or_are_named() -> None:
     for hosts, ami in [
         ([("2.20", "c5.xlarge"), ("2.19", "m5.xlarge")], None),
         ([("2.19", "g5.xlarge"), ("2.19", "g6.xlarge")], GPU_2),
-        (
-            [("2.19", "g5.xlarge"), ("2.20", "g6.xlarge")],
-            GPU_2,
-        ),  # mounts CUDA's compatibility libraries
+        # It mounts CUDA's compatibility libraries.
+        ([("2.19", "g5.xlarge"), ("2.20", "g6.xlarge")], GPU_2),
         ([("2.19", "g6.xlarge"), ("2.19", "p5e.48xlarge")], GPU_3),
         ([("2.19", "p5e.48xlarge"), ("2.20", "g5.xlarge")], GPU_3),
         ([("2.19", "g5.xlarge"), ("2.19", "p5e.48xlarge")], GPU_3),
         ([("2.18", "g5.xlarge"), ("2.18", "g6.xlarge")], GPU_3),
     ]:
-        assert find_shared_ami([(version, machine(name)) for version, name in hosts]) == ami
+        assert hosting.find_shared_ami([(version, machine(name)) for version, name in hosts]) == ami
     for hosts, names in [
         ([("2.19", "g5.xlarge"), ("2.20", "p3.2xlarge")], "ml.g5.xlarge, ml.p3.2xlarge"),
         ([("2.18", "g5.xlarge"), ("2.19", "g5.2xlarge")], "ml.g5.xlarge, ml.g5.2xlarge"),
     ]:
         with pytest.raises(KeyError, match=names):
-            find_shared_ami([(version, machine(name)) for version, name in hosts])
+            hosting.find_shared_ami([(version, machine(name)) for version, name in hosts])
 
 
 def hosted(
     name: str = "g5.xlarge", settings: ContainerSettings | None = None, **given: object
-) -> Hosting:
-    return build_hosting(
+) -> hosting.Hosting:
+    return hosting.build_hosting(
         instance=machine(name),
         tensorflow="2.20",
         region="eu-west-1",
@@ -131,28 +118,25 @@ def test_a_volume_key_applies_where_no_type_has_local_nvme() -> None:
         (["ml.c5.xlarge", "ml.g5.xlarge"], False),
         ([], True),
     ]:
-        assert can_use_volume_key(types) is taken
+        assert hosting.can_use_volume_key(types) is taken
 
 
 def test_a_queue_and_instances_make_the_kind() -> None:
-    for queued, has_instances, kind in [
-        (True, True, ASYNCHRONOUS),
-        (False, True, REAL_TIME),
-        (False, False, SERVERLESS),
-    ]:
-        assert select_kind(queued=queued, has_instances=has_instances) is kind
+    kinds = {(True, True): ASYNCHRONOUS, (False, True): REAL_TIME, (False, False): SERVERLESS}
+    for (queued, has_instances), kind in kinds.items():
+        assert hosting.select_kind(queued=queued, has_instances=has_instances) is kind
         assert (kind.queued, kind.has_instances) == (queued, has_instances)
     assert str(REAL_TIME) == "real-time"
 
 
 def test_bodies_empty_fleets_and_metrics_are_those_of_the_kind() -> None:
     # BodyBlob of botocore's sagemaker-runtime model; the developer guide's pages on each kind.
-    assert {str(kind): (kind.request_bytes, kind.answer_bytes) for kind in KINDS} == {
+    assert {str(kind): (kind.request_bytes, kind.answer_bytes) for kind in hosting.KINDS} == {
         "real-time": (6_291_456, 6_291_456),
         "asynchronous": (2**30, 2**30),
         "serverless": (4 * 2**20, 4 * 2**20),
     }
-    assert [str(kind) for kind in KINDS if kind.can_be_empty] == ["asynchronous", "serverless"]
+    assert [str(one) for one in hosting.KINDS if one.can_be_empty] == ["asynchronous", "serverless"]
     for kind, metric, published in [
         (REAL_TIME, "ModelLatency", True),
         (REAL_TIME, "ApproximateBacklogSize", False),

@@ -1,9 +1,18 @@
-"""Updates in whole instances and minutes: what is derived from [rollout]."""
+"""Updates in whole instances and minutes, and those that SageMaker refuses: each row on both sides."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.policy.update import Strategy, Update
+from infra.policy.update import (
+    REFUSED_UPDATES,
+    DeployedVariant,
+    EndpointState,
+    Strategy,
+    Update,
+    find_refused_update,
+)
+from infra.preflight.check import RULES
 from servable_local.aws.sagemaker.endpoint_update import Stage, plan_stages
 
 
@@ -41,16 +50,10 @@ def simulated(update: Update) -> list[Stage]:
     if update.strategy == "rolling":
         policy = {"MaximumBatchSize": size, "WaitIntervalInSeconds": wait}
         return plan_stages({"RollingUpdatePolicy": policy}, update.instances)
-    routing = {
-        "Type": update.strategy.upper(),
-        "WaitIntervalInSeconds": wait,
-        "CanarySize": size,
-        "LinearStepSize": size,
-    }
-    blue_green = {
-        "TrafficRoutingConfiguration": routing,
-        "TerminationWaitInSeconds": update.last_bake_seconds,
-    }
+    routing = {"Type": update.strategy.upper(), "WaitIntervalInSeconds": wait}
+    routing |= {"CanarySize": size, "LinearStepSize": size}
+    last = update.last_bake_seconds
+    blue_green = {"TrafficRoutingConfiguration": routing, "TerminationWaitInSeconds": last}
     return plan_stages({"BlueGreenUpdatePolicy": blue_green}, update.instances)
 
 
@@ -99,9 +102,7 @@ def test_a_start_may_take_twice_its_estimate_and_an_update_eight_hours() -> None
     assert update().compute_timeout(1000) == 14 * 60 + 2000 + 40  # whole minutes
     # Download and health check take 3600 s each at most (API_ProductionVariant).
     assert update().compute_timeout(None) == 14 * 60 + 7200
-    assert (
-        update("rolling", 50).compute_timeout(1000) == 2 * (10 * 60) + 2 * 2000 + 20
-    )  # whole minutes
+    assert update("rolling", 50).compute_timeout(1000) == 2 * (10 * 60) + 2 * 2000 + 20  # likewise
     assert update("rolling", 5, 20).compute_timeout(None) == 8 * 3600
 
 
@@ -118,3 +119,85 @@ def test_the_last_bake_is_whole_where_no_step_went_before_and_never_longer() -> 
 
     short = Update(strategy="canary", percent=10, bake_minutes=3, window_minutes=9, instances=4)
     assert short.last_bake_seconds == 3 * 60
+
+
+C5 = DeployedVariant(instance_type="ml.c5.xlarge", scales=False)
+M5 = DeployedVariant(instance_type="ml.m5.xlarge", scales=False)
+SCALED = DeployedVariant(instance_type="ml.c5.xlarge", scales=True)
+SERVERLESS = DeployedVariant(instance_type=None, scales=False)
+SHADOW = DeployedVariant(instance_type="ml.c5.xlarge", scales=False, shadow=True)
+
+
+def state(queued: bool = False, guarded: bool = False, **named: DeployedVariant) -> EndpointState:
+    return EndpointState(variants=named, queued=queued, guarded=guarded)
+
+
+@pytest.mark.parametrize(
+    ("rule", "old", "new", "concerned"),
+    [
+        ("change-async-removed", state(queued=True, a=C5), state(a=C5), [""]),
+        ("change-async-removed", state(queued=True, a=C5), state(queued=True, a=M5), []),
+        ("change-async-removed", state(a=C5), state(queued=True, a=C5), []),
+        ("change-instances-to-serverless", state(a=C5), state(a=SERVERLESS), ["a"]),
+        ("change-instances-to-serverless", state(a=SERVERLESS), state(a=C5), []),
+        ("change-instances-to-serverless", state(a=SERVERLESS), state(b=SERVERLESS), []),
+        ("change-variants-under-rollout", state(a=C5), state(guarded=True, b=C5), [""]),
+        ("change-variants-under-rollout", state(a=C5), state(guarded=True, a=C5, b=C5), [""]),
+        ("change-variants-under-rollout", state(a=C5), state(guarded=True, a=M5), []),
+        ("change-variants-under-rollout", state(a=C5), state(guarded=True, a=C5, b=SHADOW), []),
+        ("change-variants-under-rollout", state(guarded=True, a=C5), state(b=C5), []),
+        ("change-variants-under-rollout", state(a=C5, b=SHADOW), state(guarded=True, a=C5), []),
+        ("change-variants-under-rollout", state(), state(guarded=True, b=C5), []),
+        ("change-type-while-scaled", state(a=SCALED), state(a=M5), ["a"]),
+        ("change-type-while-scaled", state(a=C5), state(a=M5), []),
+        ("change-type-while-scaled", state(a=SCALED), state(a=C5), []),
+        ("change-variant-removed-while-scaled", state(a=SCALED, b=C5), state(b=C5), ["a"]),
+        ("change-variant-removed-while-scaled", state(a=C5, b=C5), state(b=C5), []),
+    ],
+)
+def test_refusals(rule: str, old: EndpointState, new: EndpointState, concerned: list[str]) -> None:
+    assert list(find_refused_update(rule).problems(old, new)) == concerned
+
+
+def test_a_refusal_names_the_variant_and_the_change() -> None:
+    def says(rule: str, old: EndpointState, new: EndpointState) -> str:
+        (problem,) = find_refused_update(rule).problems(old, new).values()
+        return problem
+
+    assert says("change-async-removed", state(queued=True, a=C5), state(a=C5)) == (
+        "SageMaker cannot remove asynchronous inference from an endpoint"
+    )
+    assert says("change-instances-to-serverless", state(a=C5), state(a=SERVERLESS)) == (
+        "SageMaker cannot make variant a serverless: the endpoint runs on instances"
+    )
+    new = state(guarded=True, c=C5, a=C5, d=C5)
+    assert says("change-variants-under-rollout", state(a=C5, b=C5), new) == (
+        "[rollout] doesn't allow adding or removing variants: b is removed, c is new, d is new"
+    )
+    pools = ("ml.c5.xlarge", "ml.m5.xlarge")
+    several = DeployedVariant(instance_type="ml.c5.xlarge", scales=True, pools=pools)
+    assert says("change-type-while-scaled", state(a=SCALED), state(a=several)) == (
+        "variant a is scaled: SageMaker cannot change ml.c5.xlarge to ml.c5.xlarge, else "
+        "ml.m5.xlarge in one update"
+    )
+    assert says("change-variant-removed-while-scaled", state(a=SCALED, b=C5), state(b=C5)) == (
+        "variant a is scaled: SageMaker cannot remove it in one update"
+    )
+
+
+def test_a_scaled_variant_is_held_in_a_deploy_of_its_own_and_each_row_has_a_source() -> None:
+    # https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+    assert [row.id for row in REFUSED_UPDATES if row.two_deploys] == [
+        "change-type-while-scaled",
+        "change-variant-removed-while-scaled",
+    ]
+    for row in REFUSED_UPDATES:
+        (rule,) = [one for one in RULES if one.id == row.id]
+        assert rule.read_source().startswith("https://")
+
+
+def test_one_variant_that_becomes_serverless_is_refused_once_and_named() -> None:
+    old, new = state(a=SCALED), state(a=SERVERLESS)
+    refused = [row for row in REFUSED_UPDATES if row.problems(old, new)]
+    assert [row.id for row in refused] == ["change-instances-to-serverless"]
+    assert list(refused[0].problems(state(a=C5, b=C5), state(a=C5, b=SERVERLESS))) == ["b"]

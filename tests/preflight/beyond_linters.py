@@ -8,7 +8,6 @@ the template that it does not say of the valid file's.
 """
 
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,9 +24,9 @@ from infra.parameters.loading import Loaded
 from infra.preflight.check import RULES, check
 from stacks.environment_stage import EnvironmentStage
 from tests.checkouts import ROOT
-from tests.conftest import RANKER, valid
-from tests.preflight.beyond_linters_public import FAULTS, reproduced
+from tests.conftest import make_project, valid
 from tests.preflight.overlay import overlaid
+from tests.preflight.test_beyond_linters import FAULTS, reproduced
 from tests.preflight.test_every_rule import ROWS
 
 PAGE = ROOT / "docs" / "reference" / "beyond-linters.md"
@@ -79,7 +78,8 @@ def main() -> int:
     both: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="servable-faults-") as temporary:
         folder = Path(temporary)
-        project = _project(folder / "project")
+        (folder / "project").mkdir()
+        project = make_project(folder / "project")
         templates = {"": _template(overlaid(project, ""), folder / "valid")}
         for row in rows:
             loaded = overlaid(project, row.fails)
@@ -96,8 +96,7 @@ def main() -> int:
             if rule and messages - said[""][linter]:
                 both.add(rule)
                 counts[subjects[rule]][linter] += 1
-    text = "".join((*_page(counts, both, len(rows)), *_public()))
-    PAGE.write_text(text, encoding="utf-8")
+    PAGE.write_text("".join((*_page(counts, both, len(rows)), *_public())), encoding="utf-8")
     return 0
 
 
@@ -148,14 +147,6 @@ def _public() -> Iterator[str]:
         yield f"| {fault['fault']} | {cells} |\n"
 
 
-def _project(folder: Path) -> Path:
-    (folder / "environments").mkdir(parents=True)
-    shutil.copytree(RANKER, folder / "model")
-    (folder / "code").mkdir()
-    (folder / "code" / "inference.py").write_text("def handler(data, context): ...\n")
-    return folder
-
-
 def _template(loaded: Loaded, out: Path) -> Path | None:
     """The template of the endpoint's stack, with the errors ignored; None where it cannot be made."""
     app = cdk.App(
@@ -177,21 +168,16 @@ def _template(loaded: Loaded, out: Path) -> Path | None:
 def _said(templates: dict[str, Path]) -> dict[str, dict[str, set[str]]]:
     """By rule and linter: the ids of what is said."""
     engine: Any = validate.RegoEngine()
-    found: dict[str, dict[str, set[str]]] = {
-        name: {
-            "cfn-lint": set(),
-            "cloudformation-validate": {
-                one.rule_id for one in engine.validate_template(str(file)).diagnostics
-            },
-        }
-        for name, file in templates.items()
-    }
+    found: dict[str, dict[str, set[str]]] = {}
+    for name, file in templates.items():
+        said = {one.rule_id for one in engine.validate_template(str(file)).diagnostics}
+        found[name] = {"cfn-lint": set(), "cloudformation-validate": said}
     names = {str(file): name for name, file in templates.items()}
     command = [str(Path(sys.executable).with_name("cfn-lint")), "--format", "parseable", *names]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     for line in ran.stdout.splitlines():
-        file, *_, rule, _ = line.split(":", 6)
-        found[names[file]]["cfn-lint"].add(rule)
+        path, *_, rule, _ = line.split(":", 6)
+        found[names[path]]["cfn-lint"].add(rule)
     return found
 
 

@@ -11,6 +11,10 @@ from infra.parameters.loading import Loaded, load
 from tests.conftest import VALID
 
 _VALID = tomllib.loads(VALID)
+# A whole file: lines over the valid one would keep its instance type.
+SERVERLESS = VALID.replace(
+    'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 5 }"
+)
 
 
 def overlaid(project: Path, lines: str, name: str = "prod") -> Loaded:
@@ -25,8 +29,8 @@ def overlaid(project: Path, lines: str, name: str = "prod") -> Loaded:
     if "instance_pools" in primary and "instance_type" not in primary:
         del values["variants"]["primary"]["instance_type"]
     _merge(values, over)
-    (project / "environments" / f"{name}.toml").write_text(tomlkit.dumps(values))
     folder = project / "environments"
+    (folder / f"{name}.toml").write_text(tomlkit.dumps(values))
     return next(loaded for loaded in load(project, folder) if loaded.name == name)
 
 

@@ -40,8 +40,7 @@ def test_a_batch_that_the_rules_accept_is_a_job_as_documented(
     assert select_errors(check(loaded)) == []
     job = find_batch_job(valid(loaded).environment, "nightly")
     assert job is not None
-    request = job.build_request(job_name="nightly", model_name="ranker")
-    assert undocumented(request) == []
+    assert undocumented(job.build_request(job_name="nightly", model_name="ranker")) == []
 
 
 def test_a_batch_has_bounds_of_the_file(environment: Environment) -> None:

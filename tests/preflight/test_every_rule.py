@@ -1,6 +1,7 @@
-"""Every rule on both sides of its bound, with its message; examples break their rules."""
+"""Every rule is found by its file, and tested on both sides of its bound, with its message and example."""
 
-import functools
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,10 +11,9 @@ import pytest
 
 from infra.catalog.images import find_image
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import ValidFile
 from infra.preflight.check import RULES, check_all
-from infra.preflight.rule import Candidate, Rule
-from tests.conftest import make_project
+from infra.preflight.rule import Candidate, Rule, discover_rules
+from tests.conftest import make_project, valid
 from tests.findings import Message, message
 from tests.preflight.overlay import overlaid
 from tests.remedies import commands_in, problem_with, unknown_keys_in, unknown_values_in
@@ -58,6 +58,10 @@ def _filled(total: int) -> str:
     return "\n".join(["[variants.primary.environment]", *values, last])
 
 
+def _bound(rule: str, build: Callable[[int], str], most: int, *says: str) -> Row:
+    return Row(rule, build(most), build(most + 1), Message(*says))
+
+
 ACCOUNT = find_image(version="2.20", device="cpu", region="eu-west-1").account
 SERVING = f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-inference:2.20.0-cpu-py312"
 MADE = [
@@ -72,22 +76,15 @@ MADE = [
             "write such an address, or remove image: AWS's image is then chosen",
         ),
     ),
-    Row(
-        "tag-refused",
-        _tags(50),
-        _tags(51),
-        Message("tags", "51 tags are too many", "at most 50", "remove some"),
-    ),
-    Row(
+    _bound("tag-refused", _tags, 50, "tags", "51 tags are too many", "at most 50", "remove some"),
+    _bound(
         "variables-too-large",
-        _filled(32_768),
-        _filled(32_769),
-        Message(
-            "variants.primary.environment",
-            "names and values have 32,769 bytes in total, including the container's",
-            "at most 32,768",
-            "put some into a file in the code folder",
-        ),
+        _filled,
+        32_768,
+        "variants.primary.environment",
+        "names and values have 32,769 bytes in total, including the container's",
+        "at most 32,768",
+        "put some into a file in the code folder",
     ),
     Row(
         "image-own-address",
@@ -101,27 +98,23 @@ MADE = [
             "push it to ECR and write its address",
         ),
     ),
-    Row(
+    _bound(
         "variables-too-many",
-        _variables(98),
-        _variables(99),
-        Message(
-            "variants.primary.environment",
-            "99 variables and the container's add up to 101",
-            "at most 100 in all, 98 of your own",
-            "put some into a file in the code folder",
-        ),
+        _variables,
+        98,
+        "variants.primary.environment",
+        "99 variables and the container's add up to 101",
+        "at most 100 in all, 98 of your own",
+        "put some into a file in the code folder",
     ),
-    Row(
+    _bound(
         "variable-too-long",
-        _long(1024),
-        _long(1025),
-        Message(
-            "variants.primary.environment.TABLE",
-            "TABLE has 1025 characters",
-            "at most 1024",
-            "put it into a file in the code folder",
-        ),
+        _long,
+        1024,
+        "variants.primary.environment.TABLE",
+        "TABLE has 1025 characters",
+        "at most 1024",
+        "put it into a file in the code folder",
     ),
 ]
 ROWS = MADE + [
@@ -136,9 +129,8 @@ ROWS = MADE + [
 ]
 NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
 # Their rows need files and not lines: test_artefact.py, test_code.py, test_code_secrets.py,
-# test_graph_faults.py, test_models_together.py, test_schedule_past.py,
-# tests/servable/test_check_against.py and
-# tests/servable/test_init_preview.py.
+# test_graph_faults.py, test_known_requests.py, test_model_contents.py, test_rules.py, test_changes.py,
+# and tests/servable/test_check_against.py.
 WITH_FILES = {
     "multi-model-packages", "batch-fixed-shape", "golden-answer", "golden-request", "saved-model",
     "warm-up", "code", "code-inside-model", "isolation-calls", "rows-above-shape",
@@ -153,48 +145,28 @@ WITH_FILES = {
 }  # fmt: skip
 EXAMPLES = [rule for rule in RULES if rule.example]
 
-Check = Callable[[str], list[Finding]]
-
 
 @pytest.fixture(scope="module")
 def rows_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_project(tmp_path_factory.mktemp("rules"))
 
 
-@pytest.fixture(scope="module")
-def check_lines(rows_project: Path) -> Check:
-    """All findings about the valid file with these lines over it: each file is checked once."""
-    return functools.cache(lambda lines: check_all(overlaid(rows_project, lines)))
-
-
-def check_one_rule(project: Path, lines: str, rule: str) -> list[Finding]:
-    """What this rule alone says, also of what it cannot check: all of them take ten times as long."""
-    loaded = overlaid(project, lines)
-    assert isinstance(loaded, ValidFile), loaded.findings
-    (found,) = [each for each in RULES if each.id == rule]
-    return [*found(Candidate(loaded, loaded.environment)).check()]
-
-
-def reported(findings: list[Finding], rule: str) -> list[Finding]:
-    """Those of one rule that could be checked."""
-    return [
-        one for one in findings if one.rule == rule and one.severity is not Severity.NOT_CHECKED
-    ]
-
-
-def messages(findings: list[Finding], rule: str) -> list[Message]:
-    return [message(finding) for finding in reported(findings, rule)]
+def find_problems(project: Path, lines: str, rule: str) -> list[Finding]:
+    """What one rule finds of the valid file with these lines over it, of what could be checked."""
+    found = [one for one in check_all(overlaid(project, lines)) if one.rule == rule]
+    return [one for one in found if one.severity is not Severity.NOT_CHECKED]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 def test_a_rule_says_nothing_up_to_its_bound_and_beyond_it_names_value_and_remedy(
-    check_lines: Check, rows_project: Path, row: Row
+    rows_project: Path, row: Row
 ) -> None:
-    assert check_one_rule(rows_project, row.passes, row.rule) == []
-    assert messages(check_lines(row.fails), row.rule) == [row.says]
-
-    found = reported(check_lines(row.fails), row.rule)
+    loaded = valid(overlaid(rows_project, row.passes))
     (rule,) = [each for each in RULES if each.id == row.rule]
+    # This rule alone, also what it cannot check: all of them take ten times as long.
+    assert [*rule(Candidate(loaded, loaded.environment)).check()] == []
+    found = find_problems(rows_project, row.fails, row.rule)
+    assert [message(one) for one in found] == [row.says]
     assert {one.severity.value for one in found} == {row.severity or rule.severity.value}
     values = [one.given for one in found if isinstance(one.given, str | int | float)]
     given = [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
@@ -203,7 +175,7 @@ def test_a_rule_says_nothing_up_to_its_bound_and_beyond_it_names_value_and_remed
     known = {"variable-too-long", "image-own-region", "image-own-moving-tag", "artifact-moving-key"}
     assert row.rule in known or all(one.replace(",", "") in sentence for one in given)
 
-    for finding in reported(check_lines(row.fails), row.rule):
+    for finding in found:
         text = f"{finding.problem}; {finding.allowed}; {finding.remedy}"
         problems = {command: problem_with(command) for command in commands_in(text)}
         assert {command: problem for command, problem in problems.items() if problem} == {}
@@ -218,5 +190,48 @@ def test_every_rule_has_a_row_and_a_reason() -> None:
 
 
 @pytest.mark.parametrize("rule", EXAMPLES, ids=[rule.id for rule in EXAMPLES])
-def test_the_example_of_a_rule_breaks_it(check_lines: Check, rule: Rule) -> None:
-    assert messages(check_lines(rule.example), rule.id)
+def test_the_example_of_a_rule_breaks_it(rows_project: Path, rule: Rule) -> None:
+    assert find_problems(rows_project, rule.example, rule.id)
+
+
+RULE = """
+from infra.preflight.rule import Rule
+class {name}(Rule):
+    def find_problems(self):
+        yield self.build_finding("region", self.environment.region, "wrong", remedy="mend it")
+"""
+
+
+def package(folder: Path, monkeypatch: pytest.MonkeyPatch, **files: str) -> str:
+    """A package with `files` in its folder `subject`, under a name that no other test has."""
+    top = folder / f"rules_of_{folder.name}"
+    (top / "subject").mkdir(parents=True)
+    for init in (top, top / "subject"):
+        (init / "__init__.py").touch()
+    for name, text in files.items():
+        (top / "subject" / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(folder))
+    return top.name
+
+
+def test_a_rule_is_found_once_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = RULE.format(name="RegionTooFar")
+    again = f"from rules_of_{tmp_path.name}.subject.one import RegionTooFar  # noqa: F401"
+    found = discover_rules(package(tmp_path, monkeypatch, one=text, two=again))
+    assert [(rule.id, rule.acknowledgeable) for rule in found] == [("region-too-far", False)]
+    ids = [rule.id for rule in RULES]
+    assert ids == sorted(ids)
+
+
+def test_two_rules_of_one_id_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = RULE.format(name="RegionTooFar")
+    with pytest.raises(ValueError, match=r"two rules have the id region-too-far, in .*one and"):
+        discover_rules(package(tmp_path, monkeypatch, one=text, two=text))
+
+
+@pytest.mark.long
+def test_all_rules_are_imported_without_cdk_the_sdk_or_arrays() -> None:
+    heavy = ("aws_cdk", "jsii", "boto3", "botocore", "numpy", "tensorflow")
+    script = f"import sys, infra.preflight.check; print([m for m in {heavy} if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"

@@ -35,10 +35,6 @@ def said(project: Path, saved_model: Path) -> list[Finding]:
     return check(overlaid(project, lines))
 
 
-def graph_of(saved_model: Any) -> Any:
-    return saved_model.meta_graphs[0].graph_def
-
-
 def _first_body(graph: Any) -> tuple[str, Any]:
     """A function that the graph calls, or the graph itself where it calls none."""
     called = {one.attr["f"].func.name for one in graph.node if "f" in one.attr}
@@ -98,14 +94,11 @@ def test_what_is_planted_in_ten_exports_is_found_with_its_function(
         folder = shutil.copytree(exports / name, tmp_path / name)
         file = folder / "1" / "saved_model.pb"
         saved_model = saved_model_pb2.SavedModel.FromString(file.read_bytes())
-        where = PLANTS[rule](graph_of(saved_model))
+        where = PLANTS[rule](saved_model.meta_graphs[0].graph_def)
         file.write_bytes(saved_model.SerializeToString())
         found = said(project, folder)
-        if (
-            [one.rule for one in found] != [rule]
-            or where not in found[0].problem
-            or not found[0].remedy
-        ):
+        rules = [one.rule for one in found]
+        if rules != [rule] or where not in found[0].problem or not found[0].remedy:
             missed.append((name, [str(one) for one in found]))
     assert missed == []
 

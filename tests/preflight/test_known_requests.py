@@ -15,6 +15,7 @@ from tests.batches import build_batch_example
 from tests.preflight.overlay import overlaid
 
 REQUEST = 'models.ranker.golden = { request = "golden/a.json" }\n'
+CODE = 'models.ranker.code = "code"\n'
 ANSWERED = 'models.ranker.golden = { request = "golden/a.json", answer = "golden/b.json" }\n'
 ROLLED = (
     'rollout = { strategy = "canary", golden_requests = { body = "golden/a.json" } }\n'
@@ -24,11 +25,12 @@ SERVABLE = 'models.ranker.handler = "servable"\n'
 BATCHING = "variants.primary.container.batching = {{ max_batch_size = {} }}\n"
 ROW = {"feat_ids": [0] * 39, "feat_vals": [0.5] * 39}
 
-Found = list[tuple[str, str]]
+
+Golden = Callable[..., None]
 
 
 @pytest.fixture
-def golden(project: Path) -> Callable[..., None]:
+def golden(project: Path) -> Golden:
     """Writes golden/a.json, the request, and golden/b.json, the answer."""
 
     def write(request: Any, answer: Any = None) -> None:
@@ -39,22 +41,17 @@ def golden(project: Path) -> Callable[..., None]:
     return write
 
 
-def found(project: Path, lines: str, *rules: str) -> Found:
+def found(project: Path, lines: str, *rules: str) -> list[tuple[str, str]]:
     """(severity, sentence after the key) of what the rules find."""
-    return [
-        (one.severity.value, one.problem)
-        for one in check_all(overlaid(project, lines))
-        if one.rule in rules
-    ]
+    ours = (one for one in check_all(overlaid(project, lines)) if one.rule in rules)
+    return [(one.severity.value, one.problem) for one in ours]
 
 
 def rows(count: int) -> dict[str, Any]:
     return {"instances": [ROW] * count}
 
 
-def test_an_answer_is_held_against_the_rows_of_its_request(
-    project: Path, golden: Callable[..., None]
-) -> None:
+def test_an_answer_is_held_against_the_rows_of_its_request(project: Path, golden: Golden) -> None:
     golden(rows(2), {"predictions": [0.1, 0.2]})
     assert found(project, ANSWERED, "golden-request", "golden-answer") == []
 
@@ -97,7 +94,7 @@ def test_a_golden_request_that_is_not_there_is_refused_also_as_a_further_one(pro
     ],
 )
 def test_a_golden_request_that_the_model_refuses_is_refused(
-    project: Path, golden: Callable[..., None], request_: Any, says: str
+    project: Path, golden: Golden, request_: Any, says: str
 ) -> None:
     golden(request_)
     for handler in ("", SERVABLE):
@@ -107,37 +104,28 @@ def test_a_golden_request_that_the_model_refuses_is_refused(
 
 
 def test_where_code_reads_the_request_or_changes_the_answer_neither_is_judged(
-    project: Path, golden: Callable[..., None]
+    project: Path, golden: Golden
 ) -> None:
-    code = 'models.ranker.code = "code"\n'
     golden({"text": "what only the code knows"})
-    assert [one[0] for one in found(project, REQUEST + code, "golden-request")] == ["not checked"]
+    assert [one[0] for one in found(project, REQUEST + CODE, "golden-request")] == ["not checked"]
     (project / "code" / "inference.py").unlink()
     for hook, severity in [("preprocess", "not checked"), ("postprocess", "error")]:
-        hooks = f"def {hook}(one, context): return one\n"
-        (project / "code" / "transforms.py").write_text(hooks)
-        assert [one[0] for one in found(project, REQUEST + code, "golden-request")] == [severity]
+        (project / "code" / "transforms.py").write_text(f"def {hook}(one, context): return one\n")
+        assert [one[0] for one in found(project, REQUEST + CODE, "golden-request")] == [severity]
     golden(rows(1), {"label": "cat"})
-    assert found(project, ANSWERED + code, "golden-answer") == []
+    assert found(project, ANSWERED + CODE, "golden-answer") == []
 
 
-def test_golden_and_warm_up_requests_fit_a_batch(
-    project: Path, golden: Callable[..., None]
-) -> None:
-    for count, severities in [(64, []), (65, ["error"])]:
-        golden(rows(count))
-        got = found(project, REQUEST + BATCHING.format(64), "golden-request")
-        assert [severity for severity, _ in got] == severities
-    for count, severities in [(8, []), (9, ["error"])]:
-        golden(rows(count))
-        lines = 'models.ranker.warm_up = ["golden/a.json"]\n' + BATCHING.format(8)
-        got = found(project, lines, "warm-up")
-        assert [severity for severity, _ in got] == severities
+def test_golden_and_warming_requests_fit_a_batch(project: Path, golden: Golden) -> None:
+    warmed = 'models.ranker.warm_up = ["golden/a.json"]\n'
+    for most, lines, rule in [(64, REQUEST, "golden-request"), (8, warmed, "warm-up")]:
+        for count, severities in [(most, []), (most + 1, ["error"])]:
+            golden(rows(count))
+            got = found(project, lines + BATCHING.format(most), rule)
+            assert [severity for severity, _ in got] == severities
 
 
-def test_the_body_of_an_update_is_held_against_the_model(
-    project: Path, golden: Callable[..., None]
-) -> None:
+def test_the_body_of_an_update_is_held_against_the_model(project: Path, golden: Golden) -> None:
     golden({"instances": [[1]]})
     ((severity, problem),) = found(project, ROLLED, "rollout-golden-request")
     assert (severity, "names no inputs" in problem) == ("error", True)
@@ -175,12 +163,7 @@ def test_a_fixed_first_dimension_cannot_be_batched_and_takes_no_more_rows(projec
     _export(project, "serving_default", first=-1, other=1)
     got = found(project, BATCHING.format(8), "batch-fixed-shape")
     assert [severity for severity, _ in got] == [Severity.WARNING.value]
-    for first, rows, more, count in [
-        (4, 5, "", 1),
-        (4, 4, "", 0),
-        (-1, 5, "", 0),
-        (4, 5, 'models.ranker.code = "code"\n', 0),
-    ]:
+    for first, rows, more, count in [(4, 5, "", 1), (4, 4, "", 0), (-1, 5, "", 0), (4, 5, CODE, 0)]:
         _export(project, "serving_default", first=first)
         got = found(project, f"traffic.rows_per_request = {rows}\n{more}", "rows-above-shape")
         says = "requests of 5 rows: ranker, version 1, accepts 4 at a time"
@@ -188,12 +171,10 @@ def test_a_fixed_first_dimension_cannot_be_batched_and_takes_no_more_rows(projec
 
 
 def test_the_golden_request_of_a_model_that_only_a_batch_runs_is_checked(
-    project: Path, golden: Callable[..., None]
+    project: Path, golden: Golden
 ) -> None:
-    batch = "\n".join((
-        'models.scorer = { saved_model = "model", golden = { request = "golden/a.json" } }',
-        build_batch_example(model="scorer"),
-    ))  # fmt: skip
+    scorer = 'models.scorer = { saved_model = "model", golden = { request = "golden/a.json" } }'
+    batch = f"{scorer}\n{build_batch_example(model='scorer')}"
     golden(rows(2))
     assert found(project, batch, "golden-request") == []
     golden({"instances": [{"none": 1}]})

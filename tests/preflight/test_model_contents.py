@@ -1,5 +1,6 @@
 """What a model reads when it is loaded: its own variables, whole, and vocabularies that fill a table."""
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,9 @@ import pytest
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import check, check_all
 from infra.preflight.model import contents
-from infra.preflight.rule import Candidate, ModelRule
-from model_packaging.saved_model import variables
+from infra.preflight.rule import Candidate
 from model_packaging.saved_model.initialization import VocabularyTable
-from model_packaging.saved_model.reading import SavedModelInfo
+from model_packaging.saved_model.reading import read
 from tests.preflight.overlay import overlaid
 
 EXPORTS = Path(__file__).resolve().parents[1] / "exports" / "models"
@@ -58,9 +58,7 @@ def test_variables_of_another_export_are_named(
     assert problem in finding.problem
 
 
-def test_variables_that_are_damaged_or_that_nothing_restores_are_errors(
-    project: Path, export: Export
-) -> None:
+def test_variables_damaged_or_never_restored_are_errors(project: Path, export: Export) -> None:
     data = export("keras-open") / "variables" / "variables.data-00000-of-00001"
     damaged = bytearray(data.read_bytes())
     damaged[10] ^= 4
@@ -72,9 +70,8 @@ def test_variables_that_are_damaged_or_that_nothing_restores_are_errors(
     (finding,) = check(overlaid(project, ""))
     assert (finding.rule, finding.severity) == ("model-unfilled", Severity.ERROR)
     assert finding.problem == (
-        "model/1/saved_model.pb: signature 'serving_default' reads the variables "
-        "sequential/dense/bias, sequential/dense/kernel that nothing restores or initializes: "
-        "its requests fail"
+        "model/1/saved_model.pb: signature 'serving_default' reads the variables sequential/dense/bias, "
+        "sequential/dense/kernel that nothing restores or initializes: its requests fail"
     )
     assert finding.remedy.startswith("export a Keras model with model.export(FOLDER)")
 
@@ -84,14 +81,9 @@ def test_what_is_too_large_to_be_read_is_not_checked(
 ) -> None:
     data = export("keras-open") / "variables" / "variables.data-00000-of-00001"
     data.write_bytes(bytes(data.stat().st_size))
-    for module in (contents, variables):
-        monkeypatch.setattr(module, "MOST_CHECKED_BYTES", 1)
-    severities = {
-        finding.severity
-        for finding in check_all(overlaid(project, ""))
-        if finding.rule == "model-variables"
-    }
-    assert severities == {Severity.NOT_CHECKED}
+    monkeypatch.setattr("model_packaging.saved_model.variables.MOST_CHECKED_BYTES", 1)
+    found = [one for one in check_all(overlaid(project, "")) if one.rule == "model-variables"]
+    assert {one.severity for one in found} == {Severity.NOT_CHECKED}
 
     export("keras-saved")
     monkeypatch.setattr("model_packaging.saved_model.operations._MOST_FOLLOWED_BYTES", 1)
@@ -109,11 +101,12 @@ def test_a_vocabulary_that_tensorflow_refuses_is_named_with_its_line(
     table = VocabularyTable(
         file="words.txt", key_column=-2, value_column=-1, delimiter="\t", lines=-1
     )
-    rule = _rule(project, contents.ModelVocabulary)
-    info = _info(version, assets=("words.txt",))
+    loaded = overlaid(project, "")
+    assert loaded.draft is not None
+    rule = contents.ModelVocabulary(Candidate(loaded, loaded.draft))
+    info = dataclasses.replace(read(version), assets=("words.txt",))
     monkeypatch.setattr(type(rule.candidate), "read_saved_models", lambda *_: [(version, info)])
-    graph = rule.candidate.read_graph(version)
-    object.__setattr__(graph, "vocabularies", (table,))
+    object.__setattr__(rule.candidate.read_graph(version), "vocabularies", (table,))
     (finding,) = rule.check()
     assert finding.problem.startswith("model/1/assets/words.txt: line 2: the key 'a'")
 
@@ -126,22 +119,3 @@ def test_version_zero_starts_since_2_20_or_without_folder(project: Path, export:
         assert len(of(project, "version-zero", lines)) == count
     lines = f'models.ranker = {{ saved_model = "{export("keras-open")}", version = 0 }}'
     assert check(overlaid(project, lines)) == []
-
-
-def _rule(project: Path, kind: type[ModelRule]) -> ModelRule:
-    loaded = overlaid(project, "")
-    assert loaded.draft is not None
-    return kind(Candidate(loaded, loaded.draft))
-
-
-def _info(version: Path, *, assets: tuple[str, ...]) -> SavedModelInfo:
-    return SavedModelInfo(
-        folder=version,
-        tags=frozenset({"serve"}),
-        tensorflow_version="2.20.0",
-        signatures={},
-        assets=assets,
-        has_variables=False,
-        variable_bytes=0,
-        has_warm_up=False,
-    )

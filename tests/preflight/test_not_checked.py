@@ -6,79 +6,59 @@ import pytest
 
 from infra.parameters.finding import Severity
 from infra.preflight.check import check, check_all
-from tests.conftest import make_project
 from tests.preflight.overlay import overlaid
 from tests.preflight.test_every_rule import ROWS
 
 SCALING = "variants.primary.scaling.max_rps_per_instance = 100"
-UNSIZED = (
-    f'models.ranker.artifact = {{ uri = "s3://models/run/model.tar.gz", sha256 = "{"a" * 64}" }}'
-)
+UNSIZED = f'models.ranker.artifact = {{ uri = "s3://runs/1/model.tar.gz", sha256 = "{"a" * 64}" }}'
+SIZE = "models.ranker.artifact.size_gib"
 BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
+SEVERAL = 'models.many.multi_model = ["ranker"]\nvariants.primary.model = "many"'
+TOGETHER = "the results of a load test; it is unknown which models are loaded together"
+SPIKE = 'traffic.profile = "spike"\nvariants.primary.max_instances = 8'
+CHANGES = (
+    "type-while-scaled", "variant-removed-while-scaled", "async-removed", "variants-under-rollout",
+    "instances-to-serverless", "serverless-to-instances",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("rule", "lines", "needs"),
     [
-        ("change-type-while-scaled", "", "--against REF with the deployed revision"),
-        ("change-variant-removed-while-scaled", "", "--against REF with the deployed revision"),
-        ("change-async-removed", "", "--against REF with the deployed revision"),
-        ("change-instances-to-serverless", "", "--against REF with the deployed revision"),
-        ("change-serverless-to-instances", "", "--against REF with the deployed revision"),
-        ("change-variants-under-rollout", "", "--against REF with the deployed revision"),
+        *((f"change-{what}", "", "--against REF with the deployed revision") for what in CHANGES),
         ("capacity-traffic", SCALING, "traffic.peak_rps"),
         ("rollout-bake-unseen", 'rollout.strategy = "canary"', "traffic.quiet_rps"),
         ("batch-below-request", BATCHING, "traffic.rows_per_request"),
         ("request-too-large", "", "traffic.request_bytes"),
         ("answer-too-large", "", "traffic.answer_bytes"),
         ("alarm-above-caller", "alarms.p99_latency_ms = 9", "traffic.caller_timeout_ms"),
-        ("memory", UNSIZED, "models.ranker.artifact.size_gib"),
-        ("storage-too-small", UNSIZED, "models.ranker.artifact.size_gib"),
-        (
-            "memory",
-            'models.many.multi_model = ["ranker"]\nvariants.primary.model = "many"',
-            "the results of a load test; it is unknown which models are loaded together",
-        ),
-        (
-            "component-memory",
-            'models.many.multi_model = ["ranker"]\nvariants.primary.model = "many"\n'
-            "variants.primary.sleep_after_minutes = 15",
-            "the results of a load test; it is unknown which models are loaded together",
-        ),
+        ("memory", UNSIZED, SIZE),
+        ("storage-too-small", UNSIZED, SIZE),
+        ("memory", SEVERAL, TOGETHER),
+        ("component-memory", f"{SEVERAL}\nvariants.primary.sleep_after_minutes = 15", TOGETHER),
         (
             "replay-output-unknown",
             f"{UNSIZED}\nreplay.outputs.scores.relative = 0.1",
             "a saved_model without code, whose outputs are known",
         ),
-        (
-            "gpu-memory",
-            UNSIZED + '\nvariants.primary.instance_type = "ml.g5.xlarge"',
-            "models.ranker.artifact.size_gib",
-        ),
+        ("gpu-memory", f'{UNSIZED}\nvariants.primary.instance_type = "ml.g5.xlarge"', SIZE),
         (
             "scaling-cooldown-short",
             f"{UNSIZED}\n{SCALING}\nvariants.primary.scaling.scale_out_cooldown_seconds = 60",
-            "models.ranker.artifact.size_gib",
+            SIZE,
         ),
+        ("scaling-behind-traffic", f"{SPIKE}\n{SCALING}", "traffic.peak_rps"),
         (
             "scaling-behind-traffic",
-            f'traffic.profile = "spike"\nvariants.primary.max_instances = 8\n{SCALING}',
-            "traffic.peak_rps",
-        ),
-        (
-            "scaling-behind-traffic",
-            'traffic.profile = "spike"\ntraffic.peak_rps = 400\nvariants.primary.max_instances = 8\n'
+            f"traffic.peak_rps = 400\n{SPIKE}\n"
             "variants.primary.scaling.max_concurrency_per_instance = 4",
             "variants.primary.scaling.max_rps_per_instance",
         ),
         ("instance-not-in-region", 'region = "xx-west-1"', "a region of infra/catalog: xx-west-1"),
     ],
 )
-def test_a_rule_without_its_input_names_the_input(
-    project: Path, rule: str, lines: str, needs: str
-) -> None:
-    found = check_all(overlaid(project, lines))
-    (one,) = [each for each in found if each.rule == rule]
+def test_a_rule_without_input_names_it(project: Path, rule: str, lines: str, needs: str) -> None:
+    (one,) = [each for each in check_all(overlaid(project, lines)) if each.rule == rule]
     assert (one.severity, one.remedy) == (Severity.NOT_CHECKED, f"give {needs}")
     assert one.problem.startswith("whether ")
 
@@ -111,10 +91,7 @@ RULES = {rule: lines for rule, lines in BROKEN.items() if "tensorflow" not in li
 
 @pytest.mark.long
 @pytest.mark.parametrize("rule", RULES)
-def test_what_breaks_a_rule_is_named_with_every_version(
-    tmp_path_factory: pytest.TempPathFactory, rule: str
-) -> None:
-    project = make_project(tmp_path_factory.mktemp("version"))
+def test_what_breaks_a_rule_is_named_with_every_version(project: Path, rule: str) -> None:
     silent = []
     for version in VERSIONS:
         lines = f'models.ranker.tensorflow = "{version}"\n{RULES[rule]}'

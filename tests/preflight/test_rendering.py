@@ -3,15 +3,8 @@
 from pathlib import Path
 
 from infra.parameters.finding import Finding, Severity
+from infra.preflight import rendering
 from infra.preflight.reference import render_rules
-from infra.preflight.rendering import (
-    format_count,
-    format_errors,
-    format_finding,
-    format_findings,
-    list_open_questions,
-    summarize,
-)
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "rules.md"
 
@@ -24,10 +17,7 @@ def finding(
     )
 
 
-ERROR = finding(Severity.ERROR)
-WARNING = finding(Severity.WARNING)
-ACCEPTED = finding(Severity.ACKNOWLEDGED)
-SKIPPED = finding(Severity.NOT_CHECKED)
+ERROR, WARNING, ACCEPTED, SKIPPED = map(finding, Severity)
 
 
 def test_the_page_lists_every_rule() -> None:
@@ -47,9 +37,9 @@ def test_a_summary_counts_findings_by_severity_each_number_with_its_noun() -> No
         ([ACCEPTED], "1 acknowledged"),
         ([SKIPPED, ACCEPTED, WARNING, ERROR], "1 error, 1 warning, 1 acknowledged, 1 not checked"),
     ]:
-        assert summarize(findings) == words
+        assert rendering.summarize(findings) == words
     for number, words in [(0, "0 rows"), (1, "1 row"), (2, "2 rows")]:
-        assert format_count(number, "row") == words
+        assert rendering.format_count(number, "row") == words
 
 
 def test_a_severity_stands_before_the_message_and_errors_under_their_number() -> None:
@@ -58,9 +48,10 @@ def test_a_severity_stands_before_the_message_and_errors_under_their_number() ->
         (WARNING, f"warning: {WARNING} [gpu-idle]"),
         (ACCEPTED, f"acknowledged: {ACCEPTED} [gpu-idle]"),
     ]:
-        assert format_finding(finding) == text
+        assert rendering.format_finding(finding) == text
     lines = f"  {ERROR}\n  {ERROR}"
-    assert (format_errors([ERROR, ERROR]), format_findings([])) == (f"2 to fix:\n{lines}", "")
+    assert rendering.format_errors([ERROR, ERROR]) == f"2 to fix:\n{lines}"
+    assert rendering.format_findings([]) == ""
 
 
 def test_each_open_question_is_listed_once_with_its_inputs() -> None:
@@ -72,12 +63,12 @@ def test_each_open_question_is_listed_once_with_its_inputs() -> None:
     rate = open_question("capacity-traffic", "whether max_instances is enough", "peak_rps")
     found = {"dev": [request, response, WARNING], "prod": [request, rate]}
     bodies = "whether bodies are too large; give request_bytes and answer_bytes"
-    assert list_open_questions(found) == [
+    assert rendering.list_open_questions(found) == [
         f"not checked in dev, prod: {bodies} (3 checks)",
         "not checked in prod: whether max_instances is enough; give peak_rps",
     ]
-    assert list_open_questions({"dev": found["dev"]}) == [f"not checked: {bodies} (2 checks)"]
+    dev = {"dev": found["dev"]}
+    assert rendering.list_open_questions(dev) == [f"not checked: {bodies} (2 checks)"]
     rules = "request-too-large, answer-too-large"
-    assert list_open_questions({"dev": found["dev"]}, with_rules=True) == [
-        f"not checked: {bodies} [{rules}]"
-    ]
+    texts = rendering.list_open_questions(dev, with_rules=True)
+    assert texts == [f"not checked: {bodies} [{rules}]"]

@@ -84,14 +84,13 @@ class TransformInstanceType(BatchTableRule):
             )
 
 
-class TransformGpuDriver(BatchJobRule):
+class TransformGpuDriver(BatchJobRule, severity=Severity.WARNING):
     """Transform jobs have the NVIDIA drivers 470 and 535: an image with newer CUDA may not start.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TransformResources.html
     (TransformAmiVersion), infra/catalog/inference_amis.json (2026-11-28)
     """
 
-    severity = Severity.WARNING
     key = "batch.{job.name}.instance_type"
     problem = (
         "{job.batch.instance_type}: TensorFlow {job.placement.tensorflow}'s image has CUDA {cuda}, and the "
@@ -157,10 +156,9 @@ class TransformSchedule(BatchTableRule):
             yield self.build_finding(problem=problem, allowed=wrong.allowed, remedy="correct it")
 
 
-class TransformLate(BatchTableRule):
+class TransformLate(BatchTableRule, severity=Severity.WARNING):
     """If late_minutes isn't below max_minutes, a late run raises no alarm of its own."""
 
-    severity = Severity.WARNING
     key = "batch.{name}.late_minutes"
     problem = "late_minutes {batch.late_minutes} is too high: a run ends after {batch.max_minutes} minutes"
     remedy = "lower it, or raise max_minutes"
@@ -171,10 +169,9 @@ class TransformLate(BatchTableRule):
             yield self.build_finding()
 
 
-class TransformOverlap(BatchTableRule):
+class TransformOverlap(BatchTableRule, severity=Severity.WARNING):
     """A run that starts before the last one has ended repeats its work, and you pay for it twice."""
 
-    severity = Severity.WARNING
     key = "batch.{name}.schedule"
     problem = "{batch.schedule} starts up to {runs} runs within max_minutes {batch.max_minutes}"
     remedy = "start runs less often, or lower max_minutes"
@@ -184,8 +181,7 @@ class TransformOverlap(BatchTableRule):
         with contextlib.suppress(ScheduleError):  # the rule TransformSchedule reports it
             seconds = parse_interval_seconds(batch.schedule) if batch.schedule else None
             if seconds is not None and seconds < 60 * batch.max_minutes:
-                runs = math.ceil(60 * batch.max_minutes / seconds)
-                yield self.build_finding(runs=f"{runs:,}")
+                yield self.build_finding(runs=f"{math.ceil(60 * batch.max_minutes / seconds):,}")
 
 
 class TransformOutputInside(BatchTableRule):
@@ -224,10 +220,9 @@ class TransformOutputShared(BatchTableRule):
                 yield self.build_finding(other=other)
 
 
-class TransformReadsResults(BatchTableRule):
+class TransformReadsResults(BatchTableRule, severity=Severity.WARNING):
     """A batch that reads another's results reads those that exist when it starts, also of trials."""
 
-    severity = Severity.WARNING
     key = "batch.{name}.input"
     problem = (
         "{batch.input} contains the results of {other}: a run reads those that exist at its start, also "
@@ -249,15 +244,14 @@ class TransformTimeout(BatchJobRule):
     """
 
     remedy = "remove it: Servable then chooses it"
+    reads = ("batch.{job.name}.timeout_seconds",)
 
     def find_problems(self, job: BatchJob) -> Findings:
         container, seconds = job.batch.container, job.batch.timeout_seconds
         for name in ("gunicorn_timeout_seconds", "nginx_read_timeout_seconds", "wait_time_seconds"):
             given = getattr(container, name)
             if given is not None and given < seconds:
-                yield self.build_finding(
-                    f"batch.{job.name}.container.{name}",
-                    f"{name} {given} ends requests before the job's timeout_seconds {seconds}",
-                    allowed=f"{seconds} or more; {seconds + MARGIN_SECONDS} is chosen",
-                    reads=(f"batch.{job.name}.timeout_seconds",),
-                )
+                key = f"batch.{job.name}.container.{name}"
+                problem = f"{name} {given} ends requests before the job's timeout_seconds {seconds}"
+                allowed = f"{seconds} or more; {seconds + MARGIN_SECONDS} is chosen"
+                yield self.build_finding(key, problem, allowed=allowed)

@@ -37,37 +37,35 @@ class TransformPayload(BatchJobRule):
     """
 
     key = "batch.{job.name}.payload_mb"
-    problem = "payload_mb {payload} x max_concurrent {concurrent} is {product} MB"
+    problem = "payload_mb {job.payload_mb.value} x max_concurrent {job.max_concurrent.value} is {product} MB"
     allowed = f"at most {MOST_PAYLOAD_MB}"
     remedy = "lower one of them, or remove it: Servable then chooses it"
     reads = ("batch.{job.name}.max_concurrent",)
 
     def find_problems(self, job: BatchJob) -> Findings:
-        payload, concurrent = job.payload_mb.value, job.max_concurrent.value
-        product = payload * concurrent
+        product = job.payload_mb.value * job.max_concurrent.value
         if product > MOST_PAYLOAD_MB:
-            yield self.build_finding(
-                given=payload, payload=payload, concurrent=concurrent, product=product
-            )
+            yield self.build_finding(given=job.payload_mb.value, product=product)
 
 
-class TransformRecordSize(BatchJobRule):
+class TransformRecordSize(BatchJobRule, severity=Severity.WARNING):
     """A record that is larger than the payload fails its object, and with it the run.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html
     (MaxPayloadInMB, 2026-11-28); the size of a record is that of [traffic]'s largest request by its rows
     """
 
-    severity = Severity.WARNING
     key = "batch.{job.name}.payload_mb"
-    problem = "payload_mb {payload}: a record of [traffic] has {job.record_bytes:,} bytes"
+    problem = (
+        "payload_mb {job.payload_mb.value}: a record of [traffic] has {job.record_bytes:,} bytes"
+    )
     remedy = "raise it, and lower max_concurrent if their product exceeds 100 MB"
     reads = ("traffic.request_bytes", "traffic.rows_per_request")
 
     def find_problems(self, job: BatchJob) -> Findings:
         payload = job.payload_mb.value
         if job.split.value != "none" and (job.record_bytes or 0) > payload * BYTES_PER_MB:
-            yield self.build_finding(given=payload, payload=payload)
+            yield self.build_finding(given=payload)
 
 
 class TransformContentType(BatchJobRule):
@@ -126,15 +124,13 @@ class TransformStrategy(BatchJobRule):
             yield self.build_finding()
 
 
-class TransformLines(BatchJobRule):
+class TransformLines(BatchJobRule, severity=Severity.WARNING, acknowledgeable=True):
     """Without a handler the container has one answer for all lines of a request, written over several lines.
 
     Source: tensorflowServing.js of https://github.com/aws/deep-learning-containers (2026-11-22);
     https://github.com/aws/sagemaker-tensorflow-serving-container/issues/154
     """
 
-    severity = Severity.WARNING
-    acknowledgeable = True
     key = "batch.{job.name}.model"
     problem = (
         "models.{job.batch.model} has no handler: the response is one JSON document over several "
@@ -173,9 +169,8 @@ class TransformJoin(BatchJobRule):
             problem = f"{used}: SageMaker cannot parse {batch.content_type}"
             remedy = f"remove it, or set content_type to one of {', '.join(FILTERED)}"
         elif parse_media_type(accept) != sent:
-            problem = (
-                f"{used}: the responses are {accept}, but the records are {batch.content_type}"
-            )
+            problem = f"{used}: the responses are {accept}, but the records are "
+            problem += batch.content_type
             remedy = "set accept to content_type; without a handler responses are always JSON"
         elif sent != JSON and lines != ("line", "line"):
             problem = f"{used} needs lines, but split is {lines[0]} and assemble is {lines[1]}"
@@ -240,15 +235,12 @@ class TransformAssemble(BatchJobRule):
         if job.split.value == "none":
             return
         if _is_binary(accept):
-            yield self.build_finding(
-                f"batch.{job.name}.accept",
-                f"several responses of type {accept} in one result cannot be separated",
-                given=accept,
-                remedy='set accept to "application/jsonlines"',
-            )
+            key, remedy = f"batch.{job.name}.accept", 'set accept to "application/jsonlines"'
+            problem = f"several responses of type {accept} in one result cannot be separated"
+            yield self.build_finding(key, problem, given=accept, remedy=remedy)
         elif job.assemble.value == "none" and _is_text(accept):
-            yield self.build_finding(
-                f"batch.{job.name}.assemble",
-                "assemble none: the last line of a response and the first of the next become one",
-                remedy="remove it: Servable then chooses it",
+            key, remedy = f"batch.{job.name}.assemble", "remove it: Servable then chooses it"
+            problem = (
+                "assemble none: the last line of a response and the first of the next become one"
             )
+            yield self.build_finding(key, problem, remedy=remedy)

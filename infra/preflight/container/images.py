@@ -37,12 +37,9 @@ class ImageUnknown(ModelRule):
         version, key = model.tensorflow, f"models.{name}.tensorflow"
         if version is not None and version not in images.list_versions():
             short = [other for other in images.list_versions() if other.count(".") == 1]
-            yield self.build_finding(
-                key,
-                f"there is no image for TensorFlow {version}",
-                allowed=", ".join(short),
-                remedy=f"did you mean {_find_closest(version, short)}?",
-            )
+            problem = f"there is no image for TensorFlow {version}"
+            remedy = f"did you mean {_find_closest(version, short)}?"
+            yield self.build_finding(key, problem, allowed=", ".join(short), remedy=remedy)
         elif model.image is not None:
             return  # your own, which AWS's registries need not have
         elif version is not None:
@@ -62,13 +59,10 @@ class ImageUnknown(ModelRule):
         region, having = self.environment.region, images.list_regions(version)
         if region not in having:
             known = {one for other in images.list_versions() for one in images.list_regions(other)}
-            close = None if region in known else find_nearest(region, having)
-            yield self.build_finding(
-                key,
-                f"no image for TensorFlow {version} in {region}",
-                allowed=", ".join(having),
-                remedy=f'set region = "{close}"' if close else remedy,
-            )
+            if region not in known and (close := find_nearest(region, having)):
+                remedy = f'set region = "{close}"'
+            problem = f"no image for TensorFlow {version} in {region}"
+            yield self.build_finding(key, problem, allowed=", ".join(having), remedy=remedy)
 
 
 def _find_closest(version: str, versions: list[str]) -> str:
@@ -76,21 +70,21 @@ def _find_closest(version: str, versions: list[str]) -> str:
     numbers = [int(digits[:6]) for digits in re.findall(r"[0-9]+", version)[:2]] or [2]
     numbers += [99] * (2 - len(numbers))
 
-    def compute_distance(other: str) -> tuple[int, int]:
-        major, minor = images.parse_version(other)
-        return abs(major - numbers[0]), abs(minor - numbers[1])
+    def compute_distance(other: str) -> list[int]:
+        return [abs(a - b) for a, b in zip(images.parse_version(other), numbers, strict=True)]
 
     return min(versions, key=compute_distance)
 
 
-class ImageEnded(ContainerRule):
+class ImageEnded(ContainerRule, severity=Severity.WARNING):
     """After its end of patch an image gets no security fixes.
 
     Source: infra/catalog/image_facts.json (end_of_patch), compared with that table's own date
     """
 
-    severity = Severity.WARNING
     example = 'models.ranker.tensorflow = "2.19"'
+    key = "models.{placement.variant.model}.tensorflow"
+    problem = "AWS stopped patching the image of TensorFlow {version} on {ended} or before"
     reads = ("instance_type",)
 
     def find_problems(self, placement: Placement) -> Findings:
@@ -104,13 +98,11 @@ class ImageEnded(ContainerRule):
             and images.find_end_of_patch(other) is None
             and can_run(other, placement.instance)
         ]
-        successor = f"choose {placement.instance.successor}"
-        yield self.build_finding(
-            f"models.{placement.variant.model}.tensorflow",
-            f"AWS stopped patching the image of TensorFlow {version} on {ended} or before",
-            allowed=", ".join(patched) or f"none runs on the {placement.instance.gpu}",
-            remedy=f"set tensorflow to {patched[-1]}" if patched else successor,
-        )
+        allowed = f"none runs on the {placement.instance.gpu}"
+        remedy = f"choose {placement.instance.successor}"
+        if patched:
+            allowed, remedy = ", ".join(patched), f"set tensorflow to {patched[-1]}"
+        yield self.build_finding(version=version, ended=ended, allowed=allowed, remedy=remedy)
 
 
 class ImageGpuTooOld(EachVariantRule):
@@ -136,13 +128,12 @@ class ImageGpuTooOld(EachVariantRule):
                 )
 
 
-class ImageCudaTooOld(ContainerRule):
+class ImageCudaTooOld(ContainerRule, acknowledgeable=True):
     """An image whose CUDA is older than its GPU has no kernels for it.
 
     Source: infra/catalog/gpus.json, infra/catalog/image_facts.json; for your own image its tag (cu112)
     """
 
-    acknowledgeable = True
     problem = (
         "the image's CUDA {cuda} has no kernels for the {placement.instance.gpu} of "
         "{placement.instance.name}"
@@ -228,13 +219,12 @@ class ImageOwnRegion(OwnImageRule):
             yield self.build_finding(key, problem, remedy=remedy)
 
 
-class ImageOwnKind(OwnImageRule):
+class ImageOwnKind(OwnImageRule, acknowledgeable=True):
     """AWS's registries also contain images for training and for EC2, which do not work in an endpoint.
 
     Source: https://github.com/aws/deep-learning-containers/blob/master/available_images.md (2026-11-22)
     """
 
-    acknowledgeable = True
     remedy = "write such an address, or remove image: AWS's image is then chosen"
     reads = ("region",)
 
@@ -253,22 +243,18 @@ class ImageOwnKind(OwnImageRule):
             problem = f"AWS has no registry {image.account} in {self.environment.region}"
         else:
             return
-        yield self.build_finding(
-            key,
-            problem,
-            given=image.tag if built_for else image.repository,
-            allowed=f"{OF_SERVING}:VERSION-DEVICE-…-sagemaker of registry {', '.join(here)}",
-        )
+        given = image.tag if built_for else image.repository
+        allowed = f"{OF_SERVING}:VERSION-DEVICE-…-sagemaker of registry {', '.join(here)}"
+        yield self.build_finding(key, problem, given=given, allowed=allowed)
 
 
-class ImageOwnVersion(VariantRule):
+class ImageOwnVersion(VariantRule, severity=Severity.WARNING):
     """Settings, timeouts and the check of the code depend on `tensorflow`; the tag has another version.
 
     Source: the version in the tag, which AWS's own images have too,
     https://github.com/aws/deep-learning-containers/blob/master/available_images.md (2026-11-22)
     """
 
-    severity = Severity.WARNING
     key = "models.{placement.variant.model}.tensorflow"
     problem = (
         "the image's tag {image.tag} names TensorFlow {stated}, but settings and code are chosen and checked "
@@ -287,29 +273,27 @@ class ImageOwnVersion(VariantRule):
             yield self.build_finding(given=placement.tensorflow, image=image, stated=number[0])
 
 
-class ImageOwnMovingTag(OwnImageRule):
+class ImageOwnMovingTag(OwnImageRule, severity=Severity.WARNING):
     """Instances that scaling adds pull the image again: if the tag has moved, they run another image.
 
     Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-tag-mutability.html
     """
 
-    severity = Severity.WARNING
+    problem = "the tag {image.tag!r} may point to a different image later"
     remedy = "write @sha256:… or a tag with a version"
 
     def find_problems(self, key: str, address: str, image: Image | None) -> Findings:
         if image is not None and image.tag in MOVING:
-            problem = f"the tag {image.tag!r} may point to a different image later"
-            yield self.build_finding(key, problem)
+            yield self.build_finding(key)
 
 
-class ImageDevice(VariantRule):
+class ImageDevice(VariantRule, acknowledgeable=True):
     """A GPU image fails at start on a CPU instance; a CPU image leaves a paid GPU idle.
 
     Source: the device in the tag, which AWS's own images have too,
     https://github.com/aws/deep-learning-containers/blob/master/available_images.md
     """
 
-    acknowledgeable = True
     key = "instance_type"
     remedy = "change the image or the instance type"
     reads = ("models.{placement.variant.model}.image",)

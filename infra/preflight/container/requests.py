@@ -42,13 +42,12 @@ class BodyRule(Rule):
             )
         elif given > allowed:
             problem = f"{name} {given:,} is more than an endpoint of this kind accepts"
-            finding = self.build_finding(
-                problem=problem, allowed=f"at most {allowed:,}", remedy=remedy
-            )
+            most = f"at most {allowed:,}"
+            finding = self.build_finding(problem=problem, allowed=most, remedy=remedy)
             yield replace(finding, acknowledgeable=False)
 
 
-class RequestTooLarge(BodyRule):
+class RequestTooLarge(BodyRule, acknowledgeable=True):
     """InvokeEndpoint rejects a larger body before the container sees it.
 
     AWS states two limits for a real-time endpoint, 6,291,456 bytes (the API) and 25 MB (the guide's
@@ -58,18 +57,16 @@ class RequestTooLarge(BodyRule):
     and asynchronous endpoints infra/catalog/documented_limits.json
     """
 
-    acknowledgeable = True
     example = "traffic.request_bytes = 6291457"
     key = "traffic.request_bytes"
 
 
-class AnswerTooLarge(BodyRule):
+class AnswerTooLarge(BodyRule, acknowledgeable=True):
     """A larger answer does not reach the caller. AWS states the same two limits.
 
     Source: infra/catalog/documented_limits.json (answer_bytes, real_time_guide_bytes)
     """
 
-    acknowledgeable = True
     example = "traffic.answer_bytes = 6291457"
     key = "traffic.answer_bytes"
 
@@ -98,7 +95,7 @@ SMALL_BYTES = 250_000
 BYTES_PER_MB = 10**6
 
 
-class ConversionCost(VariantRule):
+class ConversionCost(VariantRule, severity=Severity.WARNING):
     """Without a handler NGINX converts CSV and JSON lines, and each byte takes 145 bytes of memory then.
 
     JSON is not converted.
@@ -106,7 +103,6 @@ class ConversionCost(VariantRule):
     https://github.com/aws/deep-learning-containers, read 2026-11-22
     """
 
-    severity = Severity.WARNING
     allowed = f"at most {SMALL_BYTES:,} bytes, or a handler"
 
     def find_problems(self, placement: Placement) -> Findings:
@@ -151,9 +147,6 @@ class ConversionCost(VariantRule):
             return file.path.stat().st_size
         except OSError:
             return 0
-
-
-MICROS_PER_MS = 1000
 
 
 class BatchRule(VariantRule):
@@ -209,18 +202,17 @@ class BatchTimeoutAboveAlarm(BatchRule):
 
     def find_problems(self, placement: Placement, batching: Batching) -> Findings:
         alarm_ms = self.environment.alarms.p99_latency_ms
-        if alarm_ms is not None and batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
-            yield self.build_finding(alarm_ms=alarm_ms, most=alarm_ms * MICROS_PER_MS)
+        if alarm_ms is not None and batching.timeout_micros >= (most := 1000 * alarm_ms):
+            yield self.build_finding(alarm_ms=alarm_ms, most=most)
 
 
-class BatchQueueShort(BatchRule):
+class BatchQueueShort(BatchRule, severity=Severity.WARNING):
     """If the queue is full, the caller gets an error, although the workers could have waited.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     (max_enqueued_batches)
     """
 
-    severity = Severity.WARNING
     key = "container.batching.max_enqueued_batches"
     problem = "{queues} of {queue} cannot hold the requests of {workers}"
     allowed = "{least} or more"
@@ -238,22 +230,20 @@ class BatchQueueShort(BatchRule):
             )
 
 
-class BatchFixedShape(BatchRule):
+class BatchFixedShape(BatchRule, acknowledgeable=True):
     """Batching merges requests along the first dimension, which must be unknown in all inputs and outputs.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/batching_session.h
     ("For batched calls", and SplitOutputTensors in batching_session.cc; 9d981c5, 2026-11-22)
     """
 
-    acknowledgeable = True
     remedy = "export the model with unknown first dimensions, or remove batching"
 
     def find_problems(self, placement: Placement, batching: Batching) -> Findings:
         for name in self.candidate.list_served_models(placement):
             for folder, info in self.candidate.read_saved_models(name):
                 for signature, tensors in info.signatures.items():
-                    why = explain_unbatchable(tensors)
-                    if why is None:
+                    if (why := explain_unbatchable(tensors)) is None:
                         continue
                     called = signature == DEFAULT_SIGNATURE or len(info.signatures) == 1
                     yield self.build_finding(

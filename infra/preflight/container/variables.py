@@ -3,12 +3,7 @@
 from infra.catalog.limits import find_maximum
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.policy.container import (
-    OLD_ONEDNN_SWITCH,
-    UNSUPPORTED,
-    build_variables,
-    explain_inert_variable,
-)
+from infra.policy import container
 from infra.preflight.rule import ContainerRule, Findings, Parts, Rule
 from model_packaging.secret_files import find_secret, is_secret_by_name
 
@@ -18,7 +13,7 @@ MOST_BYTES = 32 * 1024
 
 def _build_environment(placement: Placement) -> dict[str, str]:
     """Return all variables of the container: the file's own, and those of its settings."""
-    ours = build_variables(
+    ours = container.build_variables(
         placement.settings,
         default_model=placement.model.default_name(placement.variant.model),
         tensorflow=placement.tensorflow,
@@ -49,12 +44,9 @@ class VariablesTooMany(ContainerRule):
         count, allowed = len(_build_environment(placement)), find_maximum("EnvironmentMap")
         if count > allowed:
             own = len(placement.variant.environment)
-            yield self.build_finding(
-                "environment",
-                f"{own} variables and the container's add up to {count}",
-                given=count,
-                allowed=f"at most {allowed} in all, {allowed - count + own} of your own",
-            )
+            problem = f"{own} variables and the container's add up to {count}"
+            most = f"at most {allowed} in all, {allowed - count + own} of your own"
+            yield self.build_finding("environment", problem, given=count, allowed=most)
 
 
 class VariableTooLong(VariableRule):
@@ -90,7 +82,7 @@ class VariablesTooLarge(ContainerRule):
             yield self.build_finding("environment", problem, given=size)
 
 
-class VariableHoldsSecret(VariableRule):
+class VariableHoldsSecret(VariableRule, acknowledgeable=True):
     """A variable is in the template in plain text, and in every answer to DescribeModel.
 
     A name that ends in PASSWORD, API_KEY or the like is a warning.
@@ -98,7 +90,6 @@ class VariableHoldsSecret(VariableRule):
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeModel.html (Environment)
     """
 
-    acknowledgeable = True
     remedy = "put it into AWS Secrets Manager, and read it when the code is imported"
 
     def find_problems(self, placement: Placement, name: str, value: str) -> Findings:
@@ -110,7 +101,7 @@ class VariableHoldsSecret(VariableRule):
             yield self.build_finding(problem=problem, given=None, severity=severity)
 
 
-class VariableInert(VariableRule):
+class VariableInert(VariableRule, severity=Severity.WARNING):
     """A variable that the image does not read, or overwrites, has no effect.
 
     Source: serve.py of the images, 2.20 and before,
@@ -118,26 +109,24 @@ class VariableInert(VariableRule):
     the strings of libtensorflow
     """
 
-    severity = Severity.WARNING
-    example = f'variants.primary.environment.{OLD_ONEDNN_SWITCH} = "1"'
+    example = f'variants.primary.environment.{container.OLD_ONEDNN_SWITCH} = "1"'
     remedy = "remove it"
     reads = ("models.{placement.variant.model}.tensorflow",)
 
     def find_problems(self, placement: Placement, name: str, value: str) -> Findings:
-        if reason := explain_inert_variable(name, value, tensorflow=placement.tensorflow):
+        if reason := container.explain_inert_variable(name, value, tensorflow=placement.tensorflow):
             yield self.build_finding(problem=f"{name} = {value!r} has no effect: {reason}")
 
 
-class VariableUnsupported(VariableRule):
+class VariableUnsupported(VariableRule, acknowledgeable=True):
     """The image reads a variable that changes what it serves, in a way that no rule knows.
 
     Source: serve.py and tfs_utils.py of the images, https://github.com/aws/deep-learning-containers
     """
 
-    acknowledgeable = True
     problem = "{name} = {value!r} changes what the container serves"
     remedy = "remove it"
 
     def find_problems(self, placement: Placement, name: str, value: str) -> Findings:
-        if name in UNSUPPORTED:
-            yield self.build_finding(allowed=UNSUPPORTED[name])
+        if name in container.UNSUPPORTED:
+            yield self.build_finding(allowed=container.UNSUPPORTED[name])

@@ -5,39 +5,25 @@ from collections.abc import Iterator
 from infra.catalog.limits import find_documented_limit, find_maximum
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.policy.container import find_worker_class, has_upstream_tensorflow
-from infra.policy.sizing import (
-    DOWNLOAD,
-    STARTUP,
-    estimate_download_seconds,
-    estimate_load_seconds,
-    find_default_wait,
-    find_real_wait,
-    find_wait_setting,
-)
+from infra.policy import sizing
+from infra.policy.container import ContainerSettings, find_worker_class, has_upstream_tensorflow
+from infra.policy.sizing import DOWNLOAD, STARTUP
 from infra.preflight.rule import ContainerRule, Findings, VariantRule
 from model_packaging.inputs import needs_our_handler
 from model_packaging.python_code import CodeFolder
 
-OF_GUNICORN = (
-    "gunicorn_workers",
-    "gunicorn_threads",
-    "gunicorn_worker_class",
-    "gunicorn_timeout_seconds",
-    "gunicorn_log_level",
-)
+OF_GUNICORN = [name for name in ContainerSettings.model_fields if name.startswith("gunicorn_")]
 # Keys of infra/policy/container.py that the image does not know.
 OF_OUR_HANDLER = ("transport", "grpc_from_bytes", "request_timeout_seconds", "timing_header")
 
 
-class WorkersWithoutCode(ContainerRule):
+class WorkersWithoutCode(ContainerRule, severity=Severity.WARNING):
     """Without code the image starts no Gunicorn: settings of Gunicorn have no effect.
 
     Source: serve.py of the images, 2.20 and before,
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
-    severity = Severity.WARNING
     example = "variants.primary.container.gunicorn_workers = 4"
     key = "container.{name}"
     problem = "{name} {value} has no effect: models.{placement.variant.model} has no code for Gunicorn to run"
@@ -51,14 +37,13 @@ class WorkersWithoutCode(ContainerRule):
                 yield self.build_finding(name=name, value=value)
 
 
-class WorkersMissing(ContainerRule):
+class WorkersMissing(ContainerRule, acknowledgeable=True):
     """Without a worker the container never answers /ping, and the endpoint fails.
 
     Source: observed with the code of image 2.20; the image's packages,
     https://github.com/aws/deep-learning-containers, docker/tensorflow/inference/2.20/cpu/uv.lock (2026-11-22)
     """
 
-    acknowledgeable = True
     key = "container.{name}"
     problem = "with {name} {value} no worker starts, and the container never responds"
     remedy = "remove it: Servable then chooses it"
@@ -79,13 +64,12 @@ class WorkersMissing(ContainerRule):
                 yield self.build_finding(name="gunicorn_worker_class", value=kind, allowed=allowed)
 
 
-class ThreadsWithGevent(ContainerRule):
+class ThreadsWithGevent(ContainerRule, severity=Severity.WARNING):
     """A gevent worker has one thread whatever is configured; only gthread starts more.
 
     Source: https://docs.gunicorn.org/en/stable/settings.html#threads
     """
 
-    severity = Severity.WARNING
     key = "container.gunicorn_threads"
     remedy = 'remove it, or set gunicorn_worker_class = "gthread"'
     reads = ("container.gunicorn_worker_class",)
@@ -99,7 +83,7 @@ class ThreadsWithGevent(ContainerRule):
             yield self.build_finding(problem=problem)
 
 
-class MultiModelOneWorker(VariantRule):
+class MultiModelOneWorker(VariantRule, severity=Severity.WARNING):
     """In multi-model mode a worker that takes one request at a time cannot answer while it loads a model.
 
     Up to 2.19 that is a worker of one thread; since 2.20 it is sync, or gthread with one thread.
@@ -110,7 +94,6 @@ class MultiModelOneWorker(VariantRule):
     """
 
     # Up to 2.19 threads don't help: two loads in threads of one worker may get the same ports.
-    severity = Severity.WARNING
     key = "container.gunicorn_workers"
     problem = (
         "gunicorn_workers {placement.workers} of one thread ({kind}, TensorFlow {placement.tensorflow}): no "
@@ -128,13 +111,12 @@ class MultiModelOneWorker(VariantRule):
             yield self.build_finding(given=placement.workers, kind=kind)
 
 
-class WorkerTimeout(VariantRule):
+class WorkerTimeout(VariantRule, severity=Severity.WARNING):
     """SageMaker gives up after 60 s: a worker that is busy for longer is unavailable to other requests.
 
     Source: infra/catalog/documented_limits.json (answer_seconds)
     """
 
-    severity = Severity.WARNING
     key = "container.gunicorn_timeout_seconds"
     problem = "gunicorn_timeout_seconds {seconds} is longer than InvokeEndpoint waits"
 
@@ -146,13 +128,12 @@ class WorkerTimeout(VariantRule):
             yield self.build_finding(seconds=given, remedy=f"set {most}, or remove it")
 
 
-class ThreadsOversubscribed(ContainerRule):
+class ThreadsOversubscribed(ContainerRule, severity=Severity.WARNING):
     """More computing threads than vCPUs compete for them: throughput falls and latency rises.
 
     Source: https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
     """
 
-    severity = Severity.WARNING
     problem = "{processes} processes x {name} {threads} are {product} threads on {vcpus} vCPUs"
     reads = ("container.tfs_processes", "instance_type")
 
@@ -180,7 +161,7 @@ class ThreadsOversubscribed(ContainerRule):
                 return  # the other key would give the same finding
 
 
-class SettingInert(ContainerRule):
+class SettingInert(ContainerRule, severity=Severity.WARNING):
     """A setting that nothing reads has no effect.
 
     Source: serve.py of the images, 2.20 and before,
@@ -188,7 +169,6 @@ class SettingInert(ContainerRule):
     libtensorflow as Google builds it does not use OpenMP
     """
 
-    severity = Severity.WARNING
     example = "variants.primary.container.omp_threads = 4"
     remedy = "remove it"
     reads = ("instance_type", "models.{placement.variant.model}.tensorflow")
@@ -205,14 +185,11 @@ class SettingInert(ContainerRule):
         container, tensorflow = placement.variant.container, placement.tensorflow
         if has_upstream_tensorflow(tensorflow):
             yield "omp_threads", f"TensorFlow {tensorflow} has no OpenMP"
-        default = find_default_wait(tensorflow, processes=placement.processes)
+        default = sizing.find_default_wait(tensorflow, processes=placement.processes)
         wait = placement.settings.wait_time_seconds or default
         if not self._has_servable_handler(placement):
-            model = f"models.{placement.variant.model}"
-            yield from (
-                (name, f'{model} has no handler = "servable", which reads it')
-                for name in OF_OUR_HANDLER
-            )
+            why = f'models.{placement.variant.model} has no handler = "servable", which reads it'
+            yield from ((name, why) for name in OF_OUR_HANDLER)
         elif (container.request_timeout_seconds or 0) > wait:
             yield "request_timeout_seconds", f"wait_time_seconds {wait} ends requests earlier"
         elif container.transport in ("rest", "grpc"):
@@ -227,21 +204,19 @@ class SettingInert(ContainerRule):
         """Return whether the model has Servable's handler. An archive in S3 may have it."""
         for name in placement.model.multi_model or [placement.variant.model]:
             model, code = self.environment.models.get(name), self.candidate.code_folders.get(name)
-            if model is None or model.artifact or model.handler:
-                return True
-            if code and needs_our_handler(code):
+            elsewhere = model is None or model.artifact or model.handler
+            if elsewhere or (code and needs_our_handler(code)):
                 return True
         return False
 
 
-class WaitTooShort(VariantRule):
+class WaitTooShort(VariantRule, acknowledgeable=True):
     """The container polls its models with doubling pauses, so it waits less than is configured.
 
     Source: wait_for_model in tfs_utils.py of the image, https://github.com/aws/deep-learning-containers,
     read 2026-11-22; infra/policy/sizing.py
     """
 
-    acknowledgeable = True
     key = "container.wait_time_seconds"
     problem = (
         "with wait_time_seconds {wait} the container waits {real:.0f} s, but loading takes about "
@@ -251,23 +226,20 @@ class WaitTooShort(VariantRule):
 
     def find_problems(self, placement: Placement) -> Findings:
         tensorflow, processes = placement.tensorflow, placement.processes
-        load = estimate_load_seconds(placement.served, processes=processes)
+        load = sizing.estimate_load_seconds(placement.served, processes=processes)
         wait = placement.settings.wait_time_seconds
         if wait is None:
-            wait = find_default_wait(tensorflow, processes=processes)
-        real = find_real_wait(wait, tensorflow)
+            wait = sizing.find_default_wait(tensorflow, processes=processes)
+        real = sizing.find_real_wait(wait, tensorflow)
         if load is None or real >= load:
             return
-        enough = find_wait_setting(load, tensorflow)
-        most = find_real_wait(enough, tensorflow)
-        fits = most >= load
+        enough = sizing.find_wait_setting(load, tensorflow)
+        most = sizing.find_real_wait(enough, tensorflow)
+        allowed, remedy = f"a load of at most {most:.0f} s", "make the model smaller"
+        if most >= load:
+            allowed, remedy = f"{enough} or more", "raise it, or remove it"
         yield self.build_finding(
-            given=wait,
-            allowed=f"{enough} or more" if fits else f"a load of at most {most:.0f} s",
-            remedy="raise it, or remove it" if fits else "make the model smaller",
-            wait=wait,
-            real=real,
-            load=load,
+            given=wait, allowed=allowed, remedy=remedy, wait=wait, real=real, load=load
         )
 
 
@@ -286,41 +258,34 @@ class TimeoutRule(VariantRule):
         most = find_maximum(shape)
         given = getattr(placement.variant, name) or most
         if needed is not None and needed > given:
-            fits = needed <= most
-            yield self.build_finding(
-                name,
-                f"{what} takes about {needed:.0f} s, but {name} is {given}",
-                given=given,
-                allowed=f"{int(needed) + 1} to {most}" if fits else f"at most {most} s",
-                remedy="raise it" if fits else "make the model smaller",
-            )
+            problem = f"{what} takes about {needed:.0f} s, but {name} is {given}"
+            allowed, remedy = f"at most {most} s", "make the model smaller"
+            if needed <= most:
+                allowed, remedy = f"{int(needed) + 1} to {most}", "raise it"
+            yield self.build_finding(name, problem, given=given, allowed=allowed, remedy=remedy)
 
 
-class DownloadTimeout(TimeoutRule):
+class DownloadTimeout(TimeoutRule, acknowledgeable=True):
     """SageMaker discards an instance that has not unpacked its model in time and starts another.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (ModelDataDownloadTimeoutInSeconds); docs/decisions/0011 (rates)
     """
 
-    acknowledgeable = True
-
     def find_problems(self, placement: Placement) -> Findings:
-        needed, what = estimate_download_seconds(placement.served), "fetching and unpacking"
+        needed, what = sizing.estimate_download_seconds(placement.served), "fetching and unpacking"
         yield from self.check_timeout(placement, "download_timeout_seconds", DOWNLOAD, needed, what)
 
 
-class StartupTimeout(TimeoutRule):
+class StartupTimeout(TimeoutRule, acknowledgeable=True):
     """A container that does not answer /ping in time counts as failed, and so does the endpoint.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (ContainerStartupHealthCheckTimeoutInSeconds); docs/decisions/0011 (rates)
     """
 
-    acknowledgeable = True
-
     def find_problems(self, placement: Placement) -> Findings:
-        needed = estimate_load_seconds(placement.served, processes=placement.processes)
+        needed = sizing.estimate_load_seconds(placement.served, processes=placement.processes)
         yield from self.check_timeout(
             placement, "startup_timeout_seconds", STARTUP, needed, "loading"
         )

@@ -10,11 +10,7 @@ from infra.catalog.instances import load_instances
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.parameters.variant import OF_COMPONENTS, Variant
-from infra.policy.sizing import (
-    MIB_PER_GIB,
-    compute_copy_room,
-    count_instances_for_copies,
-)
+from infra.policy.sizing import MIB_PER_GIB, compute_copy_room, count_instances_for_copies
 from infra.preflight.rendering import format_count
 from infra.preflight.rule import EachVariantRule, Findings, Parts, Rule, VariantRule
 
@@ -53,19 +49,15 @@ class ComponentExcluded(ComponentRule):
             "asynchronous": (environment.asynchronous, "queue"),
             "rollout": (environment.rollout, "guarded update"),
         }
-        for name_of_model in {served.model for served in environment.serving_variants.values()}:
-            model = models.get(name_of_model)
+        for served in environment.serving_variants.values():
+            model = models.get(served.model)
             many = model is not None and model.multi_model
-            excluded[f"models.{name_of_model}.multi_model"] = many, "multi_model"
+            excluded[f"models.{served.model}.multi_model"] = many, "multi_model"
         for other, (present, what) in excluded.items():
             if present:
-                yield self.build_finding(
-                    other,
-                    f"{what}: variant {name} has {own}, and this combination is undocumented",
-                    given=None,
-                    remedy=f"remove it, or {own}",
-                    reads=(f"{key}.{own}",),
-                )
+                problem = f"{what}: variant {name} has {own}, and this combination is undocumented"
+                remedy, reads = f"remove it, or {own}", (f"{key}.{own}",)
+                yield self.build_finding(other, problem, given=None, remedy=remedy, reads=reads)
 
 
 class ComponentKeys(ComponentRule):
@@ -107,12 +99,9 @@ class ComponentName(ComponentRule):
                     reads=(f"variants.{name}",),
                 )
             if each in variant.components and (each in variants or twice[each] > 1):
-                yield self.build_finding(
-                    f"variants.{name}.components.{each}",
-                    f"{each} is also the name of a variant, or of another component",
-                    remedy="rename it",
-                    reads=("variants",),
-                )
+                key = f"variants.{name}.components.{each}"
+                problem = f"{each} is also the name of a variant, or of another component"
+                yield self.build_finding(key, problem, remedy="rename it", reads=("variants",))
 
 
 class ComponentBounds(EachVariantRule):
@@ -145,8 +134,7 @@ class ComponentBounds(EachVariantRule):
     def _check_copies(self, table: str, narrowed: Variant) -> Findings:
         own = narrowed.components[table.rpartition(".")[2]]
         least, most = narrowed.capacity
-        stated = "min_copies" in own.model_fields_set
-        if own.sleep_after_minutes and stated and own.min_copies:
+        if own.sleep_after_minutes and "min_copies" in own.model_fields_set and own.min_copies:
             problem = f"min_copies {own.min_copies} conflicts with sleep_after_minutes, which ends all copies"
             remedy = "remove one of them; at_least in a schedule keeps copies for some hours"
             yield self._report(table, "min_copies", problem, remedy)
@@ -176,14 +164,13 @@ class ComponentBounds(EachVariantRule):
         )
 
 
-class ComponentInstanceType(ComponentRule):
+class ComponentInstanceType(ComponentRule, severity=Severity.WARNING):
     """Version 3 of AWS's SDK rejects components on some families, although they ran on one of these, c5.
 
     Source: https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026: m5, m5d,
     c5, c5d, p2); https://github.com/hashicorp/terraform-provider-aws/pull/48894 (2026-07-09: c5 works)
     """
 
-    severity = Severity.WARNING
     key = "variants.{name}.instance_type"
     problem = "{variant.instance_type}: AWS's SDK rejects inference components on this family"
     allowed = "ml.c5, ml.c6i, ml.m6i, ml.g5 and others: not ml.m5, ml.m5d, ml.c5d, ml.p2"
@@ -195,14 +182,13 @@ class ComponentInstanceType(ComponentRule):
             yield self.build_finding()
 
 
-class ComponentMemory(VariantRule):
+class ComponentMemory(VariantRule, acknowledgeable=True):
     """A copy is placed by what it reserves: too little overloads the instance, too much is never placed.
 
     Source: botocore 1.44.5 (MinMemoryRequiredInMb); https://github.com/huggingface/skills/pull/215 (2026-07:
     a reservation and no cap; "There is not enough hardware resources" for 4096 MB on 16 GiB)
     """
 
-    acknowledgeable = True
     key = "{chosen.name}"
     problem = (
         "{chosen.name} {chosen.value}: model servers and workers need {least} MiB, and "
@@ -234,14 +220,12 @@ class ComponentMemory(VariantRule):
             )
 
 
-class ComponentsFit(ComponentRule):
+class ComponentsFit(ComponentRule, acknowledgeable=True):
     """A copy for which no instance has room is not started, and its component fails or stays Updating.
 
     Source: https://github.com/huggingface/skills/pull/215 (2026-07: "There is not enough hardware
     resources"); botocore 1.44.5 (InferenceComponentComputeResourceRequirements)
     """
-
-    acknowledgeable = True
 
     def find_problems(self, name: str, variant: Variant) -> Findings:
         whole = load_instances().get(variant.instance_type or "")
@@ -280,13 +264,12 @@ class ComponentsFit(ComponentRule):
                 return
 
 
-class ComponentGpusIdle(ComponentRule):
+class ComponentGpusIdle(ComponentRule, severity=Severity.WARNING):
     """GPUs that no component reserves stay idle, but you pay for them.
 
     Source: botocore 1.44.5 (NumberOfAcceleratorDevicesRequired: a copy gets whole GPUs, or none)
     """
 
-    severity = Severity.WARNING
     key = "variants.{name}.instance_type"
     problem = "no component reserves a GPU of {variant.instance_type}"
     remedy = (
@@ -302,13 +285,12 @@ class ComponentGpusIdle(ComponentRule):
             yield self.build_finding()
 
 
-class ComponentRepeated(ComponentRule):
+class ComponentRepeated(ComponentRule, severity=Severity.WARNING):
     """Requests name a component and not a model: copies of one model in two of them do not share the load.
 
     Source: botocore 1.44.5 (InvokeEndpoint, InferenceComponentName)
     """
 
-    severity = Severity.WARNING
     remedy = (
         "remove one and raise max_copies of the other, or accept it if their settings must differ"
     )

@@ -8,29 +8,12 @@ from infra.parameters.finding import Severity
 from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Serverless, Variant
-from infra.policy.sizing import (
-    SERVERLESS_START_SECONDS,
-    estimate_download_seconds,
-    estimate_load_seconds,
-)
-from infra.preflight.rendering import format_count
-from infra.preflight.rule import (
-    Findings,
-    Parts,
-    Rule,
-    VariantRule,
-    VariantTableRule,
-)
+from infra.policy import sizing
+from infra.policy.sizing import SERVERLESS_START_SECONDS
+from infra.preflight.rule import EachVariantRule, Findings, Rule, VariantRule, VariantTableRule
 
 
-class AsynchronousRule(Rule):
-    """A rule about asynchronous endpoints."""
-
-    def list_parts(self) -> Parts:
-        return [] if self.environment.asynchronous is None else [()]
-
-
-class AsynchronousMultiModel(AsynchronousRule):
+class AsynchronousMultiModel(EachVariantRule):
     """InvokeEndpointAsync has no TargetModel: a request could not name one of several models.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html
@@ -41,21 +24,19 @@ class AsynchronousMultiModel(AsynchronousRule):
     remedy = "choose another model, or remove [asynchronous]"
     reads = ("asynchronous",)
 
-    def find_problems(self) -> Findings:
-        for name, variant in self.environment.variants.items():
-            model = self.environment.models.get(variant.model)
-            if model is not None and model.multi_model is not None:
-                yield self.build_finding(name=name, variant=variant)
+    def find_problems(self, name: str, variant: Variant) -> Findings:
+        model = self.environment.models.get(variant.model)
+        if self.environment.kind.queued and model is not None and model.multi_model is not None:
+            yield self.build_finding()
 
 
-class AsynchronousSeveral(AsynchronousRule):
+class AsynchronousSeveral(Rule, acknowledgeable=True):
     """The queue and its metrics belong to the endpoint: scaling cannot see the load of one variant.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
     (ApproximateBacklogSizePerInstance has the dimension EndpointName only)
     """
 
-    acknowledgeable = True
     key = "asynchronous"
     problem = (
         "{count} variants share one queue, and its length is known only for the whole endpoint"
@@ -65,18 +46,17 @@ class AsynchronousSeveral(AsynchronousRule):
 
     def find_problems(self) -> Findings:
         count = len(self.environment.production_variants)
-        if count > 1:
+        if self.environment.kind.queued and count > 1:
             yield self.build_finding(given=count, count=count)
 
 
-class AsynchronousCapture(AsynchronousRule):
+class AsynchronousCapture(Rule, severity=Severity.WARNING):
     """Every asynchronous request and answer is already in S3: a capture would store it twice.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture.html (only
     real-time endpoints and batch transform)
     """
 
-    severity = Severity.WARNING
     key = "capture.sample_percent"
     problem = (
         "sample_percent {self.environment.capture.sample_percent}: [asynchronous] already keeps every "
@@ -86,7 +66,7 @@ class AsynchronousCapture(AsynchronousRule):
     reads = ("asynchronous",)
 
     def find_problems(self) -> Findings:
-        if self.environment.capture is not None:
+        if self.environment.kind.queued and self.environment.capture is not None:
             yield self.build_finding()
 
 
@@ -98,19 +78,14 @@ NOT_OF_INSTANCES = (
 )
 
 
-class ServerlessRule(VariantTableRule):
-    """A rule about serverless variants."""
-
-    table = "serverless"
-
-
-class ServerlessInstanceKeys(ServerlessRule):
+class ServerlessInstanceKeys(VariantTableRule):
     """A serverless variant has no instances that these keys could apply to.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (ServerlessConfig: instead of an instance-based configuration)
     """
 
+    table = "serverless"
     key = "variants.{name}.{field}"
     problem = "{field} {value} cannot apply: a serverless variant has no instances"
     remedy = "remove it, or remove serverless"
@@ -122,7 +97,7 @@ class ServerlessInstanceKeys(ServerlessRule):
                 yield self.build_finding(field=field, value=getattr(variant, field))
 
 
-class ServerlessExcluded(ServerlessRule):
+class ServerlessExcluded(VariantTableRule):
     """Serverless Inference has one variant, one model, no VPC, no isolation and no data capture.
 
     It also takes no model that is stored uncompressed under a prefix.
@@ -133,20 +108,18 @@ class ServerlessExcluded(ServerlessRule):
     (guardrails only apply to asynchronous and real-time endpoints)
     """
 
+    table = "serverless"
     remedy = "remove it, or remove serverless"
     reads = ("variants.{name}.serverless",)
 
     def find_problems(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         environment, key = self.environment, f"models.{variant.model}"
         model = environment.models.get(variant.model) or ModelTable()
-        count = len(environment.variants)
+        count, isolation = len(environment.variants), "network isolation"
         excluded = {
             "network": (environment.network.subnets, "a VPC"),
-            "security.network_isolation": (
-                environment.security.network_isolation,
-                "network isolation",
-            ),
-            f"{key}.network_isolation": (model.network_isolation, "network isolation"),
+            "security.network_isolation": (environment.security.network_isolation, isolation),
+            f"{key}.network_isolation": (model.network_isolation, isolation),
             f"{key}.multi_model": (model.multi_model, "multi_model"),
             f"{key}.compression": (model.compression == "none", 'compression = "none"'),
             "capture": (environment.capture, "data capture"),
@@ -154,7 +127,7 @@ class ServerlessExcluded(ServerlessRule):
             "rollout": (environment.rollout, "guarded updates"),
         }
         if count > 1:
-            alone = f"{format_count(count, 'variant')}, and {name} is serverless, so it must be the only one"
+            alone = f"{count} variants, and {name} is serverless, so it must be the only one"
             yield self.build_finding("variants", alone)
         for other, (present, what) in excluded.items():
             if present:
@@ -162,12 +135,14 @@ class ServerlessExcluded(ServerlessRule):
                 yield self.build_finding(other, problem, given=None)
 
 
-class ServerlessProvisioned(ServerlessRule):
+class ServerlessProvisioned(VariantTableRule):
     """Provisioned concurrency is part of max_concurrency and cannot exceed it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantServerlessConfig.html
     (ProvisionedConcurrency)
     """
+
+    table = "serverless"
 
     def find_problems(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         key = f"variants.{name}.serverless"
@@ -187,14 +162,13 @@ class ServerlessProvisioned(ServerlessRule):
                 yield self.build_finding(f"{key}.{word}", problem, remedy=remedy)
 
 
-class ServerlessStart(VariantRule):
+class ServerlessStart(VariantRule, acknowledgeable=True):
     """SageMaker gives up a serverless container that does not answer /ping in three minutes.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (container);
     docs/decisions/0011 (how long a start takes)
     """
 
-    acknowledgeable = True
     allowed = f"at most {SERVERLESS_START_SECONDS} s"
     remedy = "make the model smaller, or choose an instance_type"
     reads = ("models.{placement.variant.model}",)
@@ -202,29 +176,16 @@ class ServerlessStart(VariantRule):
     def find_problems(self, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
             return
-        fetch = estimate_download_seconds(placement.served)
-        load = estimate_load_seconds(placement.served, processes=1)
+        fetch = sizing.estimate_download_seconds(placement.served)
+        load = sizing.estimate_load_seconds(placement.served, processes=1)
         if fetch is None or load is None:
             yield from self.report_unknown_size(placement)
         elif fetch + load > SERVERLESS_START_SECONDS:
-            seconds, machine = fetch + load, placement.instance.name
-            problem = (
-                f"on {machine} a start takes about {seconds:.0f} s to download and load the model"
-            )
-            yield self.build_finding(placement.machine_key, problem)
+            takes = f"a start takes about {fetch + load:.0f} s to download and load the model"
+            yield self.build_finding(placement.machine_key, f"on {placement.instance.name} {takes}")
 
 
-# Minutes that a target tracking policy looks back before it removes a copy, as its alarms were seen.
-TRACKING_MINUTES = 15
-
-
-class SleepRule(VariantTableRule):
-    """A rule about variants and components that scale to zero."""
-
-    table = "sleep_after_minutes"
-
-
-class SleepRegion(SleepRule):
+class SleepRegion(VariantTableRule, acknowledgeable=True):
     """AWS rejected a minimum of 0 instances in eu-west-3; the SDK excludes GovCloud, isolated regions, China.
 
     Source: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27: "Min instance count needs to be
@@ -232,7 +193,7 @@ class SleepRegion(SleepRule):
     https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026)
     """
 
-    acknowledgeable = True
+    table = "sleep_after_minutes"
     key = "region"
     problem = (
         "in {self.environment.region} AWS rejects a minimum of zero instances (variant {name})"
@@ -246,13 +207,14 @@ class SleepRegion(SleepRule):
             yield self.build_finding()
 
 
-class SleepTracking(SleepRule):
+class SleepTracking(VariantTableRule):
     """Target tracking removes the last copy too, after 15 minutes below its target.
 
     Source: https://aws.amazon.com/blogs/machine-learning/unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/
     (2024-12-03)
     """
 
+    table = "sleep_after_minutes"
     key = "variants.{name}.sleep_after_minutes"
     problem = "sleep_after_minutes {minutes}: target tracking removes the last copy after 15"
     remedy = "lower it, or remove the target from the scaling table"
@@ -261,7 +223,8 @@ class SleepTracking(SleepRule):
     def find_problems(self, name: str, variant: Variant, minutes: int) -> Findings:
         table = variant.scaling
         tracked = table and (table.max_rps_per_instance or table.max_concurrency_per_instance)
-        if tracked and minutes > TRACKING_MINUTES:
+        # Its alarms were seen to look back 15 minutes before they remove a copy.
+        if tracked and minutes > 15:
             yield self.build_finding()
 
 
@@ -283,14 +246,14 @@ class SleepUnwatched(Rule):
                 yield self.build_finding(name=name, minutes=minutes)
 
 
-class SleepProduction(SleepRule):
+class SleepProduction(VariantTableRule, acknowledgeable=True):
     """Every request fails until the first copy serves: 5 to 10 minutes, as measured.
 
     Source: https://aws.amazon.com/blogs/machine-learning/unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/
     (2024-12-03); https://github.com/huggingface/skills/pull/215 (2026-07)
     """
 
-    acknowledgeable = True
+    table = "sleep_after_minutes"
     key = "variants.{name}.sleep_after_minutes"
     problem = "sleep_after_minutes {minutes}: requests in production fail for minutes"
     remedy = "remove it; if callers can wait, acknowledge it"

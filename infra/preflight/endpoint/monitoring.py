@@ -7,13 +7,12 @@ from infra.parameters.monitoring import PERCENTILE_KEYS
 from infra.preflight.rule import Findings, Rule
 
 
-class AlarmAboveCaller(Rule):
+class AlarmAboveCaller(Rule, severity=Severity.WARNING):
     """With a threshold above the callers' timeout the alarm stays OK while every caller times out.
 
     Source: https://sre.google/sre-book/monitoring-distributed-systems/
     """
 
-    severity = Severity.WARNING
     key = "alarms.{name}"
     problem = "{name} {alarm:g} is not below the callers' timeout of {caller:g} ms"
     remedy = "lower it to your latency objective"
@@ -30,10 +29,9 @@ class AlarmAboveCaller(Rule):
                 yield self.build_finding(name=name, alarm=alarm, caller=caller)
 
 
-class AlarmInSeconds(Rule):
+class AlarmInSeconds(Rule, severity=Severity.WARNING):
     """ModelLatency includes the network: no request takes less than a millisecond."""
 
-    severity = Severity.WARNING
     key = "alarms.{name}"
     example = "alarms.p99_latency_ms = 0.08"
     problem = "{name} {alarm:g} is less than any request takes, so the alarm stays on"
@@ -60,13 +58,12 @@ class AlarmsAddressTwice(Rule):
                 yield self.build_finding(f"alarms.{key}", given=address, address=address)
 
 
-class AlarmsRunbookUnreachable(Rule):
+class AlarmsRunbookUnreachable(Rule, severity=Severity.WARNING):
     """Every alarm's e-mail links to the runbook, and a path in the repository can't be opened from there.
 
     Source: https://sre.google/sre-book/being-on-call/
     """
 
-    severity = Severity.WARNING
     key = "alarms.runbook"
     problem = "{runbook} cannot be opened from an alarm's e-mail, and this is production"
     remedy = "write the https address of the page where your copy of docs/runbook.md is read"
@@ -90,14 +87,13 @@ _WEBHOOKS = re.compile(
 )
 
 
-class AlarmsWebhook(Rule):
+class AlarmsWebhook(Rule, severity=Severity.WARNING):
     """A chat's incoming webhook never confirms SNS's subscription: messages are lost without an error.
 
     Source: https://docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html (the endpoint
     must answer SubscriptionConfirmation); https://docs.aws.amazon.com/chatbot/latest/adminguide/what-is.html
     """
 
-    severity = Severity.WARNING
     problem = (
         "{host} is a chat webhook, which never confirms an SNS subscription: nobody is notified"
     )
@@ -118,14 +114,13 @@ class AlarmsWebhook(Rule):
 PERIOD_SECONDS = 60
 
 
-class MetricsTooRare(Rule):
+class MetricsTooRare(Rule, severity=Severity.WARNING):
     """An alarm needs at least one value per period, and target tracking one every minute.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html
     (MetricPublishFrequencyInSeconds, read 2026-11-22)
     """
 
-    severity = Severity.WARNING
     example = "metrics.publish_seconds = 120"
     key = "metrics.publish_seconds"
     problem = "with a value every {seconds} s, {effect}an alarm fires minutes later"

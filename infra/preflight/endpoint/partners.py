@@ -2,19 +2,17 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from infra.catalog.limits import find_documented_limit
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, suggest_path
 from infra.parameters.monitoring import PERCENTILE_KEYS, WATCHED, Alarms
-from infra.parameters.placement import Placement
 from infra.parameters.rollout import SHARE
 from infra.policy.container import find_worker_class
 from infra.preflight.rule import Candidate, Findings, Rule
 
 MS_PER_SECOND = MICROS_PER_MS = 1000
-MOST_PLAIN = 100_000
 TARGETS = (
     "max_rps_per_instance",
     "max_concurrency_per_instance",
@@ -23,17 +21,9 @@ TARGETS = (
 )
 
 
-class _Partner(NamedTuple):
-    """The partner of a key, without which the key has no effect, or does harm."""
-
-    needs: str
-    """The partner, as the file writes it."""
-    is_there: object
-    """Whether the file has it, by its truth value."""
-    otherwise: str = "has no effect here"
-
-
-_STRATEGIES = tuple((key, strategy) for strategy, key in SHARE.items())
+_Row = tuple[str, str, object, str]
+_Limit = tuple[str, float | None, str, float | None, str]
+_INERT = "has no effect here"
 # What only an endpoint has a use for, and the keys of [alarms] that batches have one for too.
 _OF_ENDPOINTS = (
     "rollout", "capture", "asynchronous", "replay", "metrics", "endpoint.callers",
@@ -42,20 +32,23 @@ _OF_ENDPOINTS = (
 _OF_BATCHES = ("notify", "topic_kms_key", "runbook")
 
 
-def _list_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
-    """Yield (key, its partner). A key has as many rows as partners."""
+def _list_partners(candidate: Candidate) -> Iterator[_Row]:
+    """Yield (key, what it needs as a file writes it, whether that is there, the effect otherwise).
+
+    A key has as many rows as partners.
+    """
     environment, kind = candidate.environment, candidate.environment.kind
     for name, batch in environment.batch.items():
-        yield f"batch.{name}.timezone", _Partner("schedule", batch.schedule)
+        yield f"batch.{name}.timezone", "schedule", batch.schedule, _INERT
     if not environment.variants:
         needs = "[variants.NAME], because the file has no endpoint without a variant"
         alarms_of_endpoints = (key for key in Alarms.model_fields if key not in _OF_BATCHES)
         for key in (*_OF_ENDPOINTS, *(f"alarms.{name}" for name in alarms_of_endpoints)):
-            yield key, _Partner(needs, False)
+            yield key, needs, False, _INERT
         return
-    for key, strategy in (*_STRATEGIES, ("rollback_batch_percent", "rolling")):
+    for strategy, key in (*SHARE.items(), ("rolling", "rollback_batch_percent")):
         is_chosen = environment.rollout is None or environment.rollout.strategy == strategy
-        yield f"rollout.{key}", _Partner(f'rollout.strategy = "{strategy}"', is_chosen)
+        yield f"rollout.{key}", f'rollout.strategy = "{strategy}"', is_chosen, _INERT
     # A type that is not known, which another rule reports, may have a GPU.
     instances = candidate.instances.values()
     unknown = len(instances) < len(candidate.instance_keys)
@@ -64,26 +57,30 @@ def _list_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
     for key, metric in {**metrics, "no_traffic_minutes": "Invocations"}.items():
         needs = f"an endpoint that publishes {metric}, which this kind does not"
         is_published = kind.has_metric(metric)
-        yield f"alarms.{key}", _Partner(needs, is_published)
+        yield f"alarms.{key}", needs, is_published, _INERT
         if metric.startswith("GPU") and is_published:
-            yield f"alarms.{key}", _Partner("an instance type with a GPU", gpus)
+            yield f"alarms.{key}", "an instance type with a GPU", gpus, _INERT
     for key in ("oldest_request_minutes", "async_failures_per_minute"):
-        yield f"alarms.{key}", _Partner("[asynchronous]", kind.queued)
+        yield f"alarms.{key}", "[asynchronous]", kind.queued, _INERT
     scales = any(
         variant.is_scaled and variant.capacity[1] > variant.capacity[0]
         for variant in environment.serving_variants.values()
     )
     maximum = "[variants.NAME.scaling], and max_instances above min_instances"
-    yield "alarms.at_max_minutes", _Partner(maximum, scales)
+    yield "alarms.at_max_minutes", maximum, scales, _INERT
     yield from _list_scaling_partners(candidate)
     for placement in candidate.placements:
-        if _is_sequential(placement):
+        settings, multi_model = placement.settings, placement.served.multi_model
+        kind_of_worker = find_worker_class(settings, placement.tensorflow, multi_model=multi_model)
+        count = placement.workers * (settings.gunicorn_threads or 1)
+        # The only worker waits for each response before the next request.
+        if kind_of_worker in ("sync", "gthread") and count == 1:
             needs = "several workers or threads, or gunicorn_worker_class = gevent"
             harm = "makes each request wait for its own batch: one worker sends one at a time"
-            yield placement.build_key("container.batching"), _Partner(needs, False, harm)
+            yield placement.build_key("container.batching"), needs, False, harm
 
 
-def _list_scaling_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
+def _list_scaling_partners(candidate: Candidate) -> Iterator[_Row]:
     for name, variant in candidate.environment.variants_by_table.items():
         key, scaling = f"variants.{name}.scaling", variant.scaling
         if scaling is None:
@@ -96,22 +93,14 @@ def _list_scaling_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner
         ):
             needs = f"{', '.join(targets[:-1])} or {targets[-1]}"
             has_target = any(getattr(scaling, target) for target in targets)
-            yield f"{key}.{field}", _Partner(needs, has_target)
+            yield f"{key}.{field}", needs, has_target, _INERT
         if scaling.hold:
             needs = "production = false, an incident, or the first of two deploys"
             harm = "is true, so that nothing scales in production"
-            yield f"{key}.hold", _Partner(needs, not candidate.needs_redundancy, harm)
+            yield f"{key}.hold", needs, not candidate.needs_redundancy, harm
 
 
-def _is_sequential(placement: Placement) -> bool:
-    """Return whether the only worker waits for each response before the next request."""
-    settings, multi_model = placement.settings, placement.served.multi_model
-    kind = find_worker_class(settings, placement.tensorflow, multi_model=multi_model)
-    threads = settings.gunicorn_threads or 1
-    return kind in ("sync", "gthread") and placement.workers * threads == 1
-
-
-class KeyWithoutPartner(Rule):
+class KeyWithoutPartner(Rule, severity=Severity.WARNING):
     """Some keys have an effect only with another key; without it they are silently ignored.
 
     What a base file sets for several environments is not reported in those that do not need it.
@@ -119,28 +108,23 @@ class KeyWithoutPartner(Rule):
     what)
     """
 
-    severity = Severity.WARNING
     remedy = "remove it, or set what it needs"
 
     def find_problems(self) -> Findings:
-        for key, partner in _list_partners(self.candidate):
+        for key, needs, is_there, effect in _list_partners(self.candidate):
             path = tuple(key.split("."))
             own = self.loaded.source.origins.get(path) == self.loaded.file
-            if own and not partner.is_there:
+            if own and not is_there:
                 given: Any = self.candidate.find_value(key)
-                is_number = isinstance(given, int | float) and given is not True
-                shown = f"{path[-1]} {given:g}" if is_number else path[-1]
-                yield self.build_finding(
-                    key,
-                    f"{shown} {partner.otherwise}",
-                    given=given if is_number else None,
-                    allowed=f"only with {partner.needs}",
-                )
+                problem = f"{path[-1]} {effect}"
+                if isinstance(given, int | float) and given is not True:
+                    problem = f"{path[-1]} {given:g} {effect}"
+                else:
+                    given = None
+                yield self.build_finding(key, problem, given=given, allowed=f"only with {needs}")
 
 
-def _list_upper_limits(
-    environment: Environment,
-) -> Iterator[tuple[str, float | None, str, float | None, str]]:
+def _list_upper_limits(environment: Environment) -> Iterator[_Limit]:
     """Yield (key, its value, the limit's name, the limit, the effect of exceeding it)."""
     alarms, traffic = environment.alarms, environment.traffic
     first = "the higher percentile's alarm always fires first"
@@ -196,7 +180,7 @@ _COOLDOWNS = (
 _BOUNDS = (("at_least", "min_instances"), ("at_most", "max_instances"))
 
 
-class KeysCrossed(Rule):
+class KeysCrossed(Rule, severity=Severity.WARNING):
     """A value exceeds that of another key, or a limit that follows from it: one of the two is wrong.
 
     A higher percentile is never below a lower one, and a batch must not wait longer than its caller.
@@ -205,46 +189,39 @@ class KeysCrossed(Rule):
     https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     """
 
-    severity = Severity.WARNING
     remedy = "correct one of them"
 
     def find_problems(self) -> Findings:
         for key, value, name, limit, why in _list_upper_limits(self.environment):
             if value is not None and limit is not None and value > limit:
-                shown = f"{round(limit, 2):,g}" if limit < MOST_PLAIN else f"{limit:,.0f}"
-                yield self.build_finding(
-                    key,
-                    f"{key.rpartition('.')[2]} {value:{',' if isinstance(value, int) else 'g'}} is above "
-                    f"{name} {shown}: {why}",
-                    given=value,
-                    allowed=f"at most {shown}",
-                )
+                shown = f"{round(limit, 2):,g}" if limit < 100_000 else f"{limit:,.0f}"
+                stated = f"{value:,}" if isinstance(value, int) else f"{value:g}"
+                problem = f"{key.rpartition('.')[2]} {stated} is above {name} {shown}: {why}"
+                yield self.build_finding(key, problem, given=value, allowed=f"at most {shown}")
 
 
-class PathMissing(Rule):
+class PathMissing(Rule, severity=Severity.WARNING):
     """A missing path is noticed only by the command or the person that needs it."""
 
-    severity = Severity.WARNING
     example = 'alarms.runbook = "docs/nowhere.md"'
     problem = "there is no file or folder {path}"
     remedy = "correct the path, or write the file"
 
     def find_problems(self) -> Findings:
-        for key, path in self._list_paths():
+        environment, day = self.environment, self.environment.traffic.day
+        runbook, captured = environment.alarms.runbook, environment.replay.captured
+        paths = {}
+        stated = ("alarms", "runbook") in self.loaded.source.origins
+        if stated and not runbook.startswith(("https://", "http://")):
+            paths["alarms.runbook"] = runbook
+        if captured is not None and not captured.startswith("s3://"):
+            paths["replay.captured"] = captured
+        # With a scaling table scaling-behind-traffic reads the day, and reports what is wrong with it.
+        if day is not None and not any(
+            one.scaling for one in environment.variants_by_table.values()
+        ):
+            paths["traffic.day"] = str(day)
+        for key, path in paths.items():
             if not (self.loaded.root / path).exists():
                 remedy = suggest_path(path, self.loaded.root) or self.remedy
                 yield self.build_finding(key, given=path, remedy=remedy, path=path)
-
-    def _list_paths(self) -> Iterator[tuple[str, str]]:
-        """Yield key and path for each path that the file states."""
-        environment, day = self.environment, self.environment.traffic.day
-        runbook, captured = environment.alarms.runbook, environment.replay.captured
-        stated = ("alarms", "runbook") in self.loaded.source.origins
-        if stated and not runbook.startswith(("https://", "http://")):
-            yield "alarms.runbook", runbook
-        if captured is not None and not captured.startswith("s3://"):
-            yield "replay.captured", captured
-        # With a scaling table scaling-behind-traffic reads the day, and reports what is wrong with it.
-        scales = any(one.scaling for one in environment.variants_by_table.values())
-        if day is not None and not scales:
-            yield "traffic.day", str(day)

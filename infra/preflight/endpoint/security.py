@@ -21,19 +21,15 @@ class SecurityIdsMissing(Rule):
         if "keys" in require:
             given |= self.environment.kms_keys
             variants = self.environment.variants.values()
-            types = [kind for variant in variants for kind in variant.instance_types]
-            if not can_use_volume_key(types):
+            if not can_use_volume_key([one for each in variants for one in each.instance_types]):
                 del given["endpoint.volume_kms_key"]
         missing = [key for key, ids in given.items() if not ids]
         if missing:
             # Keys in the plural take lists.
             lines = [f'{key} = ["…"]' if key.endswith("s") else f'{key} = "…"' for key in missing]
-            yield self.build_finding(
-                "security.require",
-                f"security.require needs ids that are missing: {', '.join(missing)}",
-                remedy=f"add {', '.join(lines)}",
-                reads=tuple(missing),
-            )
+            problem = f"security.require needs ids that are missing: {', '.join(missing)}"
+            key, remedy = "security.require", f"add {', '.join(lines)}"
+            yield self.build_finding(key, problem, remedy=remedy, reads=tuple(missing))
 
 
 class KeyArnRule(Rule):
@@ -59,14 +55,13 @@ class KeyOfAnotherRegion(KeyArnRule):
             yield self.build_finding(key, given=arn)
 
 
-class KeyOfAnotherAccount(KeyArnRule):
+class KeyOfAnotherAccount(KeyArnRule, severity=Severity.WARNING):
     """A KMS key of another account works only if its policy allows the roles of this account.
 
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-modifying-external-accounts.html
     (two policies are needed, 2026-11-22)
     """
 
-    severity = Severity.WARNING
     problem = (
         "{arn} is a key of account {account}: its policy there must allow what docs/reference/permissions.md "
         "lists"
@@ -146,13 +141,12 @@ class NetworkHalf(Rule):
                 yield self.build_finding(missing=missing, other=other)
 
 
-class NetworkOneSubnet(Rule):
+class NetworkOneSubnet(Rule, severity=Severity.WARNING):
     """A subnet is in one availability zone: if the zone fails, no instance answers.
 
     Source: https://docs.aws.amazon.com/vpc/latest/userguide/configure-subnets.html (2026-11-22)
     """
 
-    severity = Severity.WARNING
     key = "network.subnets"
     problem = "{subnet} is the only subnet in production: one subnet is in one availability zone"
     remedy = "add a subnet in another zone, or set production = false if nobody depends on it"

@@ -44,11 +44,8 @@ class VariantMachine(EachVariantRule):
                 reads=tuple(f"variants.{name}.{machine}" for machine in MACHINES),
             )
         elif len(given) > 1:
-            key, problem = (
-                f"variants.{name}.{given[0]}",
-                f"{' and '.join(given)} exclude each other",
-            )
-            remedy = f"remove {' or '.join(given)}"
+            problem = f"{' and '.join(given)} exclude each other"
+            key, remedy = f"variants.{name}.{given[0]}", f"remove {' or '.join(given)}"
             yield self.build_finding(key, problem, given=None, remedy=remedy)
 
 
@@ -76,8 +73,8 @@ class NoVariant(Rule):
                 remedy="remove some, or move them to another environment",
             )
         elif production and not any(variant.weight for variant in production.values()):
-            key, problem = f"variants.{next(iter(production))}.weight", "every variant has weight 0"
-            problem += ": no variant would get traffic"
+            problem = "every variant has weight 0: no variant would get traffic"
+            key = f"variants.{next(iter(production))}.weight"
             yield self.build_finding(key, problem, remedy="give one a weight")
 
 
@@ -184,12 +181,11 @@ class TagRefused(Rule):
     allowed = "letters, digits, spaces and _ . : / = + - @; keys that do not begin with aws:"
 
     def find_problems(self) -> Findings:
-        tags = self.environment.tags
-        if len(tags) > MOST_TAGS:
-            problem, allowed = f"{len(tags)} tags are too many", f"at most {MOST_TAGS}"
-            yield self.build_finding(
-                "tags", problem, given=len(tags), allowed=allowed, remedy="remove some"
-            )
+        tags, count = self.environment.tags, len(self.environment.tags)
+        if count > MOST_TAGS:
+            problem, allowed = f"{count} tags are too many", f"at most {MOST_TAGS}"
+            remedy = "remove some"
+            yield self.build_finding("tags", problem, given=count, allowed=allowed, remedy=remedy)
         seen: set[str] = set()
         for tag, value in tags.items():
             characters = {

@@ -11,13 +11,8 @@ from infra.catalog.instances import (
 )
 from infra.parameters.finding import Severity, suggest_name
 from infra.parameters.placement import Placement
+from infra.policy import sizing
 from infra.policy.hosting import find_driver
-from infra.policy.sizing import (
-    WEIGHTS_SHARE,
-    compute_gpu_share,
-    compute_process_gib,
-    count_processes_per_gpu,
-)
 from infra.preflight.rendering import format_count
 from infra.preflight.rule import Findings, Parts, Rule, VariantRule
 
@@ -32,14 +27,13 @@ class GpuRule(VariantRule):
         return ((placement,) for placement in self.candidate.containers if placement.gpus)
 
 
-class GpuIdle(GpuRule):
+class GpuIdle(GpuRule, acknowledgeable=True):
     """A model server is pinned to one GPU: with fewer servers than GPUs, some GPUs stay idle.
 
     Source: serve.py of the images, 2.20 and before (CUDA_VISIBLE_DEVICES = process mod GPUs),
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
-    acknowledgeable = True
     key = "container.tfs_processes"
     problem = (
         "tfs_processes {placement.processes} uses {placement.processes} of the {placement.gpus} GPUs of "
@@ -53,14 +47,13 @@ class GpuIdle(GpuRule):
             yield self.build_finding(given=placement.processes, remedy=remedy)
 
 
-class GpuUneven(GpuRule):
+class GpuUneven(GpuRule, severity=Severity.WARNING):
     """With five servers on four GPUs one GPU has twice the work, and every server gets less memory.
 
     Source: serve.py of the images, 2.20 and before,
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
-    severity = Severity.WARNING
     key = "container.tfs_processes"
     problem = (
         "tfs_processes {placement.processes} is not a multiple of the {placement.gpus} GPUs of "
@@ -76,14 +69,13 @@ class GpuUneven(GpuRule):
             yield self.build_finding(given=processes, allowed=f"{below} or {below + gpus}")
 
 
-class GpuShare(GpuRule):
+class GpuShare(GpuRule, severity=Severity.WARNING):
     """The image divides the GPU memory by all processes, although they are spread over the GPUs.
 
     Source: serve.py of the images, 2.20 and before, _calculate_per_process_gpu_memory_fraction,
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
-    severity = Severity.WARNING
     key = "container.gpu_memory_margin"
     problem = "with gpu_memory_margin {margin:g} the processes of one GPU use {used:.0%} of it"
     remedy = "remove it: Servable then chooses it"
@@ -91,21 +83,20 @@ class GpuShare(GpuRule):
 
     def find_problems(self, placement: Placement) -> Findings:
         margin, processes = placement.variant.container.gpu_memory_margin, placement.processes
-        share = None if margin is None else compute_gpu_share(processes, margin)
+        share = None if margin is None else sizing.compute_gpu_share(processes, margin)
         if share is not None:
-            used = share * count_processes_per_gpu(placement.instance, processes)
+            used = share * sizing.count_processes_per_gpu(placement.instance, processes)
             if not LEAST_USED_SHARE <= used <= 1:
                 yield self.build_finding(margin=margin, used=used)
 
 
-class GpuMemory(GpuRule):
+class GpuMemory(GpuRule, acknowledgeable=True):
     """A model server loads every model into its one GPU; loading fails if they do not fit.
 
     Source: serve.py of the images, 2.20 and before (one GPU each); TensorFlow gpu_device.cc, MinSystemMemory;
     docs/decisions/0011 (nine tenths for weights)
     """
 
-    acknowledgeable = True
     key = "instance_type"
     problem = (
         "every process of {instance.name} loads {model_gib:.1f} GiB of models into its GPU, which has room "
@@ -120,7 +111,7 @@ class GpuMemory(GpuRule):
         if model_gib is None:
             yield from self.report_unknown_size(placement)
             return
-        room = WEIGHTS_SHARE * compute_process_gib(instance, count, margin)
+        room = sizing.WEIGHTS_SHARE * sizing.compute_process_gib(instance, count, margin)
         if model_gib > room and (margin or 0) < 1:  # from 1 on GpuShare reports the margin
             yield self.build_finding(
                 instance=instance,
@@ -193,9 +184,8 @@ class AmiCuda(AmiRule):
         if images.parse_version(driver) < images.parse_version(cuda):
             problem = f"the driver of {ami} supports CUDA {driver}, but {image} needs {cuda}"
         elif has_ami_failed_tests(ami, cuda):
-            problem = (
-                f"{image} has CUDA {cuda}, and such images did not start on {ami} in AWS's tests"
-            )
+            failed = f"such images did not start on {ami} in AWS's tests"
+            problem = f"{image} has CUDA {cuda}, and {failed}"
         else:
             return
         # A driver that mounts the image's CUDA compatibility libraries may run it; AWS tests neither case.

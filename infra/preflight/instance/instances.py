@@ -6,13 +6,8 @@ order of preference, and an instance takes the first free one.
 
 from collections.abc import Sequence
 
-from infra.catalog.instances import (
-    Instance,
-    find_regions,
-    list_regions,
-    list_regions_without_endpoints,
-    load_instances,
-)
+from infra.catalog import instances
+from infra.catalog.instances import Instance, load_instances
 from infra.catalog.instances import list_instance_types as types_offered
 from infra.catalog.limits import load_table
 from infra.parameters.finding import Severity, find_nearest
@@ -46,22 +41,18 @@ class InstanceUnknown(Rule):
                 continue
             close, family = find_nearest(given, known), given.removeprefix("ml.")
             reason = next((why for one, why in excluded.items() if family.startswith(one)), None)
-            why = f"not usable here: {reason}" if reason else "unknown"
-            yield self.build_finding(
-                key,
-                f"{given!r} is {why}",
-                allowed=f"the {len(known)} types that Servable knows, such as ml.c5.xlarge",
-                remedy=f"did you mean {close}?" if close and not reason else "choose another",
-            )
+            problem = f"{given!r} is {f'not usable here: {reason}' if reason else 'unknown'}"
+            allowed = f"the {len(known)} types that Servable knows, such as ml.c5.xlarge"
+            remedy = f"did you mean {close}?" if close and not reason else "choose another"
+            yield self.build_finding(key, problem, allowed=allowed, remedy=remedy)
 
 
-class InstanceRetired(InstanceRule):
+class InstanceRetired(InstanceRule, acknowledgeable=True):
     """Retired types are still in the API's list but in no region's price list: they may not start.
 
     Source: infra/catalog/retired_instances.json
     """
 
-    acknowledgeable = True
     problem = "{instance.name} is retired: no region lists a price for it"
 
     def find_problems(self, key: str, name: str, instance: Instance) -> Findings:
@@ -71,22 +62,21 @@ class InstanceRetired(InstanceRule):
             yield self.build_finding(key, remedy=remedy)
 
 
-class InstanceNotInRegion(InstanceRule):
+class InstanceNotInRegion(InstanceRule, acknowledgeable=True):
     """If the region does not have the instance type, the endpoint waits for capacity and fails.
 
     Source: infra/catalog/availability.json, from AWS's price list
     """
 
-    acknowledgeable = True
     problem = "{self.environment.region} does not have {instance.name}"
     remedy = "choose one of those, or another region"
     reads = ("region",)
 
     def find_problems(self, key: str, name: str, instance: Instance) -> Findings:
-        region, having = self.environment.region, find_regions(instance.name)
+        region, having = self.environment.region, instances.find_regions(instance.name)
         if instance.successor:
             return  # InstanceRetired reports it
-        if region not in list_regions():
+        if region not in instances.list_regions():
             question = "whether the Region offers the instance type"
             yield self.build_unchecked(key, f"a region of infra/catalog: {region}", question)
         elif region not in having:
@@ -101,19 +91,18 @@ class InstanceNotInRegion(InstanceRule):
             yield self.build_finding(key, allowed=", ".join(usable) or elsewhere)
 
 
-class RegionWithoutEndpoints(Rule):
+class RegionWithoutEndpoints(Rule, acknowledgeable=True):
     """CloudFormation creates an endpoint only where it has the resource type for it.
 
     Source: infra/catalog/availability.json, from CloudFormation's own schemas of each region
     """
 
-    acknowledgeable = True
     key = "region"
     problem = "CloudFormation has no AWS::SageMaker::Endpoint in {self.environment.region}"
     remedy = "choose another region, or try one endpoint there and acknowledge this finding"
 
     def find_problems(self) -> Findings:
-        if self.environment.region in list_regions_without_endpoints():
+        if self.environment.region in instances.list_regions_without_endpoints():
             yield self.build_finding()
 
 
@@ -130,8 +119,7 @@ class InstanceArchitecture(InstanceRule):
 
     def find_problems(self, key: str, name: str, instance: Instance) -> Findings:
         model = self.environment.models.get(self.environment.variants[name].model)
-        own = model is not None and model.image is not None
-        if instance.architecture != "x86_64" and not own:
+        if instance.architecture != "x86_64" and (model is None or model.image is None):
             yield self.build_finding(key)
 
 
@@ -180,14 +168,13 @@ class InstancePoolsDriver(PoolsRule):
             yield self.build_finding(given=None, types=", ".join(variant.instance_types))
 
 
-class InstancePoolsUneven(PoolsRule):
+class InstancePoolsUneven(PoolsRule, severity=Severity.WARNING):
     """Predefined scaling metrics are means over all instances: a smaller type is full before the mean is.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html
     (Use weighted custom metrics for mixed fleets, 2026-11-22)
     """
 
-    severity = Severity.WARNING
     problem = "scaling treats instances of different sizes as equal: {types}"
     remedy = (
         "choose types of one size, or scale by the smallest type's measured rate and accept this; a policy "
@@ -205,14 +192,13 @@ class InstancePoolsUneven(PoolsRule):
             yield self.build_finding(given=None, types=", ".join(shown))
 
 
-class Memory(ContainerRule):
+class Memory(ContainerRule, acknowledgeable=True):
     """Every model server loads all models; if memory runs out, the kernel kills one after the other.
 
     Source: docs/decisions/0011 (0.3 GiB per server, 128 MiB per worker, a tenth for the system),
     or the measurements in the file
     """
 
-    acknowledgeable = True
     problem = (
         "{instance.name}: {servers} ({need.servers_gib:.1f} GiB), {workers} ({need.workers_gib:.1f}) and the "
         "system ({need.system_gib:.1f}) need {need.total_gib:.1f} of {instance.memory_gib:g} GiB"
@@ -258,14 +244,13 @@ class StorageVolumeOnNvme(VariantRule):
             yield self.build_finding()
 
 
-class StorageKeyOnNvme(VariantRule):
+class StorageKeyOnNvme(VariantRule, severity=Severity.WARNING):
     """Local NVMe is encrypted by a hardware module of the instance, and not by your KMS key.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
     (2026-11-22)
     """
 
-    severity = Severity.WARNING
     key = "endpoint.volume_kms_key"
     problem = (
         "{self.environment.endpoint.volume_kms_key}: {placement.instance.name} of variant {placement.name} "
@@ -280,13 +265,12 @@ class StorageKeyOnNvme(VariantRule):
             yield self.build_finding()
 
 
-class StorageTooSmall(VariantRule):
+class StorageTooSmall(VariantRule, acknowledgeable=True):
     """The disk must fit the archive and its unpacked files; if it is full, the instance never starts.
 
     Source: docs/decisions/0011; infra/catalog/documented_limits.json (default volume)
     """
 
-    acknowledgeable = True
     reads = ("instance_type", "models.{placement.variant.model}")
 
     def find_problems(self, placement: Placement) -> Findings:
@@ -305,11 +289,6 @@ class StorageTooSmall(VariantRule):
                 remedy = "choose an instance_type: a serverless container's disk does not grow"
             elif instance.local_nvme_gb:
                 remedy = "choose a type with more local NVMe"
-            yield self.build_finding(
-                key,
-                f"{size}archive and files need {needed:.1f} GiB, but the disk of {instance.name} has "
-                f"{room:.1f}",
-                given=given,
-                allowed=f"{enough_gb} GB or more",
-                remedy=remedy,
-            )
+            what, allowed = f"{size}archive and files need", f"{enough_gb} GB or more"
+            problem = f"{what} {needed:.1f} GiB, but the disk of {instance.name} has {room:.1f}"
+            yield self.build_finding(key, problem, given=given, allowed=allowed, remedy=remedy)

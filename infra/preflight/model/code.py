@@ -60,15 +60,13 @@ class CodeFolderRule(Rule):
         return self.candidate.code_folders.items()
 
 
-class Code(CodeFolderRule):
+class Code(CodeFolderRule, acknowledgeable=True):
     """Code that cannot be imported kills the container minutes after the deployment began.
 
     The rule reads the code and never runs it. Imports are not checked for an image of your own.
     Source: infra/catalog/image_facts.json (modules), and the image's public source,
     https://github.com/aws/deep-learning-containers (read 2026-11-24)
     """
-
-    acknowledgeable = True
 
     def find_problems(self, name: str, folder: Path) -> Findings:
         variants, key = find_running_variants(self.environment, name), f"models.{name}.code"
@@ -140,8 +138,7 @@ class CodeNotVendored(CodeFolderRule):
     """Publishing uses the lock file and the wheels on this computer, and never the network."""
 
     def find_problems(self, name: str, folder: Path) -> Findings:
-        model = self.environment.models[name]
-        if model.install != "vendored":
+        if self.environment.models[name].install != "vendored":
             return
         versions = _list_versions(self.environment, name)
         # Two variants on images with two Python versions cannot share one lock: one is rejected.
@@ -150,21 +147,18 @@ class CodeNotVendored(CodeFolderRule):
             for python in sorted(pythons, key=str):
                 require_wheels(folder, wheels=self.loaded.root / WHEELS, python=python)
         except PackagingError as refusal:
-            yield self.build_finding(
-                f"models.{name}.code",
-                f"{refusal.path.relative_to(self.loaded.root)}: {refusal.problem}",
-                remedy=refusal.remedy.replace("ENV", self.loaded.name),
-            )
+            problem = f"{refusal.path.relative_to(self.loaded.root)}: {refusal.problem}"
+            remedy = refusal.remedy.replace("ENV", self.loaded.name)
+            yield self.build_finding(f"models.{name}.code", problem, remedy=remedy)
 
 
-class CodeInstalledAtStart(CodeFolderRule):
+class CodeInstalledAtStart(CodeFolderRule, severity=Severity.WARNING):
     """If pip runs in every container that starts, every scale-out depends on the internet.
 
     Source: requirements.txt in https://github.com/aws/sagemaker-tensorflow-serving-container, as
     serve.py of 2.20 and before installs it
     """
 
-    severity = Severity.WARNING
     key = "models.{name}.install"
     problem = (
         "every container installs requirements.txt with pip before it responds: scaling is "
@@ -217,13 +211,12 @@ class IsolationInstalls(ModelRule):
             yield self.build_finding()
 
 
-class IsolationCalls(CodeFolderRule):
+class IsolationCalls(CodeFolderRule, severity=Severity.WARNING):
     """Without network access, calls to AWS services time out, and the code fails.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html
     """
 
-    severity = Severity.WARNING
     key = "models.{name}.code"
     problem = "{place} imports {module}, whose calls network_isolation blocks"
     remedy = "pack what it reads, or remove network_isolation"
@@ -242,7 +235,7 @@ class IsolationCalls(CodeFolderRule):
                         yield self.build_finding(place=place, module=module)
 
 
-class CodeHoldsSecrets(ModelRule):
+class CodeHoldsSecrets(ModelRule, acknowledgeable=True):
     """A secret in the code folder is packed: anyone who may read the archive can read it.
 
     Secrets are recognized by file name (`.env`, `*.key`, `credentials` and similar) and, in text files
@@ -250,7 +243,6 @@ class CodeHoldsSecrets(ModelRule):
     Source: https://docs.aws.amazon.com/secretsmanager/latest/userguide/best-practices.html
     """
 
-    acknowledgeable = True
     key = "models.{name}.code"
     problem = (
         "{file}: looks like {looks_like}, and would be packed: anyone who may read "
@@ -273,19 +265,14 @@ class CodeHoldsSecrets(ModelRule):
             yield self.build_finding(subject=file, file=file, looks_like=looks_like)
 
 
-class MultiModelPackages(ModelRule):
+class MultiModelPackages(ModelRule, acknowledgeable=True):
     """The models share one process, which imports the package of whichever model is loaded first.
 
     Source: python_service.py of the images, 2.20 and before (_import_custom_modules appends each
     model's code/lib to sys.path), https://github.com/aws/deep-learning-containers
     """
 
-    acknowledgeable = True
     key = "models.{name}.multi_model"
-    problem = (
-        "{package} is {version} in the code of {member!r}, and {others_version} in that of {other!r}; they "
-        "share one process"
-    )
     remedy = "name one version in the requirements.txt of both, and run `servable package {self.loaded.name}`"
 
     def find_problems(self, name: str, model: ModelTable) -> Findings:
@@ -298,11 +285,8 @@ class MultiModelPackages(ModelRule):
                 for package, version in list_vendored_versions(folder).items():
                     other, others_version = first.setdefault(package, (member, version))
                     if version != others_version:
-                        yield self.build_finding(
-                            given=member,
-                            package=package,
-                            version=version,
-                            member=member,
-                            other=other,
-                            others_version=others_version,
+                        problem = (
+                            f"{package} is {version} in the code of {member!r}, and {others_version} in "
+                            f"that of {other!r}; they share one process"
                         )
+                        yield self.build_finding(problem=problem, given=member)

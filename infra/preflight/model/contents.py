@@ -16,15 +16,10 @@ from infra.parameters.sources import format_path
 from infra.policy.container import has_upstream_tensorflow
 from infra.preflight.rule import Findings, ModelRule, Parts, Rule, VariantRule
 from model_packaging.refusal import PackagingError
+from model_packaging.saved_model import variables
 from model_packaging.saved_model.initialization import find_vocabulary_fault
 from model_packaging.saved_model.unfilled import describe_unfilled
-from model_packaging.saved_model.variables import (
-    MOST_CHECKED_BYTES,
-    find_variable_faults,
-    read_stored_variables,
-)
 
-BYTES_PER_MB = 10**6
 _TOO_LARGE = "--run, which loads the model: its graph is too large to analyze"
 
 
@@ -41,17 +36,16 @@ class ModelVariables(ModelRule):
     def find_problems(self, name: str, model: ModelTable) -> Findings:
         for folder, info in self.candidate.read_saved_models(name):
             try:
-                stored = read_stored_variables(folder)
+                stored = variables.read_stored_variables(folder)
                 restored = self.candidate.read_graph(folder).restored if info.has_variables else ()
                 key = f"models.{name}.saved_model"
                 if restored is None:
                     question = "whether the model's variables are complete"
                     yield self.build_unchecked(key, _TOO_LARGE, question)
                 size = info.variable_bytes
-                problems = list(find_variable_faults(restored or (), stored, size=size))
-                if size > MOST_CHECKED_BYTES:
-                    megabytes = size / BYTES_PER_MB
-                    needs = f"--run, which loads the {megabytes:,.0f} MB of variables"
+                problems = list(variables.find_variable_faults(restored or (), stored, size=size))
+                if size > variables.MOST_CHECKED_BYTES:
+                    needs = f"--run, which loads the {size / 10**6:,.0f} MB of variables"
                     yield self.build_unchecked(key, needs, "whether the variables are intact")
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
@@ -84,14 +78,13 @@ class ModelVocabulary(ModelRule):
                         yield self.build_finding(problem=f"{shown}: {fault}")
 
 
-class ModelUnfilled(ModelRule):
+class ModelUnfilled(ModelRule, acknowledgeable=True):
     """Requests fail if they read a variable that nothing restores, or a table that nothing initializes.
 
     Source: tensorflow/cc/saved_model/loader.cc (RunRestore, RunInitOp), read 2026-11-29; the responses of
     TensorFlow 2.21 to 20 such models
     """
 
-    acknowledgeable = True
     key = "models.{name}.saved_model"
 
     def find_problems(self, name: str, model: ModelTable) -> Findings:
@@ -103,10 +96,9 @@ class ModelUnfilled(ModelRule):
             if unfilled is None:
                 question = "whether loading fills the model's variables and tables"
                 yield self.build_unchecked(f"models.{name}.saved_model", _TOO_LARGE, question)
-            shown = format_path(folder, self.loaded.root)
             for found in unfilled or ():
                 problem, remedy = describe_unfilled(found)
-                problem = f"{shown}/saved_model.pb: {problem}"
+                problem = f"{format_path(folder, self.loaded.root)}/saved_model.pb: {problem}"
                 yield self.build_finding(problem=problem, remedy=remedy)
 
 
@@ -132,13 +124,11 @@ class VersionZero(VariantRule):
                 yield self.build_finding(name=name)
 
 
-class GraphRule(Rule):
+class GraphRule(Rule, acknowledgeable=True):
     """A rule about the graph of a model that is packed here and runs in AWS's image.
 
     The operations of the user's own images, and of images before TensorFlow 2.12, aren't known.
     """
-
-    acknowledgeable = True
 
     def list_parts(self) -> Parts:
         for name in self.environment.models:
@@ -204,14 +194,12 @@ class ModelOpAttribute(GraphRule):
     """
 
 
-class ModelOpAttributeIgnored(GraphRule):
+class ModelOpAttributeIgnored(GraphRule, severity=Severity.WARNING):
     """TensorFlow ignores an attribute that it does not know, so the operation may give different results.
 
     Source: tensorflow/core/framework/node_def_util.cc (ValidateNodeDef, "Unknown attributes will be
     ignored"), read 2026-11-22
     """
-
-    severity = Severity.WARNING
 
 
 class ModelStablehloVersion(GraphRule):
@@ -244,14 +232,12 @@ class ModelOpWithoutKernel(GraphRule):
     """
 
 
-class ModelChannelsFirst(GraphRule):
+class ModelChannelsFirst(GraphRule, severity=Severity.WARNING):
     """On CPUs only oneDNN convolves and pools with channels first, and not every CPU switches it on.
 
     Source: answers of TensorFlow 2.21 with oneDNN on, off and left alone, 2026-11-24;
     https://github.com/tensorflow/serving/issues/1466
     """
-
-    severity = Severity.WARNING
 
     def find_problems(self, name: str, placement: Placement) -> Findings:
         if has_upstream_tensorflow(placement.tensorflow) and not placement.settings.onednn:
@@ -259,10 +245,8 @@ class ModelChannelsFirst(GraphRule):
                 yield replace(finding, allowed=finding.allowed and "NHWC and NDHWC")
 
 
-class ModelReadsOutside(GraphRule):
+class ModelReadsOutside(GraphRule, severity=Severity.WARNING):
     """A file that is neither in the archive nor in the image is missing when a request needs it.
 
     Source: https://www.tensorflow.org/guide/saved_model, assets, read 2026-11-22
     """
-
-    severity = Severity.WARNING

@@ -76,7 +76,7 @@ class GoldenRule(KnownRequestRule):
                 yield name, f"models.{name}.{below}", golden
 
 
-class GoldenRequest(GoldenRule):
+class GoldenRequest(GoldenRule, acknowledgeable=True):
     """A golden request that the model rejects would fail `servable verify` only after the deployment.
 
     If code may change the request, the rule checks only that the file exists, and that a .json file is
@@ -85,8 +85,6 @@ class GoldenRequest(GoldenRule):
     image's public source, https://github.com/aws/deep-learning-containers (read 2026-11-22)
     """
 
-    acknowledgeable = True
-
     def find_problems(self, name: str, table: str, golden: Golden) -> Findings:
         key, targets = f"{table}.request", _find_targets(self.candidate, name)
         if find_file(golden.request) is None:
@@ -94,13 +92,12 @@ class GoldenRequest(GoldenRule):
         yield from self.check_request(key, golden.request, golden.request_content_type, targets)
 
 
-class GoldenAnswer(GoldenRule):
+class GoldenAnswer(GoldenRule, acknowledgeable=True):
     """A golden answer must have the form of the signature's outputs, or no answer ever equals it.
 
     Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-22)
     """
 
-    acknowledgeable = True
     remedy = "write the model's response to the file with `servable invoke --output`"
     reads = ("models.{name}",)
 
@@ -126,13 +123,12 @@ class GoldenAnswer(GoldenRule):
                 yield self.build_finding(key, f"{answer}: the response {bad}")
 
 
-class RowsAboveShape(Rule):
+class RowsAboveShape(Rule, acknowledgeable=True):
     """A model whose first dimension is fixed rejects requests with more rows, unless code splits them.
 
     Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-29)
     """
 
-    acknowledgeable = True
     key = "traffic.rows_per_request"
     problem = "requests of {rows} rows: {name}, version {version}, accepts {most} at a time"
     remedy = "export the model with an unknown first dimension, or send {most} at a time"
@@ -158,14 +154,13 @@ class RowsAboveShape(Rule):
                     yield self.build_finding(rows=rows, name=name, version=version, most=max(fixed))
 
 
-class ContentTypeRefused(Rule):
+class ContentTypeRefused(Rule, severity=Severity.WARNING):
     """A content type that neither NGINX nor Servable's handler reads is answered with 415.
 
     Source: tensorflowServing.js, https://github.com/aws/deep-learning-containers
     (read 2026-11-22), observed with the code of 2.20; servable_tensors/codecs.py
     """
 
-    severity = Severity.WARNING
     example = 'traffic.content_types = ["image/jpeg"]'
     key = "traffic.content_types"
     problem = "{read_by} ({model}) rejects {content_type} with 415"
@@ -237,9 +232,7 @@ def find_reader(candidate: Candidate, placement: Placement, name: str) -> tuple[
     if model.handler == "servable" or (folder is not None and needs_our_handler(folder)):
         hooks = _find_hooks(folder / HOOKS) if folder else set()
         return (Reader.CODE if "preprocess" in hooks else Reader.SERVABLE), hooks
-    if folder is not None:
-        return Reader.CODE, set()
-    return Reader.NGINX, set()
+    return Reader.NGINX if folder is None else Reader.CODE, set()
 
 
 def _find_hooks(file: Path) -> set[str]:
@@ -254,23 +247,18 @@ def _find_hooks(file: Path) -> set[str]:
     return both if "*" in names else both & names
 
 
-# Names that a comparison gives to what has none: servable/answers/outputs.py.
-_WITHOUT_NAME = re.compile(r"output|column [1-9][0-9]*")
-
-
-class ReplayOutputUnknown(Rule):
+class ReplayOutputUnknown(Rule, acknowledgeable=True):
     """A tolerance for an output that no model has is never applied, and the default one decides instead.
 
     Names are those of the SavedModels' signatures, and `output` for answers without names.
     """
 
-    acknowledgeable = True
     example = "replay.outputs.porb.relative = 0.001"
 
     def find_problems(self) -> Findings:
-        stated = [
-            one for one in self.environment.replay.outputs if not _WITHOUT_NAME.fullmatch(one)
-        ]
+        # Names that a comparison gives to what has none: servable/answers/outputs.py.
+        unnamed = re.compile(r"output|column [1-9][0-9]*")
+        stated = [one for one in self.environment.replay.outputs if not unnamed.fullmatch(one)]
         outputs = self._list_outputs() if stated else None
         for name in stated:
             key = f"replay.outputs.{name}"
@@ -290,14 +278,13 @@ class ReplayOutputUnknown(Rule):
     def _list_outputs(self) -> set[str] | None:
         """Return the outputs of every version of every model, or None if one isn't known."""
         names: set[str] = set()
-        for name, model in self.environment.models.items():
-            folders = self.candidate.find_version_folders(name)
-            if model.code is not None or (not folders and model.multi_model is None):
-                return None
-            try:
-                for folder in folders:
-                    for signature in self.candidate.read_saved_model(folder).signatures.values():
-                        names |= set(signature.outputs)
-            except (PackagingError, OSError):
-                return None
+        try:
+            for name, model in self.environment.models.items():
+                folders = self.candidate.find_version_folders(name)
+                if model.code is not None or (not folders and model.multi_model is None):
+                    return None
+                for info in map(self.candidate.read_saved_model, folders):
+                    names.update(*(signature.outputs for signature in info.signatures.values()))
+        except (PackagingError, OSError):
+            return None
         return names

@@ -13,17 +13,11 @@ from infra.parameters.sources import format_path
 from infra.preflight.rule import Findings, ModelRule
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
-from model_packaging.requests.known_requests import (
-    build_warm_up,
-    check_warm_up,
-    read_golden_request,
-)
+from model_packaging.requests import known_requests
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP
 
 # Parts of S3 keys under which objects are usually overwritten.
 MOVING = frozenset({"latest", "current", "newest", "last", "live", "prod", "production", "stable"})
-
-
 SOURCES = ("saved_model", "artifact", "multi_model")
 # Keys that control how a SavedModel is packed.
 PACKING = ("code", "handler", "version", "also_serves", "warm_up", "compression", "install")
@@ -38,11 +32,9 @@ class ModelSource(ModelRule):
         written = self.loaded.source.values.get("models", {}).get(name, {})
         sources = [source for source in SOURCES if source in written]
         if not sources:
-            yield self.build_finding(
-                f"{table}.{SOURCES[0]}",
-                "neither saved_model nor artifact is given",
-                remedy="add saved_model with the model's folder",
-            )
+            problem = "neither saved_model nor artifact is given"
+            remedy = "add saved_model with the model's folder"
+            yield self.build_finding(f"{table}.{SOURCES[0]}", problem, remedy=remedy)
         elif len(sources) > 1:
             key, problem = f"{table}.{sources[1]}", " and ".join(sources) + " exclude each other"
             yield self.build_finding(key, problem, given=sources, remedy="remove one")
@@ -90,10 +82,9 @@ class ModelsTogether(ModelRule):
         return None
 
 
-class ArtifactMovingKey(ModelRule):
+class ArtifactMovingKey(ModelRule, severity=Severity.WARNING):
     """Under a key like latest/ the object may be overwritten while the file still has the old hash."""
 
-    severity = Severity.WARNING
     key = "models.{name}.artifact.uri"
     problem = "the key contains {moving!r}: the object is likely to be overwritten"
     remedy = "copy the archive to a unique key, such as run-17/model.tar.gz, and write that key"
@@ -112,9 +103,7 @@ CODE = ("code", "")
 class PackedModelRule(ModelRule):
     """A rule about a model that is packed here: it reports what packing would reject."""
 
-    def build_packing_finding(
-        self, wrong: Exception, folder: Path, key: str, given: object
-    ) -> Finding:
+    def build_refusal(self, wrong: Exception, folder: Path, key: str, given: object) -> Finding:
         """Return the finding for an error of packing or files, such as a circular link."""
         if isinstance(wrong, PackagingError):
             refusal = wrong
@@ -146,21 +135,18 @@ class Artefact(PackedModelRule):
                 tree()
             except (PackagingError, OSError, RuntimeError) as wrong:
                 given = getattr(model, part) or model.saved_model
-                key = f"models.{name}.{part}"
-                finding = self.build_packing_finding(wrong, given.path, key, given)
+                finding = self.build_refusal(wrong, given.path, f"models.{name}.{part}", given)
                 other = suggest_path(given, self.loaded.root)
                 yield replace(finding, remedy=other or finding.remedy)
 
 
-class CodeInsideModel(PackedModelRule):
+class CodeInsideModel(PackedModelRule, acknowledgeable=True):
     """Code next to or inside the versions is dropped, or packed where the container never reads it.
 
     Source: https://sagemaker.readthedocs.io/en/stable/frameworks/tensorflow/deploying_tensorflow_serving.html
     ("code/inference.py"), and serve.py of https://github.com/aws/deep-learning-containers, which reads
     /opt/ml/model/code alone (2026-11-24)
     """
-
-    acknowledgeable = True
 
     def find_problems(self, name: str, model: ModelTable) -> Findings:
         if model.saved_model is None:
@@ -181,13 +167,8 @@ class CodeInsideModel(PackedModelRule):
             if inside or given or place == folder:
                 moved = given or f"{model.saved_model.rstrip('/')}-code"
                 remedy = f'move it to {moved}/, and write code = "{moved}" next to saved_model'
-            yield self.build_finding(
-                f"models.{name}.saved_model",
-                f"{shown} contains {files}{effect}",
-                given=None,
-                remedy=remedy,
-                subject=shown,
-            )
+            key, problem = f"models.{name}.saved_model", f"{shown} contains {files}{effect}"
+            yield self.build_finding(key, problem, given=None, remedy=remedy, subject=shown)
 
 
 class SavedModel(PackedModelRule):
@@ -205,19 +186,18 @@ class SavedModel(PackedModelRule):
                 info = self.candidate.read_saved_model(folder)
                 if info.has_warm_up:
                     rows = self.candidate.find_max_batch_size(name)
-                    check_warm_up(folder / WARM_UP, info, max_batch_size=rows)
+                    known_requests.check_warm_up(folder / WARM_UP, info, max_batch_size=rows)
             except (PackagingError, OSError) as wrong:
                 key = f"models.{name}.saved_model"
-                yield self.build_packing_finding(wrong, folder, key, model.saved_model)
+                yield self.build_refusal(wrong, folder, key, model.saved_model)
 
 
-class SignatureDefaultMissing(PackedModelRule):
+class SignatureDefaultMissing(PackedModelRule, severity=Severity.WARNING):
     """A request without a signature name uses serving_default; if there is none, it is answered with 400.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/apis/model.proto (2026-11-22)
     """
 
-    severity = Severity.WARNING
     key = "models.{name}.saved_model"
     problem = (
         f"version {{version}} has no signature {DEFAULT_SIGNATURE}, which requests without a signature name "
@@ -242,12 +222,13 @@ class WarmUp(PackedModelRule):
             if info.has_warm_up:
                 remedy = "remove it, or remove warm_up from the environment file"
                 existing = PackagingError(folder / WARM_UP, "exists already", remedy)
-                yield self.build_packing_finding(existing, folder, key, model.warm_up)
+                yield self.build_refusal(existing, folder, key, model.warm_up)
             for given, file in zip(model.warm_up, requests, strict=True):
                 try:
-                    rows = self.candidate.find_max_batch_size(name)
-                    build_warm_up(
-                        name, {file: read_golden_request(file)}, info, max_batch_size=rows
+                    sent, rows = (
+                        known_requests.read_golden_request(file),
+                        self.candidate.find_max_batch_size(name),
                     )
+                    known_requests.build_warm_up(name, {file: sent}, info, max_batch_size=rows)
                 except PackagingError as wrong:
-                    yield self.build_packing_finding(wrong, folder, key, given)
+                    yield self.build_refusal(wrong, folder, key, given)

@@ -3,12 +3,8 @@
 import shlex
 from abc import abstractmethod
 
+from infra.parameters import loading
 from infra.parameters.finding import Severity
-from infra.parameters.loading import (
-    build_deployed_variants,
-    build_endpoint_state,
-    build_hold_overrides,
-)
 from infra.parameters.variant import Variant
 from infra.policy.update import find_refused_update
 from infra.preflight.rule import Findings, Rule
@@ -44,11 +40,13 @@ class RefusedChange(ChangeRule):
         if before is None or before.endpoint.name != self.environment.endpoint.name:
             return  # another endpoint is created
         row = find_refused_update(self.id)
-        states = build_endpoint_state(before), build_endpoint_state(self.environment)
-        remedy = row.format_remedy(self.loaded.name)
+        states = (
+            loading.build_endpoint_state(before),
+            loading.build_endpoint_state(self.environment),
+        )
         for problem in row.problems(*states).values():
             problem = f"against {self.loaded.against}: {problem}"
-            yield self.build_finding(problem=problem, remedy=remedy)
+            yield self.build_finding(problem=problem, remedy=row.format_remedy(self.loaded.name))
 
 
 class ChangeAsyncRemoved(RefusedChange):
@@ -81,14 +79,13 @@ class ChangeVariantsUnderRollout(RefusedChange):
     key = "variants"
 
 
-class ChangeServerlessToInstances(ChangeRule):
+class ChangeServerlessToInstances(ChangeRule, severity=Severity.WARNING):
     """SageMaker moves a serverless endpoint to instances, and never back.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (Feature
     exclusions, read 2026-11-22)
     """
 
-    severity = Severity.WARNING
     key = "variants"
     problem = (
         "it is serverless in {self.loaded.against}: SageMaker accepts a change to instances, but rejects "
@@ -115,30 +112,29 @@ class ChangeTypeWhileScaled(ChangeRule):
     """
 
     key = "variants"
+    problem = (
+        "the variant is scaled in {self.loaded.against}: its instance type cannot change from "
+        "{old.type_summary} to {new.type_summary} in one update"
+    )
 
     def compare(self) -> Findings:
         for name, variant in self.environment.variants.items():
             old = self.loaded.deployed.get(name)
             if not variant.instance_types:
                 continue  # serverless: change-instances-to-serverless
-            new = build_deployed_variants(self.environment)[name]
+            new = loading.build_deployed_variants(self.environment)[name]
             if old and old.scales and old.type_summary != new.type_summary:
                 hold = f"variants.{name}.scaling.hold = true"
                 remedy = f"first deploy the old file with {hold}, then this one"
-                if bool(old.pools) == bool(
-                    new.pools
-                ):  # otherwise no option takes the key out of the file
+                # Otherwise no option takes the key out of the file.
+                if bool(old.pools) == bool(new.pools):
                     options = " ".join(
                         f"-c {shlex.quote(f'{self.loaded.name}.{key}={value}')}"
-                        for key, value in build_hold_overrides({name: old}).items()
+                        for key, value in loading.build_hold_overrides({name: old}).items()
                     )
                     remedy = f"first deploy with {options}, then without"
-                yield self.build_finding(
-                    f"variants.{name}.{_select_machine_key(variant)}",
-                    f"the variant is scaled in {self.loaded.against}: its instance type cannot change from "
-                    f"{old.type_summary} to {new.type_summary} in one update",
-                    remedy=remedy,
-                )
+                key = f"variants.{name}.{_select_machine_key(variant)}"
+                yield self.build_finding(key, remedy=remedy, old=old, new=new)
 
 
 class ChangeVariantRemovedWhileScaled(ChangeRule):

@@ -61,13 +61,12 @@ class RolloutTooManyAlarms(RolloutRule):
             yield self.build_finding(variants=variants, alarms=alarms, count=each * variants)
 
 
-class RolloutAlarmLeftOut(RolloutRule):
+class RolloutAlarmLeftOut(RolloutRule, severity=Severity.WARNING):
     """SageMaker accepts only ten alarms: the thresholds beyond them don't roll an update back.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
     """
 
-    severity = Severity.WARNING
     key = "rollout.strategy"
     problem = (
         "{rollout.strategy}: {count} rollback alarms are configured, but SageMaker watches only "
@@ -78,11 +77,8 @@ class RolloutAlarmLeftOut(RolloutRule):
 
     def find_problems(self, rollout: Rollout) -> Findings:
         environment = self.environment
-        watched = rollout.list_rollback_alarms(
-            environment.alarms,
-            variants=list(environment.production_variants),
-            kind=environment.kind,
-        )
+        variants, kind = list(environment.production_variants), environment.kind
+        watched = rollout.list_rollback_alarms(environment.alarms, variants=variants, kind=kind)
         left_out = [name for name in watched[MOST_ALARMS:] if name[1] not in ("5xx", "latency")]
         if left_out:
             names = ", ".join("-".join(filter(None, name)) for name in left_out)
@@ -119,18 +115,16 @@ class RolloutTooLong(VariantRule):
         lengths = [(update.estimate_seconds(start) or 0, update.instances) for update in possible]
         seconds, count = max(lengths, default=(0, 0))
         if seconds > find_maximum(LONGEST):
-            yield self.build_finding(
-                minutes=rollout.bake_minutes, count=count, hours=seconds / 3600
-            )
+            minutes, hours = rollout.bake_minutes, seconds / 3600
+            yield self.build_finding(minutes=minutes, count=count, hours=hours)
 
 
-class RolloutShareBelowInstance(RolloutRule):
+class RolloutShareBelowInstance(RolloutRule, severity=Severity.WARNING):
     """Shares are whole instances: a tenth of two instances is one of two, and gets half of the traffic.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CapacitySize.html
     """
 
-    severity = Severity.WARNING
     remedy = "raise it, or min_instances"
 
     def find_problems(self, rollout: Rollout) -> Findings:
@@ -149,13 +143,12 @@ class RolloutShareBelowInstance(RolloutRule):
                 )
 
 
-class RolloutBakeUnseen(RolloutRule):
+class RolloutBakeUnseen(RolloutRule, severity=Severity.WARNING):
     """A share without traffic passes any bake.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html
     """
 
-    severity = Severity.WARNING
     key = "rollout.bake_minutes"
     problem = (
         "in {rollout.bake_minutes} minutes a share of {rollout.percent} % gets {seen:.0f} requests at "
@@ -182,14 +175,13 @@ class RolloutBakeUnseen(RolloutRule):
             yield self.build_finding(allowed=allowed, seen=seen, quiet=quiet, needed=needed)
 
 
-class RolloutP99Unseen(VariantRule):
+class RolloutP99Unseen(VariantRule, severity=Severity.WARNING):
     """A few slow requests determine the rollback alarm's p99 of a small share.
 
     Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/percentiles-with-low-samples.html
     (2026-11-22)
     """
 
-    severity = Severity.WARNING
     key = "alarms.p99_latency_ms"
     problem = (
         "an update's first share, {share:.0f} % of the traffic, gets {seen:,.0f} requests on "
@@ -243,13 +235,12 @@ class RolloutRollingVariants(RolloutRule):
             yield self.build_finding(count=count)
 
 
-class RolloutLatencyUnwatched(RolloutRule):
+class RolloutLatencyUnwatched(RolloutRule, severity=Severity.WARNING):
     """Without a latency alarm an update that answers slowly is never rolled back, only one with 5xx.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
     """
 
-    severity = Severity.WARNING
     example = 'rollout.strategy = "all_at_once"'
     key = "alarms.p99_latency_ms"
     problem = "an update is rolled back for 5xx responses, but not for slow ones"

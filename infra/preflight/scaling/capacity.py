@@ -43,10 +43,9 @@ class CapacityNothingScales(EachVariantRule):
             yield self.build_finding(least=least)
 
 
-class CapacityNoRange(EachVariantRule):
+class CapacityNoRange(EachVariantRule, severity=Severity.WARNING):
     """Without max_instances, min_instances is the maximum, too."""
 
-    severity = Severity.WARNING
     key = "variants.{name}.scaling"
     problem = "scaling changes nothing: without max_instances, {variant.min_instances} is the maximum, too"
     remedy = "set max_instances above min_instances"
@@ -72,33 +71,32 @@ class CapacityInitialInstances(EachVariantRule):
 
     def find_problems(self, name: str, variant: Variant) -> Findings:
         initial, most = variant.initial_instances, variant.instance_limit
-        fixed = variant.scaling is None and not variant.has_copies
-        if initial is not None and (fixed or variant.serverless is not None):
-            yield self.build_finding(
-                problem=f"initial_instances {initial} has no effect, because the variant does not scale",
-                remedy="remove it; min_instances sets the number of instances",
-                reads=(f"variants.{name}.scaling",),
+        if initial is None:
+            return
+        if variant.serverless is not None or (variant.scaling is None and not variant.has_copies):
+            problem = (
+                f"initial_instances {initial} has no effect, because the variant does not scale"
             )
-        elif initial is not None and initial > most:
-            yield self.build_finding(
-                problem=f"initial_instances {initial} is above max_instances {most}",
-                remedy="lower it or raise max_instances",
-                reads=(f"variants.{name}.max_instances",),
-            )
+            remedy = "remove it; min_instances sets the number of instances"
+            reads = (f"variants.{name}.scaling",)
+            yield self.build_finding(problem=problem, remedy=remedy, reads=reads)
+        elif initial > most:
+            problem = f"initial_instances {initial} is above max_instances {most}"
+            remedy, reads = "lower it or raise max_instances", (f"variants.{name}.max_instances",)
+            yield self.build_finding(problem=problem, remedy=remedy, reads=reads)
 
 
-class CapacityMixedScaling(Rule):
+class CapacityMixedScaling(Rule, severity=Severity.WARNING):
     """An update keeps the live number of instances of every variant, or sets all of them from the file.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpoint.html
     (RetainAllVariantProperties)
     """
 
-    severity = Severity.WARNING
     key = "variants.{name}.min_instances"
     problem = (
-        "{name} with min_instances {least} does not scale but {scaled} does: an update keeps the live number "
-        "of instances of both, so a change of min_instances here has no effect"
+        "{name} with min_instances {variant.min_instances} does not scale but {scaled} does: an update keeps "
+        "the live number of instances of both, so a change of min_instances here has no effect"
     )
     remedy = "add [variants.{name}.scaling] with max_instances = min_instances"
     reads = ("variants.{name}.scaling",)
@@ -110,8 +108,7 @@ class CapacityMixedScaling(Rule):
             return  # a serverless endpoint has no number of instances
         for name, variant in variants.items():
             if variant.scaling is None:
-                least = variant.min_instances
-                yield self.build_finding(name=name, least=least, scaled=scaled[0])
+                yield self.build_finding(name=name, variant=variant, scaled=scaled[0])
 
 
 class CapacityZero(EachVariantRule):
@@ -135,14 +132,13 @@ class CapacityZero(EachVariantRule):
             yield self.build_finding(name=name)
 
 
-class CapacityTraffic(EachVariantRule):
+class CapacityTraffic(EachVariantRule, acknowledgeable=True):
     """In the busiest minute scaling stops at max_instances, whatever its target is.
 
     Source: instances = traffic / (requests per second of one x safety factor),
     https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html
     """
 
-    acknowledgeable = True
     key = "variants.{name}.max_instances"
     problem = (
         "max_instances {variant.instance_limit} cannot serve {rps:g} requests/s at {rate:g} x {safety:g} "
@@ -166,16 +162,13 @@ class CapacityTraffic(EachVariantRule):
         rps, safety = peak * share, scaling.safety_factor
         needed = count_instances(rps, max_rps_per_instance=rate, safety_factor=safety)
         if needed > most:
-            finding = self.build_finding(
-                given=most, rps=rps, rate=rate, safety=safety, needed=needed
-            )
+            found = self.build_finding(given=most, rps=rps, rate=rate, safety=safety, needed=needed)
             if variant.max_instances is None:
                 missing = "max_instances is missing, and defaults to min_instances: "
-                remedy = (
-                    f"add max_instances = {needed} to [variants.{name}], or lower traffic.peak_rps"
-                )
-                finding = replace(finding, problem=missing + finding.problem, remedy=remedy)
-            yield finding
+                add = f"add max_instances = {needed} to [variants.{name}]"
+                remedy = f"{add}, or lower traffic.peak_rps"
+                found = replace(found, problem=missing + found.problem, remedy=remedy)
+            yield found
 
 
 class CapacityBurstableScaled(InstanceRule):
@@ -192,35 +185,30 @@ class CapacityBurstableScaled(InstanceRule):
             yield self.build_finding(key)
 
 
-class CapacitySingle(Rule):
+class CapacitySingle(EachVariantRule, severity=Severity.WARNING):
     """One instance is in one availability zone: while it is replaced no request is answered.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/how-it-works-hosting.html (two or more
     instances are launched in several Availability Zones)
     """
 
-    severity = Severity.WARNING
     key = "variants.{name}.min_instances"
     problem = "with min_instances 1, production requests fail while the instance is replaced"
     remedy = "set 2, or set production = false if nobody depends on it"
     reads = ("production",)
 
-    def find_problems(self) -> Findings:
-        if not self.candidate.needs_redundancy:
-            return
-        for name, variant in self.environment.production_variants.items():
-            if variant.min_instances == 1 and variant.weight:
-                yield self.build_finding(name=name)
+    def find_problems(self, name: str, variant: Variant) -> Findings:
+        answers = variant.weight and not variant.shadow
+        if self.candidate.needs_redundancy and variant.min_instances == 1 and answers:
+            yield self.build_finding()
 
 
-class ScalingBehindTraffic(VariantRule):
+class ScalingBehindTraffic(VariantRule, severity=Severity.WARNING):
     """New instances respond minutes after traffic arrives; until then all instances are overloaded.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html (the maximum of an
     instance), docs/decisions/0052-a-day-rehearsed.md
     """
-
-    severity = Severity.WARNING
 
     def find_problems(self, placement: Placement) -> Findings:
         traffic, scaling = self.environment.traffic, placement.variant.scaling
@@ -240,29 +228,23 @@ class ScalingBehindTraffic(VariantRule):
 
     def _rehearse(self, placement: Placement, rate: float) -> Findings:
         # Only here: what they import takes time at each start of a command.
-        from infra.parameters.rehearsal_scenario import (
-            MeasuredInstance,
-            build_scenario,
-            read_stated_day,
-        )
+        from infra.parameters import rehearsal_scenario as scenario
         from servable_scaling.rehearsal.day import rehearse
         from servable_scaling.rehearsal.traffic import TrafficError
 
         try:
-            requests = read_stated_day(self.environment.traffic)
+            requests = scenario.read_stated_day(self.environment.traffic)
         except TrafficError as wrong:
             remedy = "correct it, or remove traffic.day"
             yield self.build_finding("traffic.day", str(wrong), remedy=remedy)
             return
         scaling = placement.variant.scaling
-        assert requests is not None  # look() has seen them
+        assert requests is not None  # find_problems has seen them
         assert scaling is not None
         # Little's law: as many requests as it answers at once, by how many it answers a second.
-        milliseconds = 1000 * (scaling.max_concurrency_per_instance or 1.0) / rate
-        instance = MeasuredInstance(
-            rate_rps=rate, p50_ms=milliseconds, p99_ms=milliseconds, source="the file"
-        )
-        planned = build_scenario(self.environment, placement, requests, instance)
+        ms = 1000 * (scaling.max_concurrency_per_instance or 1.0) / rate
+        instance = scenario.MeasuredInstance(rate_rps=rate, p50_ms=ms, p99_ms=ms, source="the file")
+        planned = scenario.build_scenario(self.environment, placement, requests, instance)
         acting = [alarm for alarm in planned.alarms if alarm.get("AlarmActions")]
         try:
             day = rehearse(replace(planned, alarms=acting, page=None, p99_ms=None, latencies=False))

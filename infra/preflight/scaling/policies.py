@@ -27,26 +27,23 @@ class ScalingOnNothing(ScalingRule):
     """
 
     example = "variants.primary.scaling.safety_factor = 0.7"
+    key = "variants.{name}.scaling"
+    problem = "the scaling table has no target: the number of instances would never change"
 
     def find_problems(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         allowed = (*self.environment.kind.scales_on, *ANY_KIND)
         acts = scaling.hold or variant.sleep_after_minutes is not None
         if not acts and not any(getattr(scaling, key) for key in allowed):
-            yield self.build_finding(
-                f"variants.{name}.scaling",
-                "the scaling table has no target: the number of instances would never change",
-                allowed=", ".join(allowed),
-                remedy=f"add {allowed[0]} with its measured value, or remove the table",
-            )
+            remedy = f"add {allowed[0]} with its measured value, or remove the table"
+            yield self.build_finding(allowed=", ".join(allowed), remedy=remedy)
 
 
-class ScalingOneWay(ScalingRule):
+class ScalingOneWay(ScalingRule, severity=Severity.WARNING):
     """Steps in one direction only add instances that nothing removes, or remove what nothing adds.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
     """
 
-    severity = Severity.WARNING
     key = "variants.{name}.scaling.steps"
     problem = "no step {missing} instances"
     remedy = "add the other step, a target, or a schedule"
@@ -76,17 +73,15 @@ class ScalingMetricUnpublished(ScalingRule):
         for key in sorted({key for other in KINDS for key in other.scales_on} - set(allowed)):
             given = getattr(scaling, key)
             problem = f"{key}: {kind} endpoints do not publish a metric of requests per instance"
-            if given and not isinstance(given, list):
-                problem = (
-                    f"{key} {given:g}: {kind} endpoints do not publish the metric that it scales on"
-                )
-            if given:
-                yield self.build_finding(
-                    f"variants.{name}.scaling.{key}",
-                    problem,
-                    given=None if isinstance(given, list) else given,
-                    allowed=", ".join((*allowed, *ANY_KIND)),
-                )
+            if not given:
+                continue
+            if isinstance(given, list):
+                given = None
+            else:
+                missing = f"{kind} endpoints do not publish the metric that it scales on"
+                problem = f"{key} {given:g}: {missing}"
+            where, known = f"variants.{name}.scaling.{key}", ", ".join((*allowed, *ANY_KIND))
+            yield self.build_finding(where, problem, given=given, allowed=known)
 
 
 class ScalingStep(ScalingRule):
@@ -102,8 +97,7 @@ class ScalingStep(ScalingRule):
             rates = {"above_rps": step.above_rps, "below_rps": step.below_rps}
             bounds = [f"{word} {rate:g}" for word, rate in rates.items() if rate is not None]
             bound = bounds[0] if len(bounds) == 1 else "neither or both of above_rps and below_rps"
-            upward = step.change > 0
-            if len(bounds) != 1 or upward == (step.above_rps is None) or not step.change:
+            if len(bounds) != 1 or (step.change > 0) == (step.above_rps is None) or not step.change:
                 yield self.build_finding(
                     problem=f"invalid step: change {step.change} with {bound}",
                     given=step.change,
@@ -117,14 +111,13 @@ class ScalingStep(ScalingRule):
                 yield self.build_finding(problem=problem, given=given, remedy="remove one")
 
 
-class ScalingStepsCross(ScalingRule):
+class ScalingStepsCross(ScalingRule, severity=Severity.WARNING):
     """Steps answer more load with more instances; where they cross, two of them act against each other.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
     (2026-11-22)
     """
 
-    severity = Severity.WARNING
     key = "variants.{name}.scaling.steps"
     remedy = "correct the bounds, or the changes"
 
@@ -134,9 +127,8 @@ class ScalingStepsCross(ScalingRule):
         for word, steps in (("above_rps", up), ("below_rps", down)):
             for (rate, change), (further, other) in itertools.pairwise(steps):
                 if other < change:
-                    problem = (
-                        f"{word} {rate:g} changes by {change}, but {word} {further:g} by {other}"
-                    )
+                    problem = f"{word} {rate:g} changes by {change}, but "
+                    problem += f"{word} {further:g} by {other}"
                     yield self.build_finding(problem=problem, given=other)
         if up and down and up[0][0] <= down[-1][0]:
             lowest, highest = up[0][0], down[-1][0]
@@ -162,14 +154,13 @@ class ScalingWithoutProvisioned(ScalingRule):
             yield self.build_finding(serverless=serverless)
 
 
-class ScalingCooldownShort(VariantRule):
+class ScalingCooldownShort(VariantRule, severity=Severity.WARNING):
     """Instances that have not started yet do not lower the load: more are added for nothing.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
     (cooldown); docs/decisions/0011 (how long a start takes)
     """
 
-    severity = Severity.WARNING
     key = "scaling.scale_out_cooldown_seconds"
     problem = (
         "scale_out_cooldown_seconds {stated} is too short: a new instance responds after about "
@@ -187,19 +178,17 @@ class ScalingCooldownShort(VariantRule):
         if start is None:
             yield from self.report_unknown_size(placement)
         elif stated < start:
-            yield self.build_finding(
-                allowed=f"{int(start) + 1} or more", stated=stated, start=start
-            )
+            allowed = f"{int(start) + 1} or more"
+            yield self.build_finding(allowed=allowed, stated=stated, start=start)
 
 
-class ScalingInFaster(VariantRule):
+class ScalingInFaster(VariantRule, severity=Severity.WARNING):
     """If scaling in is faster than scaling out, the number of instances oscillates and requests fail.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-prerequisites.html
     (cooldown period)
     """
 
-    severity = Severity.WARNING
     key = "scaling.scale_in_cooldown_seconds"
     problem = "scale_in_cooldown_seconds {back} is shorter than scale_out_cooldown_seconds {out}"
     allowed = "{out} or more"

@@ -30,30 +30,27 @@ class ScalingSchedule(ScheduledRule):
 
     def find_problems(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         least, most = action.at_least, action.at_most
-        lowest, highest = _compute_range(variant)
-        low = lowest if least is None else least
-        high = highest if most is None else most
+        # For a missing bound, the widest of the variant and all its actions counts.
+        planned = variant.scaling.schedule if variant.scaling else []
+        lower = [one.at_least for one in planned if one.at_least is not None]
+        higher = [one.at_most for one in planned if one.at_most is not None]
+        low = min([variant.capacity[0], *lower]) if least is None else least
+        high = max([variant.capacity[1], *higher]) if most is None else most
         if least is None and most is None:
             problem = f"{action.at} changes nothing: neither at_least nor at_most is set"
             yield self.build_finding(key, problem, given=action.at, remedy="add one")
         elif low > high:
-            stated = None not in (least, most)
             note, remedy = "", "lower at_least, or raise at_most"
-            table, is_plain = key.removesuffix(".scaling.schedule"), variant.component is None
-            if (
-                most is None
-                and is_plain
-                and not variant.serverless
-                and variant.max_instances is None
-            ):
+            is_instances = variant.component is None and not variant.serverless
+            if most is None and is_instances and variant.max_instances is None:
                 note = "; max_instances is missing, and defaults to min_instances"
+                table = key.removesuffix(".scaling.schedule")
                 remedy = f"add max_instances = {low} to [{table}], or set at_most"
-            elif not stated:
+            elif None in (least, most):
                 note = "; the missing bound comes from the variant"
             problem = f"at_least {low} is above at_most {high} ({action.at}){note}"
-            yield self.build_finding(
-                key, problem, given=most if least is None else least, remedy=remedy
-            )
+            given = most if least is None else least
+            yield self.build_finding(key, problem, given=given, remedy=remedy)
         elif least == 0 and not (self.environment.kind.can_be_empty or variant.can_sleep):
             yield self.build_finding(
                 key,
@@ -63,15 +60,6 @@ class ScalingSchedule(ScheduledRule):
                 remedy="raise it",
                 reads=("asynchronous",),
             )
-
-
-def _compute_range(variant: Variant) -> tuple[int, int]:
-    """Return the lowest minimum and the highest maximum of the variant and all its actions."""
-    least, most = variant.capacity
-    planned = variant.scaling.schedule if variant.scaling else []
-    lower = [action.at_least for action in planned if action.at_least is not None]
-    higher = [action.at_most for action in planned if action.at_most is not None]
-    return min([least, *lower]), max([most, *higher])
 
 
 class ScalingScheduleExpression(ScheduledRule):
@@ -92,7 +80,7 @@ class ScalingScheduleExpression(ScheduledRule):
             yield self.build_finding(key, problem, given=action.at, allowed=wrong.allowed)
 
 
-class ScalingScheduleTogether(VariantTableRule):
+class ScalingScheduleTogether(VariantTableRule, severity=Severity.WARNING):
     """Two actions in one minute run in an order that AWS does not state: either one's range may remain.
 
     Source:
@@ -100,7 +88,6 @@ class ScalingScheduleTogether(VariantTableRule):
     (2026-11-22)
     """
 
-    severity = Severity.WARNING
     table = "scaling"
     key = "variants.{name}.scaling.schedule"
     problem = "{first.at} and {second.at} run in the same minute, and set different bounds"
@@ -110,24 +97,21 @@ class ScalingScheduleTogether(VariantTableRule):
         for first, second in itertools.combinations(scaling.schedule, 2):
             bounds = ((first.at_least, second.at_least), (first.at_most, second.at_most))
             differ = any(None not in pair and pair[0] != pair[1] for pair in bounds)
-            ranges = ((first.at_least, second.at_most), (second.at_least, first.at_most))
-            differ |= any(
-                low is not None and high is not None and low > high for low, high in ranges
-            )
+            for low, high in ((first.at_least, second.at_most), (second.at_least, first.at_most)):
+                differ |= low is not None and high is not None and low > high
             with contextlib.suppress(ScheduleError):  # ScalingScheduleExpression reports it
                 zone = first.timezone == second.timezone
                 if differ and zone and has_common_minute(first.at, second.at):
                     yield self.build_finding(given=second.at, first=first, second=second)
 
 
-class ScalingSchedulePast(ScheduledRule):
+class ScalingSchedulePast(ScheduledRule, severity=Severity.WARNING):
     """A scheduled action in the past has no effect.
 
     Source:
     https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22)
     """
 
-    severity = Severity.WARNING
     remedy = "remove the action, or set a new time"
 
     def find_problems(self, key: str, variant: Variant, action: Scheduled) -> Findings:
@@ -177,6 +161,5 @@ class ScalingTimezone(ScheduledRule):
             question = f"whether {zone!r} is a time zone"
             yield self.build_unchecked(key, "a time zone database: install tzdata", question)
         elif zone not in zones:
-            yield self.build_finding(
-                key, f"{zone!r} is not a time zone", given=zone, remedy=suggest_time_zone(zone)
-            )
+            problem, remedy = f"{zone!r} is not a time zone", suggest_time_zone(zone)
+            yield self.build_finding(key, problem, given=zone, remedy=remedy)

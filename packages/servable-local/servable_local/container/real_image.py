@@ -1,10 +1,10 @@
 """The real container image, run by Docker and served like the local container."""
 
+import contextlib
 import shutil
 import subprocess
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -106,11 +106,11 @@ def check_image(image: str) -> None:
 def _wait_until_ready(container: ImageContainer, timeout_seconds: float) -> None:
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(f"{container.url}/ping", timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            pass  # not yet
+        with (
+            contextlib.suppress(OSError),  # not yet
+            urllib.request.urlopen(f"{container.url}/ping", timeout=5),
+        ):
+            return
         if not container.is_running:
             break
         time.sleep(0.5)

@@ -20,6 +20,7 @@ from servable_local.container.gunicorn.user_code import (
     restrict_imports,
 )
 from servable_local.container.image_code import find_image_code
+from servable_local.container.model_servers import LoadedModels
 
 # Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html
 FOLDER = "/opt/ml/model"
@@ -102,29 +103,19 @@ def run_gunicorn() -> None:
     except CodeError as error:
         events.report(error=str(error))
         return
+    common = {"handler": handler, "image": image, "timeout_seconds": plan["timeout_seconds"]}
     routes: dict[str, object] = {"/ping": Ping()}
     if plan["multi_model"]:
-        models = Models(
-            handler,
-            image,
-            workers_share=folder,
-            timeout_seconds=plan["timeout_seconds"],
-            worker_class=plan["gunicorn"]["worker_class"],
-        )
-        routes |= {
-            "/invocations": models,
-            "/models": models,
-            "/models/{model}": models,
-            "/models/{model}/invoke": models,
-        }
+        worker_class = plan["gunicorn"]["worker_class"]
+        models = Models(**common, loaded=LoadedModels(folder), worker_class=worker_class)
+        paths = ("/invocations", "/models", "/models/{model}", "/models/{model}/invoke")
+        routes |= dict.fromkeys(paths, models)
     else:
         routes["/invocations"] = Invocations(
-            handler=handler,
-            image=image,
+            **common,
             default_model=os.environ["TFS_DEFAULT_MODEL_NAME"],
             grpc_ports=os.environ["TFS_GRPC_PORTS"].split(","),
             rest_ports=os.environ["TFS_REST_PORTS"].split(","),
-            timeout_seconds=plan["timeout_seconds"],
         )
     chosen = Path.cwd()  # the code may have gone elsewhere
     os.chdir(folder)

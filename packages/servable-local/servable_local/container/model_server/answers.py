@@ -86,15 +86,12 @@ def _format_values(name: str, array: Array) -> list[str]:
     if array.dtype.kind == "O":
         if name.endswith("_bytes"):
             return [f'{{"b64": "{base64.b64encode(value).decode()}"}}' for value in values]
-        return [
-            json.dumps(value.decode(errors="surrogateescape"), ensure_ascii=False)
-            for value in values
-        ]
+        texts = (value.decode(errors="surrogateescape") for value in values)
+        return [json.dumps(text, ensure_ascii=False) for text in texts]
     if array.dtype.kind == "c":
         raise HttpError(f"Failed to write JSON value for tensor type: {array.dtype.name}")
-    return _format_decimals(
-        array.astype(np.float32 if array.dtype.itemsize < 8 else np.float64).ravel()
-    )
+    decimals = array.astype(np.float32 if array.dtype.itemsize < 8 else np.float64)
+    return _format_decimals(decimals.ravel())
 
 
 def _format_decimals(array: Array) -> list[str]:
@@ -117,8 +114,7 @@ def _format_decimal(text: str, value: float) -> str:
     return text if "." in text or "e" in text else text + ".0"
 
 
-def format_float32(value: float) -> str:
-    """Format one float32 as TensorFlow Serving does."""
+def _format_float32(value: float) -> str:
     return _format_decimals(np.array([value], np.float32))[0]
 
 
@@ -163,17 +159,13 @@ def build_response(method: str, body: bytes, servable: LoadedVersion, compute: C
     shared = request.get("context") or {}
     serialized = [_serialize(shared, example) for example in examples]
     if method == "regress":
-        numbers = ", ".join(
-            format_float32(value) for value in regress(signature, serialized, compute)
-        )
-        return f'{{\n    "result": [{numbers}]\n}}'.encode()
-    rows = ", ".join(
-        "["
-        + ", ".join(f"[{json.dumps(label)}, {format_float32(score)}]" for label, score in row)
-        + "]"
-        for row in classify(signature, serialized, compute)
-    )
-    return f'{{\n    "result": [{rows}]\n}}'.encode()
+        results = _format_decimals(np.array(regress(signature, serialized, compute), np.float32))
+    else:
+        results = []
+        for row in classify(signature, serialized, compute):
+            pairs = (f"[{json.dumps(label)}, {_format_float32(score)}]" for label, score in row)
+            results.append(f"[{', '.join(pairs)}]")
+    return f'{{\n{INDENT}"result": [{", ".join(results)}]\n}}'.encode()
 
 
 def find_signature(servable: LoadedVersion, name: str, method: str) -> LoadedSignature:
@@ -181,7 +173,7 @@ def find_signature(servable: LoadedVersion, name: str, method: str) -> LoadedSig
     name = name or DEFAULT_SIGNATURE
     if name not in servable.signatures:
         raise HttpError(f'Serving signature name: "{name}" not found in signature def')
-    signature: LoadedSignature = servable.signatures[name]
+    signature = servable.signatures[name]
     if signature.method != f"tensorflow/serving/{method}":
         raise HttpError(
             f"Expected {method} signature method_name to be tensorflow/serving/{method}. "

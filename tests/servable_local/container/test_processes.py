@@ -178,9 +178,9 @@ def recorded(file: Path, *requests: HttpRequest, most_bytes: int = 10**6) -> lis
         return answer
 
     async def ask() -> None:
-        recorder = CaptureRecorder(Recording(file=str(file), most_bytes=most_bytes))
+        recorder = CaptureRecorder(Recording(file=str(file), most_bytes=most_bytes), respond)
         for request in requests:
-            assert await recorder.add_recording(respond)(request) is answer
+            assert await recorder.respond(request) is answer
 
     asyncio.run(ask())
     return [json.loads(line) for line in file.read_bytes().splitlines()]

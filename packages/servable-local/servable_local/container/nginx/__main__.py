@@ -154,7 +154,7 @@ def main() -> None:
     routes = CurrentRoutes(plan, events)
     answer: AnswerFunction = routes.respond
     if plan["record"]:
-        answer = CaptureRecorder(Recording(*plan["record"])).add_recording(answer)
+        answer = CaptureRecorder(Recording(*plan["record"]), answer).respond
     try:
         listener = open_listener(plan["port"])
     except OSError as error:

@@ -69,11 +69,6 @@ class Parts:
 FILE = "faults"
 _FIELDS = struct.Struct("<diii")
 _EVERY = 0  # servers are counted from 1 in the file, so that an empty one says: all of them
-# The sentence of TensorFlow Serving's batch scheduler.
-# Source: tensorflow/core/kernels/batching_util/shared_batch_scheduler.h
-QUEUE_FULL = (
-    "The batch scheduling queue to which this task was submitted is full; currently 0 entries"
-)
 
 Part = Literal["model server", "model-server launcher", "worker", "gunicorn", "nginx"]
 
@@ -111,7 +106,9 @@ class FaultFile:
         if faults.latency_seconds and faults.slow_server in (_EVERY, server + 1):
             time.sleep(faults.latency_seconds)
         if faults.queue_full:
-            raise HttpError(QUEUE_FULL, 503)
+            # Source: tensorflow/core/kernels/batching_util/shared_batch_scheduler.h
+            full = "to which this task was submitted is full; currently 0 entries"
+            raise HttpError(f"The batch scheduling queue {full}", 503)
         if faults.status:
             raise HttpError("injected fault: the model server is set to fail", faults.status)
 

@@ -260,10 +260,9 @@ class MultiModelMode:
         except (TimeoutError, ContainerStartError) as error:
             # The image waits for a model that can't be loaded as for a slow one; its response isn't JSON.
             status, body = 408, f"Timed out after {self._settings.wait_seconds} seconds"
+            late = "the real image sends this response only after the full wait"
             if str(error):
-                log(
-                    f"model {name}: {error}; the real image sends this response only after the full wait"
-                )
+                log(f"model {name}: {error}; {late}")
         else:
             self._loaded[name] = LoadedModel(name, folder, tuple(pairs))
             self._registry.write(self._loaded)

@@ -60,9 +60,8 @@ def reserve_range(count: int) -> tuple[int, list[socket.socket]]:
         except PortError:
             for holder in kept:
                 holder.close()
-    raise PortError(
-        f"found no {count} consecutive free ports between {_LOWEST} and {_HIGHEST}; free some"
-    )
+    between = f"between {_LOWEST} and {_HIGHEST}"
+    raise PortError(f"found no {count} consecutive free ports {between}; free some")
 
 
 def _create_socket() -> socket.socket:

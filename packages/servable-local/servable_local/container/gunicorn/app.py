@@ -135,9 +135,6 @@ def reject(response: Any, status: str, sentence: str) -> None:
     response.text, response.data = None, json.dumps({"error": sentence}).encode()
 
 
-_STATUS_SECONDS = 5.0
-
-
 @dataclass(frozen=True, kw_only=True)
 class Models(CodeResource):
     """The resource /models and below, which loads, lists, calls, and unloads models.
@@ -288,6 +285,4 @@ def explain_foreign_access(folder: Path) -> str | None:
 
 def _request_status(model: LoadedModel) -> requests.Response:
     _, rest_port = model.ports[0]
-    return requests.get(
-        f"http://{HOST}:{rest_port}/v1/models/{model.name}", timeout=_STATUS_SECONDS
-    )
+    return requests.get(f"http://{HOST}:{rest_port}/v1/models/{model.name}", timeout=5.0)

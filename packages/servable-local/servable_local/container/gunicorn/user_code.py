@@ -110,9 +110,8 @@ class ImageFinder(MetaPathFinder):
         for entry in context.path:
             of_entry = DistributionFinder.Context(name=context.name, path=[entry])
             for package in MetadataPathFinder.find_distributions(of_entry):
-                if entry not in self._own_path or any(
-                    map(self.is_in_image, _list_top_levels(package))
-                ):
+                names = _list_top_levels(package)
+                if entry not in self._own_path or any(map(self.is_in_image, names)):
                     yield package
 
     def is_in_image(self, name: str) -> bool:

@@ -158,10 +158,9 @@ def _add_batching(
     The kernel batches calls of a function: the signature's part of the graph becomes its
     body. Variables and tables are found again by their shared names, in the same session.
     """
+    nodes = [name.split(":")[0] for name in outputs]
     with deprecation.silence():
-        part = graph_util_impl.extract_sub_graph(
-            graph.as_graph_def(), [name.split(":")[0] for name in outputs]
-        )
+        part = graph_util_impl.extract_sub_graph(graph.as_graph_def(), nodes)
 
     def import_body(*tensors: Any) -> Any:
         replaced = dict(zip(inputs, tensors, strict=True))

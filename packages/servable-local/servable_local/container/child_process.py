@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from types import FrameType
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -52,9 +51,6 @@ def reap_children() -> Iterator[tuple[int, int]]:
 def call_at_end(end: Callable[[], None], *, parent_pid: int) -> None:
     """Call `end`, in some thread, when stdin or the parent ends, or at SIGTERM."""
 
-    def handle_signal(number: int = 0, frame: FrameType | None = None) -> None:
-        end()
-
     def watch() -> None:
         # A pipe alone is not enough: a process that the parent forked holds its other end too.
         while os.getppid() == parent_pid:
@@ -63,7 +59,7 @@ def call_at_end(end: Callable[[], None], *, parent_pid: int) -> None:
                 break
         end()
 
-    signal.signal(signal.SIGTERM, handle_signal)
+    signal.signal(signal.SIGTERM, lambda *_: end())
     # Ctrl-C goes to the whole group: the parent decides when we end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=watch, name="parent watchdog", daemon=True).start()

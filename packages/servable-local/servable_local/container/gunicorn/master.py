@@ -57,21 +57,20 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]
         self, app: Any, plan: Mapping[str, Any], events: Events, *, working_folder: Path
     ) -> None:
         """Initialize. `working_folder` is that of the workers."""
-        self._app, self._options, self._events = app, plan["gunicorn"], events
-        self._socket = plan["socket"]
+        self._app, self._plan, self._events = app, plan, events
         self._working_folder = working_folder
         super().__init__()
 
     def load_config(self) -> None:
         own = {
             # A name, because a path of more than 107 characters isn't a valid socket address.
-            "bind": f"unix:{self._socket}",
+            "bind": f"unix:{self._plan['socket']}",
             "umask": 0o077,  # the socket's; 0 is Gunicorn's default
             "control_socket_disable": True,
             "when_ready": lambda server: self._events.report(ready=True),
             "post_fork": self._begin_worker,
         }
-        for name, value in (own | dict(self._options)).items():
+        for name, value in (own | self._plan["gunicorn"]).items():
             self.cfg.set(name, value)
 
     def load(self) -> Any:

@@ -31,27 +31,21 @@ INDENT = "    "
 
 def format_rows(arrays: Mapping[str, Array]) -> bytes:
     """Format {"predictions": [...]}: one element per row; plain values for a single output."""
-    sizes: dict[str, int] = {}
+    count: int | None = None
     for name, array in arrays.items():
         if array.ndim == 0:
             raise HttpError(f"Tensor name: {name} has no shape information ")
-        sizes[name] = len(array)
-        expected = next(iter(sizes.values()))
-        if len(array) != expected:
-            raise HttpError(
-                f"Tensor name: {name} has inconsistent batch size: {len(array)} "
-                f"expecting: {expected}",
-            )
-    texts = {
-        name: _join_rows(_format_values(name, array), array.shape) for name, array in arrays.items()
-    }
+        count = len(array) if count is None else count
+        if len(array) != count:
+            size = f"batch size: {len(array)} expecting: {count}"
+            raise HttpError(f"Tensor name: {name} has inconsistent {size}")
+    texts = {name: _join_rows(name, array) for name, array in arrays.items()}
     if len(texts) == 1:
         rows = ", ".join(next(iter(texts.values())))
     else:
         keys = {name: f"{INDENT * 3}{json.dumps(name)}: " for name in texts}
         objects = (
-            ",\n".join(keys[name] + texts[name][row] for name in texts)
-            for row in range(next(iter(sizes.values()), 0))
+            ",\n".join(keys[name] + texts[name][row] for name in texts) for row in range(count or 0)
         )
         rows = "\n" + ",\n".join(f"{INDENT * 2}{{\n{each}\n{INDENT * 2}}}" for each in objects)
     return _encode(f'{{\n{INDENT}"predictions": [{rows}\n{INDENT}]\n}}')
@@ -61,11 +55,10 @@ def format_columns(arrays: Mapping[str, Array]) -> bytes:
     """Format {"outputs": ...}: one array per output, without a name if there is only one."""
     if len(arrays) == 1:
         ((name, array),) = arrays.items()
-        outputs = _indent(_format_values(name, array), array.shape, level=1)
+        outputs = _indent(name, array, level=1)
     else:
         columns = ",\n".join(
-            f"{INDENT * 2}{json.dumps(name)}: "
-            f"{_indent(_format_values(name, array), array.shape, level=2)}"
+            f"{INDENT * 2}{json.dumps(name)}: {_indent(name, array, level=2)}"
             for name, array in arrays.items()
         )
         outputs = f"{{\n{columns}\n{INDENT}}}"
@@ -118,20 +111,22 @@ def _format_float32(value: float) -> str:
     return _format_decimals(np.array([value], np.float32))[0]
 
 
-def _join_rows(texts: list[str], shape: tuple[int, ...]) -> list[str]:
+def _join_rows(name: str, array: Array) -> list[str]:
     """Return one text per row, each on a single line."""
-    for axis in range(len(shape) - 1, 0, -1):
-        texts = ["[" + ", ".join(group) + "]" for group in _group_texts(texts, shape, axis)]
+    texts = _format_values(name, array)
+    for axis in range(array.ndim - 1, 0, -1):
+        texts = ["[" + ", ".join(group) + "]" for group in _group_texts(texts, array.shape, axis)]
     return texts
 
 
-def _indent(texts: list[str], shape: tuple[int, ...], *, level: int) -> str:
-    for axis in range(len(shape) - 1, -1, -1):
+def _indent(name: str, array: Array, *, level: int) -> str:
+    texts = _format_values(name, array)
+    for axis in range(array.ndim - 1, -1, -1):
         outer = "\n" + INDENT * (level + axis)
         inner = outer + INDENT
         texts = [
             "[" + inner + ("," + inner).join(group) + outer + "]" if group else "[]"
-            for group in _group_texts(texts, shape, axis)
+            for group in _group_texts(texts, array.shape, axis)
         ]
     return texts[0]
 

@@ -110,25 +110,6 @@ class UpstreamConnection(asyncio.Protocol):
             answer.set_exception(UpstreamError(reason))
 
 
-@dataclass(frozen=True)
-class GunicornUpstream:
-    """Gunicorn's socket. Each request has a connection: NGINX keeps none to its upstreams."""
-
-    socket_name: str
-
-    async def send(self, request: bytes) -> HttpResponse:
-        """Send a request, and return its response. Raises `UpstreamError`."""
-        loop = asyncio.get_running_loop()
-        try:
-            _, connection = await loop.create_unix_connection(UpstreamConnection, self.socket_name)
-        except OSError as error:
-            raise UpstreamError(str(error)) from None
-        try:
-            return await connection.send(request)
-        finally:
-            connection.close()
-
-
 class ModelServersUpstream:
     """Kept connections to the REST ports; each request goes to the next server in turn."""
 
@@ -241,7 +222,8 @@ _OWN = frozenset(
 class Routes:
     """The routes of a plan, with NGINX's own pages for an upstream that is gone or too slow."""
 
-    gunicorn: GunicornUpstream | None
+    gunicorn: str | None
+    """The name of its socket."""
     model_servers: ModelServersUpstream
     default_model: str
     image: ImageCode
@@ -276,9 +258,18 @@ class Routes:
             return build_error_page(504, "Gateway Time-out")
 
     async def _forward_to_gunicorn(self, request: HttpRequest) -> HttpResponse:
+        """Forward it on a connection of its own: NGINX keeps none to its upstreams."""
         if self.gunicorn is None:
             raise UpstreamError("no Gunicorn process is listening on the socket")
-        return await self.gunicorn.send(build_gunicorn_request(request))
+        loop = asyncio.get_running_loop()
+        try:
+            _, connection = await loop.create_unix_connection(UpstreamConnection, self.gunicorn)
+        except OSError as error:
+            raise UpstreamError(str(error)) from None
+        try:
+            return await connection.send(build_gunicorn_request(request))
+        finally:
+            connection.close()
 
     async def _respond_to_ping(self, request: HttpRequest) -> HttpResponse:
         """Respond whether the model server has any version of the default model."""

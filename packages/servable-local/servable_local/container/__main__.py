@@ -54,8 +54,6 @@ from servable_tensors.archive import (
     unpack,
 )
 
-_LOOK_EVERY_SECONDS = 0.25
-_END_SECONDS = 3.0
 _START_ERRORS = (ContainerStartError, ArchiveError, LayoutError, SettingsError, PortError)
 # What `requests`, NGINX's configuration and the model server leave as it is.
 _ADDRESSABLE = r"[A-Za-z0-9._~!&()*+,;=@-]+"
@@ -72,7 +70,7 @@ class EndpointTermination:
         # Running handlers are killed, too.
         if self.supervisor is not None:
             self.supervisor.ending = True
-        deadline = time.monotonic() + _END_SECONDS
+        deadline = time.monotonic() + 3.0
         while psutil.Process().children() and time.monotonic() < deadline:
             for child in psutil.Process().children(recursive=True):
                 with contextlib.suppress(psutil.Error):  # it has already ended
@@ -220,7 +218,7 @@ def _prepare_code(model: Path) -> ArchiveCode | None:
 async def _enforce_memory_limit(limit_mib: int) -> NoReturn:
     """Kill the largest child process whenever all exceed `limit_mib`, as the kernel does."""
     while True:
-        await asyncio.sleep(_LOOK_EVERY_SECONDS)
+        await asyncio.sleep(0.25)
         # Shared pages are divided between forks; macOS tells a process's own ones only.
         mib: dict[psutil.Process, float] = {}
         for child in psutil.Process().children(recursive=True):

@@ -42,8 +42,6 @@ PROJECT = Path(__file__).resolve().parents[2]
 PREFIX = "servable-container-"
 _LOCK = "lock"
 _END_SECONDS = 5.0
-# A line that is longer is shown in parts.
-_MOST_LOG_BYTES = 1 << 16
 # TensorFlow's import writes these, whatever TF_CPP_MIN_LOG_LEVEL is (TensorFlow 2.21, 2026-11-22).
 _USUAL_NOTES = (b"All log messages before absl::Init", b"oneDNN custom operations are on.")
 
@@ -157,7 +155,7 @@ class EndpointProcess(AbstractContextManager["EndpointProcess"]):
     def _show_log(self) -> None:
         """Write the container's output to stderr, unless a file was specified for it."""
         with self.process.stderr or io.BytesIO() as log:
-            while line := log.readline(_MOST_LOG_BYTES):
+            while line := log.readline(1 << 16):  # a longer one is shown in parts
                 if not any(note in line for note in _USUAL_NOTES):
                     sys.stderr.write(line.decode(errors="backslashreplace"))
 

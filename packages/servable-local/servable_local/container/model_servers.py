@@ -193,10 +193,6 @@ class ModelServerProcesses:
             starting.set_exception(failure)
 
 
-# The numbers of model servers in multi-model mode; the others are numbered from 0.
-_FIRST_NUMBER = 1000
-
-
 class MultiModelMode:
     """Handles {"load": NAME, "path": PATH, "versions": {NUMBER: PATH}} and {"unload": NAME}.
 
@@ -210,7 +206,7 @@ class MultiModelMode:
         self._registry = LoadedModels(endpoint_plan.folder)
         self._loaded: dict[str, LoadedModel] = {}
         self._numbers: dict[str, dict[int, list[socket.socket]]] = {}
-        self._count = itertools.count(_FIRST_NUMBER)
+        self._count = itertools.count(1000)  # outside of this mode they are numbered from 0
         self._one_at_a_time = asyncio.Lock()
 
     def record_ended(self) -> None:

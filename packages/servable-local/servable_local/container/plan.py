@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from servable_local.container import ports
 from servable_local.container.faults import FILE as FAULTS
-from servable_local.container.gunicorn import SOCKET
 from servable_local.container.recording import Recording
 from servable_local.container.settings import PORT, PORT_RANGE, BatchingPlan, StartSettings
 from servable_tensors.archive import ArchiveCode
@@ -55,8 +54,8 @@ class EndpointPlan:
     code: ArchiveCode | None
     record: Recording | None
     front: InitVar["EndpointPlan | None"]
-    socket: str = SOCKET
-    """Gunicorn's socket. Each plan of an endpoint has its own."""
+    socket: str = "gunicorn.sock"
+    """Gunicorn's socket, in the folder. Each plan of an endpoint has its own."""
 
     def __post_init__(self, front: "EndpointPlan | None") -> None:
         if front is not None:

@@ -28,7 +28,6 @@ from servable_local.container.plan import EndpointPlan
 from servable_local.protection import write_atomically
 
 GUNICORN, NGINX = "servable_local.container.gunicorn", "servable_local.container.nginx"
-_PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -219,7 +218,7 @@ class Supervisor:
             elif ready.exception() is None:
                 what = f"{child.module} (process {pid}) exited unexpectedly with status {status}"
                 log(f"{what}; restarting it")
-                asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, name)
+                asyncio.get_running_loop().call_later(0.2, self._spawn, name)
 
     async def _serve_control(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -140,8 +140,6 @@ def _group_texts(texts: list[str], shape: tuple[int, ...], axis: int) -> list[li
 
 Compute = Callable[[LoadedSignature, Mapping[str, Array]], dict[str, Array]]
 Labelled = list[list[tuple[str, float]]]
-# The names that both sides of such a signature have.
-INPUTS, CLASSES, SCORES, OUTPUTS = "inputs", "classes", "scores", "outputs"
 
 
 def build_response(method: str, body: bytes, servable: LoadedVersion, compute: Compute) -> bytes:
@@ -181,8 +179,8 @@ def classify(signature: LoadedSignature, serialized: Sequence[bytes], compute: C
     """Return the labels of each example, with their scores."""
     computed = _compute(signature, serialized, compute)
     shape = next(iter(computed.values())).shape
-    labels = computed.get(CLASSES, np.full(shape, b"", object))
-    numbers = computed.get(SCORES, np.zeros(shape))
+    labels = computed.get("classes", np.full(shape, b"", object))
+    numbers = computed.get("scores", np.zeros(shape))
     return [
         [(label.decode(errors="replace"), float(score)) for label, score in zip(*row, strict=True)]
         for row in zip(np.atleast_2d(labels), np.atleast_2d(numbers), strict=True)
@@ -193,7 +191,7 @@ def regress(
     signature: LoadedSignature, serialized: Sequence[bytes], compute: Compute
 ) -> list[float]:
     """Return one number for each example."""
-    numbers = _compute(signature, serialized, compute)[OUTPUTS].ravel()
+    numbers = _compute(signature, serialized, compute)["outputs"].ravel()
     if len(numbers) != len(serialized):
         raise HttpError(f"Expected {len(serialized)} outputs, got {len(numbers)}")
     return [float(value) for value in numbers]
@@ -204,7 +202,7 @@ def _compute(
 ) -> dict[str, Array]:
     array = np.empty(len(serialized), dtype=object)
     array[:] = list(serialized)
-    return compute(signature, {INPUTS: array})
+    return compute(signature, {"inputs": array})
 
 
 def _serialize(shared: dict[str, Any], features: object) -> bytes:

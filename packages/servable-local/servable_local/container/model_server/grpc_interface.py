@@ -75,9 +75,6 @@ def compute_request(request: Any, servable: LoadedVersion, compute: Compute) -> 
     return {key: array for key, array in computed.items() if not outputs or key in outputs}
 
 
-_AVAILABLE = 30  # ModelVersionStatus.State in get_model_status.proto
-
-
 @dataclass(frozen=True)
 class GrpcInterface:
     """The gRPC interface, with one method for each call; each raises `HttpError`."""
@@ -146,8 +143,8 @@ class GrpcInterface:
         if not versions:
             raise HttpError(f"Could not find any versions of model {spec.name}", 404)
         response = wire.GetModelStatusResponse()
-        for version in versions:
-            response.model_version_status.add(version=version, state=_AVAILABLE)
+        for version in versions:  # 30: AVAILABLE of ModelVersionStatus.State in the .proto
+            response.model_version_status.add(version=version, state=30)
         return response
 
     def _begin_response(self, request: Any, response: Any, signature: str) -> tuple[Any, Any]:
@@ -169,9 +166,6 @@ def _check_names(part: str, names: set[str], allowed: set[str], *, exactly: bool
         raise HttpError(f"{part} names do not fit: {fits}")
 
 
-# Calls computed at once: as many as the image's server runs of a slow model, with four threads for
-# each vCPU of a large instance.
-THREADS = 64
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _CODE_OF_STATUS = {status: code for code, status in sorted(STATUSES.items(), reverse=True)}
 
@@ -179,7 +173,9 @@ _CODE_OF_STATUS = {status: code for code, status in sorted(STATUSES.items(), rev
 def serve_grpc(interface: GrpcInterface, port: int) -> "grpc.Server":
     """Serve from now on, in threads. Raises `OSError` if the port is unavailable."""
     server = grpc.server(
-        ThreadPoolExecutor(THREADS, thread_name_prefix="gRPC"),
+        # Calls computed at once: as many as the image's server runs of a slow model, with four
+        # threads for each vCPU of a large instance.
+        ThreadPoolExecutor(64, thread_name_prefix="gRPC"),
         # As the image's server: requests of any size come in; the limit is the caller's.
         options=[("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)],
     )

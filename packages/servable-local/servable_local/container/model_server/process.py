@@ -75,10 +75,6 @@ def _compute_record(
     compute_request(log.predict_log.request, servable, compute)
 
 
-# An event is one line of less than a page, so that those of several processes do not mix.
-_LONGEST = 2000
-
-
 def run_model_server(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> NoReturn:
     """Load, warm up, then listen, in a forked child: only a ready server is reachable."""
     exit_with_parent(parent_pid)
@@ -93,7 +89,8 @@ def run_model_server(plan: ServerPlan, number: int, events: Events, *, parent_pi
         events.report(ready=number, pid=os.getpid())
         server.wait_for_termination()
     except ModelLoadError as error:
-        reason = str(error)[:_LONGEST]
+        # An event is one line of less than a page, so that those of several processes do not mix.
+        reason = str(error)[:2000]
         events.report(number=number, error=f"TensorFlow can't load the model: {reason}")
     except OSError as error:
         events.report(number=number, error=f"the model server can't listen on its port: {error}")

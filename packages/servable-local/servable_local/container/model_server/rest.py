@@ -31,8 +31,6 @@ from servable_local.container.model_server.answers import format_columns, format
 from servable_local.container.model_server.runtime import Servables
 from servable_local.container.ports import HOST, open_listener
 
-_READ_BYTES = 1 << 18
-
 
 def serve_rest(answer: Callable[[HttpRequest], HttpResponse], port: int) -> None:
     """Serve from now on, in threads that end with the process. Raises `OSError`."""
@@ -56,7 +54,7 @@ def _serve_connection(
 ) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     reader = RequestReader(port)
-    while data := connection.recv(_READ_BYTES):
+    while data := connection.recv(1 << 18):
         try:
             reader.feed(data)
         except BadRequestError as problem:

@@ -82,7 +82,7 @@ def run_model_server(plan: ServerPlan, number: int, events: Events, *, parent_pi
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     try:
-        servables = _load_servables(plan, number)
+        servables = _load_servables(plan)
         # gRPC first: once REST responds, gRPC responds too.
         server = grpc_interface.serve_grpc(GrpcInterface(servables), plan.port)
         rest.serve_rest(RestInterface(servables).respond, plan.port + 1)
@@ -101,7 +101,7 @@ def run_model_server(plan: ServerPlan, number: int, events: Events, *, parent_pi
         os._exit(1)
 
 
-def _load_servables(plan: ServerPlan, number: int) -> Servables:
+def _load_servables(plan: ServerPlan) -> Servables:
     loaded: dict[str, dict[int, LoadedVersion]] = {}
     max_batch_rows = plan.batching.max_batch_size if plan.batching else None
     threads = (plan.inter_op_threads, plan.intra_op_threads)
@@ -117,4 +117,4 @@ def _load_servables(plan: ServerPlan, number: int) -> Servables:
             took = f"loaded in {time.monotonic() - began:.2f} s"
             log(f"model {name} version {version}: {took}, {records} warm-up records replayed")
     faults = FaultFile(plan.faults)
-    return Servables(models=loaded, faults=faults, number=number, max_batch_rows=max_batch_rows)
+    return Servables(models=loaded, faults=faults, max_batch_rows=max_batch_rows)

@@ -178,15 +178,14 @@ def _add_batching(
 
 @dataclass(frozen=True, kw_only=True)
 class Servables:
-    """The loaded versions of every model, in model server `number`.
+    """The loaded versions of every model.
 
     `max_batch_rows`: the largest request while batching is on, otherwise None.
     """
 
     models: Mapping[str, Mapping[int, LoadedVersion]]
     faults: FaultFile
-    number: int
-    max_batch_rows: int | None = None
+    max_batch_rows: int | None
 
     def list_versions(self, model: str) -> list[int]:
         """Return the loaded versions of `model`, newest first; none for a missing model."""
@@ -203,7 +202,7 @@ class Servables:
 
     def compute(self, signature: LoadedSignature, arrays: Mapping[str, Array]) -> Arrays:
         """Compute a signature's outputs, with injected faults. Raises `HttpError`."""
-        self.faults.apply_faults(self.number)
+        self.faults.apply_faults()
         return compute_batch(signature, arrays, self.max_batch_rows)
 
 

@@ -133,8 +133,9 @@ async def _reload(options: argparse.Namespace, events: Events, supervisor: Super
                 )
                 await supervisor.replace(plan, environment, model)
             else:
+                code = await asyncio.to_thread(_prepare_code, model)
                 plan = copy.copy(supervisor.plan)
-                plan.code = await asyncio.to_thread(_prepare_code, model)
+                plan.code = code
                 await supervisor.replace_code(plan, model)
     except (TimeoutError, *_START_ERRORS) as error:
         shutil.rmtree(model, ignore_errors=True)

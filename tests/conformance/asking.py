@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 import requests
 
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
@@ -17,6 +18,13 @@ def eventually(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
     while not (held := holds()) and time.monotonic() < deadline:
         time.sleep(0.02)
     return held
+
+
+def listening(pid: int) -> list[tuple[str, int]]:
+    """Addresses on which one process listens, by port."""
+    connections = psutil.Process(pid).net_connections("inet")
+    found = [one.laddr for one in connections if one.status == "LISTEN"]
+    return sorted(((str(one.ip), int(one.port)) for one in found), key=lambda one: one[1])
 
 
 class Endpoint:
@@ -58,6 +66,5 @@ class Endpoint:
 
 
 # A proxy of the shell is nobody's business on this machine.
-os.environ["NO_PROXY"] = ",".join(
-    filter(None, [os.environ.get("NO_PROXY"), "127.0.0.1", "localhost"])
-)
+HOSTS = [os.environ.get("NO_PROXY"), "127.0.0.1", "localhost"]
+os.environ["NO_PROXY"] = ",".join(filter(None, HOSTS))

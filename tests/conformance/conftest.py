@@ -17,8 +17,6 @@ from servable_local.container.launch import EndpointProcess, launch
 from tests.conformance import archives
 from tests.conformance.asking import Endpoint
 
-READY_SECONDS = 110.0  # 4 s on an idle computer; the tests' own limit is 120 s
-
 
 class Double(Endpoint):
     """A local container of our own: its processes can be looked at."""
@@ -33,9 +31,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("conformance")
 
 
+Start = Callable[[str, Path | None, dict[str, str]], Double]
+
+
 @pytest.fixture(scope="session")
-def start(request: pytest.FixtureRequest, folder: Path) -> Iterator[Callable[..., Double]]:
-    """start(files, folders, variables): a double that serves them until the session ends."""
+def start(request: pytest.FixtureRequest, folder: Path) -> Iterator[Start]:
+    """start(NAME, archive, variables): a double that serves them until the session ends."""
     for option in ("--base-url", "--code-url"):
         if request.config.getoption(option):
             pytest.skip(f"needs an archive or variables of its own: not with {option}")
@@ -43,7 +44,8 @@ def start(request: pytest.FixtureRequest, folder: Path) -> Iterator[Callable[...
 
         def started(name: str, archive: Path | None, variables: dict[str, str]) -> Double:
             log = folder / f"{name}.log"
-            process = launch(archive, variables, log=log, ready_timeout_seconds=READY_SECONDS)
+            # 4 s on an idle computer; the tests' own limit is 120 s.
+            process = launch(archive, variables, log=log, ready_timeout_seconds=110.0)
             return Double(doubles.enter_context(process))
 
         yield started
@@ -61,20 +63,18 @@ def _given(request: pytest.FixtureRequest, option: str, other: str) -> Endpoint 
 @pytest.fixture(scope="session")
 def plain(request: pytest.FixtureRequest, folder: Path) -> Endpoint:
     """Without code: NGINX's own conversion."""
-    given = _given(request, "--base-url", "--code-url")
-    if given is not None:
+    if given := _given(request, "--base-url", "--code-url"):
         return given
-    start: Callable[..., Double] = request.getfixturevalue("start")
+    start: Start = request.getfixturevalue("start")
     return start("plain", archives.plain(folder / "plain.tar.gz"), archives.VARIABLES)
 
 
 @pytest.fixture(scope="session")
 def coded(request: pytest.FixtureRequest, folder: Path) -> Endpoint:
     """With inference.py of this folder."""
-    given = _given(request, "--code-url", "--base-url")
-    if given is not None:
+    if given := _given(request, "--code-url", "--base-url"):
         return given
-    start: Callable[..., Double] = request.getfixturevalue("start")
+    start: Start = request.getfixturevalue("start")
     # A proxy that nobody answers at: code reaches the model server without it.
     variables = {"HTTP_PROXY": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1"}
     variables |= archives.VARIABLES | {"SAGEMAKER_GUNICORN_THREADS": "4"}
@@ -98,9 +98,9 @@ def plain_double(plain: Endpoint) -> Double:
 
 
 @pytest.fixture(scope="session")
-def batching(start: Callable[..., Double], folder: Path) -> Double:
+def batching(start: Start, folder: Path) -> Double:
     """Two model servers, of which each collects requests of up to 4 rows for up to 0.3 s."""
-    variables = {
+    variables = archives.VARIABLES | {
         "SAGEMAKER_TFS_ENABLE_BATCHING": "true",
         "SAGEMAKER_TFS_MAX_BATCH_SIZE": "4",
         "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": "300000",
@@ -112,10 +112,10 @@ def batching(start: Callable[..., Double], folder: Path) -> Double:
         "SAGEMAKER_GUNICORN_THREADS": "8",
         "SAGEMAKER_TFS_WAIT_TIME_SECONDS": "50",
     }
-    archive = archives.coded(folder / "batching.tar.gz")
-    return start("batching", archive, archives.VARIABLES | variables)
+    return start("batching", archives.coded(folder / "batching.tar.gz"), variables)
 
 
+PATIENCE = {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "3"}
 PAIR = b"""
 import json
 
@@ -128,7 +128,7 @@ def output_handler(response, context):
 
 
 @pytest.fixture(scope="session")
-def pair(start: Callable[..., Double], folder: Path) -> Double:
+def pair(start: Start, folder: Path) -> Double:
     """input_handler and output_handler, in one sync worker; no model is named the default.
 
     Version 1 of its model has three warm-up records.
@@ -137,26 +137,19 @@ def pair(start: Callable[..., Double], folder: Path) -> Double:
     files = {"code/inference.py": PAIR}
     files[f"export/numbers/1/{archives.WARM_UP}"] = archives.warm_up("x", "x", "x")
     archive = archives.pack(folder / "pair.tar.gz", files, folders)
-    variables = {
-        "SAGEMAKER_GUNICORN_WORKER_CLASS": "sync",
-        "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "3",
-    }
+    variables = {"SAGEMAKER_GUNICORN_WORKER_CLASS": "sync", **PATIENCE}
     return start("pair", archive, variables)
 
 
 @pytest.fixture(scope="session")
-def lib_alone(start: Callable[..., Double], folder: Path) -> Double:
+def lib_alone(start: Start, folder: Path) -> Double:
     """code/lib/ without inference.py; NGINX is patient for 4 s."""
     folders = {"numbers": archives.MODELS / "numbers"}
     archive = archives.pack(folder / "lib.tar.gz", archives.IN_LIB, folders)
-    variables = {
-        "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "3",
-        "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "4",
-    }
-    return start("lib", archive, variables)
+    return start("lib", archive, {**PATIENCE, "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "4"})
 
 
 @pytest.fixture(scope="session")
-def several(start: Callable[..., Double]) -> Double:
+def several(start: Start) -> Double:
     """Multi-model mode, with nothing loaded."""
     return start("several", None, {"SAGEMAKER_MULTI_MODEL": "true"})

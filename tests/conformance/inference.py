@@ -1,6 +1,6 @@
 """The code of the suite's archive: the caller's custom attributes choose what it does.
 
-`do=NAME` calls the function of that name below, so that one endpoint serves all cases.
+`do=NAME` answers what ANSWERS has by that name, or calls the function, so that one endpoint serves all cases.
 """
 
 import json
@@ -9,6 +9,7 @@ import re
 import time
 from typing import Any
 
+import falcon
 import grpc
 import placed_in_lib  # type: ignore[import-not-found]
 import requests
@@ -18,9 +19,20 @@ PREDICT = "/tensorflow.serving.PredictionService/Predict"
 STATUS = "/tensorflow.serving.ModelService/GetModelStatus"
 
 
+ANSWERS = {
+    "a_string": ("grüße", "text/plain; charset=utf-8"),
+    "some_bytes": (b"\x00\xff", "application/octet-stream"),
+    "nothing": (None, "text/plain"),
+    "a_dict": ({"predictions": [1]}, "application/json"),
+    "a_bare_dict": {"predictions": [1]},
+    "from_lib": (placed_in_lib.WORD, "text/plain"),
+}
+
+
 def handler(data: Any, context: Any) -> Any:
     chosen = re.search(r"do=([a-z_]+)", context.custom_attributes or "")
-    return globals()[chosen.group(1) if chosen else "pass_on"](data, context)
+    name = chosen.group(1) if chosen else "pass_on"
+    return ANSWERS[name] if name in ANSWERS else globals()[name](data, context)
 
 
 def pass_on(data: Any, context: Any) -> Any:
@@ -68,49 +80,21 @@ def grpc_port(data: Any, context: Any) -> Any:
     return "answered", "text/plain"
 
 
-def a_string(data: Any, context: Any) -> Any:
-    return "grüße", "text/plain; charset=utf-8"
-
-
-def some_bytes(data: Any, context: Any) -> Any:
-    return b"\x00\xff", "application/octet-stream"
-
-
-def nothing(data: Any, context: Any) -> Any:
-    return None, "text/plain"
-
-
-def a_dict(data: Any, context: Any) -> Any:
-    return {"predictions": [1]}, "application/json"
-
-
-def a_bare_dict(data: Any, context: Any) -> Any:
-    return {"predictions": [1]}
-
-
 def an_exception(data: Any, context: Any) -> Any:
     raise RuntimeError("the shelf is empty")
 
 
 def a_refusal(data: Any, context: Any) -> Any:
-    import falcon
-
     raise falcon.HTTPBadRequest(title="No", description="the shelf is empty")
 
 
 def too_many(data: Any, context: Any) -> Any:
-    import falcon
-
     raise falcon.HTTPTooManyRequests(title="Busy", headers={"Retry-After": "3"})
 
 
 def a_print(data: Any, context: Any) -> Any:
     print("said on standard output")
     return "", "text/plain"
-
-
-def from_lib(data: Any, context: Any) -> Any:
-    return placed_in_lib.WORD, "text/plain"
 
 
 def echo(data: Any, context: Any) -> Any:

@@ -8,50 +8,44 @@ labels   what TensorFlow 1's estimators exported: classify and regress
 """
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 MODELS = Path(__file__).parent / "models"
-COLUMNS = 2
+
+
+def save(folder: Path, **signatures: tuple[Callable[..., Any], list[Any]]) -> None:
+    """Save a module of these functions, each with the types of its inputs."""
+    module = tf.Module()
+    for name, (function, types) in signatures.items():
+        setattr(module, name, tf.function(function, input_signature=types))
+    functions = {name: getattr(module, name) for name in signatures}
+    tf.saved_model.save(module, str(folder), signatures=functions)
 
 
 def numbers(folder: Path, factor: float) -> None:
-    class Numbers(tf.Module):  # type: ignore[misc]
-        @tf.function(input_signature=[tf.TensorSpec([None, COLUMNS], tf.float32)])  # type: ignore[untyped-decorator]
-        def serve(self, x: Any) -> Any:
-            return {"y": x * factor}
+    x, part = (tf.TensorSpec(shape, tf.float32) for shape in ([None, 2], [None]))
+    save(
+        folder,
+        serving_default=(lambda x: {"y": x * factor}, [x]),
+        batch=(lambda x: {"rows": tf.zeros_like(x[:, 0], tf.int32) + tf.shape(x)[0]}, [x]),
+        large=(lambda x: {"y": tf.tile(x[:, :1], [1, 1_300_000])}, [x]),  # 5.2 MB a row
+        two=(add, [tf.TensorSpec([None], tf.int64), part]),
+    )
 
-        @tf.function(input_signature=[tf.TensorSpec([None, COLUMNS], tf.float32)])  # type: ignore[untyped-decorator]
-        def batch(self, x: Any) -> Any:
-            return {"rows": tf.zeros_like(x[:, 0], tf.int32) + tf.shape(x)[0]}
 
-        @tf.function(input_signature=[tf.TensorSpec([None, COLUMNS], tf.float32)])  # type: ignore[untyped-decorator]
-        def large(self, x: Any) -> Any:
-            return {"y": tf.tile(x[:, :1], [1, 1_300_000])}  # 5.2 MB a row
-
-        @tf.function(input_signature=[  # type: ignore[untyped-decorator]
-            tf.TensorSpec([None], tf.int64), tf.TensorSpec([None], tf.float32),
-        ])  # fmt: skip
-        def two(self, whole: Any, part: Any) -> Any:
-            return {"sum": tf.cast(whole, tf.float32) + part, "whole": whole}
-
-    one = Numbers()
-    signatures = {
-        "serving_default": one.serve, "batch": one.batch, "large": one.large, "two": one.two,
-    }  # fmt: skip
-    tf.saved_model.save(one, str(folder), signatures=signatures)
+def add(whole: Any, part: Any) -> Any:
+    return {"sum": tf.cast(whole, tf.float32) + part, "whole": whole}
 
 
 def words(folder: Path) -> None:
-    class Words(tf.Module):  # type: ignore[misc]
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])  # type: ignore[untyped-decorator]
-        def serve(self, words: Any) -> Any:
-            return {"upper": tf.strings.upper(words), "raw_bytes": words + b"\x00"}
+    def serve(words: Any) -> Any:
+        return {"upper": tf.strings.upper(words), "raw_bytes": words + b"\x00"}
 
-    one = Words()
-    tf.saved_model.save(one, str(folder), signatures={"serving_default": one.serve})
+    save(folder, serving_default=(serve, [tf.TensorSpec([None], tf.string)]))
 
 
 def labels(folder: Path) -> None:
@@ -63,23 +57,14 @@ def labels(folder: Path) -> None:
         classes = tf.tile([["yes", "no"]], [tf.shape(x)[0], 1])
         info = tf.compat.v1.saved_model.build_tensor_info
         build = tf.compat.v1.saved_model.build_signature_def
+        inputs = {"inputs": info(serialized)}
+        labels = {"classes": info(classes), "scores": info(scores)}
+        signatures = {
+            "serving_default": build(inputs, labels, "tensorflow/serving/classify"),
+            "number": build(inputs, {"outputs": info(x * 10.0)}, "tensorflow/serving/regress"),
+        }
         builder = tf.compat.v1.saved_model.Builder(str(folder))
-        builder.add_meta_graph_and_variables(
-            session,
-            ["serve"],
-            {
-                "serving_default": build(
-                    {"inputs": info(serialized)},
-                    {"classes": info(classes), "scores": info(scores)},
-                    "tensorflow/serving/classify",
-                ),
-                "number": build(
-                    {"inputs": info(serialized)},
-                    {"outputs": info(x * 10.0)},
-                    "tensorflow/serving/regress",
-                ),
-            },
-        )
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures)
         builder.save()
 
 

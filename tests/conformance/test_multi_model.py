@@ -37,9 +37,7 @@ def _unload(several: Double, name: str) -> requests.Response:
 
 def test_what_is_not_loaded_or_names_no_model_is_refused(several: Double) -> None:
     assert several.get("/ping").status_code == 200
-
     assert _load(several, "none", folder="numbers/1").status_code == 404
-
     answer = several.post(ROW, path="/models/other/invoke")
     expected = {"error": "Model other is not loaded yet."}
     assert (answer.status_code, answer.json()) == (404, expected)
@@ -48,16 +46,15 @@ def test_what_is_not_loaded_or_names_no_model_is_refused(several: Double) -> Non
 
 
 def test_a_loaded_model_answers_by_name_and_version_and_is_listed(loaded: Double) -> None:
-    answer = loaded.post(ROW, path="/models/numbers/invoke")
-    assert answer.json() == {"predictions": [[3.0, 6.0]]}
-    answer = loaded.post(ROW, path="/models/numbers/invoke", attributes="tfs-model-version=1")
-    assert answer.json() == {"predictions": [[2.0, 4.0]]}
+    for attributes, expected in [("", [[3.0, 6.0]]), ("tfs-model-version=1", [[2.0, 4.0]])]:
+        answer = loaded.post(ROW, path="/models/numbers/invoke", attributes=attributes)
+        assert answer.json() == {"predictions": expected}
     states = loaded.get("/models").json()["numbers"]["model_version_status"]
     assert {one["state"] for one in states} == {"AVAILABLE"}
 
     answer = _load(loaded, "numbers")
-    expected = {"error": "Model numbers is already loaded."}
-    assert (answer.status_code, answer.json()) == (409, expected)
+    refused = {"error": "Model numbers is already loaded."}
+    assert (answer.status_code, answer.json()) == (409, refused)
 
     said = _load(loaded, "ports").json()["success"]
     _unload(loaded, "ports")
@@ -76,7 +73,7 @@ def test_a_model_that_never_comes_up_is_408_and_no_json(
         shutil.move(model / "2", model / "numbers/2")
     if layout == "beside a good one":
         shutil.copytree(MODELS / "numbers/1", model / "1")
-    answer = several.post({"model_name": "x", "url": str(model)}, path="/models")
+    answer = _load(several, "x", str(model))
     found = (answer.status_code, answer.headers["Content-Type"], answer.text)
     assert found == (408, "application/json", "Timed out after 60 seconds")
     assert "x" not in several.get("/models").json()
@@ -88,10 +85,9 @@ def test_code_is_taken_by_the_models_name(several: Double, tmp_path: Path) -> No
         code = tmp_path / name / "model/code/inference.py"
         code.parent.mkdir()
         code.write_text(f"def handler(data, context): return {name!r}, 'text/plain'\n")
-    url = str(tmp_path / "theirs/model")
     answers = []
     for name in ("mine", "other"):  # `other` has no code: the text goes to the model server
-        several.post({"model_name": name, "url": url}, path="/models")
+        _load(several, name, str(tmp_path / "theirs/model"))
         answers.append(several.post(ROW, path=f"/models/{name}/invoke").text)
         _unload(several, name)
     assert (answers[0], answers[1][:1]) == ("mine", "{")
@@ -130,10 +126,7 @@ def test_a_model_whose_server_has_ended_counts_as_loaded_until_the_next_request(
     assert [(answer.status_code, answer.json()) for answer in answers] == [(404, expected)] * 2
     # It can be loaded again. Without a request, it has to be unloaded first.
     _ended(several, "killed")
-    assert (_load(several, "killed").status_code, _unload(several, "killed").status_code) == (
-        409,
-        200,
-    )
+    assert [act(several, "killed").status_code for act in (_load, _unload)] == [409, 200]
 
 
 @pytest.fixture(scope="module")
@@ -150,15 +143,14 @@ def test_up_to_2_19_requests_for_it_fail_and_it_stays_loaded(before_2_20: Double
 
 
 def test_a_web_page_loads_and_unloads_no_model(several: Double, loaded: Double) -> None:
-    cases: list[dict[str, str]] = [
-        {"Origin": "https://evil.example"},
-        {"Origin": "null"},
-        {"Host": "evil.example"},
-        {"Host": "gunicorn_upstream"},
-    ]
-    for headers in cases:
-        body = {"model_name": "page", "url": str(MODELS / "numbers")}
-        answer = several.post(body, "text/plain", path="/models", **headers)
+    body = {"model_name": "page", "url": str(MODELS / "numbers")}
+    for header in [
+        ("Origin", "https://evil.example"),
+        ("Origin", "null"),
+        ("Host", "evil.example"),
+        ("Host", "gunicorn_upstream"),
+    ]:
+        answer = several.post(body, "text/plain", path="/models", **dict([header]))
         assert (answer.status_code, "page" in several.get("/models").json()) == (403, False)
 
     url = f"{loaded.url}/models/numbers"
@@ -173,10 +165,10 @@ def test_a_folder_that_another_user_owns_or_every_user_can_write_to_is_not_loade
     (tmp_path / "link").symlink_to(folder)
     folder.chmod(0o777)
     for path in (folder, tmp_path / "link"):
-        answer = several.post({"model_name": "theirs", "url": str(path)}, path="/models")
+        answer = _load(several, "theirs", str(path))
         assert (answer.status_code, "every user can write" in answer.text) == (403, True)
     if os.geteuid() == 0:  # only root can give a file to another user
         folder.chmod(0o755)
         os.chown(folder, 12345, 12345)
-        answer = several.post({"model_name": "theirs", "url": str(folder)}, path="/models")
+        answer = _load(several, "theirs", str(folder))
         assert (answer.status_code, "belongs to another user" in answer.text) == (403, True)

@@ -14,6 +14,7 @@ docs/frameworks.md shows the calls of this file.
 
 import argparse
 import base64
+import contextlib
 import datetime
 import importlib.metadata
 import importlib.util
@@ -24,8 +25,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 HERE = Path(__file__).parent
 SEED = 1
@@ -41,8 +45,6 @@ Maker = Callable[[str], list[Asked]]
 
 def rows(*shape: int) -> Any:
     """Numbers between -1 and 1, always the same."""
-    import numpy as np
-
     return np.random.default_rng(SEED).uniform(-1, 1, shape).astype("float32")
 
 
@@ -51,7 +53,6 @@ def rows(*shape: int) -> Any:
 
 def keras_tensorflow(folder: str) -> list[Asked]:
     import keras
-    import numpy as np
 
     numbers = keras.Input((4,), name="numbers")
     ids = keras.Input((3,), dtype="int64", name="ids")
@@ -108,7 +109,6 @@ def keras_saved(folder: str) -> list[Asked]:
 
 def keras_text(folder: str) -> list[Asked]:
     import keras
-    import numpy as np
 
     words = keras.layers.TextVectorization(max_tokens=20, output_sequence_length=4)
     words.adapt(["a good day", "a bad day"])
@@ -170,6 +170,9 @@ def keras_torch(folder: str) -> list[Asked]:
 # JAX.
 
 
+OPEN = [None, "(batch, ...)"]
+
+
 def _jax(folder: str, shapes: list[str | None], platforms: tuple[str, ...] | None) -> list[Asked]:
     import jax.numpy as jnp
     import tensorflow as tf
@@ -196,27 +199,10 @@ def _jax(folder: str, shapes: list[str | None], platforms: tuple[str, ...] | Non
     return [("serving_default", {"x": x}, {"y": predict(params, x)})]
 
 
-def jax_open(folder: str) -> list[Asked]:
-    return _jax(folder, [None, "(batch, ...)"], ("cpu",))
-
-
-def jax_fixed(folder: str) -> list[Asked]:
-    return _jax(folder, [None, None], None)
-
-
-def jax_cuda(folder: str) -> list[Asked]:
-    return _jax(folder, [None, "(batch, ...)"], ("cuda",))
-
-
-def jax_platforms(folder: str) -> list[Asked]:
-    return _jax(folder, [None, "(batch, ...)"], ("cpu", "cuda"))
-
-
 # TensorFlow 2 without Keras.
 
 
 def module_signatures(folder: str) -> list[Asked]:
-    import numpy as np
     import tensorflow as tf
 
     module = tf.Module()
@@ -244,7 +230,6 @@ def module_signatures(folder: str) -> list[Asked]:
 
 
 def module_scalar(folder: str) -> list[Asked]:
-    import numpy as np
     import tensorflow as tf
 
     module = tf.Module()
@@ -278,7 +263,6 @@ def module_unknown_rank(folder: str) -> list[Asked]:
 
 
 def module_ragged(folder: str) -> list[Asked]:
-    import numpy as np
     import tensorflow as tf
 
     module = tf.Module()
@@ -294,7 +278,6 @@ def module_ragged(folder: str) -> list[Asked]:
 
 
 def module_pictures(folder: str) -> list[Asked]:
-    import numpy as np
     import tensorflow as tf
 
     def serve(image_bytes: Any) -> Any:
@@ -342,7 +325,6 @@ def tf1_simple(folder: str) -> list[Asked]:
 
 
 def tf1_tags(folder: str) -> list[Asked]:
-    import numpy as np
     import tensorflow as tf
 
     v1, x = tf.compat.v1, rows(2, 4)
@@ -378,7 +360,6 @@ def tf1_tags(folder: str) -> list[Asked]:
 
 
 def tf1_examples(folder: str) -> list[Asked]:
-    import numpy as np
     import tensorflow as tf
 
     v1 = tf.compat.v1
@@ -434,7 +415,6 @@ def keras2_export(folder: str) -> list[Asked]:
 
 def transformer(folder: str) -> list[Asked]:
     """As TFPreTrainedModel.save_pretrained(saved_model=True) of transformers 4 wrote it."""
-    import numpy as np
     import tensorflow as tf
     import tf_keras
 
@@ -475,7 +455,6 @@ def _table() -> Any:
 
 
 def forest_ydf(folder: str) -> list[Asked]:
-    import numpy as np
     import ydf
 
     table = _table()
@@ -506,12 +485,16 @@ MAKERS: dict[str, Maker] = {
     maker.__name__.replace("_", "-"): maker
     for maker in (
         keras_tensorflow, keras_fixed, keras_archive, keras_saved, keras_text, keras_open,
-        keras_jax, keras_torch, jax_open, jax_fixed, jax_cuda, jax_platforms,
-        module_signatures, module_scalar, module_unknown_rank, module_ragged, module_pictures,
-        module_unsigned,
+        keras_jax, keras_torch, module_signatures, module_scalar, module_unknown_rank,
+        module_ragged, module_pictures, module_unsigned,
         tf1_simple, tf1_tags, tf1_examples, keras2_saved, keras2_export, transformer,
         forest_ydf, forest_tfdf,
     )
+} | {
+    "jax-open": partial(_jax, shapes=OPEN, platforms=("cpu",)),
+    "jax-fixed": partial(_jax, shapes=[None, None], platforms=None),
+    "jax-cuda": partial(_jax, shapes=OPEN, platforms=("cuda",)),
+    "jax-platforms": partial(_jax, shapes=OPEN, platforms=("cpu", "cuda")),
 }  # fmt: skip
 BACKENDS = {"keras-jax": "jax", "keras-torch": "torch"}
 NEEDS = {
@@ -521,18 +504,9 @@ NEEDS = {
 
 
 def listed(value: Any) -> Any:
-    """An array as JSON: bytes that are no text as {"b64": …}."""
-    import numpy as np
-
-    array = np.asarray(value)
-    if array.dtype.kind == "O" or array.dtype.kind in "SU":
-        return _texts(array.tolist())
-    return array.tolist()
-
-
-def _texts(value: Any) -> Any:
+    """An array's list as JSON: bytes that are no text as {"b64": …}."""
     if isinstance(value, list):
-        return [_texts(one) for one in value]
+        return [listed(one) for one in value]
     try:
         return value.decode() if isinstance(value, bytes) else value
     except UnicodeDecodeError:
@@ -541,30 +515,27 @@ def _texts(value: Any) -> Any:
 
 def make(name: str) -> None:
     """In a process of its own, in an empty folder: frameworks keep state."""
-    import numpy as np
-
     export, answers = HERE / "models" / name / "1", HERE / "answers" / f"{name}.json"
     shutil.rmtree(export.parent, ignore_errors=True)
-    if "keras" in NEEDS[name.partition("-")[0]]:
-        __import__(NEEDS[name.partition("-")[0]]).utils.set_random_seed(SEED)
+    framework = NEEDS[name.partition("-")[0]]
+    if "keras" in framework:
+        __import__(framework).utils.set_random_seed(SEED)
     np.random.seed(SEED)
     asked = MAKERS[name](str(export))
     for empty in (export / "fingerprint.pb", export / "keras_metadata.pb"):
         empty.unlink(missing_ok=True)
     versions = {}
-    for version in VERSIONS:
-        try:
-            versions[version] = importlib.metadata.version(version)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+    for package in VERSIONS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
     said = {
         "versions": versions,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "asked": [
             {
                 "signature": signature,
-                "inputs": {key: listed(one) for key, one in inputs.items()},
-                "outputs": {key: listed(output) for key, output in outputs.items()},
+                "inputs": {key: listed(np.asarray(one).tolist()) for key, one in inputs.items()},
+                "outputs": {key: listed(np.asarray(one).tolist()) for key, one in outputs.items()},
             }
             for signature, inputs, outputs in asked
         ],

@@ -13,6 +13,7 @@ import pytest
 from infra.parameters.loading import load
 from servable.serve.serve import prepare_variant, serve_locally
 from servable_local.container.launch import LaunchError
+from tests.conformance.asking import ATTRIBUTES
 from tests.conftest import VALID, valid
 from tests.exports.exports import MODELS, SERVED, UNFILLED, answers
 
@@ -27,13 +28,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     project = tmp_path_factory.mktemp("served")
     (project / "environments").mkdir()
     first, *others = [*SERVED, UNFILLED]
-    models = "".join(
-        f'[models.{name}]\nsaved_model = "{MODELS / name}"\ntensorflow = "2.20"\n'
-        for name in others
-    )
-    text = VALID.replace("models.ranker", f"models.{first}").replace(
-        '"model"', f'"{MODELS / first}"'
-    )
+    model = '[models.{}]\nsaved_model = "{}"\ntensorflow = "2.20"\n'
+    models = "".join(model.format(name, MODELS / name) for name in others)
+    text = VALID.replace("models.ranker", f"models.{first}")
+    text = text.replace('"model"', f'"{MODELS / first}"')
     text = text.replace('model = "ranker"', f'model = "{first}"')
     several = f'handler = "servable"\nalso_serves = {json.dumps(others)}\n[variants'
     text = text.replace("[variants", several, 1) + models
@@ -45,8 +43,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def ask(url: str, model: str, signature: str, inputs: dict[str, Any]) -> Any:
     body = json.dumps({"signature_name": signature, "inputs": inputs}).encode()
-    attributes = {"X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name={model}"}
-    headers = {"Content-Type": "application/json", **attributes}
+    headers = {"Content-Type": "application/json", ATTRIBUTES: f"tfs-model-name={model}"}
     with urllib.request.urlopen(urllib.request.Request(f"{url}/invocations", body, headers)) as got:
         return json.load(got)["outputs"]
 
@@ -82,9 +79,8 @@ def test_a_container_that_does_not_start_names_the_key_and_file_of_the_warm_up_r
     good, bad = (json.dumps({"inputs": {"x": [1.0], "x_1": splits}}) for splits in ([0, 1], [0]))
     for name, request in (("good", good), ("bad", bad)):
         (tmp_path / f"{name}.json").write_text(request)
-    text = VALID.replace(
-        '"model"', f'"{MODELS / "module-ragged"}"\nwarm_up = ["good.json", "bad.json"]'
-    )
+    ragged = f'"{MODELS / "module-ragged"}"\nwarm_up = ["good.json", "bad.json"]'
+    text = VALID.replace('"model"', ragged)
     (tmp_path / "environments" / "all.toml").write_text(text)
     (loaded,) = load(tmp_path, tmp_path / "environments")
     where = "^environments/all.toml: models.ranker.warm_up: the model fails on bad.json, so that"

@@ -14,7 +14,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -102,32 +102,28 @@ class ObservedAnswer:
                 return Agreement.DIFFERENT
             if mine.keys() != others.keys():
                 return Agreement.DIFFERENT
+            arrays = [(mine[name], others[name]) for name in mine]
             if self.content_type == _PROTOBUF:
                 if _read_model_spec(self.body) != _read_model_spec(other.body):
                     return Agreement.DIFFERENT
                 # TensorFlow Serving may write the same tensor in a different field.
-                if all(np.array_equal(mine[name], others[name]) for name in mine):
+                if all(np.array_equal(a, b) for a, b in arrays):
                     return Agreement.EQUAL
             close = all(
-                mine[name].dtype == others[name].dtype
-                and mine[name].shape == others[name].shape
-                and mine[name].dtype.kind == "f"
-                and np.allclose(mine[name], others[name], _TOLERANCE, _TOLERANCE, equal_nan=True)
-                for name in mine
+                (a.dtype, a.shape, a.dtype.kind) == (b.dtype, b.shape, "f")
+                and np.allclose(a, b, _TOLERANCE, _TOLERANCE, equal_nan=True)
+                for a, b in arrays
             )
-            return Agreement.LAST_DIGITS if close else Agreement.DIFFERENT
-        if _REAL.split(self.body) != _REAL.split(other.body):
-            return Agreement.DIFFERENT
-        pairs = zip(_REAL.findall(self.body), _REAL.findall(other.body), strict=True)
-        # The same number in a different notation differs by more than its last digits.
-        close = all(
-            a == b
-            or (
-                float(a) != float(b)
-                and math.isclose(float(a), float(b), rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+        else:
+            numbers = [
+                (a, b, float(a), float(b))
+                for a, b in zip(_REAL.findall(self.body), _REAL.findall(other.body), strict=False)
+            ]
+            # The same number in a different notation differs by more than its last digits.
+            close = _REAL.split(self.body) == _REAL.split(other.body) and all(
+                a == b or (x != y and math.isclose(x, y, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE))
+                for a, b, x, y in numbers
             )
-            for a, b in pairs
-        )
         return Agreement.LAST_DIGITS if close else Agreement.DIFFERENT
 
 
@@ -182,7 +178,7 @@ class ContainerSetup:
     image: str
     code: str
     variables: Mapping[str, str]
-    cases: tuple[Case, ...]
+    cases: tuple[Case, ...] = ()
 
     @property
     def is_multi_model(self) -> bool:
@@ -206,10 +202,8 @@ class Accepted:
 
     def accept(self, case: Case, agreement: Agreement) -> bool:
         """Return whether a response that agrees so far with the observed one is accepted."""
-        allowed = (self.cases.get(case.key), self.models.get(case.model))
-        return (
-            agreement is Agreement.EQUAL or agreement in allowed or Agreement.DIFFERENT in allowed
-        )
+        allowed = {Agreement.EQUAL, self.cases.get(case.key), self.models.get(case.model)}
+        return agreement in allowed or Agreement.DIFFERENT in allowed
 
 
 def read_accepted() -> Accepted:
@@ -227,35 +221,30 @@ def read_accepted() -> Accepted:
 
 def group_by_container(cases: Iterable[Case]) -> list[ContainerSetup]:
     """Return the containers that the cases need, each named after its first group."""
-    cases_by_setup: dict[str, list[Case]] = {}
+    setups: dict[str, ContainerSetup] = {}
     for case in cases:
         variables = dict(case.variables)
         if not case.is_multi_model:
             variables["SAGEMAKER_TFS_DEFAULT_MODEL_NAME"] = DEFAULT_MODEL
         key = json.dumps([case.image, case.code, variables], sort_keys=True)
-        cases_by_setup.setdefault(key, []).append(case)
-    setups = []
-    for key, its_cases in cases_by_setup.items():
-        image, code, variables = json.loads(key)
-        name = its_cases[0].group.partition(" ")[2].partition(" ")[0]
-        setups.append(ContainerSetup(name, image, code, variables, tuple(its_cases)))
-    return setups
+        name = case.group.partition(" ")[2].partition(" ")[0]
+        setup = setups.setdefault(key, ContainerSetup(name, case.image, case.code, variables))
+        setups[key] = replace(setup, cases=(*setup.cases, case))
+    return list(setups.values())
 
 
 def _read_case(line: dict[str, Any]) -> Case:
     request, answer = line["request"], line["answer"]
-    content_type = answer["headers"].get("content-type", "")
+    headers, content = answer["headers"], _read_bytes(answer)
     return Case(
-        f"{line['image']} {line['setup']}",
-        line["case"],
-        line["image"],
-        line["archive"],
-        line["variables"],
-        request["method"],
-        request["path"],
-        request["headers"],
-        _read_bytes(request),
-        ObservedAnswer.of(answer["status"], content_type, _read_bytes(answer), answer["headers"]),
+        group=f"{line['image']} {line['setup']}",
+        name=line["case"],
+        **{key: line[key] for key in ("image", "archive", "variables")},
+        **{key: request[key] for key in ("method", "path", "headers")},
+        body=_read_bytes(request),
+        answer=ObservedAnswer.of(
+            answer["status"], headers.get("content-type", ""), content, headers
+        ),
     )
 
 

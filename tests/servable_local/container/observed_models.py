@@ -23,7 +23,8 @@ _MEMBERS = {
 def write_containers(wanted: Iterable[ContainerSetup], folder: Path) -> None:
     """Write folder/IMAGE/NAME in the layout of /opt/ml, and NAME.tar.gz, for each container.
 
-    Multi-model containers get only folders NAME/MODEL/model. TensorFlow builds the models in about 20 s.
+    Multi-model containers get only folders NAME/MODEL/model. 2.20's `echo`, and further models of its
+    `multi-model`, are for the further requests. TensorFlow builds the models in about 20 s.
     """
     with tempfile.TemporaryDirectory() as models:
         script = [sys.executable, str(OBSERVED / "models.py.txt"), models]
@@ -39,6 +40,16 @@ def write_containers(wanted: Iterable[ContainerSetup], folder: Path) -> None:
             shutil.copytree(models, target)
             _add_code(container.code, target)
             pack_folder(target)
+    for name, file, text in (
+        ("onlycode", "code/lib/x.py", ""),
+        ("nohandler", "code/inference.py", "x = 1\n"),
+        ("nover", "readme.txt", ""),
+    ):
+        model = folder / "2.20/multi-model" / name / "model"
+        if name != "nover":
+            shutil.copytree(folder / "2.20/plain/mult/1", model / "1")
+        (model / file).parent.mkdir(parents=True, exist_ok=True)
+        (model / file).write_text(text, encoding="utf-8")
 
 
 def pack_folder(folder: Path) -> Path:

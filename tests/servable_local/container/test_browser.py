@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import requests
 from selenium import webdriver
@@ -15,6 +14,7 @@ from selenium import webdriver
 from servable_local.container.launch import EndpointProcess, launch
 from tests.chromium import chromium
 from tests.conformance.archives import MODELS
+from tests.conformance.asking import listening
 from tests.servable_handler.raw_server import answering
 from tests.servable_local.container.conftest import Pack
 
@@ -113,13 +113,7 @@ class Containers:
 
     def urls(self, name: str) -> list[str]:
         """What predicts, loads a model or unloads one, by this name of 127.0.0.1."""
-        server = psutil.Process(self.coded.parts.model_servers[0])
-        listening = [
-            connection
-            for connection in server.net_connections("inet")
-            if connection.status == "LISTEN"
-        ]
-        grpc, rest = sorted(int(one.laddr.port) for one in listening)
+        (_, grpc), (_, rest) = listening(self.coded.parts.model_servers[0])
         coded, several = (one.url.rpartition(":")[2] for one in (self.coded, self.several))
         return [
             f"http://{name}:{coded}/invocations",
@@ -210,9 +204,6 @@ def test_a_page_whose_name_was_made_to_mean_this_computer_gets_nothing_done(
         with answers(browser) as answered:
             read = browser.execute_async_script(READ, url, ROWS)
         assert {status for _, status in answered} == {403}
-        assert [json.loads(text)["error"].split(" ")[0] for text in read] == [
-            "Host",
-            "Origin",
-            "Origin",
-        ]
+        refused = [json.loads(text)["error"].split(" ")[0] for text in read]
+        assert refused == ["Host", "Origin", "Origin"]
     assert _nothing_was_done(containers)

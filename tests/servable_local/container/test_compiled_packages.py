@@ -34,18 +34,16 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
     """code/lib as it is vendored: one compiled package, one pure, one for any Python 3."""
-    made = tmp_path / "made"
-    made.mkdir()
     wheels = [
-        wheel(made, "fast", "1.5", OF_IMAGE, files={COMPILED: "machine code"}),
-        wheel(made, "plain"),
-        wheel(made, "stable", tag=f"cp311-abi3-manylinux_2_17_{platform.machine()}"),
+        wheel(tmp_path, "fast", "1.5", OF_IMAGE, files={COMPILED: "machine code"}),
+        wheel(tmp_path, "plain"),
+        wheel(tmp_path, "stable", tag=f"cp311-abi3-manylinux_2_17_{platform.machine()}"),
     ]
     unpack(wheels, tmp_path / "code" / "lib")
     return tmp_path / "code"
 
 
-def tag(packages: CompiledPackages) -> list[str]:
+def tags(packages: CompiledPackages) -> list[str]:
     """What the modules of the packages say that they are."""
     return [(path / "fast.py").read_text() for path in packages.paths]
 
@@ -59,7 +57,7 @@ def test_a_compiled_package_is_the_same_version_for_this_python(code: Path, hous
     # What was fetched once needs no index.
     shutil.rmtree(house)
     found = provide_compiled_packages(code)
-    assert (found.paths, tag(found)) == ((folder,), [f"TAG = '{OURS}-none-any'\n"])
+    assert (found.paths, tags(found)) == ((folder,), [f"TAG = '{OURS}-none-any'\n"])
 
 
 @pytest.mark.long
@@ -69,11 +67,10 @@ def test_without_the_same_version_the_nearest_one_is_imported(code: Path, house:
     found = provide_compiled_packages(code)
     (problem,) = found.problems
     assert [path.name for path in found.paths] == ["fast-1.4"]
-    assert tag(found) == [f"TAG = '{OURS}-none-any'\n"]
-    compiled = (
-        f"code/lib/{COMPILED}: fast 1.5 is compiled for Python 3.99; this computer runs Python "
-    )
-    assert problem.startswith(f"{compiled}{platform.python_version()}, for which it has no wheel; ")
+    assert tags(found) == [f"TAG = '{OURS}-none-any'\n"]
+    compiled = f"code/lib/{COMPILED}: fast 1.5 is compiled for Python 3.99; this computer runs"
+    here = f"Python {platform.python_version()}, for which it has no wheel; "
+    assert problem.startswith(f"{compiled} {here}")
     assert "fast-1.4 is imported instead; set a version in requirements.txt that has " in problem
 
 
@@ -91,26 +88,26 @@ def test_what_could_not_be_fetched_is_named_and_leaves_nothing(
 
 
 def test_a_compiled_module_of_no_package_is_named(tmp_path: Path) -> None:
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "own.cpython-399-x86_64-linux-gnu.so").touch()
-    (problem,) = provide_compiled_packages(tmp_path / "code").problems
-    assert problem.startswith(
-        "code/own.cpython-399-x86_64-linux-gnu.so: is compiled for Python 3.99 and is not part of a"
-    )
+    own = tmp_path / "own.cpython-399-x86_64-linux-gnu.so"
+    own.touch()
+    (problem,) = provide_compiled_packages(tmp_path).problems
+    said = f"code/{own.name}: is compiled for Python 3.99 and is not part of a"
+    assert problem.startswith(said)
 
 
-@pytest.mark.parametrize("name", ["..", "fast/../..", "-r"])
-def test_a_name_that_is_none_is_not_asked_for(name: str, code: Path, house: Path) -> None:
+def test_a_name_that_is_none_is_not_asked_for(code: Path, house: Path) -> None:
     metadata = code / "lib" / "fast-1.5.dist-info" / "METADATA"
-    metadata.write_text(metadata.read_text().replace("Name: fast", f"Name: {name}"))
-    (problem,) = provide_compiled_packages(code).problems
-    assert "(pip: " not in problem
+    text = metadata.read_text()
+    for name in ["..", "fast/../..", "-r"]:
+        metadata.write_text(text.replace("Name: fast", f"Name: {name}"))
+        (problem,) = provide_compiled_packages(code).problems
+        assert "(pip: " not in problem
 
 
-@pytest.mark.parametrize("tag", ["nonsense", "a-b", "", "a-b-c-d", "cp399-none"])
-def test_a_tag_that_is_none_is_passed_over(tag: str, code: Path, house: Path) -> None:
-    (code / "lib" / "fast-1.5.dist-info" / "WHEEL").write_text(f"Tag: {tag}\n")
-    assert provide_compiled_packages(code).paths == ()
+def test_a_tag_that_is_none_is_passed_over(code: Path, house: Path) -> None:
+    for tag in ["nonsense", "a-b", "", "a-b-c-d", "cp399-none"]:
+        (code / "lib" / "fast-1.5.dist-info" / "WHEEL").write_text(f"Tag: {tag}\n")
+        assert provide_compiled_packages(code).paths == ()
 
 
 USED = """
@@ -124,16 +121,14 @@ print(importlib.import_module(sys.argv[1]).__file__)
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "module"), [("pillow", "PIL._imaging"), ("orjson", "orjson.orjson")]
-)
+@pytest.mark.parametrize("module", ["PIL._imaging", "orjson.orjson"])
 @pytest.mark.long
 def test_a_real_package_of_another_python_works_here(
-    name: str, module: str, tmp_path: Path, house: Path
+    module: str, tmp_path: Path, house: Path
 ) -> None:
     pytest.importorskip(module)  # orjson is no requirement: with it, JSON is read by it everywhere
-    (tmp_path / "made").mkdir()
-    of_image = installed_wheel(tmp_path / "made", name, "3.99", "x86_64")
+    name = "pillow" if module == "PIL._imaging" else "orjson"
+    of_image = installed_wheel(tmp_path, name, "3.99", "x86_64")
     installed_wheel(house, name, HERE, platform.machine())
     unpack([of_image], tmp_path / "code" / "lib")
     ran = subprocess.run(

@@ -2,6 +2,7 @@
 
 What our handler answers otherwise since then stands in accepted.toml, each with its reason.
 Start-ups are made with the archives and variables of the image's, and have to end or serve as those did.
+The last tests are of the comparison itself, and of what is sent for each case.
 """
 
 import shutil
@@ -10,21 +11,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import requests
 
 from servable_local.container.launch import LaunchError, launch
 from servable_local.container.settings import PORT_RANGE, SettingsError, read_settings
-from tests.servable_local.container.asked_container import AskedContainer
-from tests.servable_local.container.more_observed import (
+from servable_tensors import wire
+from tests.servable_local.container.asked_container import (
     NOT_GIVEN,
     Row,
-    add_containers,
-    all_requests,
+    ask,
     difference,
-    starts,
+    read_rows,
 )
 from tests.servable_local.container.observed_cases import (
+    ATTRIBUTES,
+    Accepted,
     Agreement,
     Case,
+    ObservedAnswer,
     group_by_container,
     read_accepted,
     read_cases,
@@ -36,10 +40,10 @@ CONTAINERS = {f"{one.image} {one.name}": one for one in group_by_container(CASES
 # The image was asked where TensorFlow turned oneDNN on by itself, which it does with AVX-512 alone.
 AS_THE_IMAGE_DID = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 ACCEPTED = read_accepted()
-CONTAINERS["2.20 echo"] = replace(CONTAINERS["2.20 io"], name="echo", code="", cases=())
-SETUPS = {"2.20 multi-model": "multi"} | {
-    f"2.20 {setup}": setup for setup in ("plain", "libonly", "io", "echo")
-}
+CONTAINERS["2.20 echo"] = replace(CONTAINERS["2.20 io"], name="echo", code="code_echo", cases=())
+ROWS = read_rows("more_cases")
+SETUPS = {f"2.20 {setup}": setup for setup in ("plain", "libonly", "io", "echo")}
+SETUPS["2.20 multi-model"] = "multi"
 # docs/local.md, Web pages: refused here, whoever sends them. `no version` has no Host either.
 EXCUSED = {"http 1.0 no host", "absolute target", "origin", "no version"}
 # The working folder is one of its own; of the other's request of 20 KB the table has the first 4,000 bytes.
@@ -53,35 +57,36 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of every container, below the image's version."""
     folder = tmp_path_factory.mktemp("observed")
     write_containers(CONTAINERS.values(), folder)
-    add_containers(folder / "2.20")
     return folder
 
 
 @pytest.fixture
-def local(name: str, prepared: Path) -> Iterator[AskedContainer]:
-    """A local container that serves what the table's container of this name did."""
+def url(name: str, prepared: Path) -> Iterator[str]:
+    """The URL of a local container that serves what the table's container of this name did."""
     container = CONTAINERS[name]
-    folder = prepared / container.image
-    archive = None if container.is_multi_model else folder / f"{container.name}.tar.gz"
+    archive = prepared / container.image / f"{container.name}.tar.gz"
     variables = {**AS_THE_IMAGE_DID, **container.variables}
-    with launch(archive, variables, tensorflow=container.image) as process:
-        yield AskedContainer(process.url, str(folder / container.name))
+    served = None if container.is_multi_model else archive
+    with launch(served, variables, tensorflow=container.image) as process:
+        yield process.url
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CONTAINERS)
-def test_the_local_container_answers_as_the_image_did(
-    name: str, local: AskedContainer, prepared: Path
-) -> None:
-    container, models = CONTAINERS[name], prepared / "2.20/multi-model"
+def test_the_local_container_answers_as_the_image_did(name: str, url: str, prepared: Path) -> None:
+    container = CONTAINERS[name]
+    models = str(prepared / container.image / container.name)
     further = {}
-    for row in [row for row in all_requests() if row["setup"] == SETUPS.get(name)]:
+    for row in [row for row in ROWS if row["setup"] == SETUPS.get(name)]:
         for earlier in NOT_GIVEN.get(row["case"], ()) if container.is_multi_model else ():
-            difference(local.url, earlier, models)
-        if said := difference(local.url, row, models):
+            difference(url, earlier, models)
+        if said := difference(url, row, models):
             further[row["case"]] = said
+    if container.is_multi_model:
+        for model in requests.get(f"{url}/models", timeout=60).json():
+            requests.delete(f"{url}/models/{model}", timeout=60)
     # After those: one of these requests ends the model server.
-    seen = [(case, case.answer.agreement(answer)) for case, answer in local.ask_all(container)]
+    seen = [(case, case.answer.agreement(ask(url, case, models))) for case in container.cases]
     wrong = {case.key: each for case, each in seen if not ACCEPTED.accept(case, each)}
     agreeing = {case.key for case, each in seen if each is Agreement.EQUAL}
     assert (wrong, further.keys() - EXCUSED) == ({}, set()), further
@@ -89,8 +94,7 @@ def test_the_local_container_answers_as_the_image_did(
 
 
 def test_few_answers_differ_and_each_is_a_case() -> None:
-    rows = all_requests()
-    assert sum(row["case"] in EXCUSED for row in rows) <= len(rows) * 3 / 100
+    assert sum(row["case"] in EXCUSED for row in ROWS) <= len(ROWS) * 3 / 100
 
     others = [case for case in CASES if not _with_handler(case)]
     differ = [case for case in others if case.key in ACCEPTED.cases]
@@ -99,19 +103,12 @@ def test_few_answers_differ_and_each_is_a_case() -> None:
     assert not {case for case in REFUSED | HANGS if STARTS[case]["answer"][0] == "up"}
 
 
-STARTS = {row["case"]: row for row in starts()}
+STARTS = {row["case"]: row for row in read_rows("starts")}
 # docs/local.md: what the image hangs on is refused, with the variable and what is allowed.
 HANGS = {"instances 0", "workers 0 with code", "nginx loglevel loud"}
 # Refused before anything is started, by the variables alone.
-REFUSED = {
-    "instances abc",
-    "batching yes",
-    "wait 1.5",
-    "class eventlet",
-    "class Gevent",
-    "multi yes",
-}
-REFUSED |= {"gunicorn timeout 0", "instances 0", "nginx loglevel loud"}
+REFUSED = {"instances abc", "batching yes", "wait 1.5", "class eventlet", "class Gevent"}
+REFUSED |= {"multi yes", "gunicorn timeout 0", "instances 0", "nginx loglevel loud"}
 ECHO = {"class eventlet", "class Gevent", "gunicorn loglevel loud", "workers 0 with code"}
 ECHO |= {"proxy timeout 5 gunicorn 3", "threads 0 gthread", "gunicorn timeout 0"}
 VOCABULARY = "words = open('/opt/ml/model/code/vocab.txt').read().split()"
@@ -175,19 +172,21 @@ def test_a_container_starts_or_ends_as_the_image_did(
     if case in ECHO:
         shutil.copytree(prepared / "2.20/echo/code", folder / "code")
     archive = pack_folder(folder)
+    row, headers = b'{"instances": [[1.0, 2.0]]}', {"Content-Type": JSON}
     try:
         with launch(archive, _variables(STARTS[case]), tensorflow="2.20") as process:
-            container = AskedContainer(process.url)
-            found = [container.send("GET", "/ping")]
-            found += [container.send("POST", "/invocations", b'{"instances": [[1.0, 2.0]]}')]
+            found = [
+                requests.get(f"{process.url}/ping", timeout=60),
+                requests.post(f"{process.url}/invocations", row, headers=headers, timeout=60),
+            ]
     except LaunchError:
         assert state == "ended"
     else:
-        texts = [text.decode().replace("nginx<", "nginx/1.22.1<") for _, text in found]
+        texts = [one.content.decode().replace("nginx<", "nginx/1.22.1<") for one in found]
         # The observer kept 120 characters of a success.
         assert [
-            [status, text[: len(seen[1])]]
-            for (status, _), text, seen in zip(found, texts, answers, strict=True)
+            [one.status_code, text[: len(seen[1])]]
+            for one, text, seen in zip(found, texts, answers, strict=True)
         ] == answers
 
 
@@ -195,3 +194,63 @@ def _with_handler(case: Case) -> bool:
     if case.is_multi_model:  # these two of its models have our handler
         return any(name in case.path or name.encode() in case.body for name in ("alpha", "beta"))
     return case.code in ("handler", "code_transforms")
+
+
+JSON = "application/json"
+NUMBERS, ERROR = (200, JSON, "[1.0, 2.5]"), (400, JSON, '{"error": "no"}')
+
+
+def _answer(status: int, content_type: str, text: str, **headers: str) -> ObservedAnswer:
+    return ObservedAnswer(status, content_type, text.encode(), tuple(headers.items()))
+
+
+def test_how_far_an_answer_agrees() -> None:
+    for observed, seen, agreement in [
+        (NUMBERS, NUMBERS, Agreement.EQUAL),
+        (NUMBERS, (200, JSON, "[1.00000005, 2.5]"), Agreement.LAST_DIGITS),
+        (NUMBERS, (200, JSON, "[1.00, 2.5]"), Agreement.DIFFERENT),
+        (NUMBERS, (200, JSON, "[1.001, 2.5]"), Agreement.DIFFERENT),
+        (NUMBERS, (200, JSON, "[1.0,\n 2.5]"), Agreement.DIFFERENT),
+        (NUMBERS, (200, "text/csv", "[1.0, 2.5]"), Agreement.DIFFERENT),
+        ((200, JSON, "[10000001]"), (200, JSON, "[10000002]"), Agreement.DIFFERENT),
+        (ERROR, (400, JSON, '{"error": "not"}'), Agreement.OTHER_WORDS),
+        (ERROR, (400, JSON, '{"error": ""}'), Agreement.DIFFERENT),
+        (ERROR, (400, JSON, '{"why": "no"}'), Agreement.DIFFERENT),
+        (ERROR, (400, JSON, "no"), Agreement.DIFFERENT),
+        (ERROR, (500, JSON, '{"error": "no"}'), Agreement.DIFFERENT),
+    ]:
+        assert _answer(*observed).agreement(_answer(*seen)) is agreement
+    allowing = _answer(405, "", "", allow="POST")
+    assert allowing.agreement(_answer(405, "", "")) is Agreement.DIFFERENT
+
+
+def test_arrays_agree_but_for_their_last_digits_and_messages_but_for_no_field() -> None:
+    by_key = {case.key: case for case in CASES}
+    npz = by_key["2.20 texth", "text npz npz"]
+    assert npz.answer.agreement(npz.answer) is Agreement.EQUAL
+
+    case = by_key["2.20 handler", "pb pb"]
+    message = wire.PredictResponse.FromString(case.answer.body)
+    message.model_spec.version.value += 1
+    other = replace(case.answer, body=message.SerializeToString(deterministic=True))
+    assert case.answer.agreement(other) is Agreement.DIFFERENT
+
+
+def test_a_difference_is_accepted_as_far_as_its_entry_says() -> None:
+    case, other, *_ = CASES
+    for allowed in Agreement:
+        of_case, of_model = Accepted({case.key: allowed}, {}), Accepted({}, {case.model: allowed})
+        for entries in (of_case, of_model):
+            accepted = {each for each in Agreement if entries.accept(case, each)}
+            every = set(Agreement) if allowed is Agreement.DIFFERENT else {Agreement.EQUAL, allowed}
+            assert accepted == every
+        assert not of_case.accept(other, Agreement.DIFFERENT)
+
+
+def test_every_case_is_asked_of_one_container_with_the_attributes_of_its_group() -> None:
+    assert sum(len(container.cases) for container in group_by_container(CASES)) == len(CASES)
+    (case,) = [one for one in group_by_container(CASES)[0].cases if one.name == "words csv comma"]
+    assert case.sent_headers[ATTRIBUTES] == "tfs-model-name=words"
+
+    (case,) = [one for one in CASES if one.name == "text sig attr" and one.image == "2.20"]
+    assert case.sent_headers[ATTRIBUTES] == "tfs-signature-name=size,tfs-model-name=text"

@@ -74,75 +74,50 @@ def test_multi_model_mode_runs_on_the_class_asked_for_or_the_images() -> None:
     assert read_settings(variables).worker_class == "sync"
     assert read_settings({"SAGEMAKER_MULTI_MODEL": "true"}).worker_class == "gevent"
     for tensorflow, worker_class in [("2.19", "gthread"), ("2.20", "gevent")]:
-        settings = read_settings(
-            {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TFS_VERSION": tensorflow}
-        )
-        assert settings.worker_class == worker_class
-    cases: list[tuple[dict[str, str], int]] = [
-        ({}, 60),
-        ({"TIMEOUT": "90"}, 90),
-        ({"TIMEOUT": "9"}, 60),
-    ]
-    for values, waits in cases:
-        variables = {f"SAGEMAKER_GUNICORN_{name}_SECONDS": text for name, text in values.items()}
-        assert read_settings(variables).read_timeout_seconds == waits
+        variables = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TFS_VERSION": tensorflow}
+        assert read_settings(variables).worker_class == worker_class
+    assert read_settings({}).read_timeout_seconds == 60
+    for seconds, waits in [("90", 90), ("9", 60)]:
+        settings = read_settings({"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": seconds})
+        assert settings.read_timeout_seconds == waits
 
 
 def test_the_wait_for_a_model_is_the_images_that_deployments_are_advised_by() -> None:
     for text, waits in [("6", 3.0), ("50", 25.4), ("60", 51.0), ("300", 204.6), ("1", 0.6)]:
         settings = read_settings({"SAGEMAKER_TFS_WAIT_TIME_SECONDS": text})
         assert settings.load_wait_seconds == pytest.approx(waits)
-    for tensorflow, processes, waits in [
-        ("2.20", 1, 51.0),
-        ("2.20", 4, 51.0),
-        ("2.19", 1, 25.4),
-        ("2.19", 4, 6.2),
-        ("2.7", 1, 25.4),
-    ]:
+    versions = [("2.20", 1, 51.0), ("2.20", 4, 51.0), ("2.19", 1, 25.4), ("2.19", 4, 6.2)]
+    for tensorflow, processes, waits in [*versions, ("2.7", 1, 25.4)]:
         variables = {"SAGEMAKER_TFS_VERSION": tensorflow}
         variables["SAGEMAKER_TFS_INSTANCE_COUNT"] = str(processes)
         assert read_settings(variables).load_wait_seconds == pytest.approx(waits)
     for tensorflow in ["2.19", "2.20"]:
         image = find_image_code(tensorflow)
-        for seconds in range(1, 3601):
-            assert image.compute_real_wait_seconds(seconds) == find_real_wait(
-                seconds, tensorflow
-            ), seconds
+        for number in range(1, 3601):
+            advised = find_real_wait(number, tensorflow)
+            assert image.compute_real_wait_seconds(number) == advised, number
         for processes in range(1, 9):
-            advised = find_default_wait(tensorflow, processes=processes)
-            assert image.compute_wait_seconds(processes) == advised
+            default = find_default_wait(tensorflow, processes=processes)
+            assert image.compute_wait_seconds(processes) == default
 
 
 def test_what_has_no_effect_is_listed() -> None:
-    variables = {
-        "SAGEMAKER_GUNICORN_WORKERS": "4",
-        "SAGEMAKER_TFS_ENABLE_BATCHING": "true",
-        "SAGEMAKER_SAFE_PORT_RANGE": "9000-9999",
-        "OMP_NUM_THREADS": "1",
-    }
+    variables = {"SAGEMAKER_GUNICORN_WORKERS": "4", "SAGEMAKER_TFS_ENABLE_BATCHING": "true"}
+    variables |= {"SAGEMAKER_SAFE_PORT_RANGE": "9000-9999", "OMP_NUM_THREADS": "1"}
     assert list_unused_variables(variables, gunicorn=False) == ["SAGEMAKER_GUNICORN_WORKERS"]
     variables = {"SAGEMAKER_GUNICORN_THREADS": "4", "SAGEMAKER_GUNICORN_WORKERS": "4"}
     assert list_unused_variables(variables, gunicorn=True) == ["SAGEMAKER_GUNICORN_THREADS"]
 
 
 # The container's name of a setting -> the one that a deployment has.
-SAME = {
-    "model_servers": "tfs_processes",
-    "inter_op_threads": "inter_op_threads",
-    "intra_op_threads": "intra_op_threads",
-    "wait_seconds": "wait_time_seconds",
-    "workers": "gunicorn_workers",
-    "threads": "gunicorn_threads",
-    "worker_class": "gunicorn_worker_class",
-    "gunicorn_timeout_seconds": "gunicorn_timeout_seconds",
-    "gunicorn_log_level": "gunicorn_log_level",
-}
+SAME = {name: name for name in ("inter_op_threads", "intra_op_threads", "gunicorn_timeout_seconds")}
+SAME |= {"model_servers": "tfs_processes", "wait_seconds": "wait_time_seconds"}
+SAME |= {name: f"gunicorn_{name}" for name in ("workers", "threads", "worker_class")}
+SAME["gunicorn_log_level"] = "gunicorn_log_level"
 
 
 @given(VALUES)
-def test_the_container_reads_the_settings_that_a_deployment_rendered(
-    values: dict[str, Any],
-) -> None:
+def test_the_container_reads_what_a_deployment_rendered(values: dict[str, Any]) -> None:
     deployed = ContainerSettings.model_validate(values)
     stated = deployed.model_dump(exclude_none=True)
     read = read_settings(build_variables(deployed, default_model="m"))

@@ -7,6 +7,7 @@ Standard output carries one JSON line: {"port": 12345} when the endpoint respond
 import argparse
 import asyncio
 import contextlib
+import copy
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import shutil
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,12 +27,13 @@ from servable_local.container.child_process import (
     adopt_orphans,
     call_at_end,
     log,
+    reap_children,
 )
 from servable_local.container.compiled_packages import provide_compiled_packages
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.faults import RELOAD, FaultFile
 from servable_local.container.image_code import find_image_code
-from servable_local.container.plan import EndpointPlan
+from servable_local.container.plan import EndpointPlan, Models
 from servable_local.container.ports import PortError
 from servable_local.container.recording import Recording
 from servable_local.container.settings import (
@@ -52,36 +54,31 @@ from servable_tensors.archive import (
     unpack,
 )
 
-_LOOK_EVERY_SECONDS = 0.25
-_END_SECONDS = 3.0
 _START_ERRORS = (ContainerStartError, ArchiveError, LayoutError, SettingsError, PortError)
 # What `requests`, NGINX's configuration and the model server leave as it is.
 _ADDRESSABLE = r"[A-Za-z0-9._~!&()*+,;=@-]+"
 
 
+@dataclass
 class EndpointTermination:
     """The end of the endpoint: kills its processes, removes its files, exits this process."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.supervisor: Supervisor | None = None
+    folder: Path
+    supervisor: Supervisor | None = None
 
     def __call__(self) -> NoReturn:
         # Running handlers are killed, too.
         if self.supervisor is not None:
             self.supervisor.ending = True
-        deadline = time.monotonic() + _END_SECONDS
+        deadline = time.monotonic() + 3.0
         while psutil.Process().children() and time.monotonic() < deadline:
             for child in psutil.Process().children(recursive=True):
                 with contextlib.suppress(psutil.Error):  # it has already ended
                     child.kill()
-            try:
-                while os.waitpid(-1, os.WNOHANG) != (0, 0):
-                    pass
-            except ChildProcessError:
-                break
+            for _ in reap_children():
+                pass
             time.sleep(0.01)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
         os._exit(0)
 
 
@@ -137,7 +134,9 @@ async def _reload(options: argparse.Namespace, events: Events, supervisor: Super
                 await supervisor.replace(plan, environment, model)
             else:
                 code = await asyncio.to_thread(_prepare_code, model)
-                await supervisor.replace_code(supervisor.plan.copy_with_code(code), model)
+                plan = copy.copy(supervisor.plan)
+                plan.code = code
+                await supervisor.replace_code(plan, model)
     except (TimeoutError, *_START_ERRORS) as error:
         shutil.rmtree(model, ignore_errors=True)
         late = f"the new processes were not ready after {request['timeout_seconds']:g} s"
@@ -158,7 +157,7 @@ def _plan_endpoint(
     model.mkdir()
     if front is None:
         FaultFile.create(options.folder / FAULTS)
-    models: dict[str, dict[int, Path]] = {}
+    models: Models = {}
     default_model, code = "None", None
     if archive is not None:
         unpack(archive, model, progress=lambda read, size: events.report(unpacked=read, of=size))
@@ -179,15 +178,15 @@ def _plan_endpoint(
                 f"the folder {default_model!r}: the image would wait forever at an address with this "
                 "name; use only letters, digits, '.', '_', and '-'"
             )
-    if settings.workers == 0 and (code is not None or settings.multi_model):
+    has_gunicorn = code is not None or settings.multi_model
+    if settings.workers == 0 and has_gunicorn:
         raise SettingsError(
             f"{WORKERS}=0: no worker would respond, and the image hangs; with code, set 1 or more"
         )
-    inert = list_unused_variables(environment, gunicorn=code is not None or settings.multi_model)
-    if inert:
+    if inert := list_unused_variables(environment, gunicorn=has_gunicorn):
         log(f"these variables have no effect on this endpoint: {', '.join(inert)}")
     plan = EndpointPlan(
-        settings,
+        settings=settings,
         folder=options.folder,
         models=models,
         default_model=default_model,
@@ -212,16 +211,15 @@ def _prepare_code(model: Path) -> ArchiveCode | None:
     for problem in code.packages.problems:
         log(problem)
     if (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
-        log(
-            "code/requirements.txt is not installed on this computer; the container would install it"
-        )
+        not_here = "is not installed on this computer; the container would install it"
+        log(f"code/requirements.txt {not_here}")
     return code
 
 
 async def _enforce_memory_limit(limit_mib: int) -> NoReturn:
     """Kill the largest child process whenever all exceed `limit_mib`, as the kernel does."""
     while True:
-        await asyncio.sleep(_LOOK_EVERY_SECONDS)
+        await asyncio.sleep(0.25)
         # Shared pages are divided between forks; macOS tells a process's own ones only.
         mib: dict[psutil.Process, float] = {}
         for child in psutil.Process().children(recursive=True):

@@ -12,8 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -42,11 +41,15 @@ def adopt_orphans() -> None:
         _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+def reap_children() -> Iterator[tuple[int, int]]:
+    """Yield process ID and exit status of each child that has ended."""
+    with contextlib.suppress(ChildProcessError):  # no child is left
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            yield ended[0], os.waitstatus_to_exitcode(ended[1])
+
+
 def call_at_end(end: Callable[[], None], *, parent_pid: int) -> None:
     """Call `end`, in some thread, when stdin or the parent ends, or at SIGTERM."""
-
-    def handle_signal(number: int = 0, frame: FrameType | None = None) -> None:
-        end()
 
     def watch() -> None:
         # A pipe alone is not enough: a process that the parent forked holds its other end too.
@@ -56,7 +59,7 @@ def call_at_end(end: Callable[[], None], *, parent_pid: int) -> None:
                 break
         end()
 
-    signal.signal(signal.SIGTERM, handle_signal)
+    signal.signal(signal.SIGTERM, lambda *_: end())
     # Ctrl-C goes to the whole group: the parent decides when we end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=watch, name="parent watchdog", daemon=True).start()
@@ -80,17 +83,16 @@ class Events:
 
     def report(self, **event: Any) -> None:
         # One write of less than a page: lines of several processes do not mix.
-        with contextlib.suppress(
-            BrokenPipeError
-        ):  # the reader has ended, and this process is about to
-            os.write(self._out, json.dumps(event).encode() + b"\n")
+        line = json.dumps(event).encode() + b"\n"
+        with contextlib.suppress(BrokenPipeError):  # the reader has ended; we are about to
+            os.write(self._out, line)
 
 
 def begin_child() -> tuple[Any, Events]:
-    """Begin a process that a `ChildProcess` started. Return its plan, or None, and events."""
+    """Begin a process that a `ChildProcess` started. Return its plan and events."""
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--parent-pid", type=int, required=True)
-    arguments.add_argument("--plan", type=json.loads)
+    arguments.add_argument("--plan", type=json.loads, required=True)
     options = arguments.parse_args()
     exit_with_parent(options.parent_pid)
     # Ctrl-C goes to the whole group: the supervisor decides when we end.
@@ -109,18 +111,17 @@ class ChildProcess:
     def __init__(
         self,
         module: str,
-        arguments: Sequence[str],
-        *,
+        plan: Any,
         environment: Mapping[str, str],
         on_event: Callable[[dict[str, Any]], None],
     ) -> None:
         # -P: the working folder is not searched for modules, whatever it holds.
         command = [sys.executable, "-P", "-m", module, "--parent-pid", str(os.getpid())]
+        command += ["--plan", json.dumps(plan)]
         self._process = subprocess.Popen(
-            [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )
-        self.pid = self._process.pid
-        self.module = module
+        self.pid, self.module = self._process.pid, module
         self._on_event = on_event
         self._rest = b""
         assert self._process.stdout is not None  # it is a pipe
@@ -128,9 +129,9 @@ class ChildProcess:
         asyncio.get_running_loop().add_reader(self._out, self._read_events)
 
     def send(self, **line: Any) -> None:
-        """Send one JSON line to its standard input."""
+        """Send one JSON line to its standard input; a path becomes its text."""
         assert self._process.stdin is not None  # it is a pipe
-        self._process.stdin.write(json.dumps(line).encode() + b"\n")
+        self._process.stdin.write(json.dumps(line, default=str).encode() + b"\n")
         self._process.stdin.flush()
 
     def kill(self) -> None:

@@ -54,9 +54,8 @@ def provide_compiled_packages(code: Path) -> CompiledPackages:
             continue
         paths.append(fetched)
         if not fetched.name.endswith(f"-{Version(version)}"):
-            problems.append(
-                f"{compiled}, for which it has no wheel; {fetched.name} is imported instead; {remedy}"
-            )
+            instead = f"it has no wheel; {fetched.name} is imported instead; {remedy}"
+            problems.append(f"{compiled}, for which {instead}")
     for file in sorted(code.rglob("*.*")):
         if (python := _find_python_version(file)) and file not in packaged:
             problems.append(

@@ -67,13 +67,7 @@ class Parts:
 
 
 FILE = "faults"
-_FIELDS = struct.Struct("<diii")
-_EVERY = 0  # servers are counted from 1 in the file, so that an empty one says: all of them
-# The sentence of TensorFlow Serving's batch scheduler.
-# Source: tensorflow/core/kernels/batching_util/shared_batch_scheduler.h
-QUEUE_FULL = (
-    "The batch scheduling queue to which this task was submitted is full; currently 0 entries"
-)
+_FIELDS = struct.Struct("<dii")
 
 Part = Literal["model server", "model-server launcher", "worker", "gunicorn", "nginx"]
 
@@ -85,7 +79,6 @@ class PredictionFaults(NamedTuple):
     status: int = 0
     """The HTTP status of the response to every prediction; 0 for none."""
     queue_full: int = 0
-    slow_server: int = _EVERY
 
 
 class FaultFile:
@@ -105,13 +98,15 @@ class FaultFile:
     def write(self, faults: PredictionFaults) -> None:
         _FIELDS.pack_into(self._map, 0, *faults)
 
-    def apply_faults(self, server: int) -> None:
-        """Apply the faults to server `server`, from 0, before it computes. Raises `HttpError`."""
+    def apply_faults(self) -> None:
+        """Apply the faults, before a model server computes. Raises `HttpError`."""
         faults = self.read()
-        if faults.latency_seconds and faults.slow_server in (_EVERY, server + 1):
+        if faults.latency_seconds:
             time.sleep(faults.latency_seconds)
         if faults.queue_full:
-            raise HttpError(QUEUE_FULL, 503)
+            # Source: tensorflow/core/kernels/batching_util/shared_batch_scheduler.h
+            full = "to which this task was submitted is full; currently 0 entries"
+            raise HttpError(f"The batch scheduling queue {full}", 503)
         if faults.status:
             raise HttpError("injected fault: the model server is set to fail", faults.status)
 
@@ -123,10 +118,9 @@ class FaultInjector:
         self._folder = folder
         self._file = FaultFile(folder / FILE)
 
-    def slow(self, latency_ms: float, *, server: int | None = None) -> None:
-        """Delay every prediction, or those of one server, from 0; a latency of 0 ends it."""
-        slow_server = _EVERY if server is None else server + 1
-        self._change(latency_seconds=latency_ms / 1000, slow_server=slow_server)
+    def slow(self, latency_ms: float) -> None:
+        """Delay every prediction; a latency of 0 ends it."""
+        self._change(latency_seconds=latency_ms / 1000)
 
     def fail(self, status: int) -> None:
         """Fail every prediction with this HTTP status; 0 ends it."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 VERSION = "SAGEMAKER_TFS_VERSION"
 """The image's TensorFlow, as 2.20. The image sets it for itself, and reads it nowhere since 2.20."""
 NEWEST = "2.20"
-_REWRITTEN = (2, 20)
 HEADER = "X-Amzn-SageMaker-Custom-Attributes"
 
 
@@ -108,4 +107,4 @@ def parse_image_version(address: str) -> dict[str, str]:
 def find_image_code(tensorflow: str) -> ImageCode:
     """Return the code of the image of a version such as 2.20 or 2.20.0. Raises `ValueError`."""
     version = tuple(int(part) for part in tensorflow.split(".")[:2])
-    return ImageCode(rewritten=version >= _REWRITTEN)
+    return ImageCode(rewritten=version >= (2, 20))

@@ -23,8 +23,6 @@ from servable_local.container.child_process import ChildProcess, ContainerStartE
 from servable_local.container.plan import EndpointPlan, ServerPlan
 from servable_local.protection import write_atomically
 
-_MODELS_FILE = "models.json"
-
 
 @dataclass(frozen=True)
 class LoadedModel:
@@ -40,7 +38,7 @@ class LoadedModels:
     """The file of loaded models, which each worker only reads again after a change."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / _MODELS_FILE
+        self.folder, self._file = folder, folder / "models.json"
         self._seen = -1
         self._models: dict[str, LoadedModel] = {}
 
@@ -84,19 +82,15 @@ def call_supervisor(folder: Path, **question: Any) -> dict[str, Any]:
     return answer
 
 
-MODULE = "servable_local.container.model_server"
 _PAUSE_SECONDS = 0.2  # before a start again, so that one that cannot start does not spin
 
 
 class ModelServerProcesses:
     """The numbered model servers; `add` and `remove` some while others serve."""
 
-    def __init__(
-        self, environment: Mapping[str, str], *, changed: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, environment: Mapping[str, str], *, changed: Callable[[], None]) -> None:
         """Initialize. `changed` is called when processes have started or ended."""
-        self._environment = environment
-        self._changed = changed
+        self._environment, self._changed = environment, changed
         self._plans: dict[int, ServerPlan] = {}
         self._once: set[int] = set()
         self._starting: dict[int, asyncio.Future[None]] = {}
@@ -108,9 +102,8 @@ class ModelServerProcesses:
     async def start_parent(self) -> None:
         """Start the parent, and return when TensorFlow is imported."""
         self._imported.clear()
-        self._parent = ChildProcess(
-            MODULE, [], environment=self._environment, on_event=self._apply_event
-        )
+        module = "servable_local.container.model_server"
+        self._parent = ChildProcess(module, None, self._environment, self._apply_event)
         await self._imported.wait()
 
     @property
@@ -163,7 +156,7 @@ class ModelServerProcesses:
 
     def _request_fork(self, number: int) -> None:
         if self._parent is not None and number in self._plans:
-            self._parent.send(start=number, plan=self._plans[number].as_json())
+            self._parent.send(start=number, plan=asdict(self._plans[number]))
 
     def _apply_event(self, event: dict[str, Any]) -> None:
         if "imported" in event:
@@ -200,10 +193,6 @@ class ModelServerProcesses:
             starting.set_exception(failure)
 
 
-# The numbers of model servers in multi-model mode; the others are numbered from 0.
-_FIRST_NUMBER = 1000
-
-
 class MultiModelMode:
     """Handles {"load": NAME, "path": PATH, "versions": {NUMBER: PATH}} and {"unload": NAME}.
 
@@ -217,7 +206,7 @@ class MultiModelMode:
         self._registry = LoadedModels(endpoint_plan.folder)
         self._loaded: dict[str, LoadedModel] = {}
         self._numbers: dict[str, dict[int, list[socket.socket]]] = {}
-        self._count = itertools.count(_FIRST_NUMBER)
+        self._count = itertools.count(1000)  # outside of this mode they are numbered from 0
         self._one_at_a_time = asyncio.Lock()
 
     def record_ended(self) -> None:
@@ -236,18 +225,18 @@ class MultiModelMode:
                 model = Path(question["path"])
                 status, body = await self._load_model(question["load"], model, versions)
             elif self._loaded.pop(name := question["unload"], None) is None:
-                status, body = _format_error(404, f"Model {name} is not loaded yet")
+                status, body = _format(404, error=f"Model {name} is not loaded yet")
             else:
                 self._registry.write(self._loaded)
                 self._end_servers(name)
-                status, body = _format_success(f"Successfully unloaded model {name}.")
+                status, body = _format(200, success=f"Successfully unloaded model {name}.")
         return {"status": status, "body": body}
 
     async def _load_model(
         self, name: str, folder: Path, versions: dict[int, Path]
     ) -> tuple[int, str]:
         if name in self._loaded:
-            return _format_error(409, f"Model {name} is already loaded.")
+            return _format(409, error=f"Model {name} is already loaded.")
         pairs = []
         self._numbers[name] = {}
         try:
@@ -263,19 +252,18 @@ class MultiModelMode:
                 await self._servers.wait_until_ready(number, wait_seconds=seconds)
                 pairs.append((grpc, grpc + 1))
         except ports.PortError as error:
-            status, body = _format_error(507, f"Memory exhausted: {error}")
+            status, body = _format(507, error=f"Memory exhausted: {error}")
         except (TimeoutError, ContainerStartError) as error:
             # The image waits for a model that can't be loaded as for a slow one; its response isn't JSON.
             status, body = 408, f"Timed out after {self._settings.wait_seconds} seconds"
+            late = "the real image sends this response only after the full wait"
             if str(error):
-                log(
-                    f"model {name}: {error}; the real image sends this response only after the full wait"
-                )
+                log(f"model {name}: {error}; {late}")
         else:
             self._loaded[name] = LoadedModel(name, folder, tuple(pairs))
             self._registry.write(self._loaded)
             listening = f"listening on rest port {grpc + 1} and grpc port {grpc}."
-            return _format_success(f"Successfully loaded model {name}, {listening}")
+            return _format(200, success=f"Successfully loaded model {name}, {listening}")
         self._end_servers(name)
         return status, body
 
@@ -301,9 +289,5 @@ class MultiModelMode:
         raise ports.PortError("no available ports to load the model.")
 
 
-def _format_error(status: int, sentence: str) -> tuple[int, str]:
-    return status, json.dumps({"error": sentence})
-
-
-def _format_success(sentence: str) -> tuple[int, str]:
-    return 200, json.dumps({"success": sentence})
+def _format(status: int, **sentence: str) -> tuple[int, str]:
+    return status, json.dumps(sentence)

@@ -1,26 +1,25 @@
 """The plans of an endpoint's processes: their settings and their ports."""
 
-import copy
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from pathlib import Path
 from socket import socket
 from typing import Any, Self
 
 from servable_local.container import ports
 from servable_local.container.faults import FILE as FAULTS
-from servable_local.container.gunicorn import SOCKET
 from servable_local.container.recording import Recording
 from servable_local.container.settings import PORT, PORT_RANGE, BatchingPlan, StartSettings
 from servable_tensors.archive import ArchiveCode
+
+Models = dict[str, dict[int, Path]]
+"""Name -> version -> folder of its SavedModel."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerPlan:
     """The plan of a model server process. Threads of 0 mean a pool of the number of vCPUs."""
 
-    models: dict[str, dict[int, Path]]
-    """Name -> version -> folder of its SavedModel."""
+    models: Models
     port: int
     """The gRPC port; the REST port follows it."""
     inter_op_threads: int
@@ -29,10 +28,6 @@ class ServerPlan:
     faults: Path
     """The file of fault injection, see faults.py."""
 
-    def as_json(self) -> dict[str, Any]:
-        plan: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
-        return plan
-
     @classmethod
     def from_json(cls, plan: dict[str, Any]) -> Self:
         models = {
@@ -40,56 +35,45 @@ class ServerPlan:
             for name, versions in plan["models"].items()
         }
         batching = BatchingPlan(**plan["batching"]) if plan["batching"] else None
-        return cls(
-            **{**plan, "models": models, "batching": batching, "faults": Path(plan["faults"])}
-        )
+        changed = {"models": models, "batching": batching, "faults": Path(plan["faults"])}
+        return cls(**(plan | changed))
 
 
+@dataclass(kw_only=True)
 class EndpointPlan:
     """The plan of an endpoint, whose ports stay reserved while this process lives.
 
+    `front`: the running plan that this one replaces, whose port it keeps; the other ports are new.
     Raises `PortError` for unavailable ports.
     """
 
-    def __init__(
-        self,
-        settings: StartSettings,
-        *,
-        folder: Path,
-        models: dict[str, dict[int, Path]],
-        default_model: str,
-        code: ArchiveCode | None,
-        record: Recording | None = None,
-        front: "EndpointPlan | None" = None,
-    ) -> None:
-        """Reserve new ports, except that of `front`, the running plan that this one replaces."""
+    settings: StartSettings
+    folder: Path
+    models: Models
+    default_model: str
+    code: ArchiveCode | None
+    record: Recording | None
+    front: InitVar["EndpointPlan | None"]
+    socket: str = "gunicorn.sock"
+    """Gunicorn's socket, in the folder. Each plan of an endpoint has its own."""
+
+    def __post_init__(self, front: "EndpointPlan | None") -> None:
         if front is not None:
-            settings = replace(settings, port_range=None)
-        self.socket = SOCKET
-        """Gunicorn's socket. Each plan of an endpoint has its own."""
-        self.settings = settings
-        self.folder = folder
-        self.has_gunicorn = code is not None or settings.multi_model
-        self._models = models
-        self._default_model = default_model
-        self._code = code
-        self._record = record
-        count = 2 * settings.model_servers
-        if settings.port_range is None:
+            self.settings = replace(self.settings, port_range=None)
+        count = 2 * self.settings.model_servers
+        if self.settings.port_range is None:
             # SageMaker names a range; without one the image takes 9000 and 8501, or fails.
             self._low, self._kept = ports.reserve_range(count)
         else:
-            self._low = settings.port_range[0]
+            self._low = self.settings.port_range[0]
             self._kept = [ports.reserve_port(self._low + number) for number in range(count)]
-        self._front: socket = front._front if front else ports.reserve_port(settings.port)
+        self._front: socket = front._front if front else ports.reserve_port(self.settings.port)
         self.port = int(self._front.getsockname()[1])
         """Port of the nginx stand-in."""
 
-    def copy_with_code(self, code: ArchiveCode | None) -> "EndpointPlan":
-        """Return a plan of the same model servers with different code."""
-        changed = copy.copy(self)
-        changed._code, changed.has_gunicorn = code, code is not None
-        return changed
+    @property
+    def has_gunicorn(self) -> bool:
+        return self.code is not None or self.settings.multi_model
 
     def free_ports(self) -> None:
         """Free the ports of the model servers, which have ended."""
@@ -98,9 +82,9 @@ class EndpointPlan:
 
     def plan_server(self, number: int) -> ServerPlan:
         """Return the plan of the server with this number, with every model of the archive."""
-        return self.plan_models_server(self._models, self._low + 2 * number)
+        return self.plan_models_server(self.models, self._low + 2 * number)
 
-    def plan_models_server(self, models: dict[str, dict[int, Path]], port: int) -> ServerPlan:
+    def plan_models_server(self, models: Models, port: int) -> ServerPlan:
         """Return the plan of a model server of these models, on this port and the next."""
         return ServerPlan(
             models=models,
@@ -112,13 +96,12 @@ class EndpointPlan:
         )
 
     def build_gunicorn_plan(self) -> dict[str, Any]:
-        code, settings = self._code, self.settings
-        inference = code.inference if code else None
+        code, settings = self.code, self.settings
         return {
             "socket": self.socket,
             "import_paths": [str(path) for path in code.import_paths] if code else [],
             "problems": code.packages.problems if code else [],
-            "inference": str(inference) if inference else None,
+            "inference": str(code.inference) if code and code.inference else None,
             "multi_model": settings.multi_model,
             "tensorflow": settings.tensorflow,
             "timeout_seconds": settings.wait_seconds,
@@ -137,10 +120,10 @@ class EndpointPlan:
             "gunicorn": self.socket if self.has_gunicorn else None,
             "serves": self.socket,
             "rest_ports": [] if self.settings.multi_model else self._list_ports()[1],
-            "default_model": self._default_model,
+            "default_model": self.default_model,
             "tensorflow": self.settings.tensorflow,
             "read_timeout_seconds": float(self.settings.read_timeout_seconds),
-            "record": self._record,
+            "record": self.record,
         }
 
     def build_variables(self) -> dict[str, str]:
@@ -151,7 +134,7 @@ class EndpointPlan:
         return {
             "TFS_GRPC_PORTS": ",".join(map(str, grpc)),
             "TFS_REST_PORTS": ",".join(map(str, rest)),
-            "TFS_DEFAULT_MODEL_NAME": self._default_model,
+            "TFS_DEFAULT_MODEL_NAME": self.default_model,
             PORT: str(self.port),
             PORT_RANGE: f"{low}-{high}",
             "SAGEMAKER_MULTI_MODEL": str(settings.multi_model),
@@ -162,5 +145,5 @@ class EndpointPlan:
         }
 
     def _list_ports(self) -> tuple[list[int], list[int]]:
-        numbers = range(self.settings.model_servers)
-        return [self._low + 2 * n for n in numbers], [self._low + 2 * n + 1 for n in numbers]
+        ends = self._low + 2 * self.settings.model_servers
+        return list(range(self._low, ends, 2)), list(range(self._low + 1, ends, 2))

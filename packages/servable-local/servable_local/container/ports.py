@@ -10,9 +10,6 @@ import psutil
 HOST = "127.0.0.1"
 # Below the kernel's ephemeral range (32768 up), so that no outgoing connection takes one.
 _LOWEST, _HIGHEST = 15_000, 32_000
-_TRIES = 200
-# As much of a command line as tells which program it is.
-MOST_CHARACTERS = 80
 
 
 class PortError(Exception):
@@ -51,7 +48,7 @@ def reserve_port(port: int) -> socket.socket:
 
 def reserve_range(count: int) -> tuple[int, list[socket.socket]]:
     """Reserve `count` free ports in a row; return the lowest and the sockets. Raises `PortError`."""
-    for _ in range(_TRIES):
+    for _ in range(200):
         low = random.SystemRandom().randrange(_LOWEST, _HIGHEST - count)
         kept: list[socket.socket] = []
         try:
@@ -60,9 +57,8 @@ def reserve_range(count: int) -> tuple[int, list[socket.socket]]:
         except PortError:
             for holder in kept:
                 holder.close()
-    raise PortError(
-        f"found no {count} consecutive free ports between {_LOWEST} and {_HIGHEST}; free some"
-    )
+    between = f"between {_LOWEST} and {_HIGHEST}"
+    raise PortError(f"found no {count} consecutive free ports {between}; free some")
 
 
 def _create_socket() -> socket.socket:
@@ -80,7 +76,8 @@ def describe_holder(port: int) -> str:
                 process = psutil.Process(connection.pid)
                 words = process.cmdline()
                 local = any(word.startswith("servable_local.container") for word in words)
-                shown = textwrap.shorten(" ".join(words), MOST_CHARACTERS) or process.name()
+                # As much of a command line as tells which program it is.
+                shown = textwrap.shorten(" ".join(words), 80) or process.name()
                 return (
                     f"; process {process.pid} uses it ({'a local container' if local else shown}); "
                     "choose a different port, or stop that process"

@@ -1,13 +1,14 @@
 """The real container image, run by Docker and served like the local container."""
 
+import contextlib
 import shutil
 import subprocess
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from servable_local.container.launch import LaunchError
@@ -15,21 +16,19 @@ from servable_local.container.ports import HOST, PortError, reserve_port
 from servable_local.container.settings import PORT_RANGE
 from servable_tensors.archive import ArchiveError, unpack
 
-_INSIDE = 8080  # the image's default
 # SageMaker names a range; a container of its own can have any. 2 ports for each model server.
 _PORT_RANGE = {PORT_RANGE: "20000-29999"}
-_ASK_SECONDS = 20.0
 
 
+@dataclass(frozen=True)
 class ImageContainer(AbstractContextManager["ImageContainer"]):
     """A running container. `url` serves GET /ping and POST /invocations."""
 
-    def __init__(self, name: str, url: str, folder: Path) -> None:
-        self.url = url
-        self.name = name
-        """Docker's, as in `docker exec NAME …`."""
-        self.folder = folder
-        """Holds what is mounted into it."""
+    name: str
+    """Docker's, as in `docker exec NAME …`."""
+    url: str
+    folder: Path
+    """Holds what is mounted into it."""
 
     def close(self) -> None:
         """End the container and remove its unpacked files. Idempotent."""
@@ -68,7 +67,8 @@ def launch_image(
         model.mkdir()
         unpack(archive, model)
         model.chmod(0o755)
-        words = ["run", "--detach", "--name", folder.name, "--publish", f"{HOST}:{port}:{_INSIDE}"]
+        # 8080 is the image's default.
+        words = ["run", "--detach", "--name", folder.name, "--publish", f"{HOST}:{port}:8080"]
         words += ["--volume", f"{model}:/opt/ml/model:ro"]
         for name, text in sorted(({**_PORT_RANGE, **variables}).items()):
             words += ["--env", f"{name}={text}"]
@@ -106,11 +106,11 @@ def check_image(image: str) -> None:
 def _wait_until_ready(container: ImageContainer, timeout_seconds: float) -> None:
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(f"{container.url}/ping", timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            pass  # not yet
+        with (
+            contextlib.suppress(OSError),  # not yet
+            urllib.request.urlopen(f"{container.url}/ping", timeout=5),
+        ):
+            return
         if not container.is_running:
             break
         time.sleep(0.5)
@@ -124,7 +124,7 @@ def _wait_until_ready(container: ImageContainer, timeout_seconds: float) -> None
 def _run_docker(*words: str) -> "subprocess.CompletedProcess[str]":
     try:
         return subprocess.run(
-            ["docker", *words], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False
+            ["docker", *words], capture_output=True, text=True, timeout=20.0, check=False
         )
     except subprocess.TimeoutExpired:
         raise LaunchError(

@@ -36,26 +36,22 @@ class Recording(NamedTuple):
 class CaptureRecorder:
     """A recorder to a file of mode 0600, up to `most_bytes`. A failed write only ends it."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, answer: AnswerFunction) -> None:
         """Open the file. Raises OSError."""
-        self._path = Path(recording.file)
-        self._most_bytes = recording.most_bytes
+        self._path, self._most_bytes = Path(recording.file), recording.most_bytes
+        self._answer = answer
         self._file: Any = open(self._path, "ab", buffering=0, opener=open_private)  # noqa: SIM115
         self._bytes = os.fstat(self._file.fileno()).st_size
 
-    def add_recording(self, answer: AnswerFunction) -> AnswerFunction:
-        """Return a function that responds like `answer`, and records."""
+    async def respond(self, request: HttpRequest) -> HttpResponse:
+        """Return the response to a request, and record both."""
+        began, clock = time.time(), time.perf_counter()
+        response = await self._answer(request)
+        self._record(request, response, began, time.perf_counter() - clock)
+        return response
 
-        async def respond_and_record(request: HttpRequest) -> HttpResponse:
-            began, clock = time.time(), time.perf_counter()
-            response = await answer(request)
-            self.record(request, response, began=began, seconds=time.perf_counter() - clock)
-            return response
-
-        return respond_and_record
-
-    def record(
-        self, request: HttpRequest, answer: HttpResponse, *, began: float, seconds: float
+    def _record(
+        self, request: HttpRequest, answer: HttpResponse, began: float, seconds: float
     ) -> None:
         """Append a prediction. `began`: seconds since 1970; `seconds`: until the response."""
         prediction = _PREDICTION.match(request.path)

@@ -82,9 +82,8 @@ def read_settings(variables: Mapping[str, str], *, gunicorn: bool = True) -> Sta
     `gunicorn`: False for an archive without code, for which Gunicorn's variables aren't checked.
     """
     gunicorn = gunicorn or variables.get(MULTI_MODEL, "").lower() == "true"
-    fields = _read_fields(variables if gunicorn else {}, _OF_GUNICORN) | _read_fields(
-        variables, _VARIABLES
-    )
+    fields = _read_fields(variables if gunicorn else {}, _OF_GUNICORN)
+    fields |= _read_fields(variables, _VARIABLES)
     if (name := fields["worker_class"]) in _NOT_IN_THE_IMAGE:
         raise SettingsError(
             f"{WORKER_CLASS}={name} requires the package {name}, "
@@ -93,13 +92,11 @@ def read_settings(variables: Mapping[str, str], *, gunicorn: bool = True) -> Sta
     waiting = {_ENQUEUED: _ENQUEUED_OF_A_JOB} if BATCH in variables else {}
     batching = None
     if fields.pop("batching"):
-        batching = BatchingPlan(**_read_fields(waiting | dict(variables), _BATCHING))
-    for unused in ("gpu_memory_margin", "nginx_log_level"):
-        del fields[unused]  # they were read to be checked
-    fields["read_timeout_seconds"] = max(
-        fields["read_timeout_seconds"], fields["gunicorn_timeout_seconds"]
-    )
-    if fields["read_timeout_seconds"] < 1:
+        batching = BatchingPlan(**_read_fields({**waiting, **variables}, _BATCHING))
+    del fields["gpu_memory_margin"], fields["nginx_log_level"]  # they were read to be checked
+    seconds = max(fields["read_timeout_seconds"], fields["gunicorn_timeout_seconds"])
+    fields["read_timeout_seconds"] = seconds
+    if seconds < 1:
         raise SettingsError(
             f"{READ_TIMEOUT} and {GUNICORN_TIMEOUT} are both 0, so NGINX would wait for no response; "
             "set at least one of them to 1 or more"
@@ -111,9 +108,8 @@ def read_settings(variables: Mapping[str, str], *, gunicorn: bool = True) -> Sta
     if fields["multi_model"] and not find_image_code(tensorflow).rewritten:
         fields["worker_class"] = "gthread"
     if fields["wait_seconds"] is None:
-        fields["wait_seconds"] = find_image_code(tensorflow).compute_wait_seconds(
-            fields["model_servers"]
-        )
+        image = find_image_code(tensorflow)
+        fields["wait_seconds"] = image.compute_wait_seconds(fields["model_servers"])
     default_model = variables.get(DEFAULT_MODEL_NAME)
     return StartSettings(
         tensorflow=tensorflow,
@@ -229,6 +225,10 @@ def _parse_op_threads(text: str) -> int:
 _SWITCH: _Form = (lambda text: ("false", "true").index(text.lower()) == 1, "true or false")
 _NUMBER = (int, "a whole number")
 _OP_THREADS: _Form = (_parse_op_threads, "a whole number")
+_LEVEL = _build_choice_form(
+    "debug", "info", "notice", "warn", "error", "crit", "alert", "emerg", ""
+)
+_CLASS = _build_choice_form("sync", "gevent", "gthread", *_NOT_IN_THE_IMAGE)
 _VARIABLES: _Table = {
     MULTI_MODEL: ("multi_model", False, _SWITCH),
     "SAGEMAKER_TFS_INSTANCE_COUNT": ("model_servers", 1, _build_number_form(1)),
@@ -239,22 +239,12 @@ _VARIABLES: _Table = {
     "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": ("gpu_memory_margin", 0.2, (float, "a number")),
     GUNICORN_TIMEOUT: ("gunicorn_timeout_seconds", 30, _NUMBER),
     READ_TIMEOUT: ("read_timeout_seconds", 60, _NUMBER),
-    "SAGEMAKER_TFS_NGINX_LOGLEVEL": (
-        "nginx_log_level",
-        "error",
-        _build_choice_form(
-            "debug", "info", "notice", "warn", "error", "crit", "alert", "emerg", ""
-        ),
-    ),
+    "SAGEMAKER_TFS_NGINX_LOGLEVEL": ("nginx_log_level", "error", _LEVEL),
 }
 _OF_GUNICORN: _Table = {
     WORKERS: ("workers", 1, _build_number_form(0)),
     THREADS: ("threads", 1, _build_number_form(0)),
-    WORKER_CLASS: (
-        "worker_class",
-        "gevent",
-        _build_choice_form("sync", "gevent", "gthread", *_NOT_IN_THE_IMAGE),
-    ),
+    WORKER_CLASS: ("worker_class", "gevent", _CLASS),
     GUNICORN_TIMEOUT: ("gunicorn_timeout_seconds", 30, _build_number_form(1)),
     "SAGEMAKER_GUNICORN_LOGLEVEL": ("gunicorn_log_level", "info", (_parse_word, "a word")),
 }

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servable_local.container.child_process import ChildProcess, ContainerStartError, log
+from servable_local.container.child_process import (
+    ChildProcess,
+    ContainerStartError,
+    log,
+    reap_children,
+)
 from servable_local.container.faults import PARTS_FILE
 from servable_local.container.model_servers import (
     CONTROL_SOCKET,
@@ -23,7 +28,6 @@ from servable_local.container.plan import EndpointPlan
 from servable_local.protection import write_atomically
 
 GUNICORN, NGINX = "servable_local.container.gunicorn", "servable_local.container.nginx"
-_PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,10 @@ class Supervisor:
         if generation is None:
             return  # it was replaced while it waited for its new start
         plan = generation.plan
-        own_plan = plan.build_nginx_plan() if name == NGINX else plan.build_gunicorn_plan()
+        if name == NGINX:
+            module, own_plan = NGINX, plan.build_nginx_plan()
+        else:
+            module, own_plan = GUNICORN, plan.build_gunicorn_plan()
 
         def apply_event(event: dict[str, Any]) -> None:
             ready = self._ready[name]
@@ -182,12 +189,7 @@ class Supervisor:
                 ready.set_result(None)
             self._record_parts()
 
-        self._children[name] = ChildProcess(
-            NGINX if name == NGINX else GUNICORN,
-            ["--plan", json.dumps(own_plan)],
-            environment=generation.environment,
-            on_event=apply_event,
-        )
+        self._children[name] = ChildProcess(module, own_plan, generation.environment, apply_event)
 
     def _end_unused(self, serves: str, in_use: list[str]) -> None:
         """End what NGINX, which sends new requests to `serves`, no longer needs."""
@@ -200,37 +202,28 @@ class Supervisor:
                 self._end_generation(self._generations[name])
 
     def _reap_children(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
+        for pid, status in reap_children():
             servers = {each.model_servers for each in self._generations.values()}
             if not self.ending and not any(each.restart_if_parent(pid) for each in servers):
-                self._restart_child(pid, os.waitstatus_to_exitcode(status))
+                self._restart_child(pid, status)
         self._record_parts()
 
     def _restart_child(self, pid: int, status: int) -> None:
-        for name in [name for name, child in self._children.items() if child.pid == pid]:
-            child = self._children[name]
+        for name, child in [each for each in self._children.items() if each[1].pid == pid]:
             child.release()
             ready = self._ready[name]
             if not ready.done():
                 problem = f"{child.module} exited with status {status}; see the log"
                 ready.set_exception(ContainerStartError(problem))
             elif ready.exception() is None:
-                log(
-                    f"{child.module} (process {pid}) exited unexpectedly with status {status}; restarting it"
-                )
-                asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, name)
+                what = f"{child.module} (process {pid}) exited unexpectedly with status {status}"
+                log(f"{what}; restarting it")
+                asyncio.get_running_loop().call_later(0.2, self._spawn, name)
 
     async def _serve_control(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        question = json.loads(await reader.readline())
-        answer = await self._multi_model.respond(question)
+        answer = await self._multi_model.respond(json.loads(await reader.readline()))
         writer.write(json.dumps(answer).encode() + b"\n")
         await writer.drain()
         writer.close()

@@ -36,15 +36,69 @@ class Ping:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Invocations:
-    """The resource /invocations. Each request gets random ports, separate for gRPC and REST."""
+class CodeResource:
+    """A resource that calls handlers. `handler`: the archive's, or the container's own."""
 
     handler: Handler
     image: ImageCode
+    timeout_seconds: int
+
+    def call_handler(
+        self,
+        handler: Handler,
+        request: Any,
+        response: Any,
+        ports: tuple[str, str],
+        *,
+        model: str | None = None,
+        default_model: str = "",
+        channel: object = None,
+    ) -> None:
+        """Call the handler; its result or exception is the response.
+
+        `ports`: gRPC's, REST's. `model`: from the path in multi-model mode; None: from the header.
+        """
+        header = request.get_header(HEADER)
+        try:
+            # Up to 2.19 a ValueError, which Falcon turns into its own response.
+            attributes = self.image.parse_python_attributes(header)
+            path = self.image.build_model_path(attributes, default_model, model=model)
+        except AttributesError as problem:
+            reject(response, falcon.HTTP_400, str(problem))
+            return
+        context = Context(
+            model_name=model or attributes.get("tfs-model-name"),
+            model_version=attributes.get("tfs-model-version"),
+            method=attributes.get("tfs-method"),
+            rest_uri=f"http://{HOST}:{ports[1]}{path}",
+            grpc_port=ports[0],
+            channel=channel,
+            custom_attributes=header,
+            request_content_type=request.get_header("Content-Type") or falcon.MEDIA_JSON,
+            accept_header=request.get_header("Accept") or falcon.MEDIA_JSON,
+            content_length=request.content_length,
+            timeout=self.timeout_seconds,
+        )
+        if not self.image.rewritten:
+            context = ContextUpTo219(*context[:-1])
+        try:
+            response.text, response.content_type = handler(request.stream, context)
+        except UnsupportedTypeError as problem:
+            reject(response, falcon.HTTP_415, str(problem))
+        except Exception as failure:
+            if isinstance(failure, falcon.HTTPError) and self.image.rewritten:
+                raise
+            traceback.print_exc()
+            reject(response, falcon.HTTP_500, str(failure))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invocations(CodeResource):
+    """The resource /invocations. Each request gets random ports, separate for gRPC and REST."""
+
     default_model: str
     grpc_ports: Sequence[str]
     rest_ports: Sequence[str]
-    timeout_seconds: int
     _channels: dict[str, object] = field(default_factory=dict)
 
     def on_post(self, request: Any, response: Any) -> None:
@@ -54,17 +108,14 @@ class Invocations:
             import grpc
 
             self._channels[grpc_port] = grpc.insecure_channel(f"{HOST}:{grpc_port}")
-        call_handler(
+        ports, channel = (grpc_port, random.choice(self.rest_ports)), self._channels[grpc_port]
+        self.call_handler(
             self.handler,
             request,
             response,
-            self.image,
-            model=None,
+            ports,
             default_model=self.default_model,
-            rest_port=random.choice(self.rest_ports),
-            grpc_port=grpc_port,
-            channel=self._channels[grpc_port],
-            timeout_seconds=self.timeout_seconds,
+            channel=channel,
         )
 
     def on_get(self, request: Any, response: Any) -> None:
@@ -78,94 +129,27 @@ class Invocations:
         raise TypeError("DELETE /invocations names no model")
 
 
-def call_handler(
-    handler: Handler,
-    request: Any,
-    response: Any,
-    image: ImageCode,
-    *,
-    model: str | None,
-    default_model: str,
-    rest_port: str,
-    grpc_port: str,
-    channel: object,
-    timeout_seconds: int,
-) -> None:
-    """Call the handler; its result or exception is the response.
-
-    `model`: from the path in multi-model mode; None: from the header.
-    """
-    header = request.get_header(HEADER)
-    try:
-        # Up to 2.19 a ValueError, which Falcon turns into its own response.
-        attributes = image.parse_python_attributes(header)
-        path = image.build_model_path(attributes, default_model, model=model)
-    except AttributesError as problem:
-        reject(response, falcon.HTTP_400, str(problem))
-        return
-    context = Context(
-        model_name=model or attributes.get("tfs-model-name"),
-        model_version=attributes.get("tfs-model-version"),
-        method=attributes.get("tfs-method"),
-        rest_uri=f"http://{HOST}:{rest_port}{path}",
-        grpc_port=grpc_port,
-        channel=channel,
-        custom_attributes=header,
-        request_content_type=request.get_header("Content-Type") or falcon.MEDIA_JSON,
-        accept_header=request.get_header("Accept") or falcon.MEDIA_JSON,
-        content_length=request.content_length,
-        timeout=timeout_seconds,
-    )
-    if not image.rewritten:
-        context = ContextUpTo219(*context[:-1])
-    try:
-        response.text, response.content_type = handler(request.stream, context)
-    except UnsupportedTypeError as problem:
-        reject(response, falcon.HTTP_415, str(problem))
-    except Exception as failure:
-        if isinstance(failure, falcon.HTTPError) and image.rewritten:
-            raise
-        traceback.print_exc()
-        reject(response, falcon.HTTP_500, str(failure))
-
-
 def reject(response: Any, status: str, sentence: str) -> None:
     """Set the response to an error status with {"error": sentence}."""
     response.status, response.content_type = status, falcon.MEDIA_JSON
     response.text, response.data = None, json.dumps({"error": sentence}).encode()
 
 
-_STATUS_SECONDS = 5.0
-
-
-class Models:
+@dataclass(frozen=True, kw_only=True)
+class Models(CodeResource):
     """The resource /models and below, which loads, lists, calls, and unloads models.
 
     POST /models names a folder, and the code in it runs with the rights of the process. Every user
     of the computer can send that request; so the folder must belong to this user.
     """
 
-    def __init__(
-        self,
-        handler: Handler,
-        image: ImageCode,
-        *,
-        workers_share: Path,
-        timeout_seconds: int,
-        worker_class: str,
-    ) -> None:
-        self._handler, self._image = handler, image
-        # Since 2.20 a model whose model server has ended is unloaded by the next request for it.
-        # Only gevent's workers notice: for the others the process, a zombie, still exists.
-        self._unloads_ended = image.rewritten and worker_class == "gevent"
-        self._folder = workers_share
-        self._timeout_seconds = timeout_seconds
-        self._loaded = LoadedModels(workers_share)
-        # As in the image, what a worker has imported once stays, whatever is unloaded.
-        self._handlers: dict[str, Handler] = {}
+    loaded: LoadedModels
+    worker_class: str
+    # As in the image, what a worker has imported once stays, whatever is unloaded.
+    _handlers: dict[str, Handler] = field(default_factory=dict)
 
     def on_get(self, request: Any, response: Any, model: str | None = None) -> None:
-        loaded = self._loaded.read_models()
+        loaded = self.loaded.read_models()
         try:
             if model is None:
                 states = {name: _request_status(entry).json() for name, entry in loaded.items()}
@@ -175,7 +159,7 @@ class Models:
             elif model in loaded:
                 response.text = json.dumps({"model": _request_status(loaded[model]).json()})
             else:
-                yet = "not loaded yet" if self._image.rewritten else "loaded yet"
+                yet = "not loaded yet" if self.image.rewritten else "loaded yet"
                 reject(response, falcon.HTTP_404, f"Model {model} is {yet}.")
         except requests.RequestException as problem:
             status = falcon.HTTP_500 if model is None else falcon.HTTP_502
@@ -197,7 +181,7 @@ class Models:
     def _load_model(self, response: Any, model: str, url: str) -> None:
         if self._reject_bad_name(model, response):
             return
-        if model in self._loaded.read_models():
+        if model in self.loaded.read_models():
             reject(response, falcon.HTTP_409, f"Model {model} is already loaded.")
             return
         try:
@@ -229,9 +213,12 @@ class Models:
             self._call_supervisor(response, load=model, path=str(folder), versions=versions)
 
     def _invoke_model(self, request: Any, response: Any, model: str) -> None:
-        loaded = self._loaded.read_models()
-        if model in loaded and loaded[model].ended and self._unloads_ended:
-            call_supervisor(self._folder, unload=model)
+        loaded = self.loaded.read_models()
+        # Since 2.20 a model whose model server has ended is unloaded by the next request for it.
+        # Only gevent's workers notice: for the others the process, a zombie, still exists.
+        unloads_ended = self.image.rewritten and self.worker_class == "gevent"
+        if unloads_ended and model in loaded and loaded[model].ended:
+            call_supervisor(self.loaded.folder, unload=model)
             loaded = {}
         if model not in loaded:
             reject(response, falcon.HTTP_404, f"Model {model} is not loaded yet.")
@@ -239,19 +226,9 @@ class Models:
         if model not in self._handlers:  # another worker has loaded it
             self._import_code(model, find_code_folder(loaded[model].folder, model))
         # Both ports of one of its servers, unlike in the other mode.
-        grpc_port, rest_port = random.choice(loaded[model].ports)
-        call_handler(
-            self._handlers[model],
-            request,
-            response,
-            self._image,
-            model=model,
-            default_model=model,
-            rest_port=str(rest_port),
-            grpc_port=str(grpc_port),
-            channel=None,
-            timeout_seconds=self._timeout_seconds,
-        )
+        grpc, rest = random.choice(loaded[model].ports)
+        handler = self._handlers[model]
+        self.call_handler(handler, request, response, (str(grpc), str(rest)), model=model)
 
     def _import_code(self, model: str, code: Path) -> None:
         """Import the model's own code, if any, otherwise the container's. Raises `CodeError`."""
@@ -259,19 +236,18 @@ class Models:
         packages = provide_compiled_packages(code)
         if lib.is_dir():
             sys.path += [str(path) for path in (*packages.paths, lib)]
+        self._handlers[model] = self.handler
         if inference.is_file():
-            self._handlers[model] = load_handler(inference, self._image, packages.problems)
-        else:
-            self._handlers[model] = self._handler
+            self._handlers[model] = load_handler(inference, self.image, packages.problems)
 
     def _reject_bad_name(self, model: str, response: Any) -> bool:
-        bad = self._image.rewritten and not (model and re.fullmatch(MODEL_NAME, model))
+        bad = self.image.rewritten and not (model and re.fullmatch(MODEL_NAME, model))
         if bad:
             reject(response, falcon.HTTP_400, f"invalid model_name: {model!r}")
         return bad
 
     def _call_supervisor(self, response: Any, **question: Any) -> None:
-        answer = call_supervisor(self._folder, **question)
+        answer = call_supervisor(self.loaded.folder, **question)
         response.status = falcon.code_to_http_status(answer["status"])
         response.text = answer["body"]
 
@@ -309,6 +285,4 @@ def explain_foreign_access(folder: Path) -> str | None:
 
 def _request_status(model: LoadedModel) -> requests.Response:
     _, rest_port = model.ports[0]
-    return requests.get(
-        f"http://{HOST}:{rest_port}/v1/models/{model.name}", timeout=_STATUS_SECONDS
-    )
+    return requests.get(f"http://{HOST}:{rest_port}/v1/models/{model.name}", timeout=5.0)

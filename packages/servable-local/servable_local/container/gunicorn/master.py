@@ -20,6 +20,7 @@ from servable_local.container.gunicorn.user_code import (
     restrict_imports,
 )
 from servable_local.container.image_code import find_image_code
+from servable_local.container.model_servers import LoadedModels
 
 # Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html
 FOLDER = "/opt/ml/model"
@@ -56,21 +57,20 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]
         self, app: Any, plan: Mapping[str, Any], events: Events, *, working_folder: Path
     ) -> None:
         """Initialize. `working_folder` is that of the workers."""
-        self._app, self._options, self._events = app, plan["gunicorn"], events
-        self._socket = plan["socket"]
+        self._app, self._plan, self._events = app, plan, events
         self._working_folder = working_folder
         super().__init__()
 
     def load_config(self) -> None:
         own = {
             # A name, because a path of more than 107 characters isn't a valid socket address.
-            "bind": f"unix:{self._socket}",
+            "bind": f"unix:{self._plan['socket']}",
             "umask": 0o077,  # the socket's; 0 is Gunicorn's default
             "control_socket_disable": True,
             "when_ready": lambda server: self._events.report(ready=True),
             "post_fork": self._begin_worker,
         }
-        for name, value in (own | dict(self._options)).items():
+        for name, value in (own | self._plan["gunicorn"]).items():
             self.cfg.set(name, value)
 
     def load(self) -> Any:
@@ -102,29 +102,19 @@ def run_gunicorn() -> None:
     except CodeError as error:
         events.report(error=str(error))
         return
+    common = {"handler": handler, "image": image, "timeout_seconds": plan["timeout_seconds"]}
     routes: dict[str, object] = {"/ping": Ping()}
     if plan["multi_model"]:
-        models = Models(
-            handler,
-            image,
-            workers_share=folder,
-            timeout_seconds=plan["timeout_seconds"],
-            worker_class=plan["gunicorn"]["worker_class"],
-        )
-        routes |= {
-            "/invocations": models,
-            "/models": models,
-            "/models/{model}": models,
-            "/models/{model}/invoke": models,
-        }
+        worker_class = plan["gunicorn"]["worker_class"]
+        models = Models(**common, loaded=LoadedModels(folder), worker_class=worker_class)
+        paths = ("/invocations", "/models", "/models/{model}", "/models/{model}/invoke")
+        routes |= dict.fromkeys(paths, models)
     else:
         routes["/invocations"] = Invocations(
-            handler=handler,
-            image=image,
+            **common,
             default_model=os.environ["TFS_DEFAULT_MODEL_NAME"],
             grpc_ports=os.environ["TFS_GRPC_PORTS"].split(","),
             rest_ports=os.environ["TFS_REST_PORTS"].split(","),
-            timeout_seconds=plan["timeout_seconds"],
         )
     chosen = Path.cwd()  # the code may have gone elsewhere
     os.chdir(folder)

@@ -26,6 +26,10 @@ import requests
 from servable_local.container.http_messages import JSON
 from servable_local.container.image_code import HEADER, VERSION, ImageCode
 
+_TABLE: dict[str, Any] = json.loads(
+    Path(__file__).with_name("image_modules.json").read_text(encoding="utf-8")
+)
+
 
 def restrict_imports(import_paths: Sequence[Path]) -> None:
     """Restrict this process, which serves an archive's code, to the image's imports.
@@ -35,8 +39,8 @@ def restrict_imports(import_paths: Sequence[Path]) -> None:
     """
     version = _find_version()
     os.environ.setdefault(VERSION, version)
-    table = _load_table()
-    finder = ImageFinder(version, table["versions"][version], table["of_the_container"])
+    modules = _TABLE["versions"][version]  # or the name of a list that several versions share
+    finder = ImageFinder(version, _TABLE[modules] if isinstance(modules, str) else modules)
     finder.check_hidden_modules(import_paths)
     for name in list(sys.modules):
         if not finder.is_in_image(name):
@@ -54,14 +58,9 @@ class ImageFinder(MetaPathFinder):
     A path that is added later (code/, a model's code/lib/) is the user's: all of it is found.
     """
 
-    def __init__(
-        self, version: str, modules: Iterable[str], of_the_container: Iterable[str]
-    ) -> None:
-        self._version = version
-        self._of_the_container = frozenset(of_the_container)
-        self._modules = frozenset(modules)
-        self._finders = list(sys.meta_path)
-        self._own_path = frozenset(sys.path)
+    def __init__(self, version: str, modules: Iterable[str]) -> None:
+        self._version, self._modules = version, frozenset(modules)
+        self._finders, self._own_path = list(sys.meta_path), frozenset(sys.path)
 
     def check_hidden_modules(self, import_paths: Sequence[Path]) -> None:
         """Raise `CodeError` for a file that the container would import instead of a module.
@@ -74,17 +73,16 @@ class ImageFinder(MetaPathFinder):
             # What is built in is imported before any search; a module in one file may be a copy.
             searched = origin.suffix == ".py" and self.is_in_image(name)
             if searched and (name in sys.stdlib_module_names or origin.name == "__init__.py"):
-                for file in (folder / f"{name}.py" for folder in import_paths):
-                    if file.is_file():
+                for folder in import_paths:
+                    if (folder / f"{name}.py").is_file():
                         problem = f"hides the module {name}, which the container's service imports"
-                        shown = "/".join(file.parts[-2:])
-                        raise CodeError(f"{shown} {problem}; rename it")
+                        raise CodeError(f"{folder.name}/{name}.py {problem}; rename it")
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find a module. Raises `ModuleNotFoundError` for one that only this computer has."""
-        if name in self._of_the_container:
+        if name in _TABLE["of_the_container"]:
             print(
                 f"{name} is the container's own module, which hides your {name}.py; "
                 "here it has the names of values alone",
@@ -112,9 +110,8 @@ class ImageFinder(MetaPathFinder):
         for entry in context.path:
             of_entry = DistributionFinder.Context(name=context.name, path=[entry])
             for package in MetadataPathFinder.find_distributions(of_entry):
-                if entry not in self._own_path or any(
-                    map(self.is_in_image, _list_top_levels(package))
-                ):
+                names = _list_top_levels(package)
+                if entry not in self._own_path or any(map(self.is_in_image, names)):
                     yield package
 
     def is_in_image(self, name: str) -> bool:
@@ -128,10 +125,8 @@ class ImageFinder(MetaPathFinder):
     def _find_here(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
-        for finder in self._finders:
-            if (spec := finder.find_spec(name, path, target)) is not None:
-                return spec
-        return None
+        specs = (finder.find_spec(name, path, target) for finder in self._finders)
+        return next(filter(None, specs), None)
 
 
 class _ContainerModule(Loader):
@@ -139,11 +134,8 @@ class _ContainerModule(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__name__ == "tfs_utils":
-            vars(module).update(
-                DEFAULT_CONTENT_TYPE=JSON,
-                DEFAULT_ACCEPT_HEADER=JSON,
-                CUSTOM_ATTRIBUTES_HEADER=HEADER,
-            )
+            values = {"DEFAULT_CONTENT_TYPE": JSON, "DEFAULT_ACCEPT_HEADER": JSON}
+            vars(module).update(values, CUSTOM_ATTRIBUTES_HEADER=HEADER)
 
 
 def _list_top_levels(package: Distribution) -> set[str]:
@@ -154,18 +146,9 @@ def _list_top_levels(package: Distribution) -> set[str]:
 
 def _find_version() -> str:
     """Return the image's TensorFlow version; an unknown one counts as the newest."""
-    versions = list(_load_table()["versions"])  # oldest first
+    versions = list(_TABLE["versions"])  # oldest first
     version = ".".join(os.environ.get(VERSION, "").split(".")[:2])
     return version if version in versions else versions[-1]
-
-
-def _load_table() -> dict[str, Any]:
-    file = Path(__file__).with_name("image_modules.json")
-    table: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    for version, modules in table["versions"].items():
-        if isinstance(modules, str):  # a list that several versions share
-            table["versions"][version] = table[modules]
-    return table
 
 
 class Context(NamedTuple):
@@ -215,8 +198,7 @@ def load_handler(inference: Path, image: ImageCode, problems: Sequence[str] = ()
         traceback.print_exc()
         raise CodeError(_explain_import_failure(failure, inference.parent, problems)) from None
     if hasattr(module, "handler"):
-        handler: Handler = module.handler
-        return handler
+        return cast(Handler, module.handler)
     if hasattr(module, "input_handler") and hasattr(module, "output_handler"):
         before, after = module.input_handler, module.output_handler
         return lambda data, context: after(
@@ -246,7 +228,7 @@ def _explain_import_failure(failure: BaseException, code: Path, problems: Sequen
     sentence = (
         f"code/inference.py cannot be imported: {type(failure).__name__}: {failure} "
         f"({place}Python {platform.python_version()} of this computer, "
-        f"where the image has {_load_table()['python'][_find_version()]})"
+        f"where the image has {_TABLE['python'][_find_version()]})"
     )
     return "\n".join([sentence, *(problems if isinstance(failure, ImportError) else ())])
 
@@ -258,9 +240,8 @@ def build_default_handler(image: ImageCode) -> Handler:
         media_type = context.request_content_type.split(";")[0].strip().lower()
         if image.rewritten and media_type and media_type not in _PASSED_ON:
             raise UnsupportedTypeError(f"Unsupported Media Type: {media_type}")
-        return _request_prediction(
-            data.read().decode(), context, image
-        ).content, context.accept_header
+        answer = _request_prediction(data.read().decode(), context, image)
+        return answer.content, context.accept_header
 
     return pass_to_model_server
 

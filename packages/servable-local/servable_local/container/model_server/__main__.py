@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Iterator
 
-from servable_local.container.child_process import begin_child
+from servable_local.container.child_process import begin_child, reap_children
 from servable_local.container.plan import ServerPlan
 
 
@@ -44,12 +44,8 @@ def main() -> None:
                 plan = ServerPlan.from_json(command["plan"])
                 run_model_server(plan, command["start"], events, parent_pid=own_pid)
             children[pid] = command["start"]
-        while children:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                break
-            number = children.pop(pid)
-            events.report(ended=number, pid=pid, status=os.waitstatus_to_exitcode(status))
+        for pid, status in reap_children():
+            events.report(ended=children.pop(pid), pid=pid, status=status)
 
 
 def _read_input_lines() -> Iterator[list[bytes]]:

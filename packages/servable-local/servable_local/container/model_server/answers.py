@@ -31,27 +31,21 @@ INDENT = "    "
 
 def format_rows(arrays: Mapping[str, Array]) -> bytes:
     """Format {"predictions": [...]}: one element per row; plain values for a single output."""
-    sizes: dict[str, int] = {}
+    count: int | None = None
     for name, array in arrays.items():
         if array.ndim == 0:
             raise HttpError(f"Tensor name: {name} has no shape information ")
-        sizes[name] = len(array)
-        expected = next(iter(sizes.values()))
-        if len(array) != expected:
-            raise HttpError(
-                f"Tensor name: {name} has inconsistent batch size: {len(array)} "
-                f"expecting: {expected}",
-            )
-    texts = {
-        name: _join_rows(_format_values(name, array), array.shape) for name, array in arrays.items()
-    }
+        count = len(array) if count is None else count
+        if len(array) != count:
+            size = f"batch size: {len(array)} expecting: {count}"
+            raise HttpError(f"Tensor name: {name} has inconsistent {size}")
+    texts = {name: _join_rows(name, array) for name, array in arrays.items()}
     if len(texts) == 1:
         rows = ", ".join(next(iter(texts.values())))
     else:
         keys = {name: f"{INDENT * 3}{json.dumps(name)}: " for name in texts}
         objects = (
-            ",\n".join(keys[name] + texts[name][row] for name in texts)
-            for row in range(next(iter(sizes.values()), 0))
+            ",\n".join(keys[name] + texts[name][row] for name in texts) for row in range(count or 0)
         )
         rows = "\n" + ",\n".join(f"{INDENT * 2}{{\n{each}\n{INDENT * 2}}}" for each in objects)
     return _encode(f'{{\n{INDENT}"predictions": [{rows}\n{INDENT}]\n}}')
@@ -61,11 +55,10 @@ def format_columns(arrays: Mapping[str, Array]) -> bytes:
     """Format {"outputs": ...}: one array per output, without a name if there is only one."""
     if len(arrays) == 1:
         ((name, array),) = arrays.items()
-        outputs = _indent(_format_values(name, array), array.shape, level=1)
+        outputs = _indent(name, array, level=1)
     else:
         columns = ",\n".join(
-            f"{INDENT * 2}{json.dumps(name)}: "
-            f"{_indent(_format_values(name, array), array.shape, level=2)}"
+            f"{INDENT * 2}{json.dumps(name)}: {_indent(name, array, level=2)}"
             for name, array in arrays.items()
         )
         outputs = f"{{\n{columns}\n{INDENT}}}"
@@ -86,15 +79,12 @@ def _format_values(name: str, array: Array) -> list[str]:
     if array.dtype.kind == "O":
         if name.endswith("_bytes"):
             return [f'{{"b64": "{base64.b64encode(value).decode()}"}}' for value in values]
-        return [
-            json.dumps(value.decode(errors="surrogateescape"), ensure_ascii=False)
-            for value in values
-        ]
+        texts = (value.decode(errors="surrogateescape") for value in values)
+        return [json.dumps(text, ensure_ascii=False) for text in texts]
     if array.dtype.kind == "c":
         raise HttpError(f"Failed to write JSON value for tensor type: {array.dtype.name}")
-    return _format_decimals(
-        array.astype(np.float32 if array.dtype.itemsize < 8 else np.float64).ravel()
-    )
+    decimals = array.astype(np.float32 if array.dtype.itemsize < 8 else np.float64)
+    return _format_decimals(decimals.ravel())
 
 
 def _format_decimals(array: Array) -> list[str]:
@@ -117,25 +107,26 @@ def _format_decimal(text: str, value: float) -> str:
     return text if "." in text or "e" in text else text + ".0"
 
 
-def format_float32(value: float) -> str:
-    """Format one float32 as TensorFlow Serving does."""
+def _format_float32(value: float) -> str:
     return _format_decimals(np.array([value], np.float32))[0]
 
 
-def _join_rows(texts: list[str], shape: tuple[int, ...]) -> list[str]:
+def _join_rows(name: str, array: Array) -> list[str]:
     """Return one text per row, each on a single line."""
-    for axis in range(len(shape) - 1, 0, -1):
-        texts = ["[" + ", ".join(group) + "]" for group in _group_texts(texts, shape, axis)]
+    texts = _format_values(name, array)
+    for axis in range(array.ndim - 1, 0, -1):
+        texts = ["[" + ", ".join(group) + "]" for group in _group_texts(texts, array.shape, axis)]
     return texts
 
 
-def _indent(texts: list[str], shape: tuple[int, ...], *, level: int) -> str:
-    for axis in range(len(shape) - 1, -1, -1):
+def _indent(name: str, array: Array, *, level: int) -> str:
+    texts = _format_values(name, array)
+    for axis in range(array.ndim - 1, -1, -1):
         outer = "\n" + INDENT * (level + axis)
         inner = outer + INDENT
         texts = [
             "[" + inner + ("," + inner).join(group) + outer + "]" if group else "[]"
-            for group in _group_texts(texts, shape, axis)
+            for group in _group_texts(texts, array.shape, axis)
         ]
     return texts[0]
 
@@ -149,8 +140,6 @@ def _group_texts(texts: list[str], shape: tuple[int, ...], axis: int) -> list[li
 
 Compute = Callable[[LoadedSignature, Mapping[str, Array]], dict[str, Array]]
 Labelled = list[list[tuple[str, float]]]
-# The names that both sides of such a signature have.
-INPUTS, CLASSES, SCORES, OUTPUTS = "inputs", "classes", "scores", "outputs"
 
 
 def build_response(method: str, body: bytes, servable: LoadedVersion, compute: Compute) -> bytes:
@@ -163,17 +152,13 @@ def build_response(method: str, body: bytes, servable: LoadedVersion, compute: C
     shared = request.get("context") or {}
     serialized = [_serialize(shared, example) for example in examples]
     if method == "regress":
-        numbers = ", ".join(
-            format_float32(value) for value in regress(signature, serialized, compute)
-        )
-        return f'{{\n    "result": [{numbers}]\n}}'.encode()
-    rows = ", ".join(
-        "["
-        + ", ".join(f"[{json.dumps(label)}, {format_float32(score)}]" for label, score in row)
-        + "]"
-        for row in classify(signature, serialized, compute)
-    )
-    return f'{{\n    "result": [{rows}]\n}}'.encode()
+        results = _format_decimals(np.array(regress(signature, serialized, compute), np.float32))
+    else:
+        results = []
+        for row in classify(signature, serialized, compute):
+            pairs = (f"[{json.dumps(label)}, {_format_float32(score)}]" for label, score in row)
+            results.append(f"[{', '.join(pairs)}]")
+    return f'{{\n{INDENT}"result": [{", ".join(results)}]\n}}'.encode()
 
 
 def find_signature(servable: LoadedVersion, name: str, method: str) -> LoadedSignature:
@@ -181,7 +166,7 @@ def find_signature(servable: LoadedVersion, name: str, method: str) -> LoadedSig
     name = name or DEFAULT_SIGNATURE
     if name not in servable.signatures:
         raise HttpError(f'Serving signature name: "{name}" not found in signature def')
-    signature: LoadedSignature = servable.signatures[name]
+    signature = servable.signatures[name]
     if signature.method != f"tensorflow/serving/{method}":
         raise HttpError(
             f"Expected {method} signature method_name to be tensorflow/serving/{method}. "
@@ -194,8 +179,8 @@ def classify(signature: LoadedSignature, serialized: Sequence[bytes], compute: C
     """Return the labels of each example, with their scores."""
     computed = _compute(signature, serialized, compute)
     shape = next(iter(computed.values())).shape
-    labels = computed.get(CLASSES, np.full(shape, b"", object))
-    numbers = computed.get(SCORES, np.zeros(shape))
+    labels = computed.get("classes", np.full(shape, b"", object))
+    numbers = computed.get("scores", np.zeros(shape))
     return [
         [(label.decode(errors="replace"), float(score)) for label, score in zip(*row, strict=True)]
         for row in zip(np.atleast_2d(labels), np.atleast_2d(numbers), strict=True)
@@ -206,7 +191,7 @@ def regress(
     signature: LoadedSignature, serialized: Sequence[bytes], compute: Compute
 ) -> list[float]:
     """Return one number for each example."""
-    numbers = _compute(signature, serialized, compute)[OUTPUTS].ravel()
+    numbers = _compute(signature, serialized, compute)["outputs"].ravel()
     if len(numbers) != len(serialized):
         raise HttpError(f"Expected {len(serialized)} outputs, got {len(numbers)}")
     return [float(value) for value in numbers]
@@ -217,7 +202,7 @@ def _compute(
 ) -> dict[str, Array]:
     array = np.empty(len(serialized), dtype=object)
     array[:] = list(serialized)
-    return compute(signature, {INPUTS: array})
+    return compute(signature, {"inputs": array})
 
 
 def _serialize(shared: dict[str, Any], features: object) -> bytes:

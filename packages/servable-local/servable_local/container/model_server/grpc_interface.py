@@ -13,22 +13,27 @@ import numpy as np
 from tensorflow.python.framework import dtypes, tensor_util
 
 from servable_local.container.http_messages import HttpError
-from servable_local.container.model_server.answers import classify, find_signature, regress
-from servable_local.container.model_server.runtime import STATUSES, Servables
+from servable_local.container.model_server.answers import (
+    Compute,
+    classify,
+    find_signature,
+    regress,
+)
+from servable_local.container.model_server.predict_request import DEFAULT_SIGNATURE
+from servable_local.container.model_server.runtime import STATUSES, LoadedVersion, Servables
 from servable_local.container.ports import HOST
 from servable_tensors import wire
 from servable_tensors.tensors import Array
 from servable_tensors.wire import DataType
 
-# NumPy's kind and size of a value -> field of TensorProto.
+# Type of a value -> field of TensorProto.
 # Source: tensorflow/core/framework/tensor.proto
 _FIELDS = {"float32": "float_val", "float64": "double_val", "int64": "int64_val"}
 _FIELDS |= {"uint64": "uint64_val", "uint32": "uint32_val", "bool": "bool_val"}
 _FIELDS |= dict.fromkeys(("int32", "int16", "int8", "uint16", "uint8"), "int_val")
 
 
-def to_array(name: str, proto: Any) -> Array:
-    """Convert a TensorProto to an array. Raises `HttpError` (400) for an invalid one."""
+def _to_array(name: str, proto: Any) -> Array:
     try:
         array: Array = tensor_util.MakeNdarray(proto)
     except (TypeError, ValueError) as problem:
@@ -52,7 +57,22 @@ def write_tensor(array: Array, proto: Any) -> None:
         proto.tensor_content = array.tobytes()
 
 
-_AVAILABLE = 30  # ModelVersionStatus.State in get_model_status.proto
+def compute_request(request: Any, servable: LoadedVersion, compute: Compute) -> dict[str, Array]:
+    """Return the wanted outputs of a PredictRequest. Raises `HttpError`."""
+    name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+    if name not in servable.signatures:
+        raise HttpError(f'Serving signature key "{name}" not found.')
+    signature = servable.signatures[name]
+    outputs = list(request.output_filter)
+    _check_names(f"{name} input", set(request.inputs), set(signature.inputs), exactly=True)
+    _check_names(f"{name} output", set(outputs), set(signature.outputs), exactly=False)
+    arrays = {key: _to_array(key, request.inputs[key]) for key in signature.inputs}
+    for key, array in arrays.items():
+        dtype, expected = dtypes.as_dtype(array.dtype).name, signature.inputs[key]
+        if dtype != expected:
+            raise HttpError(f"input {key} expected type: {expected} but got: {dtype}")
+    computed = compute(signature, arrays)
+    return {key: array for key, array in computed.items() if not outputs or key in outputs}
 
 
 @dataclass(frozen=True)
@@ -76,22 +96,10 @@ class GrpcInterface:
         }
 
     def predict(self, request: Any) -> Any:
-        name = request.model_spec.signature_name or "serving_default"
+        name = request.model_spec.signature_name or DEFAULT_SIGNATURE
         servable, response = self._begin_response(request, wire.PredictResponse(), name)
-        if name not in servable.signatures:
-            raise HttpError(f'Serving signature key "{name}" not found.')
-        signature = servable.signatures[name]
-        outputs = list(request.output_filter)
-        _check_names(f"{name} input", set(request.inputs), set(signature.inputs), exactly=True)
-        _check_names(f"{name} output", set(outputs), set(signature.outputs), exactly=False)
-        arrays = {key: to_array(key, request.inputs[key]) for key in signature.inputs}
-        for key, array in arrays.items():
-            dtype, expected = dtypes.as_dtype(array.dtype).name, signature.inputs[key]
-            if dtype != expected:
-                raise HttpError(f"input {key} expected type: {expected} but got: {dtype}")
-        for key, array in self.servables.compute(signature, arrays).items():
-            if not outputs or key in outputs:
-                write_tensor(array, response.outputs[key])
+        for key, array in compute_request(request, servable, self.servables.compute).items():
+            write_tensor(array, response.outputs[key])
         return response
 
     def classify(self, request: Any) -> Any:
@@ -135,8 +143,8 @@ class GrpcInterface:
         if not versions:
             raise HttpError(f"Could not find any versions of model {spec.name}", 404)
         response = wire.GetModelStatusResponse()
-        for version in versions:
-            response.model_version_status.add(version=version, state=_AVAILABLE)
+        for version in versions:  # 30: AVAILABLE of ModelVersionStatus.State in the .proto
+            response.model_version_status.add(version=version, state=30)
         return response
 
     def _begin_response(self, request: Any, response: Any, signature: str) -> tuple[Any, Any]:
@@ -154,15 +162,10 @@ class GrpcInterface:
 def _check_names(part: str, names: set[str], allowed: set[str], *, exactly: bool) -> None:
     extra, missing = sorted(names - allowed), sorted(allowed - names) if exactly else []
     if extra or missing:
-        raise HttpError(
-            f"{part} names do not fit: extra {extra}, missing {missing}; "
-            f"the signature has {sorted(allowed)}",
-        )
+        fits = f"extra {extra}, missing {missing}; the signature has {sorted(allowed)}"
+        raise HttpError(f"{part} names do not fit: {fits}")
 
 
-# Calls computed at once: as many as the image's server runs of a slow model, with four threads for
-# each vCPU of a large instance.
-THREADS = 64
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _CODE_OF_STATUS = {status: code for code, status in sorted(STATUSES.items(), reverse=True)}
 
@@ -170,7 +173,9 @@ _CODE_OF_STATUS = {status: code for code, status in sorted(STATUSES.items(), rev
 def serve_grpc(interface: GrpcInterface, port: int) -> "grpc.Server":
     """Serve from now on, in threads. Raises `OSError` if the port is unavailable."""
     server = grpc.server(
-        ThreadPoolExecutor(THREADS, thread_name_prefix="gRPC"),
+        # Calls computed at once: as many as the image's server runs of a slow model, with four
+        # threads for each vCPU of a large instance.
+        ThreadPoolExecutor(64, thread_name_prefix="gRPC"),
         # As the image's server: requests of any size come in; the limit is the caller's.
         options=[("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)],
     )

@@ -27,9 +27,7 @@ def flatten(value: object) -> tuple[list[int], list[Any]]:
     first = value
     while isinstance(first, list):
         shape.append(len(first))
-        if not first:
-            break
-        first = first[0]
+        first = first[0] if first else None
     level: list[Any] = [value]
     for depth, size in enumerate(shape):
         for item in level:
@@ -131,9 +129,8 @@ def _convert_bytes(leaf: object) -> bytes:
     if not isinstance(leaf, dict):
         raise _build_type_error(leaf, "string")
     if not is_base64(leaf):
-        raise HttpError(
-            f"JSON Value: {format_for_message(leaf)} not formatted correctly for base64 data"
-        )
+        shown = format_for_message(leaf)
+        raise HttpError(f"JSON Value: {shown} not formatted correctly for base64 data")
     try:
         return base64.b64decode(leaf["b64"], validate=True)
     except (binascii.Error, ValueError):
@@ -143,17 +140,13 @@ def _convert_bytes(leaf: object) -> bytes:
 def _build_type_error(leaf: object, dtype: str) -> HttpError:
     kinds = {type(None): "Null", dict: "Object", str: "String"}
     kind = str(leaf) if isinstance(leaf, bool) else kinds.get(type(leaf), "Number")
-    return HttpError(
-        f"JSON Value: {format_for_message(leaf)} Type: {kind} is not of expected type: "
-        f"{_SHOWN_TYPES.get(dtype, dtype)}",
-    )
+    shown, target = format_for_message(leaf), _SHOWN_TYPES.get(dtype, dtype)
+    return HttpError(f"JSON Value: {shown} Type: {kind} is not of expected type: {target}")
 
 
 def _build_precision_error(leaf: object, dtype: str) -> HttpError:
-    target = _SHOWN_TYPES.get(dtype, dtype)
-    return HttpError(
-        f"Cannot convert JSON value: {format_for_message(leaf)} to {target} without loss of precision.",
-    )
+    shown, target = format_for_message(leaf), _SHOWN_TYPES.get(dtype, dtype)
+    return HttpError(f"Cannot convert JSON value: {shown} to {target} without loss of precision.")
 
 
 DEFAULT_SIGNATURE = "serving_default"
@@ -213,7 +206,7 @@ def _parse_columns(value: object, inputs: Mapping[str, str]) -> dict[str, Array]
                 "inputs is a plain value/list, but expecting an object as multiple "
                 "input tensors required as per tensorinfo_map",
             )
-        return {name: to_array(value, dtype) for name, dtype in inputs.items()}
+        value = dict.fromkeys(inputs, value)
     for name in inputs:
         if name not in value:
             raise HttpError(f"Missing named input: {name} in 'inputs' object.")
@@ -238,7 +231,7 @@ def _parse_rows(rows: object, inputs: Mapping[str, str]) -> dict[str, Array]:
         if named and row.keys() != inputs.keys():
             raise HttpError(
                 f"Failed to process element: {number} of 'instances' list. JSON object: "
-                f"{json.dumps(row)[:200]} keys must be equal to: {','.join(inputs)}",
+                f"{format_for_message(row)} keys must be equal to: {','.join(inputs)}",
             )
     columns = {name: [row[name] for row in rows] if named else rows for name in inputs}
     return {name: _convert_column(columns[name], name, dtype) for name, dtype in inputs.items()}

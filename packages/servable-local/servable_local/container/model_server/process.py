@@ -5,6 +5,7 @@ PredictionLog, and are replayed before the server is ready; one that fails makes
 to load. Source: https://www.tensorflow.org/tfx/serving/saved_model_warmup
 """
 
+import functools
 import os
 import signal
 import sys
@@ -19,13 +20,13 @@ from servable_local.container.child_process import Events, exit_with_parent, log
 from servable_local.container.faults import FaultFile
 from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server import grpc_interface, rest
-from servable_local.container.model_server.grpc_interface import GrpcInterface
+from servable_local.container.model_server.grpc_interface import GrpcInterface, compute_request
 from servable_local.container.model_server.rest import RestInterface
 from servable_local.container.model_server.runtime import (
     LoadedVersion,
     ModelLoadError,
     Servables,
-    check_batch,
+    compute_batch,
 )
 from servable_local.container.plan import ServerPlan
 from servable_tensors import tfrecord, wire
@@ -68,24 +69,10 @@ def _compute_record(
     if log.WhichOneof("log_type") in _NOT_HERE:
         return
     if not log.HasField("predict_log"):
-        raise HttpError(
-            "the record isn't a predict record; the local container replays no other kind"
-        )
-    request = log.predict_log.request
-    name = request.model_spec.signature_name or "serving_default"
-    if name not in servable.signatures:
-        raise HttpError(f'Serving signature key "{name}" not found.')
-    signature = servable.signatures[name]
-    if set(request.inputs) != set(signature.inputs):
-        raise HttpError(f"inputs {sorted(request.inputs)}, not {sorted(signature.inputs)}")
-    arrays = {key: grpc_interface.to_array(key, request.inputs[key]) for key in signature.inputs}
-    if max_batch_rows is not None:
-        check_batch(arrays, max_batch_rows)
-    signature.compute(arrays)
-
-
-# An event is one line of less than a page, so that those of several processes do not mix.
-_LONGEST = 2000
+        no_other = "the local container replays no other kind"
+        raise HttpError(f"the record isn't a predict record; {no_other}")
+    compute = functools.partial(compute_batch, max_rows=max_batch_rows)
+    compute_request(log.predict_log.request, servable, compute)
 
 
 def run_model_server(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> NoReturn:
@@ -95,16 +82,16 @@ def run_model_server(plan: ServerPlan, number: int, events: Events, *, parent_pi
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     try:
-        servables = _load_servables(plan, number)
+        servables = _load_servables(plan)
         # gRPC first: once REST responds, gRPC responds too.
         server = grpc_interface.serve_grpc(GrpcInterface(servables), plan.port)
         rest.serve_rest(RestInterface(servables).respond, plan.port + 1)
         events.report(ready=number, pid=os.getpid())
         server.wait_for_termination()
     except ModelLoadError as error:
-        events.report(
-            number=number, error=f"TensorFlow can't load the model: {str(error)[:_LONGEST]}"
-        )
+        # An event is one line of less than a page, so that those of several processes do not mix.
+        reason = str(error)[:2000]
+        events.report(number=number, error=f"TensorFlow can't load the model: {reason}")
     except OSError as error:
         events.report(number=number, error=f"the model server can't listen on its port: {error}")
     except BaseException:
@@ -114,27 +101,20 @@ def run_model_server(plan: ServerPlan, number: int, events: Events, *, parent_pi
         os._exit(1)
 
 
-def _load_servables(plan: ServerPlan, number: int) -> Servables:
+def _load_servables(plan: ServerPlan) -> Servables:
     loaded: dict[str, dict[int, LoadedVersion]] = {}
     max_batch_rows = plan.batching.max_batch_size if plan.batching else None
+    threads = (plan.inter_op_threads, plan.intra_op_threads)
     for name, versions in plan.models.items():
         for version, folder in versions.items():
             began = time.monotonic()
             try:
-                servable = LoadedVersion(
-                    folder,
-                    inter_op_threads=plan.inter_op_threads,
-                    intra_op_threads=plan.intra_op_threads,
-                    batching=plan.batching,
-                )
+                servable = LoadedVersion(folder, *threads, batching=plan.batching)
                 records = replay_warmup(folder, servable, max_batch_rows=max_batch_rows)
             except ModelLoadError as error:
                 raise ModelLoadError(f"model {name} version {version}: {error}") from None
             loaded.setdefault(name, {})[version] = servable
-            took = time.monotonic() - began
-            log(
-                f"model {name} version {version}: loaded in {took:.2f} s, "
-                f"{records} warm-up records replayed"
-            )
+            took = f"loaded in {time.monotonic() - began:.2f} s"
+            log(f"model {name} version {version}: {took}, {records} warm-up records replayed")
     faults = FaultFile(plan.faults)
-    return Servables(models=loaded, faults=faults, number=number, max_batch_rows=max_batch_rows)
+    return Servables(models=loaded, faults=faults, max_batch_rows=max_batch_rows)

@@ -31,8 +31,6 @@ from servable_local.container.model_server.answers import format_columns, format
 from servable_local.container.model_server.runtime import Servables
 from servable_local.container.ports import HOST, open_listener
 
-_READ_BYTES = 1 << 18
-
 
 def serve_rest(answer: Callable[[HttpRequest], HttpResponse], port: int) -> None:
     """Serve from now on, in threads that end with the process. Raises `OSError`."""
@@ -56,7 +54,7 @@ def _serve_connection(
 ) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     reader = RequestReader(port)
-    while data := connection.recv(_READ_BYTES):
+    while data := connection.recv(1 << 18):
         try:
             reader.feed(data)
         except BadRequestError as problem:
@@ -98,9 +96,8 @@ class RestInterface:
             if call and request.method == "POST":
                 return self._compute_call(call, request.body)
             if status and request.method == "GET":
-                return (
-                    self._read_metadata(status) if status["metadata"] else self._read_status(status)
-                )
+                read = self._read_metadata if status["metadata"] else self._read_status
+                return read(status)
         except HttpError as refusal:
             return build_error(refusal.status, refusal.message)
         if not request.path.lower().startswith("/v1/"):
@@ -111,15 +108,13 @@ class RestInterface:
         _, servable = self.servables.find_version(call["model"], _parse_version(call["version"]))
         method = call["method"].lower()
         if method != "predict":
-            return HttpResponse(
-                200, answers.build_response(method, body, servable, self.servables.compute)
-            )
+            answer = answers.build_response(method, body, servable, self.servables.compute)
+            return HttpResponse(200, answer)
         inputs = {name: signature.inputs for name, signature in servable.signatures.items()}
         request = predict_request.parse_request(body, inputs)
         signature = servable.signatures[request.signature]
-        outputs = self.servables.compute(signature, request.arrays)
         form = format_rows if request.rows else format_columns
-        return HttpResponse(200, form(outputs))
+        return HttpResponse(200, form(self.servables.compute(signature, request.arrays)))
 
     def _read_status(self, status: re.Match[str]) -> HttpResponse:
         model, version = status["model"], status["version"]
@@ -135,9 +130,8 @@ class RestInterface:
         return _build_json_response({"model_version_status": states})
 
     def _read_metadata(self, path: re.Match[str]) -> HttpResponse:
-        version, servable = self.servables.find_version(
-            path["model"], _parse_version(path["version"])
-        )
+        number = _parse_version(path["version"])
+        version, servable = self.servables.find_version(path["model"], number)
         signatures = {
             name: json_format.MessageToDict(
                 signature.definition,

@@ -1,7 +1,6 @@
 """SavedModels in sessions, loaded as by TensorFlow Serving, and the computation of signatures."""
 
 import contextlib
-import importlib
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,15 +64,11 @@ class LoadedSignature:
         self.definition = definition
         """The SavedModel's own SignatureDef."""
         self.method: str = definition.method_name
-        self.inputs = {
-            name: dtypes.as_dtype(definition.inputs[name].dtype).name
-            for name in sorted(definition.inputs)
-        }
+        types = {name: dtypes.as_dtype(info.dtype) for name, info in definition.inputs.items()}
+        self.inputs: dict[str, str] = {name: types[name].name for name in sorted(types)}
         """Input name -> TensorFlow's name of its type ("int64", "float32", "string")."""
         self.outputs: list[str] = sorted(definition.outputs)
-        self._types = [
-            dtypes.as_dtype(definition.inputs[name].dtype).as_numpy_dtype for name in self.inputs
-        ]
+        self._types = [types[name].as_numpy_dtype for name in self.inputs]
         self._run = run
 
     def compute(self, arrays: Mapping[str, Array]) -> Arrays:
@@ -101,7 +96,6 @@ class LoadedVersion:
     def __init__(
         self,
         folder: Path,
-        *,
         inter_op_threads: int = 0,
         intra_op_threads: int = 0,
         batching: BatchingPlan | None = None,
@@ -124,11 +118,9 @@ class LoadedVersion:
                 graph, session, loaded = _load_session(folder, options)
             with graph.as_default():
                 self.signatures = {
-                    name: LoadedSignature(
-                        definition, _build_callable(session, definition, batching)
-                    )
-                    for name, definition in loaded.signature_def.items()
-                    if not name.startswith("__") and definition.outputs
+                    name: LoadedSignature(one, _build_callable(session, one, batching))
+                    for name, one in loaded.signature_def.items()
+                    if not name.startswith("__") and one.outputs
                 }
         except (OSError, ValueError, KeyError, RuntimeError, errors_impl.OpError) as failure:
             raise ModelLoadError(_explain_failure(failure)) from None
@@ -166,10 +158,9 @@ def _add_batching(
     The kernel batches calls of a function: the signature's part of the graph becomes its
     body. Variables and tables are found again by their shared names, in the same session.
     """
+    nodes = [name.split(":")[0] for name in outputs]
     with deprecation.silence():
-        part = graph_util_impl.extract_sub_graph(
-            graph.as_graph_def(), [name.split(":")[0] for name in outputs]
-        )
+        part = graph_util_impl.extract_sub_graph(graph.as_graph_def(), nodes)
 
     def import_body(*tensors: Any) -> Any:
         replaced = dict(zip(inputs, tensors, strict=True))
@@ -187,15 +178,14 @@ def _add_batching(
 
 @dataclass(frozen=True, kw_only=True)
 class Servables:
-    """The loaded versions of every model, in model server `number`.
+    """The loaded versions of every model.
 
     `max_batch_rows`: the largest request while batching is on, otherwise None.
     """
 
     models: Mapping[str, Mapping[int, LoadedVersion]]
     faults: FaultFile
-    number: int
-    max_batch_rows: int | None = None
+    max_batch_rows: int | None
 
     def list_versions(self, model: str) -> list[int]:
         """Return the loaded versions of `model`, newest first; none for a missing model."""
@@ -212,16 +202,22 @@ class Servables:
 
     def compute(self, signature: LoadedSignature, arrays: Mapping[str, Array]) -> Arrays:
         """Compute a signature's outputs, with injected faults. Raises `HttpError`."""
-        self.faults.apply_faults(self.number)
-        if self.max_batch_rows is not None:
-            check_batch(arrays, self.max_batch_rows)
-        return signature.compute(arrays)
+        self.faults.apply_faults()
+        return compute_batch(signature, arrays, self.max_batch_rows)
 
 
-def check_batch(arrays: Mapping[str, Array], max_rows: int) -> None:
-    """Raise `HttpError` where TensorFlow Serving's batching session would, with its messages."""
+def compute_batch(
+    signature: LoadedSignature, arrays: Mapping[str, Array], max_rows: int | None
+) -> Arrays:
+    """Compute a signature's outputs.
+
+    With `max_rows`, raises `HttpError` where TensorFlow Serving's batching session would, with its
+    messages.
+    """
     problem = None
-    if any(array.ndim == 0 for array in arrays.values()):
+    if max_rows is None:
+        pass
+    elif any(array.ndim == 0 for array in arrays.values()):
         problem = "Batching session Run() input tensors must have at least one dimension."
     elif len(sizes := {len(array) for array in arrays.values()}) > 1:
         problem = "Batching session Run() input tensors must have equal 0-dimension size."
@@ -229,3 +225,4 @@ def check_batch(arrays: Mapping[str, Array], max_rows: int) -> None:
         problem = f"Task size {rows} is larger than maximum input batch size {max_rows}"
     if problem:
         raise HttpError(problem)
+    return signature.compute(arrays)

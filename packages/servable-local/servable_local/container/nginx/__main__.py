@@ -22,12 +22,7 @@ from servable_local.container.http_messages import (
     encode_response,
 )
 from servable_local.container.image_code import find_image_code
-from servable_local.container.nginx.routes import (
-    GunicornUpstream,
-    ModelServersUpstream,
-    Routes,
-    build_error_page,
-)
+from servable_local.container.nginx.routes import ModelServersUpstream, Routes, build_error_page
 from servable_local.container.ports import open_listener
 from servable_local.container.recording import AnswerFunction, CaptureRecorder, Recording
 
@@ -117,7 +112,7 @@ class CurrentRoutes:
     def _apply_plan(self, plan: dict[str, Any]) -> None:
         self._serves: str = plan["serves"]
         self._routes = Routes(
-            gunicorn=GunicornUpstream(plan["gunicorn"]) if plan["gunicorn"] else None,
+            gunicorn=plan["gunicorn"],
             model_servers=ModelServersUpstream(plan["rest_ports"]),
             default_model=plan["default_model"],
             image=find_image_code(plan["tensorflow"]),
@@ -154,7 +149,7 @@ def main() -> None:
     routes = CurrentRoutes(plan, events)
     answer: AnswerFunction = routes.respond
     if plan["record"]:
-        answer = CaptureRecorder(Recording(*plan["record"])).add_recording(answer)
+        answer = CaptureRecorder(Recording(*plan["record"]), answer).respond
     try:
         listener = open_listener(plan["port"])
     except OSError as error:

@@ -96,7 +96,7 @@ class UpstreamConnection(asyncio.Protocol):
         if answer is None or answer.done():
             return
         headers = {name: text for name, text in self._headers if name.lower() not in _HOP_BY_HOP}
-        content_type = "application/json"
+        content_type = JSON
         for name in list(headers):
             if name.lower() == "content-type":
                 content_type = headers.pop(name)
@@ -108,25 +108,6 @@ class UpstreamConnection(asyncio.Protocol):
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             answer.set_exception(UpstreamError(reason))
-
-
-@dataclass(frozen=True)
-class GunicornUpstream:
-    """Gunicorn's socket. Each request has a connection: NGINX keeps none to its upstreams."""
-
-    socket_name: str
-
-    async def send(self, request: bytes) -> HttpResponse:
-        """Send a request, and return its response. Raises `UpstreamError`."""
-        loop = asyncio.get_running_loop()
-        try:
-            _, connection = await loop.create_unix_connection(UpstreamConnection, self.socket_name)
-        except OSError as error:
-            raise UpstreamError(str(error)) from None
-        try:
-            return await connection.send(request)
-        finally:
-            connection.close()
 
 
 class ModelServersUpstream:
@@ -170,15 +151,12 @@ class ModelServersUpstream:
             return None
 
 
-_JSON_TYPES = (JSON, "application/jsonlines", "application/jsons")
-
-
 def convert_body(header: str | None, body: bytes | None, image: ImageCode) -> bytes | HttpResponse:
     """Return the model server's body, or a response for unsupported types. None: no body."""
     content_type = (header or "").encode("latin-1").decode(errors="surrogateescape")
     if image.rewritten:
         content_type = content_type.split(";")[0].strip(SPACE).lower()
-    if content_type in _JSON_TYPES:
+    if content_type in (JSON, "application/jsonlines", "application/jsons"):
         return from_json(b"undefined" if body is None else body)  # as JavaScript writes it
     if content_type == "text/csv":
         if body is None:
@@ -233,7 +211,6 @@ def build_error_page(status: int, phrase: str) -> HttpResponse:
 # What a path is looked at more closely for.
 _ODD = re.compile(r"%|//|/\.")
 _ESCAPED = re.compile(r'[\x00-\x20"#%<>?\\^`{|}\x7f-\xff]')
-_OF_A_BODY = ("Content-Length", "Transfer-Encoding")
 # NGINX replaces these when it passes a request on.
 _OWN = frozenset(
     b"host connection content-length content-type transfer-encoding te upgrade expect "
@@ -245,7 +222,8 @@ _OWN = frozenset(
 class Routes:
     """The routes of a plan, with NGINX's own pages for an upstream that is gone or too slow."""
 
-    gunicorn: GunicornUpstream | None
+    gunicorn: str | None
+    """The name of its socket."""
     model_servers: ModelServersUpstream
     default_model: str
     image: ImageCode
@@ -272,22 +250,31 @@ class Routes:
         try:
             async with asyncio.timeout(self.read_timeout_seconds):
                 return await route(request)
+        except AttributesError as problem:
+            return build_rejection(400, f"invalid {problem.attribute}", self.image)
         except UpstreamError:
             return build_error_page(502, "Bad Gateway")
         except TimeoutError:
             return build_error_page(504, "Gateway Time-out")
 
     async def _forward_to_gunicorn(self, request: HttpRequest) -> HttpResponse:
+        """Forward it on a connection of its own: NGINX keeps none to its upstreams."""
         if self.gunicorn is None:
             raise UpstreamError("no Gunicorn process is listening on the socket")
-        return await self.gunicorn.send(build_gunicorn_request(request))
+        loop = asyncio.get_running_loop()
+        try:
+            _, connection = await loop.create_unix_connection(UpstreamConnection, self.gunicorn)
+        except OSError as error:
+            raise UpstreamError(str(error)) from None
+        try:
+            return await connection.send(build_gunicorn_request(request))
+        finally:
+            connection.close()
 
     async def _respond_to_ping(self, request: HttpRequest) -> HttpResponse:
         """Respond whether the model server has any version of the default model."""
-        path = self._build_path(request, method=False)
-        if isinstance(path, HttpResponse):
-            return path
-        answer = await self.model_servers.send("GET", path.rpartition(":")[0], b"")
+        path = self._build_path(request, method=False).rpartition(":")[0]
+        answer = await self.model_servers.send("GET", path, b"")
         if answer.status == 200 and b'"AVAILABLE"' in answer.body:
             return HttpResponse(200)
         return build_error_page(502, "Bad Gateway")
@@ -299,8 +286,6 @@ class Routes:
         if isinstance(body, HttpResponse):
             return body
         path = self._build_path(request)
-        if isinstance(path, HttpResponse):
-            return path
         try:
             answer = await self.model_servers.send("POST", path, body)
         except UpstreamError:
@@ -313,21 +298,17 @@ class Routes:
         path = escape_path(request.path.removeprefix("/tfs"))
         return await self.model_servers.send(request.method, path, request.body)
 
-    def _build_path(self, request: HttpRequest, *, method: bool = True) -> str | HttpResponse:
-        """Return the model server's path, or the response (400) to invalid attributes."""
+    def _build_path(self, request: HttpRequest, *, method: bool = True) -> str:
+        """Return the model server's path. Raises `AttributesError`."""
         attributes = self.image.parse_nginx_attributes(request.headers.join_values(HEADER))
         if not method:
             attributes.pop("tfs-method", None)
-        try:
-            path = self.image.build_model_path(attributes, self.default_model)
-        except AttributesError as problem:
-            return build_rejection(400, f"invalid {problem.attribute}", self.image)
-        return escape_path(path)
+        return escape_path(self.image.build_model_path(attributes, self.default_model))
 
 
 def has_body(request: HttpRequest) -> bool:
     """Return whether the caller sent a body, even an empty one."""
-    return any(map(request.headers.find_value, _OF_A_BODY))
+    return any(map(request.headers.find_value, ("Content-Length", "Transfer-Encoding")))
 
 
 def normalize_path(path: str) -> str | None:
@@ -348,7 +329,7 @@ def normalize_path(path: str) -> str | None:
 
 def escape_path(path: str) -> str:
     """Escape a path as NGINX does for its upstreams."""
-    return re.sub(_ESCAPED, lambda match: f"%{ord(match[0]):02X}", path)
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", path)
 
 
 def build_gunicorn_request(request: HttpRequest) -> bytes:

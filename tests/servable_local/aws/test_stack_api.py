@@ -104,16 +104,18 @@ def test_an_update_keeps_parameters_and_tags(account: Account, cfn: Any) -> None
     def tags(value: str) -> list[dict[str, str]]:
         return [{"Key": "a", "Value": value}]
 
+    def described() -> tuple[str, Any]:
+        found = {one["ParameterKey"]: one["ParameterValue"] for one in stack(cfn)["Parameters"]}
+        return found["Display"], stack(cfn)["Tags"]
+
     passed = [{"ParameterKey": "Display", "ParameterValue": "mine"}]
     account.deploy(topics("A"), Parameters=passed, Tags=tags("1"))
     kept = [{"ParameterKey": "Display", "UsePreviousValue": True}]
     account.deploy(topics("A", "B"), Parameters=kept)
-    found = {one["ParameterKey"]: one["ParameterValue"] for one in stack(cfn)["Parameters"]}
-    assert (found["Display"], stack(cfn)["Tags"]) == ("mine", tags("1"))
+    assert described() == ("mine", tags("1"))
     cfn.update_stack(StackName="stack", UsePreviousTemplate=True, Parameters=kept, Tags=tags("2"))
     account.settled()
-    found = {one["ParameterKey"]: one["ParameterValue"] for one in stack(cfn)["Parameters"]}
-    assert (found["Display"], stack(cfn)["Tags"]) == ("mine", tags("2"))
+    assert described() == ("mine", tags("2"))
 
 
 def test_a_stack_is_made_once_and_updated_only_by_changes(account: Account, cfn: Any) -> None:
@@ -152,21 +154,21 @@ def test_a_stacks_resources_and_template_are_described(account: Account, cfn: An
     assert topic in found["StackResources"]
     found = cfn.describe_stack_resource(StackName="stack", LogicalResourceId="A")
     detail = found["StackResourceDetail"]
-    assert detail["ResourceType"] == "AWS::SNS::Topic"
-    assert detail["ResourceStatus"] == "CREATE_COMPLETE"
+    kind, status = "AWS::SNS::Topic", "CREATE_COMPLETE"
+    assert (detail["ResourceType"], detail["ResourceStatus"]) == (kind, status)
     assert detail["PhysicalResourceId"].startswith("arn:aws:sns:")
     message = refused(cfn.describe_stack_resource, StackName="stack", LogicalResourceId="C")[1]
     assert message == "Resource C does not exist for stack stack"
 
     for of in ({"StackName": "stack"}, {"TemplateBody": json.dumps(topics("A", "B"))}):
         summary = cfn.get_template_summary(**of)
-        display, secret = summary["Parameters"]
-        assert summary["Description"] == "topics"
-        assert {*summary["ResourceTypes"]} == {"AWS::SNS::Topic"}
-        assert (display["DefaultValue"], display["Description"], display["NoEcho"]) == (
-            "first", "shown", False,
-        )  # fmt: skip
-        assert (secret["ParameterKey"], secret["NoEcho"]) == ("Secret", True)
+        assert (summary["Description"], summary["ResourceTypes"]) == ("topics", [kind])
+        text = {"ParameterType": "String"}
+        assert summary["Parameters"] == [
+            {"ParameterKey": "Display", "DefaultValue": "first", "NoEcho": False,
+             "Description": "shown", **text},
+            {"ParameterKey": "Secret", "DefaultValue": "s", "NoEcho": True, **text},
+        ]  # fmt: skip
 
 
 # --- exports
@@ -235,18 +237,18 @@ def test_a_change_set_of_a_new_stack_waits_in_review(account: Account, cfn: Any)
     assert stack(cfn)["StackStatus"] == "REVIEW_IN_PROGRESS"
     assert (found["Description"], found["ExecutionStatus"]) == ("mine", "AVAILABLE")
     assert [one["ResourceChange"]["Action"] for one in found["Changes"]] == ["Add"]
+    assert account.inventory() == []
+    cfn.execute_change_set(StackName="stack", ChangeSetName="change")
+    assert (account.settled(), len(account.inventory())) == ("CREATE_COMPLETE", 1)
 
 
 def test_a_change_set_that_does_not_fit_its_stack_is_refused(account: Account, cfn: Any) -> None:
-    for given, message in [
-        (
-            {"ChangeSetType": "IMPORT"},
-            "The following resources to import [] must have DeletionPolicy",
-        ),
-        ({"ChangeSetType": "UPDATE"}, "Stack [stack] does not exist"),
-        ({"ChangeSetType": "CREATE", "TemplateBody": "{}"}, "Template format error"),
+    for kind, body, message in [
+        ("IMPORT", {}, "The following resources to import [] must have DeletionPolicy"),
+        ("UPDATE", {}, "Stack [stack] does not exist"),
+        ("CREATE", {"TemplateBody": "{}"}, "Template format error"),
     ]:
-        assert refused(change, cfn=cfn, **given)[1].startswith(message)
+        assert refused(change, cfn=cfn, ChangeSetType=kind, **body)[1].startswith(message)
         assert cfn.list_stacks()["StackSummaries"] == []
     account.deploy(topics("A"))
     message = refused(change, cfn=cfn, ChangeSetType="CREATE")[1]
@@ -305,7 +307,7 @@ def test_a_change_set_of_nothing_fails_and_of_tags_does_not(account: Account, cf
     assert (found["Status"], found["Changes"]) == ("CREATE_COMPLETE", [])
 
 
-LONG = "x" * 51_201
+LONG, UNRESOLVED = "x" * 51_201, "Template format error: Unresolved"
 
 
 def too_long(name: str, value: str, most: int) -> str:
@@ -321,32 +323,17 @@ def create(name: str, body: str = "", **conditions: Any) -> dict[str, str]:
     return {"StackName": name, "TemplateBody": body or json.dumps(template)}
 
 
-UNRESOLVED = "Template format error: Unresolved"
-
-
-# The CLI's messages of AWS's refusals, as public repositories quote them (read 2026-11-28).
-@pytest.mark.parametrize(
-    ("operation", "given", "message"),
-    [
-        ("update_stack", create("none", "{}"), "Stack [none] does not exist"),
-        ("describe_stack_resources", {"PhysicalResourceId": "i-1"}, "Stack for i-1 does not exist"),
-        ("create_stack", create("big", LONG), too_long("templateBody", LONG, 51_200)),
-        ("create_stack", create("n" * 129), too_long("stackName", "n" * 129, 128)),
-        (
-            "create_stack",
-            create("stack", C={"Fn::Equals": [{"Ref": "A"}, "a"]}),
-            f"{UNRESOLVED} dependencies [A]. Cannot reference resources in the Conditions block of "
-            "the template",
-        ),
-        (
-            "create_stack",
-            create("stack", C={"Condition": "D"}),
-            f"{UNRESOLVED} condition dependency D in the Conditions block of the template",
-        ),
-    ],
-    ids=["absent", "no stack", "body", "name", "resource", "condition"],
-)
-def test_a_refusal_has_aws_s_words(
-    cfn: Any, operation: str, given: dict[str, str], message: str
-) -> None:
-    assert refused(getattr(cfn, operation), **given) == ("ValidationError", message)
+def test_a_refusal_has_aws_s_words(cfn: Any) -> None:
+    """The CLI's messages of AWS's refusals, as public repositories quote them (read 2026-11-28)."""
+    resource, condition = {"Fn::Equals": [{"Ref": "A"}, "a"]}, {"Condition": "D"}
+    for call, given, message in [
+        (cfn.update_stack, create("none", "{}"), "Stack [none] does not exist"),
+        (cfn.describe_stack_resources, {"PhysicalResourceId": "i"}, "Stack for i does not exist"),
+        (cfn.create_stack, create("big", LONG), too_long("templateBody", LONG, 51_200)),
+        (cfn.create_stack, create("n" * 129), too_long("stackName", "n" * 129, 128)),
+        (cfn.create_stack, create("stack", C=resource), f"{UNRESOLVED} dependencies [A]. Cannot "
+         "reference resources in the Conditions block of the template"),
+        (cfn.create_stack, create("stack", C=condition),
+         f"{UNRESOLVED} condition dependency D in the Conditions block of the template"),
+    ]:  # fmt: skip
+        assert refused(call, **given) == ("ValidationError", message)

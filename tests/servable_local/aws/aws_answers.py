@@ -108,8 +108,12 @@ class Asked:
     def __post_init__(self) -> None:
         now = self.account.aws.now()
         end = now.replace(minute=0, second=0, microsecond=0)
-        hour = {"$START": end - timedelta(hours=1), "$END": end}
-        self._words = {"$NOW": now, "$ZIP": _archive(), **hour}
+        self._words = {
+            "$NOW": now,
+            "$START": end - timedelta(hours=1),
+            "$END": end,
+            "$ZIP": _archive(),
+        }
         self._answers: list[Any] = []
 
     def differences(self, row: Row) -> Iterator[str]:
@@ -123,13 +127,16 @@ class Asked:
                 yield f"{operation}: {refused}"
                 return
             if operation in _WAITED_FOR:
-                formation = CloudFormationApi.regions.provide_service(self.account.number, REGION)
-                for stack in formation.list_stacks():
+                for stack in CloudFormationApi.regions.provide_service(
+                    self.account.number, REGION
+                ).list_stacks():
                     self.account.settled(stack.id)
-        expected, region = row["answer"], row.get("region", REGION)
+        expected = row["answer"]
         error: Mapping[str, Any] = {}
         try:
-            answer = self._ask(row["service"], row["operation"], row["request"], region)
+            answer = self._ask(
+                row["service"], row["operation"], row["request"], row.get("region", REGION)
+            )
         except ClientError as refused:
             answer, error = refused.response, refused.response["Error"]
         status = answer["ResponseMetadata"]["HTTPStatusCode"]
@@ -162,16 +169,16 @@ class Asked:
     def _filled(self, value: Any) -> Any:
         if isinstance(value, dict):
             filled = {key: self._filled(inner) for key, inner in value.items()}
-            if isinstance(template := filled.get("TemplateBody"), dict):
-                filled["TemplateBody"] = json.dumps(template)
-            return filled
+            template = filled.get("TemplateBody")
+            return filled | (
+                {"TemplateBody": json.dumps(template)} if isinstance(template, dict) else {}
+            )
         if isinstance(value, list):
             return [self._filled(inner) for inner in value]
-        if not isinstance(value, str):
-            return value
-        if value in self._words:
-            return self._words[value]
+        if not isinstance(value, str) or value in self._words:
+            return self._words.get(value, value) if isinstance(value, str) else value
         text = value.replace("$ACCOUNT", self.account.number)
-        if whole := _PLACE.fullmatch(text):  # as it is: it may be bytes
+        whole = _PLACE.fullmatch(text)
+        if whole:  # as it is: it may be bytes
             return _at(self._answers[int(whole[1])], whole[2])
         return _PLACE.sub(lambda place: str(_at(self._answers[int(place[1])], place[2])), text)

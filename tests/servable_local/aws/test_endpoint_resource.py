@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.resources import sagemaker
+from servable_local.aws.resources import resource_type, sagemaker
 from servable_local.aws.resources.resource_type import ResourceError
 from servable_local.aws.resources.sagemaker import SageMakerEndpoint
 
@@ -14,9 +14,8 @@ ARN = "arn:aws:sagemaker:us-east-1:123456789012:endpoint/ranker"
 WANTED = {"EndpointName": "ranker", "EndpointConfigName": "second", "Tags": []}
 
 
-def described(status: str = "InService", config: str = "second", **more: str) -> dict[str, str]:
-    names = {"EndpointName": "ranker", "EndpointConfigName": config}
-    return {**names, "EndpointStatus": status, **more}
+def described(status: str = "InService", config: str = "second") -> dict[str, str]:
+    return {"EndpointName": "ranker", "EndpointConfigName": config, "EndpointStatus": status}
 
 
 class Logical:
@@ -35,6 +34,8 @@ class Logical:
         if self.fails:
             raise ClientError({"Error": {"Message": self.fails}}, operation)
         return {"EndpointArn": ARN}
+
+    update_tags = resource_type.Logical.update_tags
 
     def client(self, service: str) -> Any:
         return SimpleNamespace(exceptions=SimpleNamespace(ClientError=ClientError))
@@ -100,16 +101,12 @@ def test_an_endpoint_is_updated_unless_it_serves_the_configuration() -> None:
 
 
 def test_an_endpoint_that_does_not_serve_what_it_should_fails() -> None:
-    first = described(config="first")
+    first, failed = described(config="first"), described("Failed")
     for logical, ask, reason in (
-        (Logical(described("Failed", FailureReason="no ping")), create, "no ping"),
-        (Logical(described("Failed")), create, "Failed"),
-        (
-            Logical(first, described(config="first", FailureReason="taken back")),
-            update,
-            "taken back",
-        ),
-        (Logical(first, described("Failed")), update, "Failed"),
+        (Logical(failed | {"FailureReason": "no ping"}), create, "no ping"),
+        (Logical(failed), create, "Failed"),
+        (Logical(first, first | {"FailureReason": "taken back"}), update, "taken back"),
+        (Logical(first, failed), update, "Failed"),
     ):
         with pytest.raises(ResourceError, match=f"^{reason}$"):
             ask(logical)

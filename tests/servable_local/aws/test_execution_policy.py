@@ -4,9 +4,9 @@ import fnmatch
 import json
 import os
 import re
-import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,8 +27,6 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_preset import Preset
 
 pytestmark = pytest.mark.long
-
-
 Context = Mapping[str, str]
 
 
@@ -281,24 +279,6 @@ class Named(Preset):
                 self.account.delete(self._name(stack))
 
 
-@contextmanager
-def passing(clock: ManualClock) -> Iterator[None]:
-    """Minutes go by, so that a rollout bakes and ends."""
-    done = threading.Event()
-
-    def go() -> None:
-        while not done.wait(0.02):
-            clock.advance(minutes=1)
-
-    thread = threading.Thread(target=go)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_no_call_lies_outside(
     name: str,
@@ -309,19 +289,19 @@ def test_no_call_lies_outside(
 ) -> None:
     calls = record(monkeypatch)
     preset = Named(embedded, launcher, name)
-    with passing(clock):
-        preset.live()
+    with ThreadPoolExecutor() as pool:
+        life = pool.submit(preset.live)
+        while not life.done():
+            clock.advance(minutes=1)  # so that a rollout bakes and ends
+            time.sleep(0.02)
+        life.result()
     assert outside(calls, preset.documents()) == []
 
 
 def test_these_make_every_type_that_the_policies_are_for() -> None:
-    made = {
-        resource["Type"]
-        for name in NAMES
-        for template in templates(name).values()
-        for resource in template["Resources"].values()
-    }
-    assert made == set(load_table("handler_permissions")["types"])
+    made = [one for name in NAMES for one in templates(name).values()]
+    types = {resource["Type"] for one in made for resource in one["Resources"].values()}
+    assert types == set(load_table("handler_permissions")["types"])
 
 
 def test_a_call_that_the_policies_lack_is_found() -> None:

@@ -13,32 +13,23 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls
 from servable_local.aws.local_aws import REGION
+from tests.servable_local.aws.deployed_templates import ref, resource
 from tests.servable_local.aws.local_account import Account
 
 
 def topics(*names: str, output: str | None = None, **more: Any) -> dict[str, Any]:
     """Topics, and with `output` an export of that name."""
-    template = {
+    if output is not None:
+        more["Outputs"] = {"Out": {"Value": ref(names[0]), "Export": {"Name": output}}}
+    return {
         "Description": "topics",
         "Parameters": {
             "Display": {"Type": "String", "Default": "first", "Description": "shown"},
             "Secret": {"Type": "String", "Default": "s", "NoEcho": True},
         },
-        "Resources": {
-            name: {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": {"Ref": "Display"}}}
-            for name in names
-        },
+        "Resources": {name: resource("SNS::Topic", DisplayName=ref("Display")) for name in names},
         **more,
     }
-    if output is not None:
-        export = {"Value": {"Ref": names[0]}, "Export": {"Name": output}}
-        template["Outputs"] = {"Out": export}
-    return template
-
-
-def importing(name: str) -> dict[str, Any]:
-    properties = {"DisplayName": {"Fn::ImportValue": name}}
-    return {"Resources": {"Other": {"Type": "AWS::SNS::Topic", "Properties": properties}}}
 
 
 @pytest.fixture
@@ -66,17 +57,12 @@ def test_a_deleted_stack_is_found_by_its_id_and_status_alone(account: Account, c
     cfn.delete_stack(StackName=number)
     assert stack(cfn, number)["StackStatus"] == "DELETE_COMPLETE"
     assert [one["StackName"] for one in cfn.describe_stacks()["Stacks"]] == ["kept"]
-    assert refused(cfn.describe_stacks, StackName="stack") == (
-        "ValidationError", "Stack with id stack does not exist",
-    )  # fmt: skip
-
-    def names(*statuses: str) -> list[str]:
-        found = cfn.list_stacks(StackStatusFilter=list(statuses))["StackSummaries"]
-        return sorted(one["StackName"] for one in found)
-
-    assert (names(), names("CREATE_COMPLETE"), names("DELETE_COMPLETE")) == (
-        ["kept", "stack"], ["kept"], ["stack"],
-    )  # fmt: skip
+    absent = ("ValidationError", "Stack with id stack does not exist")
+    assert refused(cfn.describe_stacks, StackName="stack") == absent
+    filters: list[list[str]] = [[], ["CREATE_COMPLETE"], ["DELETE_COMPLETE"]]
+    found = [cfn.list_stacks(StackStatusFilter=one)["StackSummaries"] for one in filters]
+    names = [sorted(one["StackName"] for one in listed) for listed in found]
+    assert names == [["kept", "stack"], ["kept"], ["stack"]]
 
 
 def test_the_cdk_cli_is_answered_when_the_stack_has_settled_and_others_at_once(
@@ -144,23 +130,23 @@ def test_a_template_is_validated_or_fetched(cfn: Any, account: Account) -> None:
 
 def test_a_stacks_resources_and_template_are_described(account: Account, cfn: Any) -> None:
     account.deploy(topics("A", "B"))
-    listed = cfn.list_stack_resources(StackName="stack")["StackResourceSummaries"]
-    described = cfn.describe_stack_resources(StackName="stack")["StackResources"]
-    only = cfn.describe_stack_resources(StackName="stack", LogicalResourceId="B")["StackResources"]
+    named = {"StackName": "stack"}
+    listed = cfn.list_stack_resources(**named)["StackResourceSummaries"]
+    described = cfn.describe_stack_resources(**named)["StackResources"]
+    only = cfn.describe_stack_resources(**named, LogicalResourceId="B")["StackResources"]
     ids = [{one["LogicalResourceId"] for one in found} for found in (listed, described, only)]
     assert ids == [{"A", "B"}, {"A", "B"}, {"B"}]
     (topic,) = only
     found = cfn.describe_stack_resources(PhysicalResourceId=topic["PhysicalResourceId"])
     assert topic in found["StackResources"]
-    found = cfn.describe_stack_resource(StackName="stack", LogicalResourceId="A")
-    detail = found["StackResourceDetail"]
+    detail = cfn.describe_stack_resource(**named, LogicalResourceId="A")["StackResourceDetail"]
     kind, status = "AWS::SNS::Topic", "CREATE_COMPLETE"
     assert (detail["ResourceType"], detail["ResourceStatus"]) == (kind, status)
     assert detail["PhysicalResourceId"].startswith("arn:aws:sns:")
-    message = refused(cfn.describe_stack_resource, StackName="stack", LogicalResourceId="C")[1]
+    message = refused(cfn.describe_stack_resource, **named, LogicalResourceId="C")[1]
     assert message == "Resource C does not exist for stack stack"
 
-    for of in ({"StackName": "stack"}, {"TemplateBody": json.dumps(topics("A", "B"))}):
+    for of in (named, {"TemplateBody": json.dumps(topics("A", "B"))}):
         summary = cfn.get_template_summary(**of)
         assert (summary["Description"], summary["ResourceTypes"]) == ("topics", [kind])
         text = {"ParameterType": "String"}
@@ -177,11 +163,11 @@ def test_exports_are_imported_and_kept(account: Account, cfn: Any) -> None:
     (export,) = cfn.list_exports()["Exports"]
     number = stack(cfn, "exporting")["StackId"]
     assert (export["Name"], export["ExportingStackId"]) == ("shared", number)
-    assert account.deploy(importing("shared"), "importing") == "CREATE_COMPLETE"
+    other = resource("SNS::Topic", DisplayName={"Fn::ImportValue": "shared"})
+    assert account.deploy({"Resources": {"Other": other}}, "importing") == "CREATE_COMPLETE"
     imported = cfn.describe_stack_resource(StackName="importing", LogicalResourceId="Other")
-    topic = account.client("sns").get_topic_attributes(
-        TopicArn=imported["StackResourceDetail"]["PhysicalResourceId"]
-    )
+    arn = imported["StackResourceDetail"]["PhysicalResourceId"]
+    topic = account.client("sns").get_topic_attributes(TopicArn=arn)
     assert topic["Attributes"]["DisplayName"] == export["Value"]
 
     message = refused(cfn.delete_stack, StackName="exporting")[1]
@@ -243,12 +229,14 @@ def test_a_change_set_of_a_new_stack_waits_in_review(account: Account, cfn: Any)
 
 
 def test_a_change_set_that_does_not_fit_its_stack_is_refused(account: Account, cfn: Any) -> None:
-    for kind, body, message in [
-        ("IMPORT", {}, "The following resources to import [] must have DeletionPolicy"),
-        ("UPDATE", {}, "Stack [stack] does not exist"),
-        ("CREATE", {"TemplateBody": "{}"}, "Template format error"),
+    body = json.dumps(topics("A"))
+    for kind, text, message in [
+        ("IMPORT", body, "The following resources to import [] must have DeletionPolicy"),
+        ("UPDATE", body, "Stack [stack] does not exist"),
+        ("CREATE", "{}", "Template format error"),
     ]:
-        assert refused(change, cfn=cfn, ChangeSetType=kind, **body)[1].startswith(message)
+        answer = refused(change, cfn=cfn, ChangeSetType=kind, TemplateBody=text)
+        assert answer[1].startswith(message)
         assert cfn.list_stacks()["StackSummaries"] == []
     account.deploy(topics("A"))
     message = refused(change, cfn=cfn, ChangeSetType="CREATE")[1]
@@ -259,9 +247,8 @@ def test_change_sets_are_listed_deleted_and_executed(account: Account, cfn: Any)
     account.deploy(topics("A"))
     for name in ("one", "two", "three"):
         number = change(cfn, name, TemplateBody=json.dumps(topics(name)))["Id"]
-    assert refused(change, cfn=cfn, name="one", TemplateBody=json.dumps(topics("C"))) == (
-        "AlreadyExistsException", "ChangeSet one already exists",
-    )  # fmt: skip
+    again = refused(change, cfn=cfn, name="one", TemplateBody=json.dumps(topics("C")))
+    assert again == ("AlreadyExistsException", "ChangeSet one already exists")
 
     def names() -> list[str]:
         found = cfn.list_change_sets(StackName="stack")["Summaries"]

@@ -117,6 +117,10 @@ def statuses(stack: Stack, logical_id: str = "stack") -> list[str]:
     return [e["ResourceStatus"] for e in stack.events if e["LogicalResourceId"] == logical_id]
 
 
+def failed(verb: str, name: str) -> str:
+    return f"The following resource(s) failed to {verb}: [{name}]."
+
+
 def reasons(stack: Stack) -> list[str]:
     return [one["ResourceStatusReason"] for one in stack.events if one["ResourceStatusReason"]]
 
@@ -127,13 +131,11 @@ def test_a_failed_creation_deletes_what_it_made(case: Case) -> None:
     stack = case.renew("create C-").deploy(three)
     assert case.calls[3:] == ["delete B-", "delete A-"]
     assert (stack.status, stack.resources) == ("ROLLBACK_COMPLETE", {})
-    assert (stack.reason, reasons(stack)[-1]) == (
-        None,
-        "The following resource(s) failed to create: [C]. Rollback requested by user.",
-    )
+    said = f"{failed('create', 'C')} Rollback requested by user."
+    assert (stack.reason, reasons(stack)[-1]) == (None, said)
     stack = case.renew("create C-", "delete A-").deploy(three)
     assert (stack.status, list(stack.resources)) == ("ROLLBACK_FAILED", ["A"])
-    assert stack.reason == "The following resource(s) failed to delete: [A]. "
+    assert stack.reason == f"{failed('delete', 'A')} "
 
     stack = case.renew("create A-").deploy({"A": thing(Half=True)})
     assert (case.calls, stack.status) == (["create A-", "delete A-"], "ROLLBACK_COMPLETE")
@@ -225,10 +227,8 @@ def test_a_failed_update_is_taken_back(case: Case) -> None:
 def test_a_rollback_or_cleanup_may_fail(case: Case) -> None:
     deployed = case.both("update B- 1->2", "update A- 2->1")
     case.deploy(BOTH)
-    assert (deployed.status, deployed.reason) == (
-        "UPDATE_ROLLBACK_FAILED",
-        "The following resource(s) failed to update: [A].",
-    )
+    found = deployed.status, deployed.reason
+    assert found == ("UPDATE_ROLLBACK_FAILED", failed("update", "A"))
     assert case.calls[-1] == "update A- 2->1"
 
     deployed = case.both("delete B-")
@@ -240,10 +240,8 @@ def test_a_rollback_or_cleanup_may_fail(case: Case) -> None:
 # --- an update that succeeds
 def test_what_depends_is_made_later_and_what_leaves_the_template_goes(case: Case) -> None:
     stack = case.deploy({"First": thing(more={"DependsOn": "Second"}), "Second": thing()})
-    done = [
-        e["LogicalResourceId"] for e in stack.events if e["ResourceStatus"] == "CREATE_COMPLETE"
-    ]
-    assert (case.calls, done[-1]) == (["create Second-", "create First-"], "stack")
+    assert case.calls == ["create Second-", "create First-"]
+    assert (stack.events[-1]["LogicalResourceId"], stack.status) == ("stack", "CREATE_COMPLETE")
     case.deploy({"Second": thing()})
     assert (case.calls[2:], [*stack.resources]) == (["delete First-"], ["Second"])
 
@@ -262,13 +260,11 @@ def test_a_changed_resource_changes_what_refers_to_it(case: Case) -> None:
 
     deployed = case.both()
     kept = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain", "Metadata": {"m": 1}}
-    case.deploy(
-        {"A": thing(more=kept | {"DependsOn": []}, Size=1), "B": thing(Size=1, Of={"Ref": "A"})}
-    )
+    kept_a = thing(more=kept | {"DependsOn": []}, Size=1)
+    case.deploy({"A": kept_a, "B": thing(Size=1, Of={"Ref": "A"})})
     a = deployed.resources["A"]
-    assert (case.calls, a.deletion_policy, a.keep_on_replace, a.metadata) == (
-        [], "Retain", True, {"m": 1},
-    )  # fmt: skip
+    found = case.calls, a.deletion_policy, a.keep_on_replace, a.metadata
+    assert found == ([], "Retain", True, {"m": 1})
     case.delete(deployed)
     assert case.calls == ["delete B-"]
 
@@ -289,11 +285,8 @@ def test_a_replaced_resource_may_stay_and_has_another_name(case: Case) -> None:
 def test_a_deletion_names_what_is_left(case: Case) -> None:
     deployed = case.both("delete A-")
     case.delete(deployed)
-    assert (deployed.status, deployed.reason, list(deployed.resources)) == (
-        "DELETE_FAILED",
-        "The following resource(s) failed to delete: [A]. ",
-        ["A"],
-    )
+    found = deployed.status, deployed.reason, list(deployed.resources)
+    assert found == ("DELETE_FAILED", f"{failed('delete', 'A')} ", ["A"])
     case.fails.clear()
     assert case.delete(deployed).status == "DELETE_COMPLETE"
     assert deployed.deleted is not None
@@ -306,11 +299,9 @@ def test_a_deletion_names_what_is_left(case: Case) -> None:
 def test_a_stack_in_progress_takes_no_other_operation(case: Case) -> None:
     deployed = case.both()
     deployed.status = "UPDATE_IN_PROGRESS"
-    refused = "is in UPDATE_IN_PROGRESS state and can not be"
-    with pytest.raises(ValidationError, match=refused):
-        case.formation.delete(deployed)
-    with pytest.raises(ValidationError, match=refused):
-        case.formation.deploy(deployed, json.dumps({"Resources": BOTH}), {})
+    for again in (lambda: case.delete(deployed), lambda: case.deploy(BOTH)):
+        with pytest.raises(ValidationError, match="in UPDATE_IN_PROGRESS state and can not be"):
+            again()
 
 
 # --- names
@@ -355,9 +346,8 @@ def test_a_template_is_refused_or_leaves_out(case: Case) -> None:
     one = {"A": thing(Of=chosen), "B": thing(more={"Condition": "Off"})}
     stack = case.renew().deploy(one, Conditions=off | on, Outputs=outputs)
     assert (case.calls, [*stack.resources]) == (["create A-"], ["A"])
-    assert stack.outputs == [
-        {"OutputKey": "Second", "OutputValue": "amazonaws.com", "Description": "two"}
-    ]
+    second = {"OutputKey": "Second", "OutputValue": "amazonaws.com", "Description": "two"}
+    assert stack.outputs == [second]
 
     false = {"Assert": {"Fn::Equals": ["1", "2"]}}
     rule = {"Assertions": [false]}
@@ -377,13 +367,10 @@ def test_events_and_plans_of_what_is_replaced_or_removed(case: Case) -> None:
     before = len(stack.events)
     case.deploy({"A": thing(Kind="new")})
     of_a = [one for one in stack.events[before:] if one["LogicalResourceId"] == "A"]
-    assert [(one["ResourceStatus"], one["PhysicalResourceId"]) for one in of_a] == [
-        ("UPDATE_IN_PROGRESS", "A-old"),
-        ("UPDATE_IN_PROGRESS", "A-new"),
-        ("UPDATE_COMPLETE", "A-new"),
-        ("DELETE_IN_PROGRESS", "A-old"),
-        ("DELETE_COMPLETE", "A-old"),
-    ]
+    assert [f"{one['ResourceStatus']} {one['PhysicalResourceId']}" for one in of_a] == [
+        "UPDATE_IN_PROGRESS A-old", "UPDATE_IN_PROGRESS A-new", "UPDATE_COMPLETE A-new",
+        "DELETE_IN_PROGRESS A-old", "DELETE_COMPLETE A-old",
+    ]  # fmt: skip
     said = "Requested update requires the creation of a new physical"
     assert of_a[0]["ResourceStatusReason"].startswith(said)
 
@@ -395,15 +382,10 @@ def test_events_and_plans_of_what_is_replaced_or_removed(case: Case) -> None:
     blueprint = case.formation.bind(stack, json.dumps({"Resources": {"A": thing()}}), {})
     (change,) = plan_changes(stack, blueprint)
     assert change.describe()["ResourceChange"] == {
-        "Action": "Remove",
-        "LogicalResourceId": "B",
-        "PhysicalResourceId": "B-",
-        "PolicyAction": "Delete",
-        "Replacement": None,
-        "ResourceType": "Test::Thing",
-        "Scope": [],
-        "Details": [],
-    }
+        "Action": "Remove", "LogicalResourceId": "B", "PhysicalResourceId": "B-",
+        "PolicyAction": "Delete", "Replacement": None, "ResourceType": "Test::Thing",
+        "Scope": [], "Details": [],
+    }  # fmt: skip
 
 
 def test_a_fault_of_the_local_aws_in_a_deployment_is_printed_and_named(
@@ -414,10 +396,8 @@ def test_a_fault_of_the_local_aws_in_a_deployment_is_printed_and_named(
 
     monkeypatch.setattr(StackDeployment, "run", fails)
     stack = case.deploy({"A": thing()})
-    assert (stack.status, stack.reason) == (
-        "CREATE_FAILED",
-        "Internal failure of the local AWS: ZeroDivisionError('of ours')",
-    )
+    problem = "Internal failure of the local AWS: ZeroDivisionError('of ours')"
+    assert (stack.status, stack.reason) == ("CREATE_FAILED", problem)
     assert "ZeroDivisionError: of ours" in capsys.readouterr().err
 
 

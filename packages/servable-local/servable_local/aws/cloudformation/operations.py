@@ -79,8 +79,7 @@ class StackDeployment:
         try:
             properties = self.blueprint.evaluate_properties(logical_id)
         except TemplateError as error:
-            kind = declaration["Type"]
-            verb = "UPDATE" if current else "CREATE"
+            kind, verb = declaration["Type"], "UPDATE" if current else "CREATE"
             self.stack.record_event(logical_id, kind, None, f"{verb}_FAILED", str(error), {})
             raise ResourceFailedError(f"[{logical_id}]: {error}") from None
         resource = StackResource(
@@ -90,7 +89,6 @@ class StackDeployment:
             depends_on=frozenset(self.blueprint.depends_on[logical_id]),
             deletion_policy=declaration.get("DeletionPolicy", "Delete"),
             keep_on_replace=declaration.get("UpdateReplacePolicy") == "Retain",
-            metadata=declaration.get("Metadata"),
         )
         if current is None and logical_id in self.imports:
             self.calls.adopt(resource, self.imports[logical_id])
@@ -112,7 +110,7 @@ class StackDeployment:
             self.calls.update(current, resource)
             self.stack.resources[logical_id] = resource
         else:
-            for name in ("depends_on", "deletion_policy", "keep_on_replace", "metadata"):
+            for name in ("depends_on", "deletion_policy", "keep_on_replace"):
                 setattr(current, name, getattr(resource, name))
 
     def _create_resource(

@@ -23,7 +23,6 @@ class StackResource:
     depends_on: frozenset[str] = frozenset()
     deletion_policy: str = "Delete"
     keep_on_replace: bool = False
-    metadata: Any = None
     status: str = "CREATE_COMPLETE"
     reason: str | None = None
     changed: datetime = field(default_factory=utc_now)

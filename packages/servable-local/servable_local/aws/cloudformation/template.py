@@ -45,46 +45,40 @@ _NAME = re.compile(r"\$\{([^!${}.][^${}.]*)")
 
 def check_template(template: Any) -> None:
     """Raise `ValidationError` for the first part that isn't in the format of a template."""
-    if not isinstance(template, dict):
-        raise _build_error("unsupported structure.")
+    _demand(isinstance(template, dict), "unsupported structure.")
     for path in _find_nulls(template):
         raise ValidationError(f"[{path}] 'null' values are not allowed in templates")
-    if not isinstance(template.get("Resources", {}), dict):
-        raise _build_error("Any Resources member must be an object.")
-    if not template.get("Resources"):
-        raise _build_error("At least one Resources member must be defined.")
+    resources = template.get("Resources", {})
+    _demand(isinstance(resources, dict), "Any Resources member must be an object.")
+    _demand(resources, "At least one Resources member must be defined.")
     unknown = [name for name in template if name not in _SECTIONS]
     if unknown and not list_macros(template):
         raise ValidationError(f"Invalid template property or properties [{', '.join(unknown)}]")
     _check_names("Parameter", template.get("Parameters") or {})
     for name, slot in (template.get("Parameters") or {}).items():
         kind = slot.get("Type") if isinstance(slot, dict) else None
-        if kind is None:
-            raise _build_error(_WITHOUT_TYPE.format("Parameters", name))
-        if not _PARAMETER_TYPE.fullmatch(str(kind)):
-            raise _build_error(f"Unrecognized parameter type: {kind}")
-    _check_names("Resource", template["Resources"])
-    for logical_id, resource in template["Resources"].items():
-        if not isinstance(resource, dict):
-            raise _build_error(f"[/Resources/{logical_id}] resource definition is malformed")
-        if not isinstance(resource.get("Type"), str):
-            raise _build_error(_WITHOUT_TYPE.format("Resources", logical_id))
+        _demand(kind is not None, _WITHOUT_TYPE.format("Parameters", name))
+        _demand(_PARAMETER_TYPE.fullmatch(str(kind)), f"Unrecognized parameter type: {kind}")
+    _check_names("Resource", resources)
+    for logical_id, resource in resources.items():
+        where, malformed = f"[/Resources/{logical_id}", "resource definition is malformed"
+        _demand(isinstance(resource, dict), f"{where}] {malformed}")
+        typed = isinstance(resource.get("Type"), str)
+        _demand(typed, _WITHOUT_TYPE.format("Resources", logical_id))
         for attribute in (name for name in resource if name not in _OF_A_RESOURCE):
             raise ValidationError(f"Invalid template resource property '{attribute}'")
-        if not isinstance(resource.get("Properties", {}), dict):
-            malformed = "resource definition is malformed"
-            raise _build_error(f"[/Resources/{logical_id}/Properties] {malformed}")
+        found = isinstance(resource.get("Properties", {}), dict)
+        _demand(found, f"{where}/Properties] {malformed}")
         for policy, allowed in _POLICIES.items():
-            if (stated := resource.get(policy, "Delete")) not in allowed:
-                raise _build_error(f"Unrecognized {policy} {stated} for resource {logical_id}")
+            stated = resource.get(policy, "Delete")
+            _demand(stated in allowed, f"Unrecognized {policy} {stated} for resource {logical_id}")
     for output in (template.get("Outputs") or {}).values():
-        if not isinstance(output, dict) or "Value" not in output:
-            raise _build_error("Every Outputs member must contain a Value object")
+        found = isinstance(output, dict) and "Value" in output
+        _demand(found, "Every Outputs member must contain a Value object")
         value = output["Value"]
         function = isinstance(value, dict) and any(name == "Ref" or "::" in name for name in value)
-        if isinstance(value, list | dict) and not function:
-            kind = "a List" if isinstance(value, list) else "a Map"
-            raise _build_error(f"{NOT_A_STRING} and not {kind}.")
+        kind = "a List" if isinstance(value, list) else "a Map"
+        _demand(function or not isinstance(value, list | dict), f"{NOT_A_STRING} and not {kind}.")
     _check_mappings(template.get("Mappings") or {})
 
 
@@ -106,22 +100,21 @@ def _find_nulls(value: Any, path: str = "") -> Iterator[str]:
 
 def _check_names(kind: str, names: Iterable[str]) -> None:
     for name in names:
-        if not _ALPHANUMERIC.fullmatch(name):
-            raise _build_error(f"{kind} name {name} is non alphanumeric.")
+        _demand(_ALPHANUMERIC.fullmatch(name), f"{kind} name {name} is non alphanumeric.")
 
 
 def _check_mappings(mappings: Mapping[str, Any]) -> None:
     for mapping in mappings.values():
         # A mapping may be a macro's call, which isn't checked here.
         for key, members in mapping.items() if isinstance(mapping, dict) else ():
-            if not isinstance(members, dict):
-                raise _build_error(f"Every Mappings member {key} must be a map")
-            if any(isinstance(value, dict) for value in members.values()):
-                raise _build_error("Every Mappings attribute must be a String or a List.")
+            _demand(isinstance(members, dict), f"Every Mappings member {key} must be a map")
+            flat = not any(isinstance(value, dict) for value in members.values())
+            _demand(flat, "Every Mappings attribute must be a String or a List.")
 
 
-def _build_error(problem: str) -> ValidationError:
-    return ValidationError(f"Template format error: {problem}")
+def _demand(met: object, problem: str) -> None:
+    if not met:
+        raise ValidationError(f"Template format error: {problem}")
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]

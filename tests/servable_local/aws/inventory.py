@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
@@ -52,61 +53,52 @@ def inventory(
     its keys' aliases, and the default group of schedules.
     """
 
+    def client(service: str) -> Any:
+        return aws.client(service, account=account, region=region)
+
     def items(service: str, operation: str, key: str, **given: Any) -> list[Any]:
-        client = aws.client(service, account=account, region=region)
+        own = client(service)
         if service == "application-autoscaling":
             given = {"ServiceNamespace": "sagemaker"}
-        if not client.can_paginate(operation):
-            return list(getattr(client, operation)(**given)[key])
-        pages = client.get_paginator(operation).paginate(**given)
+        if not own.can_paginate(operation):
+            return list(getattr(own, operation)(**given)[key])
+        pages = own.get_paginator(operation).paginate(**given)
         return [item for page in pages for item in page.get(key, [])]
 
     def others() -> Iterator[tuple[str, str]]:
         scaling = "application-autoscaling", "describe_scalable_targets", "ScalableTargets"
+        names = ("ResourceId", "ScalableDimension", "ServiceNamespace")
         for target in items(*scaling):
-            names = ("ResourceId", "ScalableDimension", "ServiceNamespace")
-            yield (
-                "ApplicationAutoScaling::ScalableTarget",
-                "|".join(target[name] for name in names),
-            )
+            target = "|".join(target[name] for name in names)
+            yield "ApplicationAutoScaling::ScalableTarget", target
         for kind in ("MetricAlarm", "CompositeAlarm"):
             for alarm in items("cloudwatch", "describe_alarms", f"{kind}s", AlarmTypes=[kind]):
                 yield f"CloudWatch::{kind.removeprefix('Metric')}", alarm["AlarmName"]
         for policy in items("iam", "list_policies", "Policies", Scope="Local"):
             yield "IAM::ManagedPolicy", policy["Arn"]
         roles = [role["RoleName"] for role in items("iam", "list_roles", "Roles")]
+        listed = "iam", "list_role_policies", "PolicyNames"
         # By name: one policy may be put on several roles.
-        for name in {
-            policy
-            for role in roles
-            for policy in items("iam", "list_role_policies", "PolicyNames", RoleName=role)
-        }:
+        for name in {policy for role in roles for policy in items(*listed, RoleName=role)}:
             yield "IAM::Policy", name
-        clients = {
-            service: aws.client(service, account=account, region=region)
-            for service in ("kms", "sns", "s3", "lambda")
-        }
+        kms, sns, s3, functions = map(client, ("kms", "sns", "s3", "lambda"))
         for key in items("kms", "list_keys", "Keys"):
-            metadata = clients["kms"].describe_key(KeyId=key["KeyId"])["KeyMetadata"]
+            metadata = kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"]
             if metadata["KeyManager"] == "CUSTOMER" and metadata["KeyState"] != "PendingDeletion":
                 yield "KMS::Key", key["KeyId"]
         for topic in items("sns", "list_topics", "Topics"):
-            attributes = clients["sns"].get_topic_attributes(**topic)["Attributes"]
+            attributes = sns.get_topic_attributes(**topic)["Attributes"]
             if "__default_policy_ID" not in attributes.get("Policy", ""):
                 yield "SNS::TopicPolicy", topic["TopicArn"]
         for bucket in items("s3", "list_buckets", "Buckets"):
-            try:
-                clients["s3"].get_bucket_policy(Bucket=bucket["Name"])
-            except clients["s3"].exceptions.ClientError:
-                continue
-            yield "S3::BucketPolicy", bucket["Name"]
+            with suppress(s3.exceptions.ClientError):
+                s3.get_bucket_policy(Bucket=bucket["Name"])
+                yield "S3::BucketPolicy", bucket["Name"]
         for function in items("lambda", "list_functions", "Functions"):
-            try:
-                found = clients["lambda"].get_policy(FunctionName=function["FunctionName"])
-            except clients["lambda"].exceptions.ResourceNotFoundException:
-                continue
-            for statement in json.loads(found["Policy"])["Statement"]:
-                yield "Lambda::Permission", statement["Sid"]
+            with suppress(functions.exceptions.ResourceNotFoundException):
+                found = functions.get_policy(FunctionName=function["FunctionName"])
+                for statement in json.loads(found["Policy"])["Statement"]:
+                    yield "Lambda::Permission", statement["Sid"]
 
     listed = [
         (kind, str(item[name]))

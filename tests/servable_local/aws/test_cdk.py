@@ -77,13 +77,9 @@ def _told(aws: LocalAws, folder: Path) -> Story:
     environment = aws.environment_over(os.environ) | {"PATH": _path(), "CI": "true"}
 
     def cdk(name: str, *arguments: str) -> None:
+        command = [str(CDK), *arguments]
         done = subprocess.run(
-            [str(CDK), *arguments],
-            check=False,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
+            command, check=False, cwd=folder, env=environment, capture_output=True, text=True
         )
         story.said[name] = done.stdout + done.stderr
         assert (done.returncode == 0) == (name != "failing"), f"{name}: {story.said[name]}"
@@ -104,15 +100,11 @@ def _told(aws: LocalAws, folder: Path) -> Story:
     return story
 
 
-def _made(story: Story, after: str, before: str) -> Counter[str]:
-    made = Counter(story.there[after]) - Counter(story.there[before])
-    return Counter(kind for kind, _ in made.elements())
-
-
 def test_the_cli_deploys_shows_changes_and_destroys(story: Story) -> None:
     assert Counter(kind for kind, _ in story.there["bootstrap"])["AWS::IAM::Role"] == 5
     assert "eu-west-1 bootstrapped (no changes)" in story.said["bootstrap again"]
-    assert _made(story, "deploy", "bootstrap") == _DECLARED
+    made = Counter(story.there["deploy"]) - Counter(story.there["bootstrap"])
+    assert Counter(kind for kind, _ in made.elements()) == _DECLARED
     assert story.archive == b"packed"
     assert "Could not create a change set" not in story.said["diff"]
     assert "[-] 5" in story.said["diff"]

@@ -2,10 +2,11 @@
 
 import fnmatch
 import json
+import os
 import re
-import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,8 +27,6 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_preset import Preset
 
 pytestmark = pytest.mark.long
-
-
 Context = Mapping[str, str]
 
 
@@ -145,17 +144,10 @@ def asked(call: Call, roles: Mapping[str, Mapping[str, Any]]) -> Iterator[Asked]
         yield Asked(f"{call.service}:{operation}", resource, context)
         if call.arguments.get("Tags") or call.arguments.get("tags"):
             yield Asked(f"{call.service}:{_TAGS[call.service]}", resource)
-    for passed in _passed(call.arguments):
-        service = {"application-autoscaling": "sagemaker.application-autoscaling"}.get(
-            call.service, call.service
-        )
-        yield Asked("iam:PassRole", passed, {"iam:PassedToService": f"{service}.amazonaws.com"})
-
-
-def _passed(arguments: Mapping[str, Any]) -> Iterator[str]:
-    for name in ("ExecutionRoleArn", "Role", "RoleARN", "RoleArn", "roleArn"):
-        if name in arguments:
-            yield arguments[name]
+    scaling = "sagemaker." if call.service == "application-autoscaling" else ""
+    to = {"iam:PassedToService": f"{scaling}{call.service}.amazonaws.com"}
+    for name in {"ExecutionRoleArn", "Role", "RoleARN", "RoleArn", "roleArn"} & {*call.arguments}:
+        yield Asked("iam:PassRole", call.arguments[name], to)
 
 
 def _resources(call: Call, path: str) -> Iterator[str]:
@@ -164,15 +156,15 @@ def _resources(call: Call, path: str) -> Iterator[str]:
     `path`: that of the role that it names.
     """
     service, given = call.service, call.arguments
-    arns = [
-        given[name]
-        for name in ("ResourceArn", "TopicArn", "SubscriptionArn", "PolicyArn", "stateMachineArn")
-        if name in given
-    ]
+    names = ("ResourceArn", "TopicArn", "SubscriptionArn", "PolicyArn", "stateMachineArn")
+    arns = [given[name] for name in names if name in given]
     if service == "s3":
         yield f"arn:aws:s3:::{given['Bucket']}"
+    elif service == "iam" and "RoleName" in given:
+        yield f"arn:aws:iam::{call.account}:role{path}{given['RoleName']}"
     elif service == "iam":
-        yield _of_iam(call, path)
+        named = f"arn:aws:iam::{call.account}:policy{given.get('Path', '/')}{{}}"
+        yield given.get("PolicyArn") or named.format(given["PolicyName"])
     elif service == "application-autoscaling":
         yield f"arn:aws:{service}:{call.region}:{call.account}:scalable-target/made-up"
     elif service == "scheduler":
@@ -195,15 +187,6 @@ def _resources(call: Call, path: str) -> Iterator[str]:
         if call.operation == "CreateEndpointConfig":
             named = named[:1]
         yield from named or ["*"]
-
-
-def _of_iam(call: Call, path: str) -> str:
-    given, here = call.arguments, f"arn:aws:iam::{call.account}"
-    if "RoleName" in given:
-        return f"{here}:role{path}{given['RoleName']}"
-    return str(
-        given.get("PolicyArn") or f"{here}:policy{given.get('Path', '/')}{given['PolicyName']}"
-    )
 
 
 def allowed(question: Asked, documents: Sequence[Mapping[str, Any]]) -> bool:
@@ -240,11 +223,8 @@ def _holds(condition: Mapping[str, Mapping[str, Any]], context: Context) -> bool
 
 def outside(calls: Sequence[Call], documents: Sequence[Mapping[str, Any]]) -> list[str]:
     """What the policies do not allow, each question once."""
-    roles = {
-        call.arguments["RoleName"]: call.arguments
-        for call in calls
-        if call.operation == "CreateRole"
-    }
+    created = (call.arguments for call in calls if call.operation == "CreateRole")
+    roles = {arguments["RoleName"]: arguments for arguments in created}
     questions = dict.fromkeys(question for call in calls for question in asked(call, roles))
     return [
         json.dumps({"action": one.action, "resource": one.resource, **one.context})
@@ -254,15 +234,10 @@ def outside(calls: Sequence[Call], documents: Sequence[Mapping[str, Any]]) -> li
 
 
 # Together every resource type; `make every-preset` tries them all.
-NAMES = [
-    "environments/prod",
-    "scaling/steps",
-    "updates/canary",
-    "variants/asynchronous",
-    "variants/batch",
-    "variants/customer-keys",
-    "variants/sleeping",
-]
+NAMES = sorted(environments()) if "EVERY_PRESET" in os.environ else [
+    "environments/prod", "scaling/steps", "updates/canary", "variants/asynchronous",
+    "variants/batch", "variants/customer-keys", "variants/sleeping",
+]  # fmt: skip
 
 
 class Named(Preset):
@@ -277,67 +252,31 @@ class Named(Preset):
 
     def documents(self) -> list[dict[str, Any]]:
         """The policies for this environment, in the account and region that it is deployed to."""
-        own = replace(
-            collect_policy_inputs(self._loaded), account=self.account.number, region=REGION
-        )
-        owner = f":{self._loaded.environment.account}:"
-        text = json.dumps(build_policies([own])).replace(owner, f":{self.account.number}:")
+        number, owner = self.account.number, self._loaded.environment.account
+        own = replace(collect_policy_inputs(self._loaded), account=number, region=REGION)
+        text = json.dumps(build_policies([own])).replace(f":{owner}:", f":{number}:")
         found: list[dict[str, Any]] = json.loads(text)
         return found
 
     def live(self) -> None:
         """An update in place, one that replaces the fleet, one that is taken back, and the deletion."""
-        resources = self.templates["endpoint"]["Resources"]
-        for one in resources.values():
-            if one["Type"] == "AWS::CloudWatch::Alarm":
-                one["Properties"]["AlarmDescription"] = "changed"
-            elif one["Type"] == "AWS::IAM::Role":
-                one["Properties"]["Description"] = "changed"
-            elif one["Type"] == "AWS::SNS::Topic":
-                one["Properties"]["DisplayName"] = "changed"
-            elif one["Type"] == "AWS::SageMaker::EndpointConfig":
-                one["Properties"]["ProductionVariants"][0][
-                    "ContainerStartupHealthCheckTimeoutInSeconds"
-                ] = 3600
+
+        def change(kind: str, name: str, value: str) -> None:
+            for properties in self.resources(f"AWS::{kind}"):
+                properties[name] = value
+
+        change("CloudWatch::Alarm", "AlarmDescription", "changed")
+        change("IAM::Role", "Description", "changed")
+        change("SNS::Topic", "DisplayName", "changed")
+        for config in self.resources("AWS::SageMaker::EndpointConfig"):
+            config["ProductionVariants"][0]["ContainerStartupHealthCheckTimeoutInSeconds"] = 3600
         assert self.deploy() == "UPDATE_COMPLETE"
-        for one in resources.values():
-            if one["Type"] == "AWS::SSM::Parameter":
-                one["Properties"]["Value"] = ""  # which Parameter Store refuses
-            elif one["Type"] == "AWS::CloudWatch::Alarm":
-                one["Properties"]["AlarmDescription"] = "changed again"
+        change("SSM::Parameter", "Value", "")  # which Parameter Store refuses
+        change("CloudWatch::Alarm", "AlarmDescription", "changed again")
         assert self.deploy() == "UPDATE_ROLLBACK_COMPLETE"
         for stack in ("endpoint", "data"):
             if stack in self.templates:
                 self.account.delete(self._name(stack))
-
-
-@contextmanager
-def passing(clock: ManualClock) -> Iterator[None]:
-    """Minutes go by, so that a rollout bakes and ends."""
-    done = threading.Event()
-
-    def go() -> None:
-        while not done.wait(0.02):
-            clock.advance(minutes=1)
-
-    thread = threading.Thread(target=go)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
-def calls_outside(
-    name: str, aws: LocalAws, launcher: Launcher, clock: ManualClock, made: pytest.MonkeyPatch
-) -> list[str]:
-    """What the environment's policies do not allow of its life from deployment to deletion."""
-    calls = record(made)
-    preset = Named(aws, launcher, name)
-    with passing(clock):
-        preset.live()
-    return outside(calls, preset.documents())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -348,22 +287,25 @@ def test_no_call_lies_outside(
     clock: ManualClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert calls_outside(name, embedded, launcher, clock, monkeypatch) == []
+    calls = record(monkeypatch)
+    preset = Named(embedded, launcher, name)
+    with ThreadPoolExecutor() as pool:
+        life = pool.submit(preset.live)
+        while not life.done():
+            clock.advance(minutes=1)  # so that a rollout bakes and ends
+            time.sleep(0.02)
+        life.result()
+    assert outside(calls, preset.documents()) == []
 
 
 def test_these_make_every_type_that_the_policies_are_for() -> None:
-    made = {
-        resource["Type"]
-        for name in NAMES
-        for template in templates(name).values()
-        for resource in template["Resources"].values()
-    }
-    assert made == set(load_table("handler_permissions")["types"])
+    made = [one for name in NAMES for one in templates(name).values()]
+    types = {resource["Type"] for one in made for resource in one["Resources"].values()}
+    assert types == set(load_table("handler_permissions")["types"])
 
 
 def test_a_call_that_the_policies_lack_is_found() -> None:
     call = Call("sagemaker", "DeleteEndpoint", {"EndpointName": "another"}, "123456789012", REGION)
-    own = replace(
-        collect_policy_inputs(environments()[NAMES[0]]), account=call.account, region=REGION
-    )
+    inputs = collect_policy_inputs(environments()[NAMES[0]])
+    own = replace(inputs, account=call.account, region=REGION)
     assert len(outside([call], build_policies([own]))) == 1

@@ -12,8 +12,6 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_preset import Preset
 
 pytestmark = pytest.mark.long
-
-
 NAMES = [name for name in sorted(environments()) if not name.startswith("environments/")]
 FILLED_IN = ("made-up", "arn:aws:iam::111111111111:role", "arn:aws:sns:")
 Deploy = Callable[[str], Preset]

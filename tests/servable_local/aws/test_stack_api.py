@@ -13,32 +13,23 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls
 from servable_local.aws.local_aws import REGION
+from tests.servable_local.aws.deployed_templates import ref, resource
 from tests.servable_local.aws.local_account import Account
 
 
 def topics(*names: str, output: str | None = None, **more: Any) -> dict[str, Any]:
     """Topics, and with `output` an export of that name."""
-    template = {
+    if output is not None:
+        more["Outputs"] = {"Out": {"Value": ref(names[0]), "Export": {"Name": output}}}
+    return {
         "Description": "topics",
         "Parameters": {
             "Display": {"Type": "String", "Default": "first", "Description": "shown"},
             "Secret": {"Type": "String", "Default": "s", "NoEcho": True},
         },
-        "Resources": {
-            name: {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": {"Ref": "Display"}}}
-            for name in names
-        },
+        "Resources": {name: resource("SNS::Topic", DisplayName=ref("Display")) for name in names},
         **more,
     }
-    if output is not None:
-        export = {"Value": {"Ref": names[0]}, "Export": {"Name": output}}
-        template["Outputs"] = {"Out": export}
-    return template
-
-
-def importing(name: str) -> dict[str, Any]:
-    properties = {"DisplayName": {"Fn::ImportValue": name}}
-    return {"Resources": {"Other": {"Type": "AWS::SNS::Topic", "Properties": properties}}}
 
 
 @pytest.fixture
@@ -66,17 +57,12 @@ def test_a_deleted_stack_is_found_by_its_id_and_status_alone(account: Account, c
     cfn.delete_stack(StackName=number)
     assert stack(cfn, number)["StackStatus"] == "DELETE_COMPLETE"
     assert [one["StackName"] for one in cfn.describe_stacks()["Stacks"]] == ["kept"]
-    assert refused(cfn.describe_stacks, StackName="stack") == (
-        "ValidationError", "Stack with id stack does not exist",
-    )  # fmt: skip
-
-    def names(*statuses: str) -> list[str]:
-        found = cfn.list_stacks(StackStatusFilter=list(statuses))["StackSummaries"]
-        return sorted(one["StackName"] for one in found)
-
-    assert (names(), names("CREATE_COMPLETE"), names("DELETE_COMPLETE")) == (
-        ["kept", "stack"], ["kept"], ["stack"],
-    )  # fmt: skip
+    absent = ("ValidationError", "Stack with id stack does not exist")
+    assert refused(cfn.describe_stacks, StackName="stack") == absent
+    filters: list[list[str]] = [[], ["CREATE_COMPLETE"], ["DELETE_COMPLETE"]]
+    found = [cfn.list_stacks(StackStatusFilter=one)["StackSummaries"] for one in filters]
+    names = [sorted(one["StackName"] for one in listed) for listed in found]
+    assert names == [["kept", "stack"], ["kept"], ["stack"]]
 
 
 def test_the_cdk_cli_is_answered_when_the_stack_has_settled_and_others_at_once(
@@ -104,16 +90,18 @@ def test_an_update_keeps_parameters_and_tags(account: Account, cfn: Any) -> None
     def tags(value: str) -> list[dict[str, str]]:
         return [{"Key": "a", "Value": value}]
 
+    def described() -> tuple[str, Any]:
+        found = {one["ParameterKey"]: one["ParameterValue"] for one in stack(cfn)["Parameters"]}
+        return found["Display"], stack(cfn)["Tags"]
+
     passed = [{"ParameterKey": "Display", "ParameterValue": "mine"}]
     account.deploy(topics("A"), Parameters=passed, Tags=tags("1"))
     kept = [{"ParameterKey": "Display", "UsePreviousValue": True}]
     account.deploy(topics("A", "B"), Parameters=kept)
-    found = {one["ParameterKey"]: one["ParameterValue"] for one in stack(cfn)["Parameters"]}
-    assert (found["Display"], stack(cfn)["Tags"]) == ("mine", tags("1"))
+    assert described() == ("mine", tags("1"))
     cfn.update_stack(StackName="stack", UsePreviousTemplate=True, Parameters=kept, Tags=tags("2"))
     account.settled()
-    found = {one["ParameterKey"]: one["ParameterValue"] for one in stack(cfn)["Parameters"]}
-    assert (found["Display"], stack(cfn)["Tags"]) == ("mine", tags("2"))
+    assert described() == ("mine", tags("2"))
 
 
 def test_a_stack_is_made_once_and_updated_only_by_changes(account: Account, cfn: Any) -> None:
@@ -142,31 +130,31 @@ def test_a_template_is_validated_or_fetched(cfn: Any, account: Account) -> None:
 
 def test_a_stacks_resources_and_template_are_described(account: Account, cfn: Any) -> None:
     account.deploy(topics("A", "B"))
-    listed = cfn.list_stack_resources(StackName="stack")["StackResourceSummaries"]
-    described = cfn.describe_stack_resources(StackName="stack")["StackResources"]
-    only = cfn.describe_stack_resources(StackName="stack", LogicalResourceId="B")["StackResources"]
+    named = {"StackName": "stack"}
+    listed = cfn.list_stack_resources(**named)["StackResourceSummaries"]
+    described = cfn.describe_stack_resources(**named)["StackResources"]
+    only = cfn.describe_stack_resources(**named, LogicalResourceId="B")["StackResources"]
     ids = [{one["LogicalResourceId"] for one in found} for found in (listed, described, only)]
     assert ids == [{"A", "B"}, {"A", "B"}, {"B"}]
     (topic,) = only
     found = cfn.describe_stack_resources(PhysicalResourceId=topic["PhysicalResourceId"])
     assert topic in found["StackResources"]
-    found = cfn.describe_stack_resource(StackName="stack", LogicalResourceId="A")
-    detail = found["StackResourceDetail"]
-    assert detail["ResourceType"] == "AWS::SNS::Topic"
-    assert detail["ResourceStatus"] == "CREATE_COMPLETE"
+    detail = cfn.describe_stack_resource(**named, LogicalResourceId="A")["StackResourceDetail"]
+    kind, status = "AWS::SNS::Topic", "CREATE_COMPLETE"
+    assert (detail["ResourceType"], detail["ResourceStatus"]) == (kind, status)
     assert detail["PhysicalResourceId"].startswith("arn:aws:sns:")
-    message = refused(cfn.describe_stack_resource, StackName="stack", LogicalResourceId="C")[1]
+    message = refused(cfn.describe_stack_resource, **named, LogicalResourceId="C")[1]
     assert message == "Resource C does not exist for stack stack"
 
-    for of in ({"StackName": "stack"}, {"TemplateBody": json.dumps(topics("A", "B"))}):
+    for of in (named, {"TemplateBody": json.dumps(topics("A", "B"))}):
         summary = cfn.get_template_summary(**of)
-        display, secret = summary["Parameters"]
-        assert summary["Description"] == "topics"
-        assert {*summary["ResourceTypes"]} == {"AWS::SNS::Topic"}
-        assert (display["DefaultValue"], display["Description"], display["NoEcho"]) == (
-            "first", "shown", False,
-        )  # fmt: skip
-        assert (secret["ParameterKey"], secret["NoEcho"]) == ("Secret", True)
+        assert (summary["Description"], summary["ResourceTypes"]) == ("topics", [kind])
+        text = {"ParameterType": "String"}
+        assert summary["Parameters"] == [
+            {"ParameterKey": "Display", "DefaultValue": "first", "NoEcho": False,
+             "Description": "shown", **text},
+            {"ParameterKey": "Secret", "DefaultValue": "s", "NoEcho": True, **text},
+        ]  # fmt: skip
 
 
 # --- exports
@@ -175,11 +163,11 @@ def test_exports_are_imported_and_kept(account: Account, cfn: Any) -> None:
     (export,) = cfn.list_exports()["Exports"]
     number = stack(cfn, "exporting")["StackId"]
     assert (export["Name"], export["ExportingStackId"]) == ("shared", number)
-    assert account.deploy(importing("shared"), "importing") == "CREATE_COMPLETE"
+    other = resource("SNS::Topic", DisplayName={"Fn::ImportValue": "shared"})
+    assert account.deploy({"Resources": {"Other": other}}, "importing") == "CREATE_COMPLETE"
     imported = cfn.describe_stack_resource(StackName="importing", LogicalResourceId="Other")
-    topic = account.client("sns").get_topic_attributes(
-        TopicArn=imported["StackResourceDetail"]["PhysicalResourceId"]
-    )
+    arn = imported["StackResourceDetail"]["PhysicalResourceId"]
+    topic = account.client("sns").get_topic_attributes(TopicArn=arn)
     assert topic["Attributes"]["DisplayName"] == export["Value"]
 
     message = refused(cfn.delete_stack, StackName="exporting")[1]
@@ -235,18 +223,20 @@ def test_a_change_set_of_a_new_stack_waits_in_review(account: Account, cfn: Any)
     assert stack(cfn)["StackStatus"] == "REVIEW_IN_PROGRESS"
     assert (found["Description"], found["ExecutionStatus"]) == ("mine", "AVAILABLE")
     assert [one["ResourceChange"]["Action"] for one in found["Changes"]] == ["Add"]
+    assert account.inventory() == []
+    cfn.execute_change_set(StackName="stack", ChangeSetName="change")
+    assert (account.settled(), len(account.inventory())) == ("CREATE_COMPLETE", 1)
 
 
 def test_a_change_set_that_does_not_fit_its_stack_is_refused(account: Account, cfn: Any) -> None:
-    for given, message in [
-        (
-            {"ChangeSetType": "IMPORT"},
-            "The following resources to import [] must have DeletionPolicy",
-        ),
-        ({"ChangeSetType": "UPDATE"}, "Stack [stack] does not exist"),
-        ({"ChangeSetType": "CREATE", "TemplateBody": "{}"}, "Template format error"),
+    body = json.dumps(topics("A"))
+    for kind, text, message in [
+        ("IMPORT", body, "The following resources to import [] must have DeletionPolicy"),
+        ("UPDATE", body, "Stack [stack] does not exist"),
+        ("CREATE", "{}", "Template format error"),
     ]:
-        assert refused(change, cfn=cfn, **given)[1].startswith(message)
+        answer = refused(change, cfn=cfn, ChangeSetType=kind, TemplateBody=text)
+        assert answer[1].startswith(message)
         assert cfn.list_stacks()["StackSummaries"] == []
     account.deploy(topics("A"))
     message = refused(change, cfn=cfn, ChangeSetType="CREATE")[1]
@@ -257,9 +247,8 @@ def test_change_sets_are_listed_deleted_and_executed(account: Account, cfn: Any)
     account.deploy(topics("A"))
     for name in ("one", "two", "three"):
         number = change(cfn, name, TemplateBody=json.dumps(topics(name)))["Id"]
-    assert refused(change, cfn=cfn, name="one", TemplateBody=json.dumps(topics("C"))) == (
-        "AlreadyExistsException", "ChangeSet one already exists",
-    )  # fmt: skip
+    again = refused(change, cfn=cfn, name="one", TemplateBody=json.dumps(topics("C")))
+    assert again == ("AlreadyExistsException", "ChangeSet one already exists")
 
     def names() -> list[str]:
         found = cfn.list_change_sets(StackName="stack")["Summaries"]
@@ -305,7 +294,7 @@ def test_a_change_set_of_nothing_fails_and_of_tags_does_not(account: Account, cf
     assert (found["Status"], found["Changes"]) == ("CREATE_COMPLETE", [])
 
 
-LONG = "x" * 51_201
+LONG, UNRESOLVED = "x" * 51_201, "Template format error: Unresolved"
 
 
 def too_long(name: str, value: str, most: int) -> str:
@@ -321,32 +310,17 @@ def create(name: str, body: str = "", **conditions: Any) -> dict[str, str]:
     return {"StackName": name, "TemplateBody": body or json.dumps(template)}
 
 
-UNRESOLVED = "Template format error: Unresolved"
-
-
-# The CLI's messages of AWS's refusals, as public repositories quote them (read 2026-11-28).
-@pytest.mark.parametrize(
-    ("operation", "given", "message"),
-    [
-        ("update_stack", create("none", "{}"), "Stack [none] does not exist"),
-        ("describe_stack_resources", {"PhysicalResourceId": "i-1"}, "Stack for i-1 does not exist"),
-        ("create_stack", create("big", LONG), too_long("templateBody", LONG, 51_200)),
-        ("create_stack", create("n" * 129), too_long("stackName", "n" * 129, 128)),
-        (
-            "create_stack",
-            create("stack", C={"Fn::Equals": [{"Ref": "A"}, "a"]}),
-            f"{UNRESOLVED} dependencies [A]. Cannot reference resources in the Conditions block of "
-            "the template",
-        ),
-        (
-            "create_stack",
-            create("stack", C={"Condition": "D"}),
-            f"{UNRESOLVED} condition dependency D in the Conditions block of the template",
-        ),
-    ],
-    ids=["absent", "no stack", "body", "name", "resource", "condition"],
-)
-def test_a_refusal_has_aws_s_words(
-    cfn: Any, operation: str, given: dict[str, str], message: str
-) -> None:
-    assert refused(getattr(cfn, operation), **given) == ("ValidationError", message)
+def test_a_refusal_has_aws_s_words(cfn: Any) -> None:
+    """The CLI's messages of AWS's refusals, as public repositories quote them (read 2026-11-28)."""
+    resource, condition = {"Fn::Equals": [{"Ref": "A"}, "a"]}, {"Condition": "D"}
+    for call, given, message in [
+        (cfn.update_stack, create("none", "{}"), "Stack [none] does not exist"),
+        (cfn.describe_stack_resources, {"PhysicalResourceId": "i"}, "Stack for i does not exist"),
+        (cfn.create_stack, create("big", LONG), too_long("templateBody", LONG, 51_200)),
+        (cfn.create_stack, create("n" * 129), too_long("stackName", "n" * 129, 128)),
+        (cfn.create_stack, create("stack", C=resource), f"{UNRESOLVED} dependencies [A]. Cannot "
+         "reference resources in the Conditions block of the template"),
+        (cfn.create_stack, create("stack", C=condition),
+         f"{UNRESOLVED} condition dependency D in the Conditions block of the template"),
+    ]:  # fmt: skip
+        assert refused(call, **given) == ("ValidationError", message)

@@ -1,5 +1,6 @@
-"""Whole environments: one of every type, an old stack, a first deployment that fails, the secure base."""
+"""Whole environments: a stack's life, an old stack, a first deployment that fails, the secure base."""
 
+import copy
 import json
 import os
 import shutil
@@ -23,7 +24,6 @@ from tests.checkouts import ROOT
 from tests.conftest import valid
 from tests.presets import synthesised, templates
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.deployed_templates import environment
 from tests.servable_local.aws.everything_on import FLAGS
 from tests.servable_local.aws.local_account import TRUST, Account
 from tests.servable_local.aws.synthesised import DeployedNames
@@ -32,20 +32,26 @@ from tests.servable_local.aws.watched_endpoint import Watched
 pytestmark = pytest.mark.long
 
 
-def test_a_stack_holds_its_template_once_and_leaves_nothing(account: Account) -> None:
-    template = environment(account.put_archive(b"one", "one.tar.gz"))
-    account.deploy(template)
-    found = Counter(kind for kind, _ in account.inventory())
-    archives = Counter({"AWS::S3::Bucket": 1})
-    assert found - archives == Counter(one["Type"] for one in template["Resources"].values())
+def test_a_stack_holds_its_template_once_and_leaves_nothing(
+    embedded: LocalAws, launcher: Launcher
+) -> None:
+    template = copy.deepcopy(templates("environments/prod")["endpoint"])
+    for one in template["Resources"].values():
+        one["Properties"].pop("DeploymentConfig", None)  # whose updates take their time
+    deployed = DeployedNames(embedded, launcher, template)
+    account = deployed.account
 
+    def kinds() -> Counter[str]:
+        return Counter(kind for kind, _ in account.inventory())
+
+    found, beside = kinds(), Counter(["AWS::S3::Bucket", "AWS::SSM::Parameter"])
+    assert found - beside == Counter(one["Type"] for one in template["Resources"].values())
     refused = account.client("cloudformation").exceptions.ClientError
     with pytest.raises(refused, match="No updates are to be performed."):
-        account.deploy(template)
-    account.deploy(environment(account.put_archive(b"two", "two.tar.gz")))
-    assert Counter(kind for kind, _ in account.inventory()) == found
+        account.deploy(deployed.template)
+    assert (deployed.deploy(template), kinds()) == ("UPDATE_COMPLETE", found)
     account.delete()
-    assert [kind for kind, _ in account.inventory()] == ["AWS::S3::Bucket"]
+    assert kinds() == beside
 
 
 OLD = json.loads(Path(__file__).with_name("template_of_3221d2d4.json").read_text(encoding="utf-8"))
@@ -56,16 +62,14 @@ def test_one_deployment_over_an_old_stack_replaces_the_fleet_and_nothing_else(
 ) -> None:
     deployed = DeployedNames(embedded, launcher, OLD)
     assert deployed.status == "CREATE_COMPLETE"
-    sagemaker, cloudformation = (
-        deployed.account.client(service) for service in ("sagemaker", "cloudformation")
-    )
+    sagemaker, cfn = map(deployed.account.client, ("sagemaker", "cloudformation"))
 
     def described() -> dict[str, Any]:
         found: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=deployed.endpoint)
         return found
 
     def resources() -> set[tuple[str, str]]:
-        listed = cloudformation.describe_stack_resources(StackName="stack")["StackResources"]
+        listed = cfn.describe_stack_resources(StackName="stack")["StackResources"]
         return {(one["ResourceType"], one["PhysicalResourceId"]) for one in listed}
 
     before, old = resources(), described()
@@ -103,7 +107,7 @@ def prepared(account: Account, template: dict[str, Any]) -> dict[str, Any]:
     """The template with an archive that is there, in an account that was bootstrapped."""
     bootstrap = template["Parameters"]["BootstrapVersion"]["Default"]
     account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String", Overwrite=True)
-    own: dict[str, Any] = json.loads(json.dumps(template))
+    own = copy.deepcopy(template)
     for resource in own["Resources"].values():
         if resource["Type"] == "AWS::SageMaker::Model":
             resource["Properties"]["PrimaryContainer"]["ModelDataUrl"] = account.put_archive(b"a")
@@ -152,9 +156,11 @@ def test_a_first_deployment_that_fails_leaves_nothing_and_the_next_one_works(
             # Beside the bucket of the archive and the bootstrap's parameter.
             left = kinds - {"AWS::S3::Bucket", "AWS::SSM::Parameter"}
             assert (status, left) == ("ROLLBACK_COMPLETE", set()), fails
-            account.client("cloudformation").update_termination_protection(
-                StackName="stack", EnableTerminationProtection=False
+            cfn, unprotected = (
+                account.client("cloudformation"),
+                {"EnableTerminationProtection": False},
             )
+            cfn.update_termination_protection(StackName="stack", **unprotected)
             account.delete()
 
 

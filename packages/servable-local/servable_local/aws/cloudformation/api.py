@@ -67,28 +67,31 @@ class CloudFormationApi(BaseResponse):
             raise ValidationError("Either Template URL or Template Body must be specified.")
         if len(str(body).encode()) > _LONGEST_BODY:
             must = f"have length less than or equal to {_LONGEST_BODY}"
-            raise ValidationError(
-                format_violations([format_violation("templateBody", must, f" '{body}'")])
-            )
+            problem = format_violation("templateBody", must, f" '{body}'")
+            raise ValidationError(format_violations([problem]))
         return str(body)
 
     def _choose_parameters(self, text: str, previous: Mapping[str, str]) -> dict[str, str]:
         return choose_parameters(parse_template(text), self._get_param("Parameters", []), previous)
 
+    def _read_new_state(self, stack: Stack | None = None) -> tuple[str, dict[str, str]]:
+        """Return the requested template and parameters. Raises `ValidationError`."""
+        text = self._read_template_text(stack.template_text if stack else None)
+        values = self._choose_parameters(text, stack.parameters if stack else {})
+        if problem := self._explain_macro_problem(text):
+            raise ValidationError(problem)
+        return text, values
+
     def _explain_macro_problem(self, text: str) -> str | None:
         """Return why a template's macros, which aren't emulated, make it invalid, or None."""
         for macro in list_macros(parse_template(text)):
             if "CAPABILITY_AUTO_EXPAND" not in self._get_param("Capabilities", []):
-                raise AwsError(
-                    "InsufficientCapabilitiesException",
-                    "Requires capabilities : [CAPABILITY_AUTO_EXPAND]",
-                )
+                problem = "Requires capabilities : [CAPABILITY_AUTO_EXPAND]"
+                raise AwsError("InsufficientCapabilitiesException", problem)
             name = macro.get("Name")
             bucket = urlparse(str((macro.get("Parameters") or {}).get("Location", ""))).netloc
-            buckets = [
-                one["Name"] for one in self.service.aws.client("s3").list_buckets()["Buckets"]
-            ]
-            if name == "AWS::Include" and bucket not in buckets:
+            buckets = self.service.aws.client("s3").list_buckets()["Buckets"]
+            if name == "AWS::Include" and bucket not in [one["Name"] for one in buckets]:
                 return f"Transform {name} failed with: S3 bucket [{bucket}] does not exist."
             return f"No transform named {name} found."
         return None
@@ -167,31 +170,25 @@ class CloudFormationApi(BaseResponse):
     def get_template_summary(self) -> ActionResult:
         name = self._get_param("StackName")
         if name and self._stack.status == "REVIEW_IN_PROGRESS":
-            raise ValidationError(
-                "GetTemplateSummary cannot be called on REVIEW_IN_PROGRESS stacks."
-            )
+            problem = "GetTemplateSummary cannot be called on REVIEW_IN_PROGRESS stacks."
+            raise ValidationError(problem)
         text = self._stack.template_text if name else self._read_template_text()
         template = parse_template(text)
         by_type: dict[str, list[str]] = {}
         for logical_id, resource in template["Resources"].items():
             by_type.setdefault(resource["Type"], []).append(logical_id)
-        return ActionResult(
-            {
-                "Description": template.get("Description"),
-                "Metadata": str(template["Metadata"]) if "Metadata" in template else None,
-                "Version": template.get("AWSTemplateFormatVersion", "2010-09-09"),
-                "ResourceTypes": sorted(by_type),
-                "ResourceIdentifierSummaries": [
-                    {
-                        "ResourceType": kind,
-                        "LogicalResourceIds": logical_ids,
-                        "ResourceIdentifiers": list_identifiers(kind),
-                    }
-                    for kind, logical_ids in sorted(by_type.items())
-                ],
-                "Parameters": describe_parameters(template),
-            }
-        )
+        summary = {
+            "Description": template.get("Description"),
+            "Metadata": str(template["Metadata"]) if "Metadata" in template else None,
+            "Version": template.get("AWSTemplateFormatVersion", "2010-09-09"),
+            "ResourceTypes": sorted(by_type),
+            "ResourceIdentifierSummaries": [
+                {"ResourceType": kind, "LogicalResourceIds": ids,
+                 "ResourceIdentifiers": list_identifiers(kind)}
+                for kind, ids in sorted(by_type.items())],
+            "Parameters": describe_parameters(template),
+        }  # fmt: skip
+        return ActionResult(summary)
 
     def validate_template(self) -> ActionResult:
         template = parse_template(self._read_template_text())
@@ -211,10 +208,7 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"Exports": shown})
 
     def create_stack(self) -> ActionResult:
-        text = self._read_template_text()
-        values = self._choose_parameters(text, {})
-        if problem := self._explain_macro_problem(text):
-            raise ValidationError(problem)
+        text, values = self._read_new_state()
         name = self._get_param("StackName")
         found = self.service.find_stack(name)
         # As on AWS, it takes over a stack in review, which a change set registered.
@@ -223,9 +217,8 @@ class CloudFormationApi(BaseResponse):
         stack.termination_protection = bool(self._get_param("EnableTerminationProtection"))
         keep = self._get_param("DisableRollback") or self._get_param("OnFailure") == "DO_NOTHING"
         try:
-            self.service.deploy(
-                stack, text, values, **self._read_stack_options(), disable_rollback=bool(keep)
-            )
+            about = self._read_stack_options() | {"disable_rollback": bool(keep)}
+            self.service.deploy(stack, text, values, **about)
         except Exception:
             if not in_review:
                 self.service.forget(stack)
@@ -235,10 +228,7 @@ class CloudFormationApi(BaseResponse):
     def update_stack(self) -> ActionResult:
         stack = self._find_stack("Stack [{}] does not exist")
         self.service.check_updatable(stack)
-        text = self._read_template_text(stack.template_text)
-        values = self._choose_parameters(text, stack.parameters)
-        if problem := self._explain_macro_problem(text):
-            raise ValidationError(problem)
+        text, values = self._read_new_state(stack)
         self._check_rollback_triggers()
         self._check_types(text)
         about = self._read_stack_options(stack)
@@ -261,10 +251,8 @@ class CloudFormationApi(BaseResponse):
         allowed = self._get_param("ResourceTypes")
         for resource in parse_template(text)["Resources"].values() if allowed else ():
             if not any(fnmatchcase(resource["Type"], pattern) for pattern in allowed):
-                raise ValidationError(
-                    f"Resource type {resource['Type']} is not allowed by parameter ResourceTypes "
-                    f"[{', '.join(allowed)}]"
-                )
+                by = f"parameter ResourceTypes [{', '.join(allowed)}]"
+                raise ValidationError(f"Resource type {resource['Type']} is not allowed by {by}")
 
     def delete_stack(self) -> ActionResult:
         stack = self.service.find_stack(self._get_param("StackName"))
@@ -309,18 +297,10 @@ class CloudFormationApi(BaseResponse):
 
     def _plan_change_set(self, name: str, stack: Stack, kind: str) -> ChangeSet:
         text = self._read_template_text(stack.template_text)
-        change_set = ChangeSet(
-            name=name,
-            stack=stack,
-            text=text,
-            parameters=self._choose_parameters(text, stack.parameters),
-            changes=[],
-            about=self._read_stack_options(stack),
-            description=self._get_param("Description"),
-            kind=kind,
-        )
-        on_failure = self._get_param("OnStackFailure")
-        change_set.about["disable_rollback"] = on_failure == "DO_NOTHING"
+        values = self._choose_parameters(text, stack.parameters)
+        about = self._read_stack_options(stack)
+        change_set = ChangeSet(name, stack, text, values, about, self._get_param("Description"))
+        about["disable_rollback"] = self._get_param("OnStackFailure") == "DO_NOTHING"
         if problem := self._explain_macro_problem(text):
             change_set.fail(problem)
             return change_set
@@ -376,13 +356,9 @@ class CloudFormationApi(BaseResponse):
         if self._get_param("DisableRollback") is not None:
             about["disable_rollback"] = bool(self._get_param("DisableRollback"))
         self.service.deploy(
-            change_set.stack,
-            change_set.text,
-            change_set.parameters,
-            change_set=change_set.id,
-            imports=change_set.imports,
-            **about,
-        )
+            change_set.stack, change_set.text, change_set.parameters,
+            change_set=change_set.id, imports=change_set.imports, **about,
+        )  # fmt: skip
         # CloudFormation deletes the stack's other change sets, and keeps this one by its ID.
         change_set.stack.change_sets = {change_set.id: change_set}
         change_set.execution_status = "EXECUTE_COMPLETE"

@@ -19,6 +19,7 @@ from servable_local.aws.cloudformation.template import (
     compute_creation_order,
     find_dependencies,
     find_references,
+    walk_objects,
 )
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback
@@ -28,8 +29,8 @@ _REFERENCE = re.compile(r"\{\{resolve:([^:{}]*):([^{}]*)\}\}")
 _PARAMETER = re.compile(r"(?P<name>[a-zA-Z0-9_.\-/]+)(?::(?P<version>[0-9]*))?")
 # The parts after the secret's name or ARN may be empty, and omitted from the right.
 _SECRET = re.compile(
-    r"(?P<id>arn(?::[^:]+){6}|[^:]+)"
-    r"(?::(?:SecretString)?(?::(?P<key>[^:]*)(?::(?P<stage>[^:]*)(?::(?P<version>[^:]*))?)?)?)?"
+    r"(?P<SecretId>arn(?::[^:]+){6}|[^:]+)(?::(?:SecretString)?"
+    r"(?::(?P<key>[^:]*)(?::(?P<VersionStage>[^:]*)(?::(?P<VersionId>[^:]*))?)?)?)?"
 )
 
 
@@ -81,15 +82,13 @@ class DynamicReferences:
         secret = _SECRET.fullmatch(named)
         if service != "secretsmanager" or secret is None:
             return reference[0]
-        asked = {"SecretId": secret["id"]}
-        for name, group in (("VersionStage", "stage"), ("VersionId", "version")):
-            if secret[group]:
-                asked[name] = secret[group]
+        asked = {name: part for name, part in secret.groupdict().items() if part}
+        key = asked.pop("key", None)
         found = self._aws.client("secretsmanager").get_secret_value(**asked)["SecretString"]
-        if not secret["key"]:
+        if key is None:
             return str(found)
         try:
-            return str(json.loads(found)[secret["key"]])
+            return str(json.loads(found)[key])
         except (ValueError, KeyError, TypeError):
             raise TemplateError(
                 f"Could not find a value associated with JSONKey in SecretString: {reference[0]}"
@@ -300,9 +299,5 @@ class BoundTemplate(Evaluator):
 
 
 def _find_conditions(value: Any) -> set[str]:
-    if isinstance(value, list):
-        return {name for item in value for name in _find_conditions(item)}
-    if isinstance(value, dict):
-        own = {value["Condition"]} if isinstance(value.get("Condition"), str) else set()
-        return own | {name for item in value.values() for name in _find_conditions(item)}
-    return set()
+    named = (each.get("Condition") for each in walk_objects(value))
+    return {name for name in named if isinstance(name, str)}

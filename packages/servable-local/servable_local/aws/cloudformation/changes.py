@@ -52,6 +52,8 @@ class ResourceChange:
         change: dict[str, Any] = {
             "Action": self.action,
             "LogicalResourceId": self.logical_id,
+            "PhysicalResourceId": self.physical_id,
+            "Replacement": self.replacement,
             "ResourceType": self.type,
             "Scope": sorted(found | {detail.attribute for detail in self.details}),
             "Details": [
@@ -60,10 +62,6 @@ class ResourceChange:
                 if with_values or not detail.with_values
             ],
         }
-        if self.physical_id:
-            change["PhysicalResourceId"] = self.physical_id
-        if self.replacement:
-            change["Replacement"] = self.replacement
         kept = "Retain" if self.retained else "Delete"
         if self.action == "Remove":
             change["PolicyAction"] = kept
@@ -292,10 +290,9 @@ class ChangeSet:
     stack: Stack
     text: str
     parameters: dict[str, str]
-    changes: list[ResourceChange]
     about: dict[str, Any]
     description: str | None
-    kind: str
+    changes: list[ResourceChange] = field(default_factory=list)
     imports: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Logical id to the identifier of a resource that exists already."""
     resolved: dict[str, str] = field(default_factory=dict)
@@ -329,6 +326,7 @@ class ChangeSet:
         }
 
     def describe(self, *, with_values: bool = False) -> dict[str, Any]:
+        masked = mask_parameters(parse_template(self.text), self.parameters, self.resolved)
         return self.summarize() | {
             "Changes": [
                 change.describe(with_values=with_values)
@@ -336,9 +334,7 @@ class ChangeSet:
                 if not (with_values and change.is_only_possible)
             ],
             "StatusReason": self.warning if with_values and self.warning else self.reason,
-            "Parameters": mask_parameters(
-                parse_template(self.text), self.parameters, self.resolved
-            ),
+            "Parameters": masked,
             "Tags": [{"Key": k, "Value": v} for k, v in self.about["tags"].items()] or None,
             "RollbackConfiguration": {},
             "Capabilities": self.about["capabilities"],

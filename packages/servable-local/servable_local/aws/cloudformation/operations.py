@@ -11,8 +11,10 @@ import re
 import threading
 import traceback
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from servable_local.aws.clock import utc_now
@@ -28,155 +30,142 @@ from servable_scaling.intrinsics import TemplateError
 
 _STACK_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*")
 _LONGEST_NAME = 128  # API_CreateStack.html, 2026-11-28
-_NONE_IMPORTED: Mapping[str, Mapping[str, str]] = {}
 _UPDATABLE = (
-    "CREATE_COMPLETE",
-    "UPDATE_COMPLETE",
-    "UPDATE_ROLLBACK_COMPLETE",
-    "IMPORT_COMPLETE",
-    "CREATE_FAILED",
-    "UPDATE_FAILED",
-)
+    "CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE",
+    "CREATE_FAILED", "UPDATE_FAILED",
+)  # fmt: skip
 
 
+@dataclass
 class StackDeployment:
     """One deployment. `verb` is CREATE, UPDATE, or IMPORT, the first word of each status it sets.
 
-    `imports`: logical id to the identifier of a resource that exists already.
+    `imports`: logical id to the identifier of a resource that exists already. `list_taken`
+    returns the names that other stacks export.
     """
 
-    def __init__(
-        self,
-        stack: Stack,
-        blueprint: BoundTemplate,
-        calls: ResourceCalls,
-        *,
-        verb: str,
-        publish: Callable[[list[dict[str, Any]]], None],
-        imports: Mapping[str, Mapping[str, str]],
-    ) -> None:
-        self._stack, self._blueprint, self._calls = stack, blueprint, calls
-        self._verb, self._publish, self._imports = verb, publish, imports
-        self._adopted: list[str] = []
-        # For a rollback: created resources, and the old records of other resources.
-        self._created: list[StackResource] = []
-        self._replaced: dict[str, StackResource] = {}
-        self._changed: list[tuple[StackResource, StackResource]] = []
+    stack: Stack
+    blueprint: BoundTemplate
+    calls: ResourceCalls
+    verb: str
+    imports: Mapping[str, Mapping[str, str]]
+    list_taken: Callable[[], Collection[str]]
+    adopted: list[str] = field(default_factory=list)
+    # For a rollback: created resources, and the old records of other resources.
+    created: list[StackResource] = field(default_factory=list)
+    replaced: dict[str, StackResource] = field(default_factory=dict)
+    changed: list[tuple[StackResource, StackResource]] = field(default_factory=list)
 
     def run(self) -> bool:
         """Run the deployment. Return True if the stack matches the template, False if it failed."""
         try:
-            for logical_id in self._blueprint.order:
+            for logical_id in self.blueprint.order:
                 self._deploy_resource(logical_id)
-            outputs = self._blueprint.evaluate_outputs()
-            self._publish(outputs)
+            outputs, taken = self.blueprint.evaluate_outputs(), self.list_taken()
+            for name in (output.get("ExportName") for output in outputs):
+                if name in taken:
+                    problem = f"Export with name {name} is already exported by another stack"
+                    raise TemplateError(problem)
         except (ResourceFailedError, TemplateError) as failure:
             self._roll_back(str(failure))
             return False
-        self._stack.outputs = outputs
+        self.stack.outputs = outputs
         self._finish()
         return True
 
     def _deploy_resource(self, logical_id: str) -> None:
-        declaration = self._blueprint.declared[logical_id]
-        current = self._stack.resources.get(logical_id)
+        declaration = self.blueprint.declared[logical_id]
+        current = self.stack.resources.get(logical_id)
         try:
-            properties = self._blueprint.evaluate_properties(logical_id)
+            properties = self.blueprint.evaluate_properties(logical_id)
         except TemplateError as error:
-            kind = declaration["Type"]
-            verb = "UPDATE" if current else "CREATE"
-            self._stack.record_event(logical_id, kind, None, f"{verb}_FAILED", str(error), {})
+            kind, verb = declaration["Type"], "UPDATE" if current else "CREATE"
+            self.stack.record_event(logical_id, kind, None, f"{verb}_FAILED", str(error), {})
             raise ResourceFailedError(f"[{logical_id}]: {error}") from None
         resource = StackResource(
             logical_id=logical_id,
             type=declaration["Type"],
-            physical_id="",
             properties=properties,
-            attributes={},
-            depends_on=frozenset(self._blueprint.depends_on[logical_id]),
+            depends_on=frozenset(self.blueprint.depends_on[logical_id]),
             deletion_policy=declaration.get("DeletionPolicy", "Delete"),
             keep_on_replace=declaration.get("UpdateReplacePolicy") == "Retain",
-            metadata=declaration.get("Metadata"),
         )
-        if current is None and logical_id in self._imports:
-            self._calls.adopt(resource, self._imports[logical_id])
-            self._stack.resources[logical_id] = resource
-            self._adopted.append(logical_id)
+        if current is None and logical_id in self.imports:
+            self.calls.adopt(resource, self.imports[logical_id])
+            self.stack.resources[logical_id] = resource
+            self.adopted.append(logical_id)
             return
         if current is None:
             self._create_resource(resource)
             return
-        kind = self._calls.find_type(resource)
+        kind = self.calls.find_type(resource)
         changed = find_changed_properties(current.properties, resource.properties)
         if current.type != resource.type or changed & kind.create_only:
-            self._calls.reject_fixed_name(current, resource)
-            self._replaced[logical_id] = current
+            self.calls.reject_fixed_name(current, resource)
+            self.replaced[logical_id] = current
             self._create_resource(resource, replaces=current)
         elif changed:
-            self._calls.reject_unchangeable(resource, changed)  # nothing has to be changed back
-            self._changed.append((current, resource))
-            self._calls.update(current, resource)
-            self._stack.resources[logical_id] = resource
+            self.calls.reject_unchangeable(resource, changed)  # nothing has to be changed back
+            self.changed.append((current, resource))
+            self.calls.update(current, resource)
+            self.stack.resources[logical_id] = resource
         else:
-            for name in ("depends_on", "deletion_policy", "keep_on_replace", "metadata"):
+            for name in ("depends_on", "deletion_policy", "keep_on_replace"):
                 setattr(current, name, getattr(resource, name))
 
     def _create_resource(
         self, resource: StackResource, replaces: StackResource | None = None
     ) -> None:
         try:
-            self._calls.create(resource, replaces)
+            self.calls.create(resource, replaces)
         finally:
             # A failed creation may have created it, and then it has to be deleted.
             if resource.physical_id:
-                self._created.append(resource)
-                self._stack.resources[resource.logical_id] = resource
+                self.created.append(resource)
+                self.stack.resources[resource.logical_id] = resource
 
     def _finish(self) -> None:
-        dropped = [
-            resource
-            for name, resource in self._stack.resources.items()
-            if name not in self._blueprint.declared
-        ]
-        if self._verb == "UPDATE":  # also if nothing is deleted
-            self._stack.set_status(f"{self._verb}_COMPLETE_CLEANUP_IN_PROGRESS")
-        self._calls.delete_all(list(self._replaced.values()), replaced=True, cleanup=True)
-        self._calls.delete_all(dropped, cleanup=True)
+        resources, kept = self.stack.resources, self.blueprint.declared
+        dropped = [resource for name, resource in resources.items() if name not in kept]
+        if self.verb == "UPDATE":  # also if nothing is deleted
+            self.stack.set_status(f"{self.verb}_COMPLETE_CLEANUP_IN_PROGRESS")
+        self.calls.delete_all(list(self.replaced.values()), replaced=True, cleanup=True)
+        self.calls.delete_all(dropped, cleanup=True)
         # CloudFormation removes these from the stack even if their deletion failed.
         for resource in dropped:
-            self._stack.resources.pop(resource.logical_id, None)
-        self._stack.set_status(f"{self._verb}_COMPLETE")
+            resources.pop(resource.logical_id, None)
+        self.stack.set_status(f"{self.verb}_COMPLETE")
 
     def _roll_back(self, reason: str) -> None:
-        stack = self._stack
+        stack, created = self.stack, self.created
         if stack.disable_rollback:
-            stack.set_status(f"{self._verb}_FAILED", reason)
+            stack.set_status(f"{self.verb}_FAILED", reason)
             return
-        rollback = "ROLLBACK" if self._verb == "CREATE" else f"{self._verb}_ROLLBACK"
-        if self._verb == "CREATE":
+        rollback = "ROLLBACK" if self.verb == "CREATE" else f"{self.verb}_ROLLBACK"
+        if self.verb == "CREATE":
             # As on AWS, it has a deletion time from here on, and can still be described by its name.
             stack.deleted, reason = utc_now(), f"{reason} Rollback requested by user."
         stack.set_status(f"{rollback}_IN_PROGRESS", reason)
-        for logical_id in self._adopted:  # adopted resources aren't deleted
+        for logical_id in self.adopted:  # adopted resources aren't deleted
             del stack.resources[logical_id]
         try:
-            for old, attempted in self._changed:
-                self._calls.update(attempted, old)
+            for old, attempted in self.changed:
+                self.calls.update(attempted, old)
                 stack.resources[old.logical_id] = old
         except ResourceFailedError as failure:
             stack.set_status(f"{rollback}_FAILED", str(failure))
             return
-        if self._verb == "UPDATE":
+        if self.verb == "UPDATE":
             stack.set_status(f"{rollback}_COMPLETE_CLEANUP_IN_PROGRESS")
-        gone = self._calls.delete_all(self._created, rolling_back=True)
-        for resource in self._created:
+        gone = self.calls.delete_all(created, rolling_back=True)
+        for resource in created:
             listed = stack.resources.get(resource.logical_id) is resource
             # A failed creation still lists the resources that it couldn't delete.
-            if listed and (resource in gone or self._verb == "UPDATE"):
+            if listed and (resource in gone or self.verb == "UPDATE"):
                 del stack.resources[resource.logical_id]
-        stack.resources.update(self._replaced)
-        if self._verb == "CREATE":
-            kept = ", ".join(one.logical_id for one in self._created if one not in gone)
+        stack.resources.update(self.replaced)
+        if self.verb == "CREATE":
+            kept = ", ".join(one.logical_id for one in created if one not in gone)
             problem = f"The following resource(s) failed to delete: [{kept}]. " if kept else None
             stack.set_status("ROLLBACK_FAILED" if kept else "ROLLBACK_COMPLETE", problem)
             return
@@ -212,7 +201,7 @@ class CloudFormation:
 
     def find_resource_stack(self, physical_id: str) -> Stack:
         for stack in self.list_stacks():
-            if any(one.physical_id == physical_id for one in stack.resources.values()):
+            if physical_id in [one.physical_id for one in stack.resources.values()]:
                 return stack
         raise ValidationError(f"Stack for {physical_id} does not exist")
 
@@ -293,7 +282,7 @@ class CloudFormation:
         parameters: dict[str, str],
         *,
         change_set: str | None = None,
-        imports: Mapping[str, Mapping[str, str]] = _NONE_IMPORTED,
+        imports: Mapping[str, Mapping[str, str]] | None = None,
         **about: Any,
     ) -> None:
         """Start the deployment. `about` contains fields of the stack, such as tags.
@@ -322,23 +311,8 @@ class CloudFormation:
         for other in stack.change_sets.values():
             other.execution_status = "OBSOLETE"
 
-        def reject_taken_exports(outputs: list[dict[str, Any]]) -> None:
-            taken = self.list_exports(excluded=stack)
-            for output in outputs:
-                if output.get("ExportName") in taken:
-                    raise TemplateError(
-                        f"Export with name {output['ExportName']} is already exported by "
-                        "another stack"
-                    )
-
-        deployment = StackDeployment(
-            stack,
-            blueprint,
-            ResourceCalls(stack, self.aws),
-            verb=verb,
-            publish=reject_taken_exports,
-            imports=imports,
-        )
+        calls, list_taken = ResourceCalls(stack, self.aws), partial(self.list_exports, stack)
+        deployment = StackDeployment(stack, blueprint, calls, verb, imports or {}, list_taken)
 
         def run_deployment() -> None:
             if not deployment.run() and not creating and not stack.disable_rollback:
@@ -354,21 +328,17 @@ class CloudFormation:
                 f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
             )
         exported = {output["ExportName"] for output in stack.outputs if "ExportName" in output}
-        importers = sorted(
+        name = "|".join(map(re.escape, exported)) or "(?!)"  # which matches nothing
+        importing = re.compile(rf'ImportValue[":\s]+({name})(?![\w:-])')
+        if importers := sorted(
             other.name
             for other in self.list_stacks()
             if other is not stack
             and other.status != "DELETE_COMPLETE"
-            and any(
-                re.search(rf'ImportValue[":\s]+{re.escape(name)}(?![\w:-])', other.template_text)
-                for name in exported
-            )
-        )
-        if importers:
-            raise ValidationError(
-                f"Export of {stack.name} cannot be deleted as it is in use by "
-                + ", ".join(importers)
-            )
+            and importing.search(other.template_text)
+        ):
+            used = f"it is in use by {', '.join(importers)}"
+            raise ValidationError(f"Export of {stack.name} cannot be deleted as {used}")
         with self._lock:
             if stack.is_in_progress:
                 raise ValidationError(

@@ -4,7 +4,8 @@ import functools
 import logging
 import secrets
 import string
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from botocore.exceptions import ClientError, ParamValidationError
 
@@ -66,6 +67,10 @@ def explain_error(error: Exception) -> str:
     return f"Internal failure of the local AWS: {type(error).__name__}: {error}"
 
 
+def _keep(resource: StackResource, made: Physical) -> None:
+    resource.physical_id, resource.attributes = made.physical_id, dict(made.attributes)
+
+
 class ResourceFailedError(Exception):
     """A resource couldn't be created or changed. Its event is recorded; `str()` is for the stack."""
 
@@ -82,11 +87,8 @@ class ResourceCalls:
         kind = TYPES.get(resource.type)
         if kind is None:
             advice = _LEAVE_OUT.get(resource.type, f"it emulates {', '.join(sorted(TYPES))}.")
-            raise self._record_failure(
-                resource,
-                "CREATE",
-                f"Resource type {resource.type} is not emulated by the local AWS; {advice}",
-            )
+            problem = f"Resource type {resource.type} is not emulated by the local AWS; {advice}"
+            raise self._record_failure(resource, "CREATE", problem)
         return kind
 
     def create(self, resource: StackResource, replaces: StackResource | None = None) -> None:
@@ -96,24 +98,18 @@ class ResourceCalls:
             reason = "Requested update requires the creation of a new physical resource; hence creating one."
             shown, verb = replaces.physical_id, "UPDATE"
         self._record_event(resource, f"{verb}_IN_PROGRESS", reason, physical_id=shown)
-
-        def create_physical() -> Physical:
+        with self._record_failure_of_call(resource, verb, begun="Resource creation Initiated"):
             kind.check(resource.properties)
             properties = self._add_stack_tags(self._stored.reveal(resource.properties), kind)
-            return kind.create(properties, self._build_logical(resource))
-
-        self._run_call(resource, verb, create_physical, begun="Resource creation Initiated")
+            _keep(resource, kind.create(properties, self._build_logical(resource)))
         self._record_event(resource, f"{verb}_COMPLETE")
 
     def adopt(self, resource: StackResource, identifier: Mapping[str, str]) -> None:
         """Take over an existing resource, as an import does, without changing it."""
         kind = self.find_type(resource)
         self._record_event(resource, "IMPORT_IN_PROGRESS", "Resource import started.")
-        self._run_call(
-            resource,
-            "IMPORT",
-            lambda: kind.import_existing(identifier, self._build_logical(resource)),
-        )
+        with self._record_failure_of_call(resource, "IMPORT"):
+            _keep(resource, kind.import_existing(identifier, self._build_logical(resource)))
         self._record_event(resource, "IMPORT_COMPLETE", "Resource import completed.")
 
     def update(self, current: StackResource, resource: StackResource) -> None:
@@ -121,13 +117,10 @@ class ResourceCalls:
         physical_id, old = current.physical_id, self._add_stack_tags(current.properties, kind)
         resource.physical_id, resource.attributes = physical_id, dict(current.attributes)
         self._record_event(resource, "UPDATE_IN_PROGRESS")
-
-        def update_physical() -> Physical:
+        with self._record_failure_of_call(resource, "UPDATE"):
             kind.check(resource.properties)
             new = self._add_stack_tags(self._stored.reveal(resource.properties), kind)
-            return kind.update(physical_id, old, new, self._build_logical(resource))
-
-        self._run_call(resource, "UPDATE", update_physical)
+            _keep(resource, kind.update(physical_id, old, new, self._build_logical(resource)))
         self._record_event(resource, "UPDATE_COMPLETE")
 
     def _add_stack_tags(self, properties: Properties, kind: ResourceType) -> Properties:
@@ -142,21 +135,17 @@ class ResourceCalls:
         tags = self._stack.tags | map_tags(properties.get("Tags", []))
         return {**properties, "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}
 
-    def _run_call(
-        self,
-        resource: StackResource,
-        verb: str,
-        call: Callable[[], Physical],
-        begun: str | None = None,
-    ) -> None:
-        """Run the call. `begun`: the reason of an event recorded once there is a physical ID."""
+    @contextmanager
+    def _record_failure_of_call(
+        self, resource: StackResource, verb: str, begun: str | None = None
+    ) -> Iterator[None]:
+        """Record an exception. `begun`: the reason of an event recorded once there is a physical ID."""
         try:
-            physical = call()
+            yield
         except Exception as error:
             if begun and resource.physical_id:
                 self._record_event(resource, f"{verb}_IN_PROGRESS", begun)
             raise self._record_failure(resource, verb, explain_error(error)) from error
-        resource.physical_id, resource.attributes = physical.physical_id, dict(physical.attributes)
         if begun:
             self._record_event(resource, f"{verb}_IN_PROGRESS", begun)
 
@@ -170,12 +159,11 @@ class ResourceCalls:
         if name is None or current.type != resource.type or name not in resource.properties:
             return
         if current.properties.get(name) == resource.properties[name]:
-            raise self._record_failure(
-                resource,
-                "UPDATE",
+            problem = (
                 "CloudFormation cannot update a stack when a custom-named resource requires "
-                f"replacing. Rename {resource.properties[name]} and update the stack again.",
+                f"replacing. Rename {resource.properties[name]} and update the stack again."
             )
+            raise self._record_failure(resource, "UPDATE", problem)
 
     def delete_all(
         self,
@@ -206,10 +194,9 @@ class ResourceCalls:
                 gone.append(resource)
                 continue
             event("DELETE_IN_PROGRESS")
+            kind, logical = TYPES[resource.type], self._build_logical(resource)
             try:
-                TYPES[resource.type].delete(
-                    resource.physical_id, resource.properties, self._build_logical(resource)
-                )
+                kind.delete(resource.physical_id, resource.properties, logical)
             except Exception as error:
                 event("DELETE_FAILED", explain_error(error))
             else:

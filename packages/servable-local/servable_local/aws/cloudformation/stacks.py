@@ -17,13 +17,12 @@ class StackResource:
 
     logical_id: str
     type: str
-    physical_id: str
     properties: dict[str, Any]
-    attributes: dict[str, Any]
+    physical_id: str = ""
+    attributes: dict[str, Any] = field(default_factory=dict)
     depends_on: frozenset[str] = frozenset()
     deletion_policy: str = "Delete"
     keep_on_replace: bool = False
-    metadata: Any = None
     status: str = "CREATE_COMPLETE"
     reason: str | None = None
     changed: datetime = field(default_factory=utc_now)

@@ -21,30 +21,21 @@ from servable_local.aws.loopback import Loopback
 
 _ALPHANUMERIC = re.compile(r"[a-zA-Z0-9]+")
 _PARAMETER_TYPE = re.compile(r"String|Number|CommaDelimitedList|List<Number>|(List<)?AWS::.+")
+_WITHOUT_TYPE = "[/{0}/{1}] Every {0} object must contain a Type member."
 NOT_A_STRING = "The Value field of every Outputs member must evaluate to a String"
-_SECTIONS = frozenset(
-    {
-        *("AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Rules", "Hooks"),
-        *("Mappings", "Conditions", "Transform", "Resources", "Outputs"),
-    }
-)
+_SECTIONS = frozenset({
+    "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Rules", "Hooks",
+    "Mappings", "Conditions", "Transform", "Resources", "Outputs",
+})  # fmt: skip
 _ON_REPLACEMENT = ("Delete", "Retain", "Snapshot")
 _POLICIES = {
     "DeletionPolicy": (*_ON_REPLACEMENT, "RetainExceptOnCreate"),
     "UpdateReplacePolicy": _ON_REPLACEMENT,
 }
-_OF_A_RESOURCE = frozenset(
-    {
-        *_POLICIES,
-        "Condition",
-        "CreationPolicy",
-        "DependsOn",
-        "Metadata",
-        "Properties",
-        "Type",
-        "UpdatePolicy",
-    }
-)
+_OF_A_RESOURCE = frozenset({
+    *_POLICIES, "Condition", "CreationPolicy", "DependsOn", "Metadata", "Properties", "Type",
+    "UpdatePolicy",
+})  # fmt: skip
 Template = dict[str, Any]
 _HERE = ("127.0.0.1", "::1", "localhost")
 _FROM_STORE = "AWS::SSM::Parameter::Value<"
@@ -54,52 +45,40 @@ _NAME = re.compile(r"\$\{([^!${}.][^${}.]*)")
 
 def check_template(template: Any) -> None:
     """Raise `ValidationError` for the first part that isn't in the format of a template."""
-    if not isinstance(template, dict):
-        raise _build_error("unsupported structure.")
+    _demand(isinstance(template, dict), "unsupported structure.")
     for path in _find_nulls(template):
         raise ValidationError(f"[{path}] 'null' values are not allowed in templates")
-    if not isinstance(template.get("Resources", {}), dict):
-        raise _build_error("Any Resources member must be an object.")
-    if not template.get("Resources"):
-        raise _build_error("At least one Resources member must be defined.")
-    unknown = [name for name in template if name not in _SECTIONS and not list_macros(template)]
-    if unknown:
+    resources = template.get("Resources", {})
+    _demand(isinstance(resources, dict), "Any Resources member must be an object.")
+    _demand(resources, "At least one Resources member must be defined.")
+    unknown = [name for name in template if name not in _SECTIONS]
+    if unknown and not list_macros(template):
         raise ValidationError(f"Invalid template property or properties [{', '.join(unknown)}]")
     _check_names("Parameter", template.get("Parameters") or {})
     for name, slot in (template.get("Parameters") or {}).items():
         kind = slot.get("Type") if isinstance(slot, dict) else None
-        if kind is None:
-            raise _build_error(
-                f"[/Parameters/{name}] Every Parameters object must contain a Type member."
-            )
-        if not _PARAMETER_TYPE.fullmatch(str(kind)):
-            raise _build_error(f"Unrecognized parameter type: {kind}")
-    _check_names("Resource", template["Resources"])
-    for logical_id, resource in template["Resources"].items():
-        if not isinstance(resource, dict):
-            raise _build_error(f"[/Resources/{logical_id}] resource definition is malformed")
-        if not isinstance(resource.get("Type"), str):
-            raise _build_error(
-                f"[/Resources/{logical_id}] Every Resources object must contain a Type member."
-            )
-        for attribute in resource:
-            if attribute not in _OF_A_RESOURCE:
-                raise ValidationError(f"Invalid template resource property '{attribute}'")
-        if not isinstance(resource.get("Properties", {}), dict):
-            raise _build_error(
-                f"[/Resources/{logical_id}/Properties] resource definition is malformed"
-            )
+        _demand(kind is not None, _WITHOUT_TYPE.format("Parameters", name))
+        _demand(_PARAMETER_TYPE.fullmatch(str(kind)), f"Unrecognized parameter type: {kind}")
+    _check_names("Resource", resources)
+    for logical_id, resource in resources.items():
+        where, malformed = f"[/Resources/{logical_id}", "resource definition is malformed"
+        _demand(isinstance(resource, dict), f"{where}] {malformed}")
+        typed = isinstance(resource.get("Type"), str)
+        _demand(typed, _WITHOUT_TYPE.format("Resources", logical_id))
+        for attribute in (name for name in resource if name not in _OF_A_RESOURCE):
+            raise ValidationError(f"Invalid template resource property '{attribute}'")
+        found = isinstance(resource.get("Properties", {}), dict)
+        _demand(found, f"{where}/Properties] {malformed}")
         for policy, allowed in _POLICIES.items():
-            if (stated := resource.get(policy, "Delete")) not in allowed:
-                raise _build_error(f"Unrecognized {policy} {stated} for resource {logical_id}")
+            stated = resource.get(policy, "Delete")
+            _demand(stated in allowed, f"Unrecognized {policy} {stated} for resource {logical_id}")
     for output in (template.get("Outputs") or {}).values():
-        if not isinstance(output, dict) or "Value" not in output:
-            raise _build_error("Every Outputs member must contain a Value object")
+        found = isinstance(output, dict) and "Value" in output
+        _demand(found, "Every Outputs member must contain a Value object")
         value = output["Value"]
         function = isinstance(value, dict) and any(name == "Ref" or "::" in name for name in value)
-        if isinstance(value, list | dict) and not function:
-            kind = "a List" if isinstance(value, list) else "a Map"
-            raise _build_error(f"{NOT_A_STRING} and not {kind}.")
+        kind = "a List" if isinstance(value, list) else "a Map"
+        _demand(function or not isinstance(value, list | dict), f"{NOT_A_STRING} and not {kind}.")
     _check_mappings(template.get("Mappings") or {})
 
 
@@ -121,22 +100,21 @@ def _find_nulls(value: Any, path: str = "") -> Iterator[str]:
 
 def _check_names(kind: str, names: Iterable[str]) -> None:
     for name in names:
-        if not _ALPHANUMERIC.fullmatch(name):
-            raise _build_error(f"{kind} name {name} is non alphanumeric.")
+        _demand(_ALPHANUMERIC.fullmatch(name), f"{kind} name {name} is non alphanumeric.")
 
 
 def _check_mappings(mappings: Mapping[str, Any]) -> None:
     for mapping in mappings.values():
         # A mapping may be a macro's call, which isn't checked here.
         for key, members in mapping.items() if isinstance(mapping, dict) else ():
-            if not isinstance(members, dict):
-                raise _build_error(f"Every Mappings member {key} must be a map")
-            if any(isinstance(value, dict) for value in members.values()):
-                raise _build_error("Every Mappings attribute must be a String or a List.")
+            _demand(isinstance(members, dict), f"Every Mappings member {key} must be a map")
+            flat = not any(isinstance(value, dict) for value in members.values())
+            _demand(flat, "Every Mappings attribute must be a String or a List.")
 
 
-def _build_error(problem: str) -> ValidationError:
-    return ValidationError(f"Template format error: {problem}")
+def _demand(met: object, problem: str) -> None:
+    if not met:
+        raise ValidationError(f"Template format error: {problem}")
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
@@ -216,8 +194,7 @@ def choose_parameters(
 ) -> dict[str, str]:
     """Return each declared parameter's value as text. Raises `ValidationError` with all names."""
     declared: Mapping[str, Any] = template.get("Parameters") or {}
-    unknown = sorted({p["ParameterKey"] for p in passed} - set(declared))
-    if unknown:
+    if unknown := sorted({p["ParameterKey"] for p in passed} - set(declared)):
         raise ValidationError(f"Parameters: [{', '.join(unknown)}] do not exist in the template")
     values: dict[str, str] = {}
     for name, slot in declared.items():
@@ -228,8 +205,7 @@ def choose_parameters(
             values[name] = previous[name]
         elif "Default" in slot:
             values[name] = str(slot["Default"])
-    missing = sorted(set(declared) - set(values))
-    if missing:
+    if missing := sorted(set(declared) - set(values)):
         raise ValidationError(f"Parameters: [{', '.join(missing)}] must have values")
     for name, value in values.items():
         listed = declared[name].get("Type") in ("CommaDelimitedList", "List<Number>")
@@ -250,14 +226,10 @@ def _explain_violation(slot: Mapping[str, Any], value: str) -> str | None:
     if "Number" in kind and not _NUMBER.fullmatch(value):
         return "be a number."
     if "Number" in kind:
-        least, most = float(slot.get("MinValue", "-inf")), float(slot.get("MaxValue", "inf"))
-        if not least <= float(value) <= most:
-            bound = (
-                "not less than {MinValue}"
-                if float(value) < least
-                else "not greater than {MaxValue}"
-            )
-            return f"be a number {bound.format_map(slot)}"
+        if float(value) < float(slot.get("MinValue", "-inf")):
+            return f"be a number not less than {slot['MinValue']}"
+        if float(value) > float(slot.get("MaxValue", "inf")):
+            return f"be a number not greater than {slot['MaxValue']}"
     if kind == "String":
         if len(value) < int(slot.get("MinLength", 0)):
             return f"contain at least {slot['MinLength']} characters"
@@ -332,21 +304,25 @@ def resolve_parameters(
     return resolved
 
 
+def walk_objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in this value, itself included."""
+    if isinstance(value, dict):
+        yield value
+        value = [*value.values()]
+    for item in value if isinstance(value, list) else ():
+        yield from walk_objects(item)
+
+
 def find_references(value: Any) -> Iterator[str]:
     """Yield every name to which a Ref, GetAtt, or Sub in this value refers, resources or not."""
-    if isinstance(value, list):
-        for item in value:
-            yield from find_references(item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if key == "Ref" and isinstance(item, str):
-                yield item
-            elif key == "Fn::GetAtt":
-                yield item.split(".", 1)[0] if isinstance(item, str) else item[0]
-            elif key == "Fn::Sub":
-                text, *own = [item] if isinstance(item, str) else item
-                yield from (name for name in _NAME.findall(text) if name not in (own or [{}])[0])
-            yield from find_references(item)
+    for each in walk_objects(value):
+        if isinstance(name := each.get("Ref"), str):
+            yield name
+        if item := each.get("Fn::GetAtt"):
+            yield item.split(".", 1)[0] if isinstance(item, str) else item[0]
+        if item := each.get("Fn::Sub"):
+            text, *own = [item] if isinstance(item, str) else item
+            yield from (name for name in _NAME.findall(text) if name not in (own or [{}])[0])
 
 
 def find_dependencies(declaration: Mapping[str, Any]) -> set[str]:

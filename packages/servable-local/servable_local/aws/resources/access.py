@@ -11,19 +11,14 @@ from servable_local.aws.resources.resource_type import (
     ResourceType,
     compare_items,
     is_true,
-    update_tags,
 )
 
 _AT_CREATION = ("Description", "KeySpec", "KeyUsage", "MultiRegion", "Origin")
 _DEFAULT_WINDOW_DAYS = 30
 _ROLE_AT_CREATION = (
-    "AssumeRolePolicyDocument",
-    "Description",
-    "MaxSessionDuration",
-    "Path",
-    "PermissionsBoundary",
+    "AssumeRolePolicyDocument", "Description", "MaxSessionDuration", "Path", "PermissionsBoundary",
     "Tags",
-)
+)  # fmt: skip
 _HOLDERS = (("Roles", "Role"), ("Users", "User"), ("Groups", "Group"))
 
 
@@ -51,7 +46,7 @@ class KmsKey(ResourceType):
             policy = {"PolicyName": "default", "Policy": new["KeyPolicy"]}
             logical.call("kms", "PutKeyPolicy", key | policy)
         _apply_switches(physical, old, new, logical)
-        update_tags(logical, "kms", key, old, new, shaped=_convert_tags)
+        logical.update_tags("kms", key, old, new, shaped=_convert_tags)
         return _build_physical(physical, logical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -81,7 +76,6 @@ def _build_physical(key: str, logical: Logical) -> Physical:
 class KmsAlias(ResourceType):
     type = "AWS::KMS::Alias"
     deletion = ("kms", "DeleteAlias", "AliasName")
-    create_only = frozenset({"AliasName"})
     name_property = "AliasName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
@@ -119,7 +113,7 @@ class IamRole(ResourceType):
         elif "PermissionsBoundary" in old:
             iam.delete_role_permissions_boundary(**role)
         _apply_policies(physical, old, new, logical)
-        update_tags(logical, "iam", role, old, new, ("TagRole", "UntagRole"))
+        logical.update_tags("iam", role, old, new, ("TagRole", "UntagRole"))
         updated = iam.get_role(**role)["Role"]
         return Physical(physical, {"Arn": updated["Arn"], "RoleId": updated["RoleId"]})
 

@@ -89,9 +89,8 @@ class Vpc(Ec2Resource):
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         made = super().put(physical, old, new, logical)
-        found = logical.client("ec2").describe_security_groups(
-            Filters=[{"Name": "vpc-id", "Values": [physical]}]
-        )
+        own = [{"Name": "vpc-id", "Values": [physical]}]
+        found = logical.client("ec2").describe_security_groups(Filters=own)
         default = {"DefaultSecurityGroup": found["SecurityGroups"][0]["GroupId"]}
         return Physical(physical, {**made.attributes, **default})
 
@@ -182,16 +181,13 @@ class SecurityGroup(Ec2Resource):
     name_property = "GroupName"
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        return super().create(
-            {**properties, "GroupName": self.choose_name(properties, logical)}, logical
-        )
+        name = self.choose_name(properties, logical)
+        return super().create({**properties, "GroupName": name}, logical)
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        for direction in ("Ingress", "Egress"):
-            # A group without egress rules of its own allows all egress.
-            default = (
-                [] if direction == "Ingress" else [{"CidrIp": "0.0.0.0/0", "IpProtocol": "-1"}]
-            )
+        # A group without egress rules of its own allows all egress.
+        everywhere = [{"CidrIp": "0.0.0.0/0", "IpProtocol": "-1"}]
+        for direction, default in (("Ingress", everywhere[:0]), ("Egress", everywhere)):
             before, after = (
                 [
                     _build_permission({**rule, "GroupId": physical})
@@ -234,8 +230,7 @@ def _build_permission(rule: Properties) -> dict[str, Any]:
         permission["IpRanges"] = [{"CidrIp": rule["CidrIp"]}]
     if "CidrIpv6" in rule:
         permission["Ipv6Ranges"] = [{"CidrIpv6": rule["CidrIpv6"]}]
-    other = rule.get("SourceSecurityGroupId") or rule.get("DestinationSecurityGroupId")
-    if other:
+    if other := rule.get("SourceSecurityGroupId") or rule.get("DestinationSecurityGroupId"):
         permission["UserIdGroupPairs"] = [{"GroupId": other}]
     return {"GroupId": rule["GroupId"], "IpPermissions": [permission]}
 
@@ -277,10 +272,8 @@ class VpcEndpoint(Ec2Resource):
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         """Change the endpoint, and the routes and the DNS switch, which moto leaves as they were."""
-        ec2, backends = (
-            logical.client("ec2"),
-            importlib.import_module("moto.ec2.models").ec2_backends,
-        )
+        ec2 = logical.client("ec2")
+        backends = importlib.import_module("moto.ec2.models").ec2_backends
         endpoint = backends[logical.aws.account][logical.aws.region].vpc_end_points[physical]
         endpoint.private_dns_enabled = is_true(new.get("PrivateDnsEnabled", False))
         policy = new.get("PolicyDocument", endpoint.DEFAULT_POLICY)

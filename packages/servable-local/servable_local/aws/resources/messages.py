@@ -16,7 +16,6 @@ from servable_local.aws.resources.resource_type import (
     compare_items,
     is_true,
     map_tags,
-    update_tags,
 )
 
 # The default of an attribute whose property is removed; others become empty (2026-11-28):
@@ -29,36 +28,19 @@ _DEFAULTS = {
     "VisibilityTimeout": 30,
 }
 _FIXED = ("FifoQueue", "QueueName")
-_ATTRIBUTES = frozenset(
-    {
-        *_DEFAULTS,
-        "ContentBasedDeduplication",
-        "DeduplicationScope",
-        "FifoThroughputLimit",
-        "KmsDataKeyReusePeriodSeconds",
-        "KmsMasterKeyId",
-        "RedriveAllowPolicy",
-        "RedrivePolicy",
-        "SqsManagedSseEnabled",
-    }
-)
+_ATTRIBUTES = frozenset({
+    *_DEFAULTS, "ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit",
+    "KmsDataKeyReusePeriodSeconds", "KmsMasterKeyId", "RedriveAllowPolicy", "RedrivePolicy",
+    "SqsManagedSseEnabled",
+})  # fmt: skip
 _TOPIC_ATTRIBUTES = (
-    "DisplayName",
-    "KmsMasterKeyId",
-    "SignatureVersion",
-    "TracingConfig",
-    "ContentBasedDeduplication",
-    "FifoTopic",
-    "ArchivePolicy",
-)
+    "DisplayName", "KmsMasterKeyId", "SignatureVersion", "TracingConfig",
+    "ContentBasedDeduplication", "FifoTopic", "ArchivePolicy",
+)  # fmt: skip
 _SUBSCRIPTION_ATTRIBUTES = (
-    "DeliveryPolicy",
-    "FilterPolicy",
-    "FilterPolicyScope",
-    "RawMessageDelivery",
-    "RedrivePolicy",
+    "DeliveryPolicy", "FilterPolicy", "FilterPolicyScope", "RawMessageDelivery", "RedrivePolicy",
     "SubscriptionRoleArn",
-)
+)  # fmt: skip
 
 
 class SqsQueue(ResourceType):
@@ -92,15 +74,14 @@ class SqsQueue(ResourceType):
             queue = {"QueueUrl": physical, "Attributes": changed}
             logical.call("sqs", "SetQueueAttributes", queue)
         operations = ("TagQueue", "UntagQueue")
-        update_tags(logical, "sqs", {"QueueUrl": physical}, old, new, operations, shaped=map_tags)
+        logical.update_tags("sqs", {"QueueUrl": physical}, old, new, operations, shaped=map_tags)
         return _build_physical(physical, logical)
 
 
 def _build_physical(url: str, logical: Logical) -> Physical:
     name = url.rsplit("/", 1)[-1]
-    return Physical(
-        url, {"Arn": logical.build_arn("sqs", name), "QueueName": name, "QueueUrl": url}
-    )
+    arn = logical.build_arn("sqs", name)
+    return Physical(url, {"Arn": arn, "QueueName": name, "QueueUrl": url})
 
 
 class AccessPolicy(ResourceType):
@@ -171,7 +152,7 @@ class SnsTopic(ResourceType):
         sns = logical.client("sns")
         for change in _list_changes(_TOPIC_ATTRIBUTES, old, new):
             sns.set_topic_attributes(TopicArn=physical, **change)
-        update_tags(logical, "sns", {"ResourceArn": physical}, old, new)
+        logical.update_tags("sns", {"ResourceArn": physical}, old, new)
         return _add_subscriptions(physical, old, new, logical)
 
 
@@ -201,10 +182,9 @@ class SnsSubscription(ResourceType):
         return Physical(arn, {"Arn": arn})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        sns = _create_client(new, logical)
         for change in _list_changes(_SUBSCRIPTION_ATTRIBUTES, old, new):
-            _create_client(new, logical).set_subscription_attributes(
-                SubscriptionArn=physical, **change
-            )
+            sns.set_subscription_attributes(SubscriptionArn=physical, **change)
         return Physical(physical, {"Arn": physical})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:

@@ -13,14 +13,12 @@ from servable_local.aws.resources.resource_type import (
     ResourceType,
     lower_first_letters,
     map_tags,
-    update_tags,
 )
 
 
 class LogGroup(ResourceType):
     type = "AWS::Logs::LogGroup"
     deletion = ("logs", "DeleteLogGroup", "logGroupName")
-    create_only = frozenset({"LogGroupName"})
     name_property = "LogGroupName"
     emulated = frozenset({"LogGroupName", "KmsKeyId", "RetentionInDays", "LogGroupClass", "Tags"})
 
@@ -50,7 +48,7 @@ class LogGroup(ResourceType):
             else:
                 logs.disassociate_kms_key(**group)
         operations, arguments = ("TagLogGroup", "UntagLogGroup"), ("tags", "tags")
-        update_tags(logical, "logs", group, old, new, operations, arguments, map_tags)
+        logical.update_tags("logs", group, old, new, operations, arguments, map_tags)
         return _build_physical(physical, logical)
 
 
@@ -109,14 +107,13 @@ class CloudWatchAlarm(ResourceType):
     required: ClassVar[tuple[str, ...]] = ("ComparisonOperator", "EvaluationPeriods")
     operation = "PutMetricAlarm"
     deletion = ("cloudwatch", "DeleteAlarms", "AlarmNames")
-    create_only = frozenset({"AlarmName"})
     name_property = "AlarmName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         arn = logical.build_arn("cloudwatch", f"alarm:{physical}")
         logical.call("cloudwatch", self.operation, {**new, "AlarmName": physical})
         if old:  # PutMetricAlarm doesn't change an existing alarm's tags
-            update_tags(logical, "cloudwatch", {"ResourceARN": arn}, old, new)
+            logical.update_tags("cloudwatch", {"ResourceARN": arn}, old, new)
         return Physical(physical, {"Arn": arn})
 
 
@@ -132,7 +129,6 @@ class Dashboard(ResourceType):
     type = "AWS::CloudWatch::Dashboard"
     required = ("DashboardBody",)
     deletion = ("cloudwatch", "DeleteDashboards", "DashboardNames")
-    create_only = frozenset({"DashboardName"})
     name_property = "DashboardName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
@@ -144,7 +140,6 @@ class EventsRule(ResourceType):
     """An EventBridge rule, with its targets."""
 
     type = "AWS::Events::Rule"
-    create_only = frozenset({"Name"})
     name_property = "Name"
     longest_name = 64
 
@@ -172,7 +167,6 @@ class EventsConnection(ResourceType):
 
     type = "AWS::Events::Connection"
     kind = "Connection"
-    create_only = frozenset({"Name"})
     name_property = "Name"
     longest_name = 64
 

@@ -43,26 +43,18 @@ def convert_arguments(properties: Properties, service: str, operation: str) -> d
     them.
     """
     shape = load_service_model(service).operation_model(operation).input_shape
-    return {
-        key: _convert_value(item, shape.members.get(key), f"/{key}")
-        for key, item in properties.items()
-    }
+    arguments: dict[str, Any] = _convert_value(properties, shape, "")
+    return arguments
 
 
 def _convert_value(value: Any, shape: Any, path: str) -> Any:
     kind = shape.type_name if shape is not None else None
-    if kind == "structure" and isinstance(value, Mapping):
-        return {
-            k: _convert_value(item, shape.members.get(k), f"{path}/{k}")
-            for k, item in value.items()
-        }
+    if kind in ("structure", "map") and isinstance(value, Mapping):
+        find = shape.members.get if kind == "structure" else lambda key: shape.value
+        return {k: _convert_value(item, find(k), f"{path}/{k}") for k, item in value.items()}
     if kind == "list":
         items = value if isinstance(value, list) else [value]
         return [_convert_value(item, shape.member, f"{path}/{n}") for n, item in enumerate(items)]
-    if kind == "map" and isinstance(value, Mapping):
-        return {
-            key: _convert_value(item, shape.value, f"{path}/{key}") for key, item in value.items()
-        }
     if kind == "string":
         return _convert_string(value, shape, path)
     if kind == "boolean" and str(value).lower() in ("true", "false"):
@@ -200,12 +192,32 @@ class Logical:
     def build_arn(self, service: str, resource: str) -> str:
         return f"arn:aws:{service}:{self.aws.region}:{self.aws.account}:{resource}"
 
+    def update_tags(
+        self,
+        service: str,
+        resource: Properties,
+        old: Properties,
+        new: Properties,
+        operations: tuple[str, str] = ("TagResource", "UntagResource"),
+        arguments: tuple[str, str] = ("Tags", "TagKeys"),
+        shaped: Callable[[Sequence[Properties]], Any] = list,
+    ) -> None:
+        """Call the service for the differences in `Tags`. `resource`: the argument with its name.
+
+        `arguments`: those of tags, formatted for the service by `shaped`, and of the removed keys.
+        """
+        tags, keys = find_changed_tags(old, new)
+        if tags:
+            self.call(service, operations[0], {**resource, arguments[0]: shaped(tags)})
+        if keys:
+            self.call(service, operations[1], {**resource, arguments[1]: keys})
+
 
 class ResourceType:
     """A CloudFormation type. Each subclass in servable_local/aws/resources/ can be deployed.
 
-    `create_only` are the properties whose change creates a new resource; `name_property` is the
-    one with its name, because CloudFormation can't replace a resource with a fixed name.
+    `create_only` are the properties whose change creates a new resource, by default the name;
+    `name_property` is the one with it: CloudFormation can't replace a resource with a fixed name.
     `unchangeable` are those that AWS changes in place and this type doesn't: a change is rejected.
     `emulated` are the supported properties, if no API lists them. `required` are those that
     CloudFormation checks before it calls a service (its resource schemas, 2026-11-28). `deletion`
@@ -221,6 +233,10 @@ class ResourceType:
     emulated: ClassVar[frozenset[str] | None] = None
     required: ClassVar[tuple[str, ...]] = ()
     deletion: ClassVar[tuple[str, str, str]]
+
+    def __init_subclass__(cls) -> None:
+        if cls.name_property and "create_only" not in vars(cls):
+            cls.create_only = frozenset({cls.name_property})
 
     def check(self, properties: Properties) -> None:
         """Raise `ResourceError` for a missing property, or one that would be ignored."""
@@ -267,27 +283,6 @@ def compare_items(key: str, old: Properties, new: Properties) -> tuple[list[Any]
     before, after = old.get(key, []), new.get(key, [])
     new_items = [item for item in after if item not in before]
     return new_items, [item for item in before if item not in after]
-
-
-def update_tags(
-    logical: Logical,
-    service: str,
-    resource: Properties,
-    old: Properties,
-    new: Properties,
-    operations: tuple[str, str] = ("TagResource", "UntagResource"),
-    arguments: tuple[str, str] = ("Tags", "TagKeys"),
-    shaped: Callable[[Sequence[Properties]], Any] = list,
-) -> None:
-    """Call the service for the differences in `Tags`. `resource`: the argument with its name.
-
-    `arguments`: those of tags, formatted for the service by `shaped`, and of the removed keys.
-    """
-    tags, keys = find_changed_tags(old, new)
-    if tags:
-        logical.call(service, operations[0], {**resource, arguments[0]: shaped(tags)})
-    if keys:
-        logical.call(service, operations[1], {**resource, arguments[1]: keys})
 
 
 def map_tags(tags: Sequence[Mapping[str, Any]] | Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,6 @@ from servable_local.aws.resources.resource_type import (
     ResourceError,
     ResourceType,
     map_tags,
-    update_tags,
 )
 
 _SERVICE = "application-autoscaling"
@@ -25,10 +24,8 @@ _KEY = ("ResourceId", "ScalableDimension", "ServiceNamespace")
 _POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.01, 0.1
 # Properties for updates only.
 _UPDATE_ONLY = (
-    "ExcludeRetainedVariantProperties",
-    "RetainAllVariantProperties",
-    "RetainDeploymentConfig",
-)
+    "ExcludeRetainedVariantProperties", "RetainAllVariantProperties", "RetainDeploymentConfig",
+)  # fmt: skip
 
 
 class ScalableTarget(ResourceType):
@@ -93,17 +90,10 @@ class SageMakerModel(ResourceType):
 
     type = "AWS::SageMaker::Model"
     kind: ClassVar[str] = "Model"
-    create_only = frozenset(
-        {
-            "Containers",
-            "EnableNetworkIsolation",
-            "ExecutionRoleArn",
-            "InferenceExecutionConfig",
-            "ModelName",
-            "PrimaryContainer",
-            "VpcConfig",
-        }
-    )
+    create_only = frozenset({
+        "Containers", "EnableNetworkIsolation", "ExecutionRoleArn", "InferenceExecutionConfig",
+        "ModelName", "PrimaryContainer", "VpcConfig",
+    })  # fmt: skip
     name_property = "ModelName"
     longest_name = 63
 
@@ -120,7 +110,7 @@ class SageMakerModel(ResourceType):
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         arn = {"ResourceArn": physical}
-        update_tags(logical, "sagemaker", arn, old, new, ("AddTags", "DeleteTags"))
+        logical.update_tags("sagemaker", arn, old, new, ("AddTags", "DeleteTags"))
         description = self._call_operation("Describe", physical, logical)
         return self._build_physical(physical, description[f"{self.kind}Name"])
 
@@ -140,21 +130,11 @@ class SageMakerEndpointConfig(SageMakerModel):
 
     type = "AWS::SageMaker::EndpointConfig"
     kind = "EndpointConfig"
-    create_only = frozenset(
-        {
-            "AsyncInferenceConfig",
-            "DataCaptureConfig",
-            "EnableNetworkIsolation",
-            "EndpointConfigName",
-            "ExecutionRoleArn",
-            "ExplainerConfig",
-            "KmsKeyId",
-            "MetricsConfig",
-            "ProductionVariants",
-            "ShadowProductionVariants",
-            "VpcConfig",
-        }
-    )
+    create_only = frozenset({
+        "AsyncInferenceConfig", "DataCaptureConfig", "EnableNetworkIsolation", "EndpointConfigName",
+        "ExecutionRoleArn", "ExplainerConfig", "KmsKeyId", "MetricsConfig", "ProductionVariants",
+        "ShadowProductionVariants", "VpcConfig",
+    })  # fmt: skip
     name_property = "EndpointConfigName"
 
 
@@ -163,7 +143,6 @@ class SageMakerEndpoint(SageMakerModel):
 
     type = "AWS::SageMaker::Endpoint"
     kind = "Endpoint"
-    create_only = frozenset({"EndpointName"})
     name_property = "EndpointName"
 
     def create(self, properties: Properties, logical: Logical) -> Physical:

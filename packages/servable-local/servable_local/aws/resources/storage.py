@@ -10,7 +10,6 @@ from servable_local.aws.resources.resource_type import (
     ResourceError,
     ResourceType,
     is_true,
-    update_tags,
 )
 
 # A bucket's settings, each with the name of its operations and their argument.
@@ -65,7 +64,6 @@ class S3Bucket(ResourceType):
 
     type = "AWS::S3::Bucket"
     deletion = ("s3", "DeleteBucket", "Bucket")
-    create_only = frozenset({"BucketName"})
     name_property = "BucketName"
     longest_name = 63
     emulated = frozenset({"AccessControl", "BucketName", *_SETTINGS})
@@ -84,22 +82,20 @@ class S3Bucket(ResourceType):
             value = _convert_setting(name, new[name], physical) if new.get(name) else None
             if value is None and old.get(name):
                 value = _WITHOUT.get(name)
-                if value is None:
-                    removal = f"Delete{operation.removesuffix('Configuration')}"
-                    logical.call("s3", removal, {"Bucket": physical})
             if value is not None:
                 logical.call("s3", f"Put{operation}", {"Bucket": physical, argument: value})
+            elif old.get(name):
+                removal = f"Delete{operation.removesuffix('Configuration')}"
+                logical.call("s3", removal, {"Bucket": physical})
         region = logical.aws.region
-        return Physical(
-            physical,
-            {
-                "Arn": f"arn:aws:s3:::{physical}",
-                "DomainName": f"{physical}.s3.amazonaws.com",
-                "DualStackDomainName": f"{physical}.s3.dualstack.{region}.amazonaws.com",
-                "RegionalDomainName": f"{physical}.s3.{region}.amazonaws.com",
-                "WebsiteURL": f"http://{physical}.s3-website-{region}.amazonaws.com",
-            },
-        )
+        attributes = {
+            "Arn": f"arn:aws:s3:::{physical}",
+            "DomainName": f"{physical}.s3.amazonaws.com",
+            "DualStackDomainName": f"{physical}.s3.dualstack.{region}.amazonaws.com",
+            "RegionalDomainName": f"{physical}.s3.{region}.amazonaws.com",
+            "WebsiteURL": f"http://{physical}.s3-website-{region}.amazonaws.com",
+        }
+        return Physical(physical, attributes)
 
 
 def _convert_setting(name: str, value: Any, bucket: str) -> Any:
@@ -107,9 +103,8 @@ def _convert_setting(name: str, value: Any, bucket: str) -> Any:
     if name == "Tags":
         return {"TagSet": value}
     if name == "LoggingConfiguration":
-        target = value.get("DestinationBucketName", bucket)
-        prefix = value.get("LogFilePrefix", "")
-        return {"LoggingEnabled": {"TargetBucket": target, "TargetPrefix": prefix}}
+        target = {"TargetBucket": value.get("DestinationBucketName", bucket)}
+        return {"LoggingEnabled": target | {"TargetPrefix": value.get("LogFilePrefix", "")}}
     if name == "LifecycleConfiguration":
         return {"Rules": [_convert_lifecycle_rule(rule) for rule in value["Rules"]]}
     value = _rename(value)
@@ -158,9 +153,9 @@ class S3BucketPolicy(ResourceType):
     create_only = frozenset({"Bucket"})
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        policy = {"Bucket": new["Bucket"], "Policy": new["PolicyDocument"]}
-        logical.call("s3", "PutBucketPolicy", policy)
-        return Physical(new["Bucket"])
+        bucket = new["Bucket"]
+        logical.call("s3", "PutBucketPolicy", {"Bucket": bucket, "Policy": new["PolicyDocument"]})
+        return Physical(bucket)
 
 
 class CdkMetadata(ResourceType):
@@ -179,18 +174,10 @@ class EcrRepository(ResourceType):
     type = "AWS::ECR::Repository"
     create_only = frozenset({"RepositoryName", "EncryptionConfiguration"})
     name_property = "RepositoryName"
-    emulated = frozenset(
-        {
-            "EmptyOnDelete",
-            "EncryptionConfiguration",
-            "ImageScanningConfiguration",
-            "ImageTagMutability",
-            "LifecyclePolicy",
-            "RepositoryName",
-            "RepositoryPolicyText",
-            "Tags",
-        }
-    )
+    emulated = frozenset({
+        "EmptyOnDelete", "EncryptionConfiguration", "ImageScanningConfiguration", "Tags",
+        "ImageTagMutability", "LifecyclePolicy", "RepositoryName", "RepositoryPolicyText",
+    })  # fmt: skip
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         name = self.choose_name(properties, logical).lower()
@@ -215,7 +202,7 @@ class EcrRepository(ResourceType):
             logical.call("ecr", "PutImageScanningConfiguration", {**repository, **scan})
         where = f"{logical.aws.account}.dkr.ecr.{logical.aws.region}.amazonaws.com"
         arn = logical.build_arn("ecr", f"repository/{physical}")
-        update_tags(logical, "ecr", {"resourceArn": arn}, old, new, arguments=("tags", "tagKeys"))
+        logical.update_tags("ecr", {"resourceArn": arn}, old, new, arguments=("tags", "tagKeys"))
         return Physical(physical, {"Arn": arn, "RepositoryUri": f"{where}/{physical}"})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -229,7 +216,6 @@ class SsmParameter(ResourceType):
     type = "AWS::SSM::Parameter"
     required = ("Type", "Value")
     deletion = ("ssm", "DeleteParameter", "Name")
-    create_only = frozenset({"Name"})
     name_property = "Name"
 
     def choose_name(self, properties: Properties, logical: Logical) -> str:
@@ -244,6 +230,6 @@ class SsmParameter(ResourceType):
         logical.call("ssm", "PutParameter", parameter)
         resource = {"ResourceType": "Parameter", "ResourceId": physical}
         operations = ("AddTagsToResource", "RemoveTagsFromResource")
-        update_tags(logical, "ssm", resource, old, new, operations)
+        logical.update_tags("ssm", resource, old, new, operations)
         arn = logical.build_arn("ssm", f"parameter/{physical.removeprefix('/')}")
         return Physical(physical, {"Type": new["Type"], "Value": new["Value"], "Arn": arn})

@@ -15,12 +15,9 @@ from servable_local.aws.resources.resource_type import (
     ResourceType,
     lower_first_letters,
     map_tags,
-    update_tags,
 )
 
 _OWN_NAMES = {"StateMachineType": "type", "DefinitionString": "definition"}
-
-
 # Properties of a function that other operations than UpdateFunctionConfiguration change.
 _NO_CONFIGURATION = ("Architectures", "Code", "ReservedConcurrentExecutions", "Tags")
 # The values of properties that are removed.
@@ -58,7 +55,7 @@ class LambdaFunction(ResourceType):
             kept = {key: new[key] for key in ("Architectures",) if key in new}
             logical.call("lambda", "UpdateFunctionCode", {**_build_code(new), **kept, **name})
         _reserve_concurrency(physical, old, new, logical)
-        update_tags(logical, "lambda", {"Resource": arn}, old, new, shaped=map_tags)
+        logical.update_tags("lambda", {"Resource": arn}, old, new, shaped=map_tags)
         return Physical(physical, {"Arn": arn})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -68,12 +65,11 @@ class LambdaFunction(ResourceType):
 
 
 def _reserve_concurrency(name: str, old: Properties, new: Properties, logical: Logical) -> None:
-    key = "ReservedConcurrentExecutions"
+    function, key = {"FunctionName": name}, "ReservedConcurrentExecutions"
     if key in new:
-        given = {"FunctionName": name, key: new[key]}
-        logical.call("lambda", "PutFunctionConcurrency", given)
+        logical.call("lambda", "PutFunctionConcurrency", {**function, key: new[key]})
     elif key in old:
-        logical.call("lambda", "DeleteFunctionConcurrency", {"FunctionName": name})
+        logical.call("lambda", "DeleteFunctionConcurrency", function)
 
 
 def _build_code(properties: Properties) -> dict[str, Any]:
@@ -91,19 +87,10 @@ class LambdaPermission(ResourceType):
     """Permission to call a function, stored with it. CloudFormation replaces it on any change."""
 
     type = "AWS::Lambda::Permission"
-    create_only = frozenset(
-        {
-            "Action",
-            "EventSourceToken",
-            "FunctionName",
-            "FunctionUrlAuthType",
-            "InvokedViaFunctionUrl",
-            "Principal",
-            "PrincipalOrgID",
-            "SourceAccount",
-            "SourceArn",
-        }
-    )
+    create_only = frozenset({
+        "Action", "EventSourceToken", "FunctionName", "FunctionUrlAuthType", "Principal",
+        "InvokedViaFunctionUrl", "PrincipalOrgID", "SourceAccount", "SourceArn",
+    })  # fmt: skip
     longest_name = 100
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
@@ -111,12 +98,10 @@ class LambdaPermission(ResourceType):
         return Physical(physical, {"Id": physical})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        functions = logical.client("lambda")
+        functions, name = logical.client("lambda"), properties["FunctionName"]
         # Its function may already be deleted, and the permission with it.
         with suppress(functions.exceptions.ResourceNotFoundException):
-            functions.remove_permission(
-                FunctionName=properties["FunctionName"], StatementId=physical
-            )
+            functions.remove_permission(FunctionName=name, StatementId=physical)
 
 
 class StateMachine(ResourceType):
@@ -127,17 +112,10 @@ class StateMachine(ResourceType):
     create_only = frozenset({"StateMachineName", "StateMachineType"})
     name_property = "StateMachineName"
     longest_name = 80
-    emulated = frozenset(
-        {
-            *_OWN_NAMES,
-            "StateMachineName",
-            "Definition",
-            "RoleArn",
-            "Tags",
-            "LoggingConfiguration",
-            "TracingConfiguration",
-        }
-    )
+    emulated = frozenset({
+        *_OWN_NAMES, "StateMachineName", "Definition", "RoleArn", "Tags", "LoggingConfiguration",
+        "TracingConfiguration",
+    })  # fmt: skip
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         name = self.choose_name(properties, logical)
@@ -150,8 +128,8 @@ class StateMachine(ResourceType):
         given = {key: item for key, item in _build_arguments(new).items() if key != "type"}
         logical.call("stepfunctions", "UpdateStateMachine", {**given, "stateMachineArn": physical})
         resource, arguments = {"resourceArn": physical}, ("tags", "tagKeys")
-        update_tags(
-            logical, "stepfunctions", resource, old, new, arguments=arguments, shaped=_convert_tags
+        logical.update_tags(
+            "stepfunctions", resource, old, new, arguments=arguments, shaped=_convert_tags
         )
         return Physical(physical, {"Arn": physical, "Name": physical.rsplit(":", 1)[-1]})
 
@@ -162,8 +140,7 @@ def _build_arguments(properties: Properties) -> dict[str, object]:
     if "DefinitionString" not in properties:
         raise ResourceError("AWS::StepFunctions::StateMachine: set Definition or DefinitionString")
     given = {_OWN_NAMES[key]: item for key, item in properties.items() if key in _OWN_NAMES}
-    logged = properties.get("LoggingConfiguration")
-    if logged:
+    if logged := properties.get("LoggingConfiguration"):
         given["loggingConfiguration"] = _lower_all_names(logged)
     return {**given, "roleArn": properties["RoleArn"]}
 
@@ -183,7 +160,6 @@ class SchedulerSchedule(ResourceType):
     """A schedule of EventBridge Scheduler, in the default group or a different one."""
 
     type = "AWS::Scheduler::Schedule"
-    create_only = frozenset({"Name"})
     name_property = "Name"
     longest_name = 64
 
@@ -201,7 +177,6 @@ class ScheduleGroup(ResourceType):
     """A group of schedules, whose metrics are published together."""
 
     type = "AWS::Scheduler::ScheduleGroup"
-    create_only = frozenset({"Name"})
     name_property = "Name"
     longest_name = 64
     deletion = ("scheduler", "DeleteScheduleGroup", "Name")
@@ -214,5 +189,5 @@ class ScheduleGroup(ResourceType):
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         arn = logical.client("scheduler").get_schedule_group(Name=physical)["Arn"]
-        update_tags(logical, "scheduler", {"ResourceArn": arn}, old, new)
+        logical.update_tags("scheduler", {"ResourceArn": arn}, old, new)
         return Physical(physical, {"Arn": arn})

@@ -1,14 +1,16 @@
-"""Template values as an API takes them, and the limits that its model states.
+"""Resource types: values as an API takes them, its limits, and an endpoint that CloudFormation waits for.
 
 The limits and enumerations are botocore's.
 """
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
-from servable_local.aws.resources import TYPES
+from servable_local.aws.resources import TYPES, sagemaker
 from servable_local.aws.resources.resource_type import (
     Logical,
     ResourceError,
@@ -17,6 +19,7 @@ from servable_local.aws.resources.resource_type import (
     format_violations,
     list_violations,
 )
+from servable_local.aws.resources.sagemaker import SageMakerEndpoint
 from servable_local.aws.resources.storage import S3Bucket
 from servable_local.aws.sagemaker.runtime_api import list_violated_limits
 
@@ -48,9 +51,8 @@ def test_a_value_fits_the_api(given: dict[str, Any], fitted: dict[str, Any]) -> 
 
 
 def test_what_is_not_emulated_is_refused_by_name() -> None:
-    with pytest.raises(
-        ResourceError, match="/StateValue: BAD is not a valid enum value; allowed: "
-    ):
+    invalid = "/StateValue: BAD is not a valid enum value; allowed: "
+    with pytest.raises(ResourceError, match=invalid):
         convert_arguments({"StateValue": "BAD"}, "cloudwatch", "SetAlarmState")
     # --- resource types
     logical: Any = None
@@ -61,9 +63,8 @@ def test_what_is_not_emulated_is_refused_by_name() -> None:
 
 
 def test_every_limit_of_the_model_is_checked() -> None:
-    assert list_violations(
-        ALARM | {"AlarmActions": ["a", "x" * 1025]}, "cloudwatch", "PutMetricAlarm"
-    ) == [
+    long = ALARM | {"AlarmActions": ["a", "x" * 1025]}
+    assert list_violations(long, "cloudwatch", "PutMetricAlarm") == [
         "Value at 'alarmActions.2.member' failed to satisfy constraint: Member must have length "
         "less than or equal to 1024"
     ]
@@ -113,11 +114,9 @@ def test_a_name_is_the_templates_or_made() -> None:
     assert bucket.choose_name({"BucketName": "own"}, logical) == "own"
 
 
-manager = pytest.importorskip("cfnlint.schema").PROVIDER_SCHEMA_MANAGER
-
-
 @pytest.mark.parametrize("name", sorted(set(TYPES) - {"AWS::CDK::Metadata"}))
 def test_a_type_is_made_anew_and_named_as_its_schema_says(name: str) -> None:
+    manager = pytest.importorskip("cfnlint.schema").PROVIDER_SCHEMA_MANAGER
     schema, own = manager.get_resource_schema("us-east-1", name).schema, TYPES[name]
     listed = {
         path.removeprefix("/properties/")
@@ -131,3 +130,115 @@ def test_a_type_is_made_anew_and_named_as_its_schema_says(name: str) -> None:
         # An endpoint's schema says 64, and its pattern, as the API, 63.
         most = 63 if name == "AWS::SageMaker::Endpoint" else most
         assert most is None or own.longest_name == min(255, most)
+
+
+# --- an endpoint of a stack
+
+ARN = "arn:aws:sagemaker:us-east-1:123456789012:endpoint/ranker"
+WANTED = {"EndpointName": "ranker", "EndpointConfigName": "second", "Tags": []}
+
+
+def described(status: str = "InService", config: str = "second") -> dict[str, str]:
+    return {"EndpointName": "ranker", "EndpointConfigName": config, "EndpointStatus": status}
+
+
+class Answering:
+    """Answers DescribeEndpoint with one state after the other, and remembers the calls."""
+
+    def __init__(self, *states: dict[str, str], fails: str = "") -> None:
+        self.states = list(states)
+        self.fails = fails
+        self.calls: list[tuple[str, Any]] = []
+        self.existing: list[str] = []
+
+    def call(self, service: str, operation: str, given: Any) -> Any:
+        if operation == "DescribeEndpoint":
+            return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        self.calls.append((operation, given))
+        if self.fails:
+            raise ClientError({"Error": {"Message": self.fails}}, operation)
+        return {"EndpointArn": ARN}
+
+    update_tags = Logical.update_tags
+
+    def client(self, service: str) -> Any:
+        return SimpleNamespace(exceptions=SimpleNamespace(ClientError=ClientError))
+
+    def exists(self, physical: str) -> None:
+        self.existing.append(physical)
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds between looks, in which nobody waits."""
+    seconds: list[float] = []
+    monkeypatch.setattr(sagemaker, "time", SimpleNamespace(sleep=seconds.append))
+    return seconds
+
+
+def create(logical: Any) -> Any:
+    return SageMakerEndpoint().create({**WANTED, "RetainDeploymentConfig": True}, logical)
+
+
+def update(logical: Any) -> Any:
+    return SageMakerEndpoint().update(ARN, {"Tags": []}, WANTED, logical)
+
+
+def delete(logical: Any) -> None:
+    SageMakerEndpoint().delete(ARN, {}, logical)
+
+
+def test_an_endpoint_is_created_and_known_before_it_serves() -> None:
+    logical = Answering(described())
+    assert create(logical).physical_id == ARN
+    assert logical.calls == [("CreateEndpoint", WANTED)]
+
+    logical = Answering(described("Failed"))
+    with pytest.raises(ResourceError):
+        create(logical)
+    assert logical.existing == [ARN]
+
+
+def test_an_endpoint_that_is_in_progress_is_looked_at_ever_more_rarely(pauses: list[float]) -> None:
+    for status in ("Creating", "Updating", "SystemUpdating", "RollingBack"):
+        pauses.clear()
+        create(Answering(described(status), described(status), described()))
+        assert pauses == [0.01, 0.015]
+    pauses.clear()
+    create(Answering(*[described("Creating")] * 9, described()))
+    assert (pauses == sorted(pauses), pauses[-2:]) == (True, [0.1, 0.1])
+
+
+def test_an_endpoint_is_updated_unless_it_serves_the_configuration() -> None:
+    logical = Answering(described(config="first"), described("Updating"), described())
+    assert update(logical).attributes["EndpointName"] == "ranker"
+    names = {"EndpointName": "ranker", "EndpointConfigName": "second"}
+    assert logical.calls == [("UpdateEndpoint", names)]
+
+    logical = Answering(described())
+    update(logical)
+    assert logical.calls == []
+
+    logical = Answering(described("Failed"), described())
+    update(logical)
+    assert [operation for operation, _ in logical.calls] == ["UpdateEndpoint"]
+
+
+def test_an_endpoint_that_does_not_serve_what_it_should_fails() -> None:
+    first, failed = described(config="first"), described("Failed")
+    for logical, ask, reason in (
+        (Answering(failed | {"FailureReason": "no ping"}), create, "no ping"),
+        (Answering(failed), create, "Failed"),
+        (Answering(first, first | {"FailureReason": "taken back"}), update, "taken back"),
+        (Answering(first, failed), update, "Failed"),
+    ):
+        with pytest.raises(ResourceError, match=f"^{reason}$"):
+            ask(logical)
+
+
+def test_an_endpoint_is_deleted_unless_it_is_gone() -> None:
+    logical = Answering(described(), fails=f'Could not find endpoint "{ARN}".')
+    delete(logical)
+    assert [operation for operation, _ in logical.calls] == ["DeleteEndpoint"]
+    with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+        delete(Answering(described(), fails="Cannot update in-progress endpoint"))

@@ -30,7 +30,7 @@ from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from servable_local.aws.moto_patches import iam as patched_iam
 from servable_local.aws.server import Server
 from tests.checkouts import ROOT
-from tests.servable_local.aws.recorded_requests import FILE, RUN_SECRET, body_form
+from tests.servable_local.aws.signing import FILE, RUN_SECRET, body_form
 
 # Of the machine and the versions that recorded, signed by nobody.
 _LEFT_OUT = {"user-agent", "connection"}

@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from servable_local.aws.clock import TICK_SECONDS, ManualClock
-from servable_local.aws.local_aws import LocalAws
-from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.instances import NO_ROOM, InstanceFaults, find_resources
 from servable_scaling.rehearsal.scenario import EMPTY_MINUTES
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import get, resource, serving
 from tests.servable_local.aws.local_account import TRUST, Account, refused
 
@@ -114,8 +111,8 @@ def specified(model: str, memory_mb: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def sleeper(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Iterator[Sleeper]:
-    sleeper = Sleeper(Account(embedded, launcher), clock)
+def sleeper(account: Account, clock: ManualClock) -> Iterator[Sleeper]:
+    sleeper = Sleeper(account, clock)
     yield sleeper
     for each in sleeper.sagemaker.list_inference_components()["InferenceComponents"]:
         name = each["InferenceComponentName"]
@@ -137,8 +134,8 @@ def test_a_component_answers_who_names_it_and_sleeps_at_zero_copies(sleeper: Sle
     sleeper.minutes(1)
     assert (before, sleeper.instances) == (1, 0)
     sleeper.minutes(EMPTY_MINUTES + 1)
-    hosting = SageMakerApi.hostings.provide_service(sleeper.account.number, "us-east-1")
-    hosting.endpoints.find("sleeper").instance_faults = InstanceFaults(start_seconds=300)
+    endpoint = sleeper.account.hosting.endpoints.find("sleeper")
+    endpoint.instance_faults = InstanceFaults(start_seconds=300)
     sleeper.sagemaker.update_inference_component_runtime_config(
         **NAME, DesiredRuntimeConfig={"CopyCount": 1}
     )

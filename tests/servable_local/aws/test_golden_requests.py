@@ -17,10 +17,9 @@ from infra.functions.golden_sender import UnsentError, send
 from infra.parameters.loading import load
 from servable.plan.synthesis import synthesise_endpoint
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import valid
-from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.synthesised import DeployedNames
 from tests.servable_local.aws.test_guarded_update import Update
 
@@ -93,13 +92,11 @@ Failing = Callable[[bool, int], str]
 
 
 @pytest.fixture
-def failing(
-    templates: list[dict[str, Any]], embedded: LocalAws, launcher: Launcher, clock: ManualClock
-) -> Failing:
+def failing(templates: list[dict[str, Any]], accounts: Account, clock: ManualClock) -> Failing:
     """What becomes of an update whose new version fails so, with golden requests or without."""
 
     def run(golden: bool, status: int) -> str:
-        deployed = DeployedNames(embedded, launcher, templates[0])
+        deployed = DeployedNames(accounts.another(), templates[0])
         clock.advance(seconds=60 - clock.now().second)
         update, sender = Update(deployed, templates[1]), Scheduled(deployed, clock)
         update.new.status = status
@@ -120,9 +117,9 @@ def test_golden_requests_alone_take_an_update_that_fails_back(failing: Failing) 
 
 
 def test_the_files_request_is_sent_every_minute_of_an_update_by_one_file_of_code(
-    templates: list[dict[str, Any]], embedded: LocalAws, launcher: Launcher
+    templates: list[dict[str, Any]], account: Account
 ) -> None:
-    quiet = DeployedNames(embedded, launcher, templates[0])
+    quiet = DeployedNames(account, templates[0])
     sender = Scheduled(quiet)
     body = (ROOT / "examples" / "ranker" / "golden" / "request-rows.json").read_bytes()
     assert (sender.every, base64.b64decode(sender.event["body"])) == ("rate(1 minute)", body)

@@ -7,9 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker.described import list_page
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import IMAGE
 from tests.servable_local.aws.local_account import TRUST, Account
 
@@ -26,9 +24,9 @@ LISTS = [
 
 
 @pytest.fixture(scope="module")
-def sagemaker(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Any:
+def sagemaker(accounts: Account, clock: ManualClock) -> Any:
     """SageMaker of an account that has twelve of everything, each a minute younger than the last."""
-    account = Account(embedded, launcher)
+    account = accounts.another()
     sagemaker = account.client("sagemaker")
     role = account.client("iam").create_role(RoleName="role", AssumeRolePolicyDocument=TRUST)
     archive = account.put_archive(b"a")
@@ -133,9 +131,9 @@ def test_what_a_page_lists_may_be_deleted_before_the_next_page() -> None:
 
 
 @pytest.fixture(scope="module")
-def scaling(embedded: LocalAws, launcher: Launcher) -> Any:
+def scaling(accounts: Account) -> Any:
     """Application Auto Scaling with three targets that are no endpoints, with an action each."""
-    scaling = Account(embedded, launcher).client("application-autoscaling")
+    scaling = accounts.another().client("application-autoscaling")
     for number in range(3):
         target = {
             "ServiceNamespace": "ecs",

@@ -20,7 +20,6 @@ from servable_local.aws.sagemaker.endpoint_update import check_deployment
 from servable_local.aws.sagemaker.model_api import reject_mixed_kinds
 from servable_local.aws.sagemaker.runtime_api import list_violated_limits
 from servable_local.aws.scaling.api import ScalingApi
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import IMAGE, serving
 from tests.servable_local.aws.local_account import Account
 
@@ -131,9 +130,9 @@ def test_a_pattern_of_java_is_checked() -> None:
 
 
 @pytest.fixture(scope="module")
-def account(embedded: LocalAws, launcher: Launcher) -> Account:
+def account(accounts: Account) -> Account:
     """With the endpoint `ranker` of one variant, `primary`."""
-    account = Account(embedded, launcher)
+    account = accounts.another()
     account.deploy(serving(account.put_archive(b"a")))
     return account
 

@@ -13,8 +13,8 @@ from moto.s3.models import s3_backends
 
 from servable_local.aws.loopback import load_service_model
 from servable_local.aws.server import Server
-from tests.servable_local.aws.aws_answers import Asked, client
 from tests.servable_local.aws.local_account import TRUST, Account
+from tests.servable_local.aws.test_aws_answers import Asked, client
 
 pytestmark = pytest.mark.long
 

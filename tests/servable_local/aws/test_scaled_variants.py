@@ -7,9 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.errors import SageMakerError
-from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker.model_api import check_frequency, check_pools
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import TARGET, serving
 from tests.servable_local.aws.local_account import TRUST, Account
 
@@ -31,9 +29,9 @@ def refused(call: Callable[..., Any], **given: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def served(embedded: LocalAws, launcher: Launcher) -> Account:
+def served(accounts: Account) -> Account:
     """An account with the endpoint `ranker` of two instances, in no stack of the tests."""
-    account = Account(embedded, launcher)
+    account = accounts.another()
     account.deploy(serving(account.put_archive(b"a")), "served")
     return account
 

@@ -25,8 +25,16 @@ from servable_local.aws.signatures import (
     Verifier,
 )
 from servable_local.aws.signed_request import ReceivedRequest
-from tests.servable_local.aws.recorded_requests import Recorded, recorded
-from tests.servable_local.aws.signing import ACCOUNT, HOST, SECRET, Sent, Unsigned, verified
+from tests.servable_local.aws.signing import (
+    ACCOUNT,
+    HOST,
+    SECRET,
+    Recorded,
+    Sent,
+    Unsigned,
+    recorded,
+    verified,
+)
 
 _VISIBLE = string.ascii_letters + string.digits + string.punctuation
 _words = st.text(_VISIBLE + " äß中", min_size=1, max_size=12)

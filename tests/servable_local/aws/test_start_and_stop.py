@@ -32,7 +32,7 @@ from servable_local.aws.lifecycle import (
 )
 from servable_local.aws.local_aws import LocalAws
 from servable_local.container import ports
-from tests.servable_local.aws.lock_holder import holder
+from tests.servable_local.aws.test_own_process import holder
 
 
 @pytest.fixture(scope="module")

@@ -32,10 +32,8 @@ from servable.measured.temporary import (
     remove_resource,
 )
 from servable.project import account as operations_account
-from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import VALID
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
 
@@ -45,9 +43,9 @@ PRICES = {"ml.c5.4xlarge": 0.816, "ml.c5.xlarge": 0.204}
 
 
 @pytest.fixture(scope="module")
-def account(embedded: LocalAws, launcher: Launcher) -> Account:
+def account(accounts: Account) -> Account:
     """With the endpoint `ranker` deployed in it."""
-    one = Account(embedded, launcher)
+    one = accounts.another()
     status = one.deploy(serving(one.put_archive(b"the model"), variables={"SIZE": "live"}))
     assert status == "CREATE_COMPLETE"
     return one

@@ -12,7 +12,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.server import Server
 from servable_tensors.records import DataProcessing, JsonPath, TransformError, read_records
 from tests.servable_local.aws.container_stand_in import MISTAKE
 from tests.servable_local.aws.local_account import Account
@@ -288,11 +287,11 @@ def test_what_aws_refuses_is_refused(case: TransformCase) -> None:
         case.sagemaker.stop_transform_job(TransformJobName="absent")
 
 
-def test_closing_the_local_aws_ends_a_job(case: TransformCase, server: Server) -> None:
+def test_closing_the_local_aws_ends_a_job(case: TransformCase) -> None:
     case.model("slow", TAKES_SECONDS="5")
     case.put("in/a", b"1")
     case.create(ModelName="slow")
-    server.hostings.provide_service(case.account.number, "us-east-1").jobs["job"].close()
+    case.account.hosting.jobs["job"].close()
     assert case.describe()["TransformJobStatus"] == "Stopped"
 
 

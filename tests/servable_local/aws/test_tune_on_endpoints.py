@@ -30,10 +30,8 @@ from servable.tune.command import tune
 from servable.tune.container_space import build_machines
 from servable.tune.run import Run, TuneOptions, TuneProgress
 from servable.tune.trials import LEDGER, TemporaryTrials
-from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import VALID, make_project, valid
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.test_temporary import temporary
@@ -45,9 +43,9 @@ WORKERS = "SAGEMAKER_GUNICORN_WORKERS"
 
 
 @pytest.fixture(scope="module")
-def account(embedded: LocalAws, launcher: Launcher) -> Account:
+def account(accounts: Account) -> Account:
     """With the endpoint `ranker` deployed in it, as another tool would: a variable of its own."""
-    one = Account(embedded, launcher)
+    one = accounts.another()
     archive = one.put_archive(b"the model")
     # Its knee is found in a few steps, and no core is busy for as long as it is asked.
     variables = {"OWN": "kept", "TAKES_SECONDS": "0.01"}

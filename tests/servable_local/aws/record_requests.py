@@ -72,12 +72,9 @@ class Recorder:
             len(body) > _BIG_BYTES // 10,
         )  # fmt: skip
         record = {
-            "client": self.client,
-            "method": environ["REQUEST_METHOD"],
-            "target": target,
-            "headers": headers,
-            "body": body_form(body),
-        }
+            "client": self.client, "method": environ["REQUEST_METHOD"], "target": target,
+            "headers": headers, "body": body_form(body),
+        }  # fmt: skip
         with self._lock:
             self.found.setdefault(shape, record)
         return self._application(environ, start)
@@ -223,19 +220,14 @@ def main() -> None:
         recorder.client = "controls"
         aws.now()
         server.close()
-    keys = [_key(account, one) for account, one in _issued()]
+    keys = [
+        {"id": key.access_key_id, "account": account, "secret": key.secret_access_key}
+        for account, partitions in iam_backends.items()
+        for iam in partitions.values()
+        for key in iam.access_keys.values()
+    ]
     lines = [{"keys": keys}, *recorder.found.values()]
     FILE.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-
-
-def _issued() -> Iterable[tuple[str, Any]]:
-    for account, partitions in iam_backends.items():
-        for iam in partitions.values():
-            yield from ((account, key) for key in iam.access_keys.values())
-
-
-def _key(account: str, key: Any) -> dict[str, Any]:
-    return {"id": key.access_key_id, "account": account, "secret": key.secret_access_key}
 
 
 if __name__ == "__main__":

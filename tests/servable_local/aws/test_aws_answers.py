@@ -84,19 +84,14 @@ def _archive() -> bytes:
 
 def client(account: Account, service: str, region: str = REGION) -> Any:
     """One that sends what it is given: what is malformed too."""
+    config = Config(
+        parameter_validation=False, inject_host_prefix=False, retries={"total_max_attempts": 1},
+        s3={"addressing_style": "path"}, proxies={},
+    )  # fmt: skip
+    key = {"access_key_id": account.number, "secret_access_key": account.aws.secret_access_key}
+    keys = {f"aws_{name}": value for name, value in key.items()}
     return load_botocore_session().create_client(
-        service,
-        region_name=region,
-        endpoint_url=account.aws.url,
-        config=Config(
-            parameter_validation=False,
-            inject_host_prefix=False,
-            retries={"total_max_attempts": 1},
-            s3={"addressing_style": "path"},
-            proxies={},
-        ),
-        aws_access_key_id=account.number,
-        aws_secret_access_key=account.aws.secret_access_key,
+        service, region_name=region, endpoint_url=account.aws.url, config=config, **keys
     )
 
 
@@ -110,12 +105,8 @@ class Asked:
     def __post_init__(self) -> None:
         now = self.account.aws.now()
         end = now.replace(minute=0, second=0, microsecond=0)
-        self._words = {
-            "$NOW": now,
-            "$START": end - timedelta(hours=1),
-            "$END": end,
-            "$ZIP": _archive(),
-        }
+        self._words = {"$NOW": now, "$START": end - timedelta(hours=1), "$END": end}
+        self._words["$ZIP"] = _archive()
         self._answers: list[Any] = []
 
     def differences(self, row: Row) -> Iterator[str]:
@@ -129,16 +120,13 @@ class Asked:
                 yield f"{operation}: {refused}"
                 return
             if operation in _WAITED_FOR:
-                for stack in CloudFormationApi.regions.provide_service(
-                    self.account.number, REGION
-                ).list_stacks():
+                formation = CloudFormationApi.regions.provide_service(self.account.number, REGION)
+                for stack in formation.list_stacks():
                     self.account.settled(stack.id)
-        expected = row["answer"]
+        expected, asked = row["answer"], (row["service"], row["operation"], row["request"])
         error: Mapping[str, Any] = {}
         try:
-            answer = self._ask(
-                row["service"], row["operation"], row["request"], row.get("region", REGION)
-            )
+            answer = self._ask(*asked, row.get("region", REGION))
         except ClientError as refused:
             answer, error = refused.response, refused.response["Error"]
         status = answer["ResponseMetadata"]["HTTPStatusCode"]
@@ -152,11 +140,9 @@ class Asked:
         for path, value in expected.get("fields", {}).items():
             if found := difference(self._filled(value), _at(answer, path), path):
                 yield found
-        yield from (
-            f"{path} is there, not on AWS"
-            for path in expected.get("absent", [])
-            if _at(answer, path) is not None
-        )
+        for path in expected.get("absent", []):
+            if _at(answer, path) is not None:
+                yield f"{path} is there, not on AWS"
 
     def _ask(
         self, service: str, operation: str, request: Mapping[str, Any], region: str = REGION
@@ -171,10 +157,9 @@ class Asked:
     def _filled(self, value: Any) -> Any:
         if isinstance(value, dict):
             filled = {key: self._filled(inner) for key, inner in value.items()}
-            template = filled.get("TemplateBody")
-            return filled | (
-                {"TemplateBody": json.dumps(template)} if isinstance(template, dict) else {}
-            )
+            if isinstance(template := filled.get("TemplateBody"), dict):
+                filled["TemplateBody"] = json.dumps(template)
+            return filled
         if isinstance(value, list):
             return [self._filled(inner) for inner in value]
         if not isinstance(value, str) or value in self._words:

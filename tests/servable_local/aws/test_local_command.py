@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
@@ -118,10 +118,7 @@ def test_a_failing_up_prints_false_for_the_shell_that_evaluates_it(
 
 
 def test_a_folder_of_another_user_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(Path, "chmod", refuse)
+    monkeypatch.setattr(Path, "chmod", Mock(side_effect=PermissionError))
     assert "belongs to another user and cannot be made private" in _run(tmp_path, "up").stderr
 
 
@@ -191,9 +188,7 @@ def test_up_says_where_it_is_and_what_containers_need(
         "# one minute of its alarms and deployments lasts 2 s",
     ]
     for most, lines in ((0, 1), (1, 0)):
-        monkeypatch.setattr(
-            command, "up", lambda most=most, **_: replace(aws, most_containers=most)
-        )
+        monkeypatch.setattr(command, "up", Mock(return_value=replace(aws, most_containers=most)))
         printed = command.start_local_aws("tool").splitlines()
         assert len([line for line in printed if "'servable-local[run]'" in line]) == lines
 
@@ -280,31 +275,20 @@ def test_exit_codes_of_the_program(
     ],
 )
 def test_a_failure_has_its_exit_code_and_its_reason(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    error: BaseException,
-    code: int,
-    said: str,
-) -> None:
-    def fail(*_: Any, **__: Any) -> str:
-        raise error
-
-    monkeypatch.setattr(command, "start_local_aws", fail)
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    error: BaseException, code: int, said: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(command, "start_local_aws", Mock(side_effect=error))
     assert command.main(["up"]) == code
     assert capsys.readouterr() == ("false\n", said)
 
 
 def test_an_option_takes_both_ends_of_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[tuple[int, float, int, bool]] = []
-
-    def start(
-        _: str, *, port: int, minute: float, containers: int, as_json: bool, **others: Any
-    ) -> str:
-        given.append((port, minute, containers, as_json))
-        return ""
-
+    start = Mock(return_value="")
     monkeypatch.setattr(command, "start_local_aws", start)
     for port, minute, containers in (("65535", "0.1", "64"), ("0", "60", "1")):
         words = ["up", "--port", port, "--minute", minute, "--containers", containers]
         assert command.main(words) == 0
+    names = ("port", "minute", "containers", "as_json")
+    given = [tuple(call.kwargs[name] for name in names) for call in start.call_args_list]
     assert given == [(65535, 0.1, 64, False), (0, 60.0, 1, False)]

@@ -136,16 +136,14 @@ def test_a_statement_or_a_condition_on_tls_holds() -> None:
     assert s3._evaluate_permission(bucket, "s3:GetObject", "arn") == PermissionResult.NEUTRAL
     for alone in [True, False]:
         assert permission(denied(), alone=alone) == PermissionResult.DENIED
+    secure = {"aws:SecureTransport": "true"}
     cases: list[tuple[dict[str, Any], PermissionResult]] = [
         ({"Bool": {"aws:SecureTransport": "false"}}, PermissionResult.NEUTRAL),
-        ({"Bool": {"aws:SecureTransport": "true"}}, PermissionResult.DENIED),
+        ({"Bool": secure}, PermissionResult.DENIED),
         ({"Bool": {"AWS:securetransport": ["false", True]}}, PermissionResult.DENIED),
         ({"Bool": {"aws:ViaAWSService": "true"}}, PermissionResult.NEUTRAL),
-        ({"Null": {"aws:SecureTransport": "true"}}, PermissionResult.NEUTRAL),
-        (
-            {"Bool": {"aws:SecureTransport": "true"}, "StringEquals": {"aws:username": "a"}},
-            PermissionResult.NEUTRAL,
-        ),
+        ({"Null": secure}, PermissionResult.NEUTRAL),
+        ({"Bool": secure, "StringEquals": {"aws:username": "a"}}, PermissionResult.NEUTRAL),
     ]
     for condition, result in cases:
         assert permission(denied(condition)) == result
@@ -285,12 +283,9 @@ SHARED = ["ssm", "iam", "ecr", "sns", "sts", "cloudwatch", "application-autoscal
 WITH_EXTRAS = ["s3", "sqs"]
 
 
-def of_clients(service: str) -> object:
-    return (
-        loopback.load_botocore_session()
-        .get_component("data_loader")
-        .load_service_model(service, "service-2")
-    )
+def of_clients(service: str) -> Any:
+    loader: Any = loopback.load_botocore_session().get_component("data_loader")
+    return loader.load_service_model(service, "service-2")
 
 
 @pytest.mark.long

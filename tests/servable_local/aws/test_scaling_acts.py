@@ -22,7 +22,7 @@ TRACKING = resource(
 )
 
 
-def stepping(kind: str, *steps: dict[str, int], **more: int) -> dict[str, Any]:
+def stepping(kind: str, *steps: dict[str, int], **more: Any) -> dict[str, Any]:
     configured = {"AdjustmentType": kind, "StepAdjustments": steps, **more}
     named = {"PolicyName": "step", "PolicyType": "StepScaling"}
     return {**named, "StepScalingPolicyConfiguration": configured}

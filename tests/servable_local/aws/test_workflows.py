@@ -47,11 +47,9 @@ class Machine:
 
     def create(self, states: dict[str, Any], **more: Any) -> str:
         machine = {"StartAt": next(iter(states)), "States": states} | more
-        made = self.states.create_state_machine(
-            name=f"nightly-{uuid.uuid4()}",
-            definition=json.dumps(machine),
-            roleArn=f"arn:aws:iam::{self.number}:role/states",
-        )
+        name, role = f"nightly-{uuid.uuid4()}", f"arn:aws:iam::{self.number}:role/states"
+        create = self.states.create_state_machine
+        made = create(name=name, definition=json.dumps(machine), roleArn=role)
         return str(made["stateMachineArn"])
 
     def started(self, machine: str, given: Any = None, name: str = "") -> str:

@@ -78,11 +78,17 @@ def watching_template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
     return watching(tmp_path_factory.mktemp("watching"))
 
 
-@pytest.fixture
-def account(embedded: LocalAws, launcher: Launcher) -> Account:
+@pytest.fixture(scope="session")
+def accounts(embedded: LocalAws, launcher: Launcher) -> Account:
+    """Its `another` makes an account for several tests."""
     return Account(embedded, launcher)
 
 
 @pytest.fixture
-def watched(account: Account, clock: ManualClock, server: Server) -> Watched:
-    return Watched(account, clock, server)
+def account(accounts: Account) -> Account:
+    return accounts.another()
+
+
+@pytest.fixture
+def watched(account: Account) -> Watched:
+    return Watched(account)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import tarfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,13 @@ from unittest import mock
 
 from tests.checkouts import ROOT
 from tests.conftest import RANKER
+from tests.servable_local.aws.boto_members import named, scalable, tagged, tracking, until
 from tests.servable_local.aws.local_account import TRUST, Account
 
 NAME = "ranker"
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:2.20-cpu-py312"
 GPU_IMAGE = IMAGE.replace("-cpu-", "-gpu-")
-Change = Callable[["LiveEndpoint"], None]
+Change = Callable[["LiveEndpoint"], Any]
 
 
 def archive(*, root: str = "", files: Mapping[str, bytes] | None = None) -> bytes:
@@ -75,40 +75,26 @@ class LiveEndpoint:
 
     def serves(self) -> None:
         """Waits until it does."""
-        sagemaker = self.account.client("sagemaker")
-        for _ in range(400):
-            if sagemaker.describe_endpoint(EndpointName=NAME)["EndpointStatus"] == "InService":
-                break
-            time.sleep(0.02)
+        describe = self.account.client("sagemaker").describe_endpoint
+        until(lambda: describe(EndpointName=NAME)["EndpointStatus"] == "InService")
 
     def create_model(self, name: str, **container: Any) -> None:
-        self.account.client("sagemaker").create_model(
-            ModelName=name,
-            ExecutionRoleArn=self.role,
-            PrimaryContainer=self.container | container,
-            **self.model,
-        )
+        given = {"ExecutionRoleArn": self.role, "PrimaryContainer": self.container | container}
+        self.account.client("sagemaker").create_model(ModelName=name, **given, **self.model)
 
     def scale(self, *policies: tuple[str, dict[str, Any]], least: int = 1, most: int = 4,
               counts: str = "InstanceCount") -> None:  # fmt: skip
         """Registers a target and puts policies, as (type, configuration)."""
-        common = {
-            "ServiceNamespace": "sagemaker",
-            "ResourceId": f"endpoint/{NAME}/variant/{self.variant['VariantName']}",
-            "ScalableDimension": f"sagemaker:variant:Desired{counts}",
-        }
+        common = scalable(self.variant["VariantName"], counts)
         scaling = self.account.client("application-autoscaling")
 
         def register() -> None:
             scaling.register_scalable_target(**common, MinCapacity=least, MaxCapacity=most)
             for number, (kind, configuration) in enumerate(policies):
                 key = "StepScaling" if kind == "StepScaling" else "TargetTrackingScaling"
-                answer = scaling.put_scaling_policy(
-                    **common,
-                    PolicyName=f"by-hand-{number}",
-                    PolicyType=kind,
-                    **{f"{key}PolicyConfiguration": configuration},
-                )
+                policy = {"PolicyName": f"by-hand-{number}", "PolicyType": kind}
+                policy |= {f"{key}PolicyConfiguration": configuration}
+                answer = scaling.put_scaling_policy(**common, **policy)
                 if kind == "StepScaling":
                     self.alarm("steps", "InvocationsPerInstance", "Sum", 600.0,
                                ComparisonOperator="GreaterThanOrEqualToThreshold",
@@ -117,109 +103,98 @@ class LiveEndpoint:
         self.after.append(register)
 
     def schedule(self, at: str, **action: int) -> None:
-        scaling = self.account.client("application-autoscaling")
-        self.after.append(
-            lambda: scaling.put_scheduled_action(
-                ServiceNamespace="sagemaker",
-                ResourceId=f"endpoint/{NAME}/variant/{self.variant['VariantName']}",
-                ScalableDimension="sagemaker:variant:DesiredInstanceCount",
-                ScheduledActionName="morning",
-                Schedule=at,
-                ScalableTargetAction=action,
-            )
-        )
+        put = self.account.client("application-autoscaling").put_scheduled_action
+        given = scalable(self.variant["VariantName"]) | {"ScheduledActionName": "morning"}
+        self.after.append(lambda: put(**given, Schedule=at, ScalableTargetAction=action))
 
     def alarm(self, name: str, metric: str, statistic: str, threshold: float, **more: Any) -> None:
-        extended = statistic.startswith("p")
-        namespace = (
-            "/aws/sagemaker/Endpoints" if metric.endswith("Utilization") else "AWS/SageMaker"
-        )
+        extended, used = statistic.startswith("p"), metric.endswith("Utilization")
         self.account.client("cloudwatch").put_metric_alarm(**{
-            "AlarmName": name, "MetricName": metric, "Namespace": namespace,
+            "AlarmName": name, "MetricName": metric,
+            "Namespace": "/aws/sagemaker/Endpoints" if used else "AWS/SageMaker",
             "ExtendedStatistic" if extended else "Statistic": statistic,
-            "Dimensions": [{"Name": "EndpointName", "Value": NAME},
-                           {"Name": "VariantName", "Value": self.variant["VariantName"]}],
+            "Dimensions": named(EndpointName=NAME, VariantName=self.variant["VariantName"]),
             "Period": 60, "EvaluationPeriods": 3, "Threshold": threshold,
             "ComparisonOperator": "GreaterThanThreshold", "TreatMissingData": "notBreaching",
             **more})  # fmt: skip
 
+    def path(self, below: str) -> str:
+        """An s3:// URI of the account's bucket."""
+        return f"{self.uri.rpartition('/run-7')[0]}/{below}"
 
-TRACKED = ("TargetTrackingScaling", {
-    "TargetValue": 1000.0,
-    "PredefinedMetricSpecification": {
-        "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}})  # fmt: skip
+
+def _set(part: str, **fields: Any) -> Change:
+    return lambda live: getattr(live, part).update(fields)
 
 
 def _variables(**variables: str) -> Change:
-    return lambda live: live.container.update(Environment=variables)
+    return _set("container", Environment=variables)
 
 
-def _variant(**fields: Any) -> Change:
-    return lambda live: live.variant.update(fields)
+def _tracked(target: float, metric: str = "InvocationsPerInstance", **more: Any) -> Any:
+    return "TargetTrackingScaling", tracking(target, metric, **more)
 
 
-def _config(**fields: Any) -> Change:
-    return lambda live: live.config.update(fields)
+def _tracked_own(target: float, metric: dict[str, Any], **more: Any) -> Any:
+    given = {"TargetValue": target, "CustomizedMetricSpecification": metric}
+    return "TargetTrackingScaling", given | more
 
 
-def _deployment(**fields: Any) -> Change:
-    return lambda live: live.endpoint.update(DeploymentConfig=fields)
+def _stepped(*steps: dict[str, int], kind: str = "ChangeInCapacity", **more: Any) -> Change:
+    given = {"AdjustmentType": kind, "StepAdjustments": steps, **more}
+    return lambda live: live.scale(("StepScaling", given))
 
 
-def _serverless(live: LiveEndpoint) -> None:
+TRACKED = _tracked(1000.0)
+
+
+def _serverless(live: LiveEndpoint, **more: int) -> None:
     for key in ("InstanceType", "InitialInstanceCount"):
         del live.variant[key]
-    live.variant["ServerlessConfig"] = {"MemorySizeInMB": 2048, "MaxConcurrency": 10}
+    live.variant["ServerlessConfig"] = {"MemorySizeInMB": 2048, "MaxConcurrency": 10, **more}
 
 
 def _provisioned(live: LiveEndpoint) -> None:
-    _serverless(live)
-    live.variant["ServerlessConfig"]["ProvisionedConcurrency"] = 2
-    used = {"PredefinedMetricType": "SageMakerVariantProvisionedConcurrencyUtilization"}
-    tracked = {"TargetValue": 0.7, "PredefinedMetricSpecification": used}
-    live.scale(("TargetTrackingScaling", tracked), least=2, most=6, counts="ProvisionedConcurrency")
+    _serverless(live, ProvisionedConcurrency=2)
+    used = _tracked(0.7, "ProvisionedConcurrencyUtilization")
+    live.scale(used, least=2, most=6, counts="ProvisionedConcurrency")
 
 
 def _asynchronous(live: LiveEndpoint) -> None:
-    bucket = live.uri.rpartition("/run-7")[0]
-    live.config["AsyncInferenceConfig"] = {
-        "ClientConfig": {"MaxConcurrentInvocationsPerInstance": 4},
-        "OutputConfig": {"S3OutputPath": f"{bucket}/out/", "S3FailurePath": f"{bucket}/failed/"},
-    }
+    paths = {"S3OutputPath": live.path("out/"), "S3FailurePath": live.path("failed/")}
+    most = {"MaxConcurrentInvocationsPerInstance": 4}
+    live.config["AsyncInferenceConfig"] = {"ClientConfig": most, "OutputConfig": paths}
 
 
 def _backlog(live: LiveEndpoint) -> None:
     _asynchronous(live)
-    metric = {
-        "MetricName": "ApproximateBacklogSizePerInstance", "Namespace": "AWS/SageMaker",
-        "Statistic": "Average", "Dimensions": [{"Name": "EndpointName", "Value": NAME}],
-    }  # fmt: skip
-    live.scale(("TargetTrackingScaling",
-                {"TargetValue": 5.0, "CustomizedMetricSpecification": metric,
-                 "ScaleInCooldown": 600, "ScaleOutCooldown": 120}))  # fmt: skip
+    metric = {"MetricName": "ApproximateBacklogSizePerInstance", "Namespace": "AWS/SageMaker",
+              "Statistic": "Average", "Dimensions": named(EndpointName=NAME)}  # fmt: skip
+    live.scale(_tracked_own(5.0, metric, ScaleInCooldown=600, ScaleOutCooldown=120))
 
 
 def _multi_model(live: LiveEndpoint) -> None:
-    prefix = live.uri.removesuffix("model.tar.gz")
     live.account.put_archive(ARCHIVE, "many/first.tar.gz")
     live.account.put_archive(archive(files={"code/inference.py": CODE}), "many/second.tar.gz")
-    live.container |= {"Mode": "MultiModel", "ModelDataUrl": prefix.replace("run-7", "many")}
+    live.container |= {"Mode": "MultiModel", "ModelDataUrl": live.path("many/")}
+
+
+def _data_source(live: LiveEndpoint, uri: str, kind: str, compression: str) -> None:
+    del live.container["ModelDataUrl"]
+    source = {"S3Uri": uri, "S3DataType": kind, "CompressionType": compression}
+    live.container["ModelDataSource"] = {"S3DataSource": source}
 
 
 def _uncompressed(below: str, **more: bytes) -> Change:
     """The example's files under a prefix, each as it is; `more`: further files."""
 
     def change(live: LiveEndpoint) -> None:
-        prefix = live.uri.replace("run-7/model.tar.gz", "files/")
-        s3, bucket = live.account.client("s3"), prefix.split("/")[2]
         for file in (each for each in RANKER.rglob("*") if each.is_file()):
             key = f"files/{below}{file.relative_to(RANKER).as_posix()}"
-            s3.put_object(Bucket=bucket, Key=key, Body=file.read_bytes())
+            live.account.put_archive(file.read_bytes(), key)
         for name, content in more.items():
-            s3.put_object(Bucket=bucket, Key=f"files/code/{name}.py", Body=content)
-        del live.container["ModelDataUrl"]
-        live.container["ModelDataSource"] = {"S3DataSource": {
-            "S3Uri": prefix, "S3DataType": "S3Prefix", "CompressionType": "None"}}  # fmt: skip
+            live.account.put_archive(content, f"files/code/{name}.py")
+        _data_source(live, live.path("files/"), "S3Prefix", "None")
 
     return change
 
@@ -230,10 +205,10 @@ def _two_variants(live: LiveEndpoint) -> None:
     second = live.variant | {"VariantName": "Second", "ModelName": "ranker-b",
                              "InitialVariantWeight": 0.25}  # fmt: skip
     sagemaker = live.account.client("sagemaker")
-    create = sagemaker.create_endpoint_config
 
     def both() -> None:
-        create(EndpointConfigName="both", ProductionVariants=[live.variant, second])
+        variants = [live.variant, second]
+        sagemaker.create_endpoint_config(EndpointConfigName="both", ProductionVariants=variants)
         sagemaker.update_endpoint(EndpointName=NAME, EndpointConfigName="both")
         live.serves()
 
@@ -242,43 +217,15 @@ def _two_variants(live: LiveEndpoint) -> None:
 
 def _shadow(live: LiveEndpoint) -> None:
     live.create_model("candidate", Environment={"RANKER_CUTOFF": "0.3"})
-    live.config["ShadowProductionVariants"] = [
-        live.variant | {"VariantName": "candidate", "ModelName": "candidate"}
-    ]
-
-
-def _steps(live: LiveEndpoint) -> None:
-    adjustments = [
-        {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 300, "ScalingAdjustment": 1},
-        {"MetricIntervalLowerBound": 300, "ScalingAdjustment": 3},
-    ]
-    live.scale(("StepScaling", {"AdjustmentType": "ChangeInCapacity", "Cooldown": 60,
-                                "MetricAggregationType": "Average",
-                                "StepAdjustments": adjustments}))  # fmt: skip
-
-
-def _percent_steps(live: LiveEndpoint) -> None:
-    steps = [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 50}]
-    live.scale(("StepScaling", {"AdjustmentType": "PercentChangeInCapacity",
-                                "StepAdjustments": steps}))  # fmt: skip
-
-
-def _concurrency(live: LiveEndpoint) -> None:
-    metric = "SageMakerVariantConcurrentRequestsPerModelHighResolution"
-    live.scale(("TargetTrackingScaling", {
-        "TargetValue": 4.0, "ScaleInCooldown": 180, "ScaleOutCooldown": 30,
-        "PredefinedMetricSpecification": {"PredefinedMetricType": metric}}))  # fmt: skip
+    shadow = live.variant | {"VariantName": "candidate", "ModelName": "candidate"}
+    live.config["ShadowProductionVariants"] = [shadow]
 
 
 def _by_cpu(live: LiveEndpoint) -> None:
-    metric = {
-        "MetricName": "CPUUtilization", "Namespace": "/aws/sagemaker/Endpoints",
-        "Statistic": "Average", "Dimensions": [
-            {"Name": "EndpointName", "Value": NAME},
-            {"Name": "VariantName", "Value": "AllTraffic"}],
-    }  # fmt: skip
-    live.scale(TRACKED, ("TargetTrackingScaling", {
-        "TargetValue": 70.0, "DisableScaleIn": True, "CustomizedMetricSpecification": metric}))  # fmt: skip
+    of = named(EndpointName=NAME, VariantName="AllTraffic")
+    metric = {"MetricName": "CPUUtilization", "Namespace": "/aws/sagemaker/Endpoints",
+              "Statistic": "Average", "Dimensions": of}  # fmt: skip
+    live.scale(TRACKED, _tracked_own(70.0, metric, DisableScaleIn=True))
 
 
 def _scheduled(live: LiveEndpoint) -> None:
@@ -286,11 +233,11 @@ def _scheduled(live: LiveEndpoint) -> None:
     live.schedule("cron(0 7 ? * MON-FRI *)", MinCapacity=4)
 
 
-def _capture(live: LiveEndpoint) -> None:
+def _capture(live: LiveEndpoint, **more: Any) -> None:
     live.config["DataCaptureConfig"] = {
         "EnableCapture": True, "InitialSamplingPercentage": 20,
-        "DestinationS3Uri": live.uri.rpartition("/run-7")[0] + "/captured",
-        "CaptureOptions": [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}],
+        "DestinationS3Uri": live.path("captured"),
+        "CaptureOptions": [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}], **more,
     }  # fmt: skip
 
 
@@ -299,21 +246,14 @@ def _vpc(live: LiveEndpoint) -> None:
     subnets = ec2.describe_subnets()["Subnets"]
     (group,) = ec2.describe_security_groups(
         Filters=[{"Name": "vpc-id", "Values": [subnets[0]["VpcId"]]}])["SecurityGroups"]  # fmt: skip
-    live.model["VpcConfig"] = {
-        "Subnets": [subnet["SubnetId"] for subnet in subnets[:2]],
-        "SecurityGroupIds": [group["GroupId"]],
-    }
+    ids = [subnet["SubnetId"] for subnet in subnets[:2]]
+    live.model["VpcConfig"] = {"Subnets": ids, "SecurityGroupIds": [group["GroupId"]]}
 
 
 def _keys(live: LiveEndpoint) -> None:
     key = live.account.client("kms").create_key()["KeyMetadata"]["Arn"]
     live.config["KmsKeyId"] = key
-    _capture(live)
-    live.config["DataCaptureConfig"]["KmsKeyId"] = key
-
-
-def _tags(live: LiveEndpoint) -> None:
-    live.endpoint["Tags"] = [{"Key": "team", "Value": "ranking"}, {"Key": "cost", "Value": "42"}]
+    _capture(live, KmsKeyId=key)
 
 
 def _alarms(live: LiveEndpoint) -> None:
@@ -326,31 +266,27 @@ def _alarms(live: LiveEndpoint) -> None:
 
 
 def _several_in_one(live: LiveEndpoint) -> None:
-    body = archive(root="half_plus_two", files={})
-    live.uri = live.account.put_archive(body, "run-9/model.tar.gz")
+    live.uri = live.account.put_archive(archive(root="half_plus_two"), "run-9/model.tar.gz")
     live.container["ModelDataUrl"] = live.uri
 
 
 def _gpu(live: LiveEndpoint) -> None:
     live.container["Image"] = GPU_IMAGE
-    live.variant |= {
-        "InstanceType": "ml.g4dn.xlarge",
-        "InferenceAmiVersion": "al2023-ami-sagemaker-inference-gpu-4-1",
-    }
+    ami = "al2023-ami-sagemaker-inference-gpu-4-1"
+    live.variant |= {"InstanceType": "ml.g4dn.xlarge", "InferenceAmiVersion": ami}
 
 
-def _pools(live: LiveEndpoint) -> None:
+def _pools(live: LiveEndpoint, **second: str) -> None:
     del live.variant["InstanceType"]
     live.variant["InstancePools"] = [
         {"InstanceType": "ml.c6i.xlarge", "Priority": 1},
-        {"InstanceType": "ml.c5.xlarge", "Priority": 2},
+        {"InstanceType": "ml.c5.xlarge", "Priority": 2, **second},
     ]
 
 
 def _pools_of_two_models(live: LiveEndpoint) -> None:
     live.create_model("wider", Environment={"OMP_NUM_THREADS": "8"})
-    _pools(live)
-    live.variant["InstancePools"][1]["ModelNameOverride"] = "wider"
+    _pools(live, ModelNameOverride="wider")
 
 
 def _package(live: LiveEndpoint) -> None:
@@ -359,24 +295,9 @@ def _package(live: LiveEndpoint) -> None:
     live.container = {"ModelPackageName": arn, "Environment": {"FEATURES": "v2"}}
 
 
-def _steps_down_above(live: LiveEndpoint) -> None:
-    steps = [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": -1}]
-    live.scale(("StepScaling", {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": steps}))
-
-
-def _captured_once(live: LiveEndpoint) -> None:
-    _capture(live)
-    live.config["DataCaptureConfig"]["EnableCapture"] = False
-
-
-def _core_dumps(live: LiveEndpoint) -> None:
-    uri = live.uri.rpartition("/run-7")[0] + "/dumps"
-    live.variant["CoreDumpConfig"] = {"DestinationS3Uri": uri}
-
-
 def _tags_beneath(live: LiveEndpoint) -> None:
     live.model["Tags"] = [{"Key": "model-owner", "Value": "ranking"}]
-    live.config["Tags"] = [{"Key": "cost", "Value": "42"}]
+    live.config["Tags"] = tagged(cost="42")
 
 
 def _composite(live: LiveEndpoint) -> None:
@@ -387,12 +308,6 @@ def _composite(live: LiveEndpoint) -> None:
     ]
 
 
-def _data_source(live: LiveEndpoint) -> None:
-    del live.container["ModelDataUrl"]
-    live.container["ModelDataSource"] = {"S3DataSource": {
-        "S3Uri": live.uri, "S3DataType": "S3Object", "CompressionType": "Gzip"}}  # fmt: skip
-
-
 def _more_weight(live: LiveEndpoint) -> None:
     change = {"VariantName": "AllTraffic", "DesiredInstanceCount": 3}
     live.after.append(lambda: live.account.change_capacities(NAME, **change))
@@ -401,7 +316,7 @@ def _more_weight(live: LiveEndpoint) -> None:
 def _by_sdk_v3(live: LiveEndpoint) -> None:
     """The block of docs/adopting.md, as a shell with this account's variables runs it."""
     sdk = importlib.import_module("sagemaker.core.utils.utils").SageMakerClient
-    block = next(each for each in python_blocks() if "sagemaker.core.resources" in each)
+    block = next(each for each in page_blocks("python") if "sagemaker.core.resources" in each)
     text = block.replace("123456789012", live.account.number)
     bucket = live.uri.removeprefix("s3://").partition("/")[0]
     variables = live.account.aws.environment(account=live.account.number)
@@ -412,11 +327,6 @@ def _by_sdk_v3(live: LiveEndpoint) -> None:
     finally:
         sdk._instances.clear()
     live.made = True
-
-
-def python_blocks() -> list[str]:
-    """The blocks of Python of docs/adopting.md."""
-    return page_blocks("python")
 
 
 def page_blocks(language: str, heading: str = "") -> list[str]:
@@ -433,10 +343,8 @@ def _by_alpha_l2(live: LiveEndpoint) -> None:
     which the local AWS does not have."""
     text = Path(__file__).with_name("template_of_alpha_l2.json").read_text()
     bucket = live.uri.removeprefix("s3://").partition("/")[0]
-    template = json.loads(
-        text.replace("BUCKET", bucket).replace("123456789012", live.account.number)
-    )
-    assert live.account.deploy(template, "old") == "CREATE_COMPLETE"
+    text = text.replace("BUCKET", bucket).replace("123456789012", live.account.number)
+    assert live.account.deploy(json.loads(text), "old") == "CREATE_COMPLETE"
     live.made = True
 
 
@@ -458,8 +366,8 @@ CANARY = {
 LIVE: dict[str, Change] = {
     "plain": lambda live: None,
     "set by hand since": _more_weight,
-    "own count, timeouts, volume and routing": _variant(
-        InitialInstanceCount=3, VolumeSizeInGB=50, ModelDataDownloadTimeoutInSeconds=900,
+    "own count, timeouts, volume and routing": _set(
+        "variant", InitialInstanceCount=3, VolumeSizeInGB=50, ModelDataDownloadTimeoutInSeconds=900,
         ContainerStartupHealthCheckTimeoutInSeconds=300,
         RoutingConfig={"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}),
     "container variables and batching": _variables(
@@ -474,14 +382,15 @@ LIVE: dict[str, Change] = {
     "a model with an underscore": _several_in_one,
     "another image": lambda live: live.container.update(
         Image=f"{live.account.number}.dkr.ecr.us-east-1.amazonaws.com/serving:2.20-ours"),
-    "an archive by ModelDataSource": _data_source,
-    "network isolation": lambda live: live.model.update(EnableNetworkIsolation=True),
+    "an archive by ModelDataSource": lambda live: _data_source(live, live.uri, "S3Object", "Gzip"),
+    "network isolation": _set("model", EnableNetworkIsolation=True),
     "gpu": _gpu,
     "pools": _pools,
     "pools of two models": _pools_of_two_models,
     "a version of the registry": _package,
     "an empty variable": _variables(FEATURES="", TEXT='a "quoted" \\ line\nand\ttab'),
-    "core dumps": _core_dumps,
+    "core dumps": lambda live: live.variant.update(
+        CoreDumpConfig={"DestinationS3Uri": live.path("dumps")}),
     "serverless": _serverless,
     "serverless with provisioned concurrency": _provisioned,
     "asynchronous": _asynchronous,
@@ -492,23 +401,28 @@ LIVE: dict[str, Change] = {
     "two variants": _two_variants,
     "shadow": _shadow,
     "tracking": lambda live: live.scale(TRACKED),
-    "concurrency": _concurrency,
-    "steps": _steps,
-    "steps in percent": _percent_steps,
-    "steps against their alarm": _steps_down_above,
+    "concurrency": lambda live: live.scale(_tracked(
+        4.0, "ConcurrentRequestsPerModelHighResolution", ScaleInCooldown=180, ScaleOutCooldown=30)),
+    "steps": _stepped(
+        {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 300, "ScalingAdjustment": 1},
+        {"MetricIntervalLowerBound": 300, "ScalingAdjustment": 3},
+        Cooldown=60, MetricAggregationType="Average"),
+    "steps in percent": _stepped(
+        {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 50}, kind="PercentChangeInCapacity"),
+    "steps against their alarm": _stepped({"MetricIntervalLowerBound": 0, "ScalingAdjustment": -1}),
     "tracking beside the processor": _by_cpu,
     "schedule": _scheduled,
     "capture": _capture,
-    "capture that is off": _captured_once,
+    "capture that is off": lambda live: _capture(live, EnableCapture=False),
     "vpc": _vpc,
     "keys": _keys,
-    "tags": _tags,
+    "tags": _set("endpoint", Tags=tagged(team="ranking", cost="42")),
     "tags of the model and the configuration": _tags_beneath,
     "alarms": _alarms,
     "a composite alarm": _composite,
-    "canary": _deployment(BlueGreenUpdatePolicy=CANARY),
+    "canary": _set("endpoint", DeploymentConfig={"BlueGreenUpdatePolicy": CANARY}),
     "by SDK v3": _by_sdk_v3,
     "by CDK's alpha L2": _by_alpha_l2,
-    "metrics": _config(MetricsConfig={
+    "metrics": _set("config", MetricsConfig={
         "EnableEnhancedMetrics": True, "MetricPublishFrequencyInSeconds": 30}),
 }  # fmt: skip

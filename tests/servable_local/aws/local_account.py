@@ -4,6 +4,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,21 +14,14 @@ from infra.parameters.environment import Environment
 from servable_local.aws.clock import TICK_SECONDS
 from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.local_aws import REGION, LocalAws
+from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
+from servable_local.aws.sagemaker.hosting import RegionalHosting
+from tests.servable_local.aws.boto_members import SCALING, named, scalable
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.inventory import inventory
 
-TRUST = json.dumps(
-    {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Allow",
-                "Principal": {"Service": "sagemaker.amazonaws.com"},
-                "Action": "sts:AssumeRole",
-            }
-        ],
-    }
-)
+_ASSUMED = {"Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
+TRUST = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **_ASSUMED}]})
 
 
 def refused(call: Callable[..., Any], *args: Any, **given: Any) -> str:
@@ -50,6 +44,11 @@ class Account:
     def another(self) -> "Account":
         return Account(self.aws, self.launcher)
 
+    @property
+    def hosting(self) -> RegionalHosting:
+        """Endpoints, components and jobs themselves, for their faults."""
+        return SageMakerApi.hostings.provide_service(self.number, REGION)
+
     def client(self, service: str) -> Any:
         return self.aws.client(service, account=self.number)
 
@@ -68,14 +67,12 @@ class Account:
         if not groups:
             sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
         form = ["application/json"]
+        specification = {"Containers": [container], "SupportedContentTypes": form,
+                         "SupportedResponseMIMETypes": form}  # fmt: skip
         made = sagemaker.create_model_package(
             ModelPackageGroupName="ranker",
             ModelApprovalStatus=status,
-            InferenceSpecification={
-                "Containers": [container],
-                "SupportedContentTypes": form,
-                "SupportedResponseMIMETypes": form,
-            },
+            InferenceSpecification=specification,
         )
         return str(made["ModelPackageArn"])
 
@@ -119,20 +116,29 @@ class Account:
 
     def delete_endpoint(self, name: str) -> None:
         """Delete an endpoint, and wait until it is gone."""
-        sagemaker = self.client("sagemaker")
+        sagemaker, wait = self.client("sagemaker"), {"Delay": 0.02, "MaxAttempts": 500}
         sagemaker.delete_endpoint(EndpointName=name)
-        wait = {"Delay": 0.02, "MaxAttempts": 500}
         sagemaker.get_waiter("endpoint_deleted").wait(EndpointName=name, WaiterConfig=wait)
 
     def scale(self, *, least: int, most: int) -> None:
         """Registers the variant `primary` of the endpoint `ranker` as a scalable target."""
-        self.client("application-autoscaling").register_scalable_target(
-            ServiceNamespace="sagemaker",
-            ResourceId="endpoint/ranker/variant/primary",
-            ScalableDimension="sagemaker:variant:DesiredInstanceCount",
-            MinCapacity=least,
-            MaxCapacity=most,
-        )
+        register = self.client(SCALING).register_scalable_target
+        register(**scalable(), MinCapacity=least, MaxCapacity=most)
+
+    def datapoints(self, metric: str, *statistics: str, unit: str | None = None, hours: int = 1,
+                   period: int = 3600, **dimensions: str) -> list[dict[str, Any]]:  # fmt: skip
+        """Those of the last hours and the next of a metric, which is NAMESPACE:NAME."""
+        namespace, _, name = metric.partition(":")
+        now, window = self.launcher.clock.now(), timedelta(hours=hours)
+        kinds = ["ExtendedStatistics" if each[0] == "p" else "Statistics" for each in statistics]
+        more: dict[str, Any] = {"Unit": unit} if unit else {}
+        for kind, statistic in zip(kinds, statistics, strict=True):
+            more.setdefault(kind, []).append(statistic)
+        found = self.client("cloudwatch").get_metric_statistics(
+            Namespace=namespace, MetricName=name, Dimensions=named(**dimensions),
+            StartTime=now - window, EndTime=now + window, Period=period, **more,
+        )  # fmt: skip
+        return list(found["Datapoints"])
 
     def status(self, name: str = "stack") -> str:
         stacks = self.client("cloudformation").describe_stacks(StackName=name)["Stacks"]

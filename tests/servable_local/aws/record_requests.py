@@ -30,7 +30,7 @@ from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from servable_local.aws.moto_patches import iam as patched_iam
 from servable_local.aws.server import Server
 from tests.checkouts import ROOT
-from tests.servable_local.aws.recorded_requests import FILE, RUN_SECRET, body_form
+from tests.servable_local.aws.signing import FILE, RUN_SECRET, body_form
 
 # Of the machine and the versions that recorded, signed by nobody.
 _LEFT_OUT = {"user-agent", "connection"}
@@ -72,12 +72,9 @@ class Recorder:
             len(body) > _BIG_BYTES // 10,
         )  # fmt: skip
         record = {
-            "client": self.client,
-            "method": environ["REQUEST_METHOD"],
-            "target": target,
-            "headers": headers,
-            "body": body_form(body),
-        }
+            "client": self.client, "method": environ["REQUEST_METHOD"], "target": target,
+            "headers": headers, "body": body_form(body),
+        }  # fmt: skip
         with self._lock:
             self.found.setdefault(shape, record)
         return self._application(environ, start)
@@ -223,19 +220,14 @@ def main() -> None:
         recorder.client = "controls"
         aws.now()
         server.close()
-    keys = [_key(account, one) for account, one in _issued()]
+    keys = [
+        {"id": key.access_key_id, "account": account, "secret": key.secret_access_key}
+        for account, partitions in iam_backends.items()
+        for iam in partitions.values()
+        for key in iam.access_keys.values()
+    ]
     lines = [{"keys": keys}, *recorder.found.values()]
     FILE.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-
-
-def _issued() -> Iterable[tuple[str, Any]]:
-    for account, partitions in iam_backends.items():
-        for iam in partitions.values():
-            yield from ((account, key) for key in iam.access_keys.values())
-
-
-def _key(account: str, key: Any) -> dict[str, Any]:
-    return {"id": key.access_key_id, "account": account, "secret": key.secret_access_key}
 
 
 if __name__ == "__main__":

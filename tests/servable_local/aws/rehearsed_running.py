@@ -9,23 +9,17 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from benchmarks import endpoints
 from servable_local.aws.clock import ScaledClock
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.server import Server
 from tests.servable_local.aws.local_account import Account
-from tests.servable_local.aws.test_rehearsed_alike import MANY, STEPS, Window, assert_alike
-from tests.servable_local.aws.test_scaling_acts import TRACKING
+from tests.servable_local.aws.test_rehearsed_alike import STEP, Window, assert_alike
+from tests.servable_local.aws.test_scaling_acts import MANY, TRACKING
 from tests.servable_local.aws.watched_endpoint import Watched, forget_everything
 
 SECONDS_PER_MINUTE = 2.0
-STEP: dict[str, Any] = {
-    "PolicyName": "step",
-    "PolicyType": "StepScaling",
-    "StepScalingPolicyConfiguration": STEPS,
-}
 
 
 class WaitedClock(ScaledClock):
@@ -50,7 +44,7 @@ def main(cases: list[str]) -> None:
             for case in cases or ["tracking", "steps", "schedules"]:
                 account = Account(aws, None)  # type: ignore[arg-type]
                 account.settled_within_seconds = 180.0  # its containers run
-                window = Window(Watched(account, clock, server), server, archive)  # type: ignore[arg-type]
+                window = Window(Watched(account, clock), archive)  # type: ignore[arg-type]
                 if case == "steps":
                     window.policy(STEP, MANY)
                 else:

@@ -2,20 +2,18 @@
 
 import functools
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.rollout import FAULTS
-from servable_local.aws.clock import ManualClock
-from servable_local.aws.local_aws import LocalAws
-from servable_local.aws.server import Server
 from tests.checkouts import ROOT
 from tests.conftest import valid
 from tests.presets import synthesised
-from tests.servable_local.aws.container_stand_in import Launcher, StandIn
+from tests.servable_local.aws.boto_members import until
+from tests.servable_local.aws.container_stand_in import StandIn
+from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.synthesised import DeployedNames, is_baking
 from tests.servable_local.aws.watched_endpoint import Watched
 
@@ -54,48 +52,23 @@ def templates(strategy: str) -> list[dict[str, Any]]:
     return [synthesised(environment(strategy, one))["endpoint"] for one in settings]
 
 
-@dataclass
-class Cells:
-    """One local AWS for all of them, each in an account of its own."""
-
-    aws: LocalAws
-    launcher: Launcher
-    clock: ManualClock
-    server: Server
-
-    def measured(self, strategy: str, fault: str) -> Outcome:
-        before, after = templates(strategy)
-        deployed = DeployedNames(self.aws, self.launcher, before)
-        watched = Watched(deployed.account, self.clock, self.server)
-        watched.align()
-        deployed.deploy(after, wait=False)
-        endpoint = self._updating(deployed)
-        for container in deployed.containers():
-            BREAK[fault](container)
-        minutes = 0
-        while minutes < MOST_MINUTES and endpoint()["EndpointStatus"] != "InService":
-            watched.ask(REQUESTS_A_MINUTE, deployed.endpoint)
-            self.clock.advance(minutes=1)
-            minutes += 1
-        status = deployed.account.settled()
-        reason = endpoint().get("FailureReason", "")
-        if status == "UPDATE_COMPLETE":
-            return Outcome()
-        alarms = re.findall(r"-rollback-(?:primary-)?([\w-]+)-[0-9a-f]{8}", reason)
-        return Outcome(minutes, tuple(alarms))
-
-    def _updating(self, deployed: DeployedNames) -> Callable[[], dict[str, Any]]:
-        """A look at the endpoint, once its new fleet has traffic."""
-        sagemaker = deployed.account.client("sagemaker")
-
-        def look() -> dict[str, Any]:
-            found: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=deployed.endpoint)
-            return found
-
-        deadline = time.monotonic() + 60
-        while not is_baking(look()) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return look
+def measure(account: Account, strategy: str, fault: str) -> Outcome:
+    before, after = templates(strategy)
+    deployed, watched = DeployedNames(account, before), Watched(account)
+    watched.align()
+    deployed.deploy(after, wait=False)
+    until(lambda: is_baking(deployed.describe()), 60)
+    for container in deployed.containers():
+        BREAK[fault](container)
+    minutes = 0
+    while minutes < MOST_MINUTES and deployed.describe()["EndpointStatus"] != "InService":
+        watched.minutes(1, REQUESTS_A_MINUTE, deployed.endpoint)
+        minutes += 1
+    if account.settled() == "UPDATE_COMPLETE":
+        return Outcome()
+    reason = deployed.describe().get("FailureReason", "")
+    alarms = re.findall(r"-rollback-(?:primary-)?([\w-]+)-[0-9a-f]{8}", reason)
+    return Outcome(minutes, tuple(alarms))
 
 
 def predicted(strategy: str, fault: str) -> Outcome:

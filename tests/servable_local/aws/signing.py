@@ -1,7 +1,10 @@
-"""Requests as botocore's own signers sign them, and as they then come over the wire."""
+"""Requests as botocore's own signers sign them, as they then come over the wire, and as clients sent them."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -9,7 +12,7 @@ from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth, SigV4Auth, SigV4QueryAu
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from servable_local.aws.signatures import AccessKeys, VerifiedRequest, Verifier
+from servable_local.aws.signatures import AccessKey, AccessKeys, VerifiedRequest, Verifier
 from servable_local.aws.signed_request import ReceivedRequest
 
 ACCOUNT = "123456789012"
@@ -78,3 +81,54 @@ class Unsigned:
 
 def verified(sent: Sent, *, secret: str = SECRET, **more: Any) -> VerifiedRequest:
     return Verifier(AccessKeys(secret), **more).verify(sent.request, lambda limit: sent.body)
+
+
+# --- what was recorded of real clients, and the keys they signed with
+
+FILE = Path(__file__).with_name("recorded_requests.jsonl")
+RUN_SECRET = "recorded-secret-of-the-run"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    client: str
+    request: ReceivedRequest
+    body: bytes
+
+
+class RecordedKeys(AccessKeys):
+    """As the server had them then."""
+
+    def __init__(self, issued: list[dict[str, Any]]) -> None:
+        super().__init__(RUN_SECRET)
+        self._issued = {one["id"]: AccessKey(one["account"], one["secret"]) for one in issued}
+
+    def find(self, access_key_id: str) -> AccessKey | None:
+        return self._issued.get(access_key_id) or super().find(access_key_id)
+
+
+@cache
+def recorded() -> tuple[RecordedKeys, list[Recorded]]:
+    first, *others = (json.loads(line) for line in FILE.read_text("utf-8").splitlines())
+    requests = [
+        Recorded(
+            one["client"],
+            ReceivedRequest(
+                one["method"], one["target"], [(name, value) for name, value in one["headers"]]
+            ),
+            _body(one["body"]),
+        )
+        for one in others
+    ]
+    return RecordedKeys(first["keys"]), requests
+
+
+def body_form(body: bytes) -> dict[str, Any]:
+    """A body as JSON: its text, or how many zeros it is."""
+    if len(body) > 1000 and not any(body):
+        return {"zeros": len(body)}
+    return {"latin-1": body.decode("latin-1")}
+
+
+def _body(form: dict[str, Any]) -> bytes:
+    return bytes(form["zeros"]) if "zeros" in form else form["latin-1"].encode("latin-1")

@@ -10,10 +10,8 @@ from typing import Any
 from infra.parameters.loading import load
 from infra.parameters.sources import list_environment_names
 from servable.plan.synthesis import synthesise_endpoint
-from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import valid
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 
 ENVIRONMENTS = list_environment_names(ROOT / "environments")
@@ -42,11 +40,10 @@ def is_baking(described: dict[str, Any]) -> bool:
 class DeployedNames:
     """One environment in an account of its own, whatever account its file names."""
 
-    def __init__(self, aws: LocalAws, launcher: Launcher, template: dict[str, Any]) -> None:
-        self.account = Account(aws, launcher)
+    def __init__(self, account: Account, template: dict[str, Any]) -> None:
+        self.account = account
         bootstrap = template["Parameters"]["BootstrapVersion"]["Default"]
         self.account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")
-        self._launcher = launcher
         self.status = self.deploy(template)
 
     def deploy(self, template: dict[str, Any], *, wait: bool = True) -> str:
@@ -61,6 +58,9 @@ class DeployedNames:
         self.template = template
         return self.account.deploy(template, wait=wait)
 
+    def describe(self) -> dict[str, Any]:
+        return dict(self.account.client("sagemaker").describe_endpoint(EndpointName=self.endpoint))
+
     def alarms(self, metric: str | None = None) -> list[dict[str, Any]]:
         """The file's alarms on all traffic, by one metric: not on one fleet of an update, nor of scaling."""
         found = self.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
@@ -74,4 +74,4 @@ class DeployedNames:
 
     def containers(self) -> list[Any]:
         """The container of the archive that was deployed last."""
-        return self._launcher.serving(self.archive)
+        return self.account.launcher.serving(self.archive)

@@ -1,10 +1,12 @@
 """Every alarm fires when its condition holds, not a period earlier than it claims, and recovers.
 
-Each alarm is taken through good minutes, as many bad ones as it claims, and good ones again.
+Each alarm is taken through good minutes, as many bad ones as it claims, and good ones again. Those of
+environments/prod.toml on what requests bring get requests: who adds an alarm on another metric of requests
+adds its fault to `TROUBLES`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,12 @@ import pytest
 from infra.catalog.metrics import find_unit
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.api import CloudWatchApi
-from servable_local.aws.local_aws import REGION, LocalAws
+from servable_local.aws.local_aws import REGION
 from servable_scaling.alarms.query import Metric
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.everything_on import QUEUED, watching
 from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.synthesised import DeployedNames
+from tests.servable_local.aws.watched_endpoint import Watched
 
 pytestmark = pytest.mark.long
 
@@ -145,18 +148,17 @@ def _claimed(alarm: dict[str, Any]) -> int:
     return int(said[1])
 
 
-def _group(name: str) -> str:
-    return next(one for one in ALONE if name.endswith(one))
-
-
 @pytest.fixture(scope="module")
 def courses(
-    embedded: LocalAws, launcher: Launcher, clock: ManualClock, watching_template: dict[str, Any]
+    accounts: Account, clock: ManualClock, watching_template: dict[str, Any]
 ) -> dict[str, Course]:
-    watch = Watch(Account(embedded, launcher), clock, watching_template)
+    watch = Watch(accounts.another(), clock, watching_template)
+    groups: dict[str, list[str]] = {group: [] for group in ALONE}
+    for name in sorted(watch.alarms):
+        groups[next(group for group in ALONE if name.endswith(group))].append(name)
     found: dict[str, Course] = {}
-    for group in ALONE:
-        found |= watch.courses([name for name in sorted(watch.alarms) if _group(name) == group])
+    for names in groups.values():
+        found |= watch.courses(names)
     return found
 
 
@@ -200,3 +202,92 @@ def test_the_alarms_of_an_asynchronous_endpoint_fire_and_recover(
     assert queue.after == "OK"
     objective = (queue.objective_before, queue.objective_in_bad[-1], queue.objective_after)
     assert objective == ("OK", "ALARM", "OK")
+
+
+# --- on what requests bring
+
+MICROSECONDS = 1e6
+
+
+Trouble = Callable[[DeployedNames, Watched, float], None]
+
+
+def _in_containers(name: str, find_value: Callable[[float], float]) -> Trouble:
+    def bring(deployed: DeployedNames, watched: Watched, threshold: float) -> None:
+        for container in deployed.containers():
+            setattr(container, name, find_value(threshold))
+
+    return bring
+
+
+def _delayed(deployed: DeployedNames, watched: Watched, threshold: float) -> None:
+    watched.inside(deployed.endpoint).overhead_seconds = threshold / MICROSECONDS
+
+
+# {metric: how to bring it above a threshold; a threshold of 0 mends it}
+TROUBLES: dict[str, Trouble] = {
+    "ModelLatency": _in_containers("seconds", lambda threshold: threshold / MICROSECONDS),
+    "OverheadLatency": _delayed,
+    "Invocation4XXErrors": _in_containers("status", lambda threshold: 400 if threshold else 200),
+    "Invocation5XXErrors": _in_containers("status", lambda threshold: 503 if threshold else 200),
+}
+
+
+@pytest.fixture(scope="module")
+def deployed(project_templates: dict[str, dict[str, Any]], accounts: Account) -> DeployedNames:
+    return DeployedNames(accounts.another(), project_templates["prod"])
+
+
+@pytest.fixture
+def watched(deployed: DeployedNames) -> Watched:
+    watched = Watched(deployed.account)
+    watched.align()
+    watched.minutes(2, endpoint=deployed.endpoint)  # what is there is no longer new
+    return watched
+
+
+def test_every_alarms_trouble_is_known(project_templates: dict[str, dict[str, Any]]) -> None:
+    of_requests = {
+        resource["Properties"]["MetricName"]
+        for template in project_templates.values()
+        for resource in template["Resources"].values()
+        if resource["Properties"].get("Namespace") == "AWS/SageMaker"
+        and resource["Type"] == "AWS::CloudWatch::Alarm"
+    }
+    assert of_requests == set(TROUBLES)
+
+
+@pytest.mark.parametrize("metric", TROUBLES)
+def test_an_alarm_fires_tells_its_topic_and_recovers(
+    deployed: DeployedNames, watched: Watched, metric: str
+) -> None:
+    for alarm in deployed.alarms(metric):
+        periods, states = alarm["EvaluationPeriods"], []
+        for bad in [True] * periods + [False]:
+            TROUBLES[metric](deployed, watched, alarm["Threshold"] * 1.5 if bad else 0)
+            watched.minutes(1, endpoint=deployed.endpoint)
+            states.append(watched.state(alarm["AlarmName"]))
+        assert states == ["OK"] * (periods - 1) + ["ALARM", "OK"]
+        done = deployed.account.client("cloudwatch").describe_alarm_history(
+            AlarmName=alarm["AlarmName"], HistoryItemType="Action"
+        )["AlarmHistoryItems"]
+        said = f"Successfully executed action {alarm['AlarmActions'][0]}"
+        assert [one["HistorySummary"] for one in done[:2]] == [said, said]
+        # --- half a threshold
+        if metric.endswith("Latency"):
+            TROUBLES[metric](deployed, watched, alarm["Threshold"] * 0.5)
+            watched.minutes(periods + 1, endpoint=deployed.endpoint)
+            TROUBLES[metric](deployed, watched, 0)
+            assert watched.state(alarm["AlarmName"]) == "OK"
+
+
+def test_no_traffic_or_one_bad_minute_wakes_nobody(
+    deployed: DeployedNames, watched: Watched
+) -> None:
+    watched.clock.advance(minutes=10)
+    assert {alarm["StateValue"] for alarm in deployed.alarms()} == {"OK"}
+
+    for threshold, minutes in [(1, 1), (0, 4)]:
+        TROUBLES["Invocation5XXErrors"](deployed, watched, threshold)
+        watched.minutes(minutes, endpoint=deployed.endpoint)
+    assert {alarm["StateValue"] for alarm in deployed.alarms()} == {"OK"}

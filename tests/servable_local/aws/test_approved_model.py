@@ -19,12 +19,10 @@ from aws_cdk.assertions import Template
 
 from infra.parameters.loading import load
 from servable.plan.synthesis import synthesise_endpoint
-from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import add_pipelines
 from tests.checkouts import PATH, ROOT
 from tests.conftest import valid
 from tests.pipelines.workflows import steps
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.live_endpoints import IMAGE, archive
 from tests.servable_local.aws.local_account import TRUST, Account
 
@@ -85,12 +83,10 @@ class Repository:
 
 
 @pytest.fixture(scope="module")
-def repository(
-    embedded: LocalAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Repository]:
+def repository(accounts: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
     """After the second version was approved, and the workflow ran for that."""
     folder = tmp_path_factory.mktemp("approved")
-    made = Repository(Account(embedded, launcher), folder / "project")
+    made = Repository(accounts.another(), folder / "project")
     _registered(made)
     _committed(made)
     with github(made) as url:

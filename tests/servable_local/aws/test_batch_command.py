@@ -10,20 +10,17 @@ from servable.batch import watch as watched
 from servable.main import main
 from servable.project import account as aws_account
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.local_aws import LocalAws
 from tests.servable.batch.deployed_batch import DeployedBatch, Servable, of_this_folder
 from tests.servable.batch.test_batch_command import run_of
 from tests.servable.batch.test_result import HOLDS
-from tests.servable_local.aws.container_stand_in import MISTAKE, Launcher
+from tests.servable_local.aws.container_stand_in import MISTAKE
 from tests.servable_local.aws.local_account import Account
 
 
 @pytest.fixture(scope="module")
-def project(
-    embedded: LocalAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
-) -> DeployedBatch:
-    root, number = tmp_path_factory.mktemp("batch") / "project", Account(embedded, launcher).number
-    return DeployedBatch(root, embedded, account=number, variables={"ECHO": "1"})
+def project(accounts: Account, tmp_path_factory: pytest.TempPathFactory) -> DeployedBatch:
+    root, account = tmp_path_factory.mktemp("batch") / "project", accounts.another()
+    return DeployedBatch(root, account.aws, account=account.number, variables={"ECHO": "1"})
 
 
 @pytest.fixture

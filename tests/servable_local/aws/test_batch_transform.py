@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import boto3
@@ -18,6 +19,7 @@ import pytest
 from servable_local.aws import LocalAws, running
 from tests.conformance.archives import MODELS, VARIABLES, plain
 from tests.servable_handler.endpoints import packed
+from tests.servable_local.aws.boto_members import until
 from tests.servable_local.aws.deployed_templates import IMAGE
 from tests.servable_local.aws.local_account import TRUST
 
@@ -48,22 +50,16 @@ def session(aws: LocalAws, monkeypatch: pytest.MonkeyPatch) -> boto3.Session:
 
 def create_model(aws: LocalAws, name: str, archive: str = "plain") -> None:
     role = aws.client("iam").get_role(RoleName="role")["Role"]["Arn"]
-    container = {"Image": IMAGE, "ModelDataUrl": f"s3://{BUCKET}/{archive}.tar.gz"}
+    data = {"ModelDataUrl": f"s3://{BUCKET}/{archive}.tar.gz", "Environment": VARIABLES}
     aws.client("sagemaker").create_model(
-        ModelName=name,
-        ExecutionRoleArn=role,
-        PrimaryContainer=container | {"Environment": VARIABLES},
+        ModelName=name, ExecutionRoleArn=role, PrimaryContainer={"Image": IMAGE, **data}
     )
 
 
 def rested(aws: LocalAws, name: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 100
-    while True:
-        shown = aws.client("sagemaker").describe_transform_job(TransformJobName=name)
-        if shown["TransformJobStatus"] not in ("InProgress", "Stopping"):
-            return dict(shown)
-        assert time.monotonic() < deadline, shown
-        time.sleep(0.1)
+    describe = partial(aws.client("sagemaker").describe_transform_job, TransformJobName=name)
+    until(lambda: describe()["TransformJobStatus"] not in ("InProgress", "Stopping"), 100)
+    return dict(describe())
 
 
 def put(aws: LocalAws, key: str, body: bytes) -> None:
@@ -104,27 +100,20 @@ def test_aws_s_own_test_of_the_image_passes(aws: LocalAws, session: boto3.Sessio
     create_model(aws, "own")
     rows = [[1.0, 2.0], [4.0, 5.0], [7.0, 8.0]]
     for number, row in enumerate(rows):
-        body = json.dumps({"instances": [row]})
-        aws.client("s3").put_object(Bucket=BUCKET, Key=f"own/row_{number}.json", Body=body)
+        put(aws, f"own/row_{number}.json", json.dumps({"instances": [row]}).encode())
     source = shapes.TransformS3DataSource(s3_data_type="S3Prefix", s3_uri=f"s3://{BUCKET}/own/")
     job = TransformJob.create(
         transform_job_name="own",
         model_name="own",
         transform_input=shapes.TransformInput(
             data_source=shapes.TransformDataSource(s3_data_source=source),
-            content_type="application/json",
-            split_type="None",
-        ),
+            content_type="application/json", split_type="None"),
         transform_output=shapes.TransformOutput(
-            s3_output_path=f"s3://{BUCKET}/own-out/",
-            accept="application/json",
-            assemble_with="None",
-        ),
+            s3_output_path=f"s3://{BUCKET}/own-out/", accept="application/json", assemble_with="None"),
         transform_resources=shapes.TransformResources(
-            instance_type="ml.c5.xlarge", instance_count=1
-        ),
+            instance_type="ml.c5.xlarge", instance_count=1),
         session=session,
-    )
+    )  # fmt: skip
     rested(aws, "own")
     job.refresh()
     assert job.transform_job_status == "Completed"
@@ -135,13 +124,8 @@ def test_aws_s_own_test_of_the_image_passes(aws: LocalAws, session: boto3.Sessio
 def test_a_killed_container_loses_no_row_and_answers_none_twice(aws: LocalAws) -> None:
     create_model(aws, "killed")
     put(aws, "killed/a.csv", b"".join(b"%d,1\n" % number for number in range(ROWS)))
-    create_job(
-        aws,
-        "killed",
-        accept="application/json",
-        BatchStrategy="SingleRecord",
-        MaxConcurrentTransforms=4,
-    )
+    job = {"BatchStrategy": "SingleRecord", "MaxConcurrentTransforms": 4}
+    create_job(aws, "killed", "application/json", **job)
     kill_container(aws)
     assert rested(aws, "killed")["TransformJobStatus"] == "Completed"
     # The image's answers have ends of lines in them.
@@ -156,15 +140,11 @@ def test_a_killed_container_loses_no_row_and_answers_none_twice(aws: LocalAws) -
 
 def kill_container(aws: LocalAws) -> None:
     """The supervisor of the job's container, once it serves."""
-    sagemaker = aws.client("sagemaker")
-    while "TransformStartTime" not in sagemaker.describe_transform_job(TransformJobName="killed"):
-        time.sleep(0.05)
+    describe = aws.client("sagemaker").describe_transform_job
+    until(lambda: "TransformStartTime" in describe(TransformJobName="killed"))
     time.sleep(0.5)
-    (container,) = [
-        child
-        for child in psutil.Process(aws.pid).children()
-        if "servable_local.container" in child.cmdline()
-    ]
+    children = psutil.Process(aws.pid).children()
+    (container,) = (one for one in children if "servable_local.container" in one.cmdline())
     os.kill(container.pid, signal.SIGKILL)
 
 

@@ -1,19 +1,18 @@
 """Inference components: copies placed on counted instances, asleep at zero, woken by a call."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from servable_local.aws.clock import TICK_SECONDS, ManualClock
-from servable_local.aws.local_aws import LocalAws
-from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.instances import NO_ROOM, InstanceFaults, find_resources
 from servable_scaling.rehearsal.scenario import EMPTY_MINUTES
-from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.boto_members import named, until
 from tests.servable_local.aws.deployed_templates import get, resource, serving
 from tests.servable_local.aws.local_account import TRUST, Account, refused
+from tests.servable_local.aws.test_scaling_acts import MANY, stepping
 
 NAME = {"InferenceComponentName": "ranker"}
 SCALING = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": 2}
@@ -35,7 +34,7 @@ class Sleeper:
         self.model("ranker", b"first")
         self.configure("sleeper")
         self.sagemaker.create_endpoint(EndpointName="sleeper", EndpointConfigName="sleeper")
-        self.until(lambda: self.endpoint()["EndpointStatus"] == "InService")
+        until(lambda: self.endpoint()["EndpointStatus"] == "InService")
 
     def model(self, name: str, content: bytes) -> None:
         url = self.account.put_archive(content, f"{name}.tar.gz")
@@ -45,24 +44,18 @@ class Sleeper:
         )
 
     def configure(self, name: str, **other: Any) -> None:
-        variant = {
-            "VariantName": "primary",
-            "InstanceType": "ml.m5.large",
-            "InitialInstanceCount": 1,
-            "ManagedInstanceScaling": SCALING,
-        } | other.pop("variant", {})
-        variant = {key: value for key, value in variant.items() if value is not None}
+        variant = {"VariantName": "primary", "InstanceType": "ml.m5.large"}
+        variant |= {"InitialInstanceCount": 1, "ManagedInstanceScaling": SCALING}
+        variant |= other.pop("variant", {})
         request = {"ExecutionRoleArn": self.role, "ProductionVariants": [variant]} | other
         request = {key: value for key, value in request.items() if value is not None}
         self.sagemaker.create_endpoint_config(EndpointConfigName=name, **request)
 
     def create(self, *, memory_mb: int = 4096, copies: int = 1, name: str = "ranker") -> None:
-        self.sagemaker.create_inference_component(
-            InferenceComponentName=name,
-            EndpointName="sleeper",
-            Specification=specified("ranker", memory_mb),
-            RuntimeConfig={"CopyCount": copies},
-        )
+        given = {"InferenceComponentName": name, "EndpointName": "sleeper"}
+        given |= {"Specification": specified("ranker", memory_mb)}
+        create = self.sagemaker.create_inference_component
+        create(**given, RuntimeConfig={"CopyCount": copies})
         self.settled()
 
     def scale(self, copies: int) -> None:
@@ -73,13 +66,7 @@ class Sleeper:
 
     def settled(self) -> None:
         working = ("Creating", "Updating")
-        self.until(lambda: self.component()["InferenceComponentStatus"] not in working)
-
-    def until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
-        while not holds():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: self.component()["InferenceComponentStatus"] not in working)
 
     def endpoint(self) -> Any:
         return self.sagemaker.describe_endpoint(EndpointName="sleeper")
@@ -114,8 +101,8 @@ def specified(model: str, memory_mb: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def sleeper(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Iterator[Sleeper]:
-    sleeper = Sleeper(Account(embedded, launcher), clock)
+def sleeper(account: Account, clock: ManualClock) -> Iterator[Sleeper]:
+    sleeper = Sleeper(account, clock)
     yield sleeper
     for each in sleeper.sagemaker.list_inference_components()["InferenceComponents"]:
         name = each["InferenceComponentName"]
@@ -130,15 +117,15 @@ def test_a_component_answers_who_names_it_and_sleeps_at_zero_copies(sleeper: Sle
     assert said.startswith("Inference Component Name header is required for endpoints")
     before = len(sleeper.account.launcher.serving(b"first"))
     sleeper.scale(0)
-    sleeper.until(lambda: len(sleeper.account.launcher.serving(b"first")) == before - 1)
+    until(lambda: len(sleeper.account.launcher.serving(b"first")) == before - 1)
     assert "has no capacity to process this request" in refused(sleeper.invoke)
     sleeper.minutes(EMPTY_MINUTES)
     before = sleeper.instances
     sleeper.minutes(1)
     assert (before, sleeper.instances) == (1, 0)
     sleeper.minutes(EMPTY_MINUTES + 1)
-    hosting = SageMakerApi.hostings.provide_service(sleeper.account.number, "us-east-1")
-    hosting.endpoints.find("sleeper").instance_faults = InstanceFaults(start_seconds=300)
+    endpoint = sleeper.account.hosting.endpoints.find("sleeper")
+    endpoint.instance_faults = InstanceFaults(start_seconds=300)
     sleeper.sagemaker.update_inference_component_runtime_config(
         **NAME, DesiredRuntimeConfig={"CopyCount": 1}
     )
@@ -165,15 +152,10 @@ def test_a_component_or_a_configuration_that_cannot_be_is_refused(sleeper: Sleep
     ]
     for config, sentence in wrong:
         assert sentence in refused(sleeper.configure, "other", **config)
-    variant = {"VariantName": "v", "InstanceType": "ml.m5.large"}
-    paris = sleeper.account.aws.client(
-        "sagemaker", account=sleeper.account.number, region="eu-west-3"
-    )
-    said = refused(
-        paris.create_endpoint_config,
-        EndpointConfigName="e",
-        ProductionVariants=[variant | {"ManagedInstanceScaling": SCALING}],
-    )
+    variant = {"VariantName": "v", "InstanceType": "ml.m5.large", "ManagedInstanceScaling": SCALING}
+    aws, number = sleeper.account.aws, sleeper.account.number
+    create = aws.client("sagemaker", account=number, region="eu-west-3").create_endpoint_config
+    said = refused(create, EndpointConfigName="e", ProductionVariants=[variant])
     assert said.startswith("Min instance count needs to be greater than 0")
     assert "an integer larger than 0" in refused(sleeper.create, copies=0)
     sleeper.create(memory_mb=9000)
@@ -200,7 +182,7 @@ def test_copies_stay_when_the_endpoint_gets_another_configuration(sleeper: Sleep
     sleeper.create(copies=2)
     sleeper.configure("again")
     sleeper.sagemaker.update_endpoint(EndpointName="sleeper", EndpointConfigName="again")
-    sleeper.until(lambda: sleeper.endpoint()["EndpointStatus"] == "InService")
+    until(lambda: sleeper.endpoint()["EndpointStatus"] == "InService")
     sleeper.minutes(EMPTY_MINUTES + 2)
     assert (b"first" in sleeper.invoke(), sleeper.copies, sleeper.instances) == (True, (2, 2), 1)
     sleeper.account.delete_endpoint("sleeper")
@@ -211,28 +193,17 @@ def policies(sleeper: Sleeper) -> None:
     scaling = sleeper.account.client("application-autoscaling")
     scaling.register_scalable_target(**COPIES, MinCapacity=0, MaxCapacity=3)
     metric = {"PredefinedMetricType": "SageMakerInferenceComponentInvocationsPerCopy"}
-    scaling.put_scaling_policy(
-        **COPIES,
-        PolicyName="tracking",
-        PolicyType="TargetTrackingScaling",
-        TargetTrackingScalingPolicyConfiguration={
-            "TargetValue": 1,
-            "PredefinedMetricSpecification": metric,
-        },
-    )
-    step = {
-        "AdjustmentType": "ChangeInCapacity", "MetricAggregationType": "Maximum", "Cooldown": 60,
-        "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
-    }  # fmt: skip
-    arn = scaling.put_scaling_policy(
-        **COPIES, PolicyName="wake", PolicyType="StepScaling", StepScalingPolicyConfiguration=step
-    )["PolicyARN"]
-    sleeper.account.client("cloudwatch").put_metric_alarm(
-        AlarmName="wake", Namespace="AWS/SageMaker", MetricName="NoCapacityInvocationFailures",
-        Dimensions=[{"Name": "InferenceComponentName", "Value": "ranker"}], Statistic="Sum", Period=60,
-        EvaluationPeriods=1, Threshold=1, ComparisonOperator="GreaterThanOrEqualToThreshold",
-        AlarmActions=[arn],
-    )  # fmt: skip
+    tracked = {"TargetValue": 1, "PredefinedMetricSpecification": metric}
+    given = {"PolicyName": "tracking", "PolicyType": "TargetTrackingScaling"}
+    put = partial(scaling.put_scaling_policy, **COPIES)
+    put(**given, TargetTrackingScalingPolicyConfiguration=tracked)
+    one = {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
+    steps = stepping("ChangeInCapacity", one, Cooldown=60, MetricAggregationType="Maximum")
+    arn = put(**steps | {"PolicyName": "wake"})["PolicyARN"]
+    alarm = {"AlarmName": "wake", "MetricName": "NoCapacityInvocationFailures", "Threshold": 1}
+    alarm |= {"Dimensions": named(InferenceComponentName="ranker"), "EvaluationPeriods": 1}
+    alarm |= {"TreatMissingData": "missing", "AlarmActions": [arn]}
+    sleeper.account.client("cloudwatch").put_metric_alarm(**MANY | alarm)
 
 
 @pytest.mark.long
@@ -271,15 +242,13 @@ def stack(archive: str, *, memory_mb: int = 1024) -> dict[str, Any]:
     variant = config["ProductionVariants"][0]
     del variant["ModelName"]
     variant["ManagedInstanceScaling"] = SCALING
+    needs = {"ComputeResourceRequirements": {"MinMemoryRequiredInMb": memory_mb}}
     resources["Component"] = resource(
         "SageMaker::InferenceComponent",
         InferenceComponentName="ranker",
         EndpointName=get("Endpoint", "EndpointName"),
         VariantName="primary",
-        Specification={
-            "ModelName": get("Model", "ModelName"),
-            "ComputeResourceRequirements": {"MinMemoryRequiredInMb": memory_mb},
-        },
+        Specification={"ModelName": get("Model", "ModelName"), **needs},
         RuntimeConfig={"CopyCount": 1},
     )
     return template

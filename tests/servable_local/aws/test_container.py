@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from servable_local.aws.sagemaker.container import (
     launch_local_container,
 )
 from servable_local.container import launch
+from tests.servable_local.aws.boto_members import until
 
 
 class Process:
@@ -35,9 +35,7 @@ class Process:
 def replaced(container: Container) -> None:
     """Heals it, and waits for the replacement."""
     container.restart_if_ended()
-    deadline = time.monotonic() + 20
-    while container._healing and time.monotonic() < deadline:
-        time.sleep(0.001)
+    until(lambda: not container._healing)
 
 
 def test_a_failed_restart_is_printed_and_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,10 +67,7 @@ def test_a_container_closed_while_it_is_replaced_leaves_no_process() -> None:
 
     container = Container(launch)
     replaced(container)
-    deadline = time.monotonic() + 20
-    while not processes[1].closed and time.monotonic() < deadline:
-        time.sleep(0.001)
-    assert [process.closed for process in processes] == [True, True]
+    until(lambda: [process.closed for process in processes] == [True, True])
     container.restart_if_ended()
     assert len(processes) == 2
 

@@ -35,15 +35,10 @@ class Store(MetricStore):
 
     def parse_samples(self, **dimensions: str) -> dict[str, tuple[float, str]]:
         """{metric: (the sum of its samples, its unit)}"""
-        wanted = {**NAMES, **dimensions}
-        return {
-            metric.name: (
-                self.collect_samples(metric, AT, AT + timedelta(days=1)).total,
-                self.list_units(metric)[0],
-            )
-            for metric in self.list_metrics()
-            if dict(metric.dimensions) == wanted
-        }
+        wanted, end = {**NAMES, **dimensions}, AT + timedelta(days=1)
+        metrics = [each for each in self.list_metrics() if dict(each.dimensions) == wanted]
+        totals = {each: self.collect_samples(each, AT, end).total for each in metrics}
+        return {each.name: (total, self.list_units(each)[0]) for each, total in totals.items()}
 
 
 def invoked(status: int = 200, kind: str = "real_time", **more: Any) -> Store:
@@ -60,14 +55,11 @@ def test_requests_are_counted_timed_and_shared_as_their_kind_has_it(
 ) -> None:
     none, micro = "None", "Microseconds"
     assert invoked().parse_samples() == {
-        "Invocations": (1, none),
-        "InvocationsPerInstance": (0.25, none),
-        "Invocation4XXErrors": (0, none),
-        "Invocation5XXErrors": (0, none),
-        "InvocationModelErrors": (0, none),
-        "ModelLatency": (1500, micro),
+        "Invocations": (1, none), "InvocationsPerInstance": (0.25, none),
+        "Invocation4XXErrors": (0, none), "Invocation5XXErrors": (0, none),
+        "InvocationModelErrors": (0, none), "ModelLatency": (1500, micro),
         "OverheadLatency": (0, micro),
-    }
+    }  # fmt: skip
 
     store = invoked(config="second")
     of_fleet = store.parse_samples(EndpointConfigName="second")
@@ -104,6 +96,7 @@ def test_an_answer_counts_as_the_error_that_it_is() -> None:
 def test_a_minute_without_a_request_has_a_zero_and_a_failure_one_count() -> None:
     minute = AT + timedelta(minutes=5)
     metric = Metric.from_dimensions("AWS/SageMaker", "InvocationsPerInstance", NAMES)
+    given: dict[str, Any]
     cases = [(None, True, 1), (None, False, 0), (0, True, 1), (59, True, 1), (-10, True, 2)]
     for request_after_seconds, minute_ends, samples in cases:
         store = Store()
@@ -112,9 +105,8 @@ def test_a_minute_without_a_request_has_a_zero_and_a_failure_one_count() -> None
             store.add(metric, 1.0, unit="None", at=at)
         # The last second of the minute, in which it is published.
         end = minute + timedelta(seconds=59)
-        publish_scaling_metrics(
-            store, end, dimensions=NAMES, concurrency=2.5, minute_ends=minute_ends
-        )
+        given = {"dimensions": NAMES, "concurrency": 2.5, "minute_ends": minute_ends}
+        publish_scaling_metrics(store, end, **given)
         assert store.collect_samples(metric, AT, AT + timedelta(days=1)).count == samples
         assert store.parse_samples()["ConcurrentRequestsPerModel"] == (2.5, "None")
 
@@ -127,22 +119,12 @@ def test_a_minute_without_a_request_has_a_zero_and_a_failure_one_count() -> None
 def test_what_a_container_takes_is_published() -> None:
     store = Store()
     percents = {"CPUUtilization": 50.0, "MemoryUtilization": 10.0}
-    publish_utilization(
-        store,
-        AT + timedelta(minutes=1),
-        percents,
-        dimensions=NAMES,
-        kind="real_time",
-        pools=["a", "a", "b"],
-    )
-    of_variant, of_type = store.parse_samples(), store.parse_samples(InstanceType="a")
-    assert (of_variant["CPUUtilization"], of_type["CPUUtilization"]) == (
-        (50, "Percent"), (100, "Percent"),
-    )  # fmt: skip
-    first = [
-        store.collect_samples(metric, AT, AT + timedelta(minutes=1)).count
-        for metric in store.list_metrics()
-    ]
+    end, kind = AT + timedelta(minutes=1), "real_time"
+    publish_utilization(store, end, percents, dimensions=NAMES, kind=kind, pools=["a", "a", "b"])
+    found = [store.parse_samples(**of) for of in ({}, {"InstanceType": "a"})]
+    used = [samples["CPUUtilization"] for samples in found]
+    assert used == [(50, "Percent"), (100, "Percent")]
+    first = [store.collect_samples(metric, AT, end).count for metric in store.list_metrics()]
     assert sorted(first) == [1, 1, 1, 1, 2, 2]
 
     store = Store()

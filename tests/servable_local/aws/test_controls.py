@@ -20,10 +20,8 @@ def test_a_clock_that_stands_still_is_moved_from_outside(embedded: LocalAws) -> 
     before = embedded.now()
     assert embedded.advance(minutes=3) - before == timedelta(minutes=3)
     controls = Controls(ScaledClock(seconds_per_minute=1), lambda *whose: None)  # type: ignore[arg-type]
-    assert controls.respond(CLOCK_PATH, {"seconds": 60}) == (
-        "409 Conflict",
-        {"error": "this clock runs by itself and can't be advanced"},
-    )
+    error = {"error": "this clock runs by itself and can't be advanced"}
+    assert controls.respond(CLOCK_PATH, {"seconds": 60}) == ("409 Conflict", error)
     with pytest.raises(ValueError, match="Could not find endpoint"):
         embedded.inject_fault("absent", latency_ms=100)
 
@@ -80,19 +78,14 @@ def region() -> Region:
 
 
 def test_a_fault_reaches_every_container_of_both_fleets() -> None:
-    calls: dict[tuple[str, Any], tuple[Any, ...]] = {
-        ("latency_ms", 50): ("slow", 50),
-        ("status", 503): ("fail", 503),
-        ("queue_full", True): ("fill_queue", True),
-        ("freeze", "nginx"): ("freeze", "nginx"),
-        ("thaw", "nginx"): ("thaw", "nginx"),
-        ("kill", "gunicorn"): ("kill", "gunicorn"),
-        ("end", True): ("end",),
-    }
-    for (kind, value), call in calls.items():
+    for kind, value, *call in [
+        ("latency_ms", 50, "slow", 50), ("status", 503, "fail", 503), ("end", True, "end"),
+        ("queue_full", True, "fill_queue", True), ("freeze", "nginx", "freeze", "nginx"),
+        ("thaw", "nginx", "thaw", "nginx"), ("kill", "gunicorn", "kill", "gunicorn"),
+    ]:  # fmt: skip
         region = Region()
-        assert region.inject(**{kind: value}) == ("200 OK", {})
-        assert [faults.calls for faults in region.faults] == [[call]] * 3
+        assert region.inject(**{str(kind): value}) == ("200 OK", {})
+        assert [faults.calls for faults in region.faults] == [[tuple(call)]] * 3
 
 
 def test_a_fault_reaches_the_fleets_of_the_region_and_a_shortage_all_of_it(region: Region) -> None:
@@ -103,13 +96,12 @@ def test_a_fault_reaches_the_fleets_of_the_region_and_a_shortage_all_of_it(regio
     region.ranker.fleet = region.ranker.rollout = None
     assert region.inject(status=500)[0] == "200 OK"
 
-    answer = region.controls.respond(
-        FAULT_PATH, {"account": "1", "region": "r", "no_capacity": ["ml.c5.xlarge"]}
-    )
+    given = {"account": "1", "region": "r", "no_capacity": ["ml.c5.xlarge"]}
+    answer = region.controls.respond(FAULT_PATH, given)
     types = ("ml.c5.xlarge", "ml.c6i.xlarge")
     assert (answer, region.shortage.find_available(types)) == (("200 OK", {}), "ml.c6i.xlarge")
     for kind in ("a", "b"):
-        region.controls.respond(FAULT_PATH, {"account": "1", "region": "r", "no_capacity": [kind]})
+        region.inject(no_capacity=[kind])
     assert [region.shortage.find_available((kind,)) for kind in ("a", "b")] == ["a", None]
 
 
@@ -128,13 +120,9 @@ def test_faults_of_sagemaker_and_its_instances_are_set_and_ended(region: Region)
 
 
 def test_what_is_no_control_is_not_answered(region: Region) -> None:
-    assert region.inject(melt=1) == (
-        "400 Bad Request",
-        {
-            "error": "melt isn't a fault that can be injected; allowed: latency_ms, status, queue_full, "
-            "freeze, thaw, kill, end, overhead_ms, start_seconds, capacity"
-        },
-    )
+    kinds = "latency_ms, status, queue_full, freeze, thaw, kill, end, overhead_ms, start_seconds, capacity"
+    error = {"error": f"melt isn't a fault that can be injected; allowed: {kinds}"}
+    assert region.inject(melt=1) == ("400 Bad Request", error)
 
     answer = region.controls.respond(FAULT_PATH, {"account": "1", "region": "r"})
     assert answer is not None

@@ -5,15 +5,13 @@ from typing import Any
 import pytest
 
 from servable_local.aws.clock import TICK_SECONDS, ManualClock
-from servable_local.aws.local_aws import LocalAws
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account, refused
 
 
 @pytest.fixture(scope="module")
-def sagemaker(embedded: LocalAws, launcher: Launcher) -> Any:
-    account = Account(embedded, launcher)
+def sagemaker(accounts: Account) -> Any:
+    account = accounts.another()
     account.deploy(serving(account.put_archive(b"a")))
     return account.client("sagemaker")
 

@@ -13,6 +13,7 @@ from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.hosting import Register, StoredDefinition
 from servable_local.aws.scaling.service import INSTANCES, RegionalScaling
 from servable_scaling.scalable_target import ScaledTarget
+from tests.servable_local.aws.boto_members import scalable, tracking
 from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, Case, blue_green
 
 VARIANT = {"VariantName": "primary", "DesiredWeight": 0.5, "DesiredInstanceCount": 3}
@@ -133,12 +134,11 @@ def test_an_update_retains_the_deployment_configuration_where_it_is_asked_to_and
 def test_an_update_retains_weights_and_counts_but_for_what_is_excluded(hosted: Hosted) -> None:
     retained = {"RetainAllVariantProperties": True}
     but_weights = {"ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredWeight"}]}
-    cases: list[tuple[dict[str, Any], tuple[float, int]]] = [
+    for given, kept in [
         ({}, (1.0, 4)),
         (retained, (0.5, 3)),
         (retained | but_weights, (1.0, 3)),
-    ]
-    for given, kept in cases:
+    ]:
         hosted = Hosted(hosted.case.another())
         endpoint = hosted.case.endpoint
         hosted.call("update_endpoint_weights_and_capacities", DesiredWeightsAndCapacities=[VARIANT])
@@ -197,15 +197,9 @@ class Scaled:
         self.registered = self.scaling.add_target(self.key, target, "role")
 
     def put_policy(self, arn: str = "arn:policy") -> None:
-        metric = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
-        tracking = {"TargetValue": 4, "PredefinedMetricSpecification": metric}
-        given = {
-            "PolicyName": "track",
-            "PolicyType": "TargetTrackingScaling",
-            "TargetTrackingScalingPolicyConfiguration": tracking,
-        }
-        names = ("ServiceNamespace", "ResourceId", "ScalableDimension")
-        self.scaling.put_policy(arn, self.key, given | dict(zip(names, self.key, strict=True)))
+        given = {"PolicyName": "track", "PolicyType": "TargetTrackingScaling", **scalable()}
+        given |= {"TargetTrackingScalingPolicyConfiguration": tracking(4)}
+        self.scaling.put_policy(arn, self.key, given)
 
 
 @pytest.fixture
@@ -259,17 +253,15 @@ def test_a_target_is_moved_inside_its_bounds_or_has_failed(scaled: Scaled) -> No
 
 
 def test_what_serves_nothing_is_not_scaled(scaled: Scaled, tmp_path: Path) -> None:
-    hosted = scaled.scaling._find_variant(
-        ("sagemaker", "endpoint/RANKER/variant/shadow", INSTANCES)
-    )
+    find = scaled.scaling._find_variant
+    hosted = find(("sagemaker", "endpoint/RANKER/variant/shadow", INSTANCES))
     assert hosted is not None
     assert hosted[1].name == "shadow"
-    cases: list[tuple[str, str, str]] = [
+    for key in [
         ("sagemaker", "inference-component/a", "sagemaker:inference-component:DesiredCopyCount"),
         ("dynamodb", "table/a", "dynamodb:table:ReadCapacityUnits"),
         ("sagemaker", "endpoint/absent/variant/primary", INSTANCES),
         ("sagemaker", "endpoint/ranker/variant/absent", INSTANCES),
-    ]
-    for key in cases:
-        assert scaled.scaling._find_variant(key) is None
+    ]:
+        assert find(key) is None
     assert Scaled(Case(tmp_path)).scaling._find_variant(Scaled.key) is None

@@ -43,13 +43,8 @@ def test_states_and_deployments_of_an_endpoint_are_told(watched: Watched) -> Non
     first, changed = events[0], events[4]
     arn = f"arn:aws:sagemaker:us-east-1:{account.number}:endpoint/ranker"
     assert (first["resources"], first["detail-type"]) == ([arn], STATE)
-    assert [one["detail"]["EndpointStatus"] for one in events if one["detail-type"] == STATE] == [
-        "CREATING",
-        "IN_SERVICE",
-        "UPDATING",
-        "IN_SERVICE",
-        "DELETING",
-    ]
+    states = [one["detail"]["EndpointStatus"] for one in events if one["detail-type"] == STATE]
+    assert states == ["CREATING", "IN_SERVICE", "UPDATING", "IN_SERVICE", "DELETING"]
     assert changed["detail-type"] == "SageMaker Endpoint Deployment State Change"
     assert changed["detail"]["ProductionVariants"][0]["DesiredInstanceCount"] == 3
 
@@ -72,9 +67,8 @@ def test_an_event_that_event_bridge_does_not_take_is_printed(
 
     monkeypatch.setattr(Access, "client", refuses)
     aws = Loopback(Access("http://127.0.0.1:1", "secret"), account="1" * 12, region="eu-west-1")
-    aws.send_event(
-        source="s", kind="State Change", detail={}, resources=["a", "b"], at=datetime(2026, 11, 23)
-    )
+    given: dict[str, Any] = {"source": "s", "detail": {}, "at": datetime(2026, 11, 23)}
+    aws.send_event(kind="State Change", resources=["a", "b"], **given)
     printed = capsys.readouterr().err
     assert "EventBridge did not accept State Change of a, b" in printed
     assert "OSError: closed" in printed
@@ -107,10 +101,8 @@ def test_states_of_the_endpoint_alone_reach_the_topic(account: Account, topic: T
     account.change_capacities("ranker", VariantName="primary", DesiredInstanceCount=3)
     account.delete()
     said = topic.said(2)
-    assert [one.split(" at ")[0] for one in said] == [
-        "Endpoint ranker: CREATING",
-        "Endpoint ranker: DELETING",
-    ]
+    states = [one.split(" at ")[0] for one in said]
+    assert states == ["Endpoint ranker: CREATING", "Endpoint ranker: DELETING"]
     assert said[0].endswith("Reason, where there is one: ")
 
 
@@ -124,7 +116,5 @@ def test_why_an_endpoint_or_its_update_failed_reaches_the_topic(
     account.deploy(serving(account.put_archive(b"a", "a")))
     account.deploy(serving(account.put_archive(b"BROKEN", "b")))
     said = topic.said(2)[1]
-    assert (said.split(" at ")[0], "did not answer its ping" in said) == (
-        "Endpoint ranker: IN_SERVICE",
-        True,
-    )
+    assert said.startswith("Endpoint ranker: IN_SERVICE at ")
+    assert "did not answer its ping" in said

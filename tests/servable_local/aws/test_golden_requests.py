@@ -5,7 +5,7 @@ import contextlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,10 +17,10 @@ from infra.functions.golden_sender import UnsentError, send
 from infra.parameters.loading import load
 from servable.plan.synthesis import synthesise_endpoint
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import valid
-from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.boto_members import named
+from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.synthesised import DeployedNames
 from tests.servable_local.aws.test_guarded_update import Update
 
@@ -49,11 +49,8 @@ class Scheduled:
     def __init__(self, deployed: DeployedNames, clock: ManualClock | None = None) -> None:
         self.client = deployed.account.client
         self._clock = clock
-        (rule,) = [
-            one
-            for one in self.client("events").list_rules()["Rules"]
-            if "ScheduleExpression" in one
-        ]
+        rules = self.client("events").list_rules()["Rules"]
+        (rule,) = (one for one in rules if "ScheduleExpression" in one)
         self.every = rule["ScheduleExpression"]
         (target,) = self.client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
         self.event = json.loads(target["Input"])
@@ -75,17 +72,14 @@ class Scheduled:
         (published,) = line["_aws"]["CloudWatchMetrics"]
         ((*names,),) = published["Dimensions"]
         (metric,) = published["Metrics"]
-        self.client("cloudwatch").put_metric_data(
-            Namespace=published["Namespace"],
-            MetricData=[
-                {
-                    "MetricName": metric["Name"],
-                    "Dimensions": [{"Name": name, "Value": line[name]} for name in names],
-                    "Value": line[metric["Name"]],
-                    "Timestamp": self._clock.now(),
-                }
-            ],
-        )
+        datum = {
+            "MetricName": metric["Name"],
+            "Dimensions": named(**{name: line[name] for name in names}),
+            "Value": line[metric["Name"]],
+            "Timestamp": self._clock.now(),
+        }
+        put = self.client("cloudwatch").put_metric_data
+        put(Namespace=published["Namespace"], MetricData=[datum])
 
 
 Reported = Callable[["Refusing"], list[int]]
@@ -93,13 +87,11 @@ Failing = Callable[[bool, int], str]
 
 
 @pytest.fixture
-def failing(
-    templates: list[dict[str, Any]], embedded: LocalAws, launcher: Launcher, clock: ManualClock
-) -> Failing:
+def failing(templates: list[dict[str, Any]], accounts: Account, clock: ManualClock) -> Failing:
     """What becomes of an update whose new version fails so, with golden requests or without."""
 
     def run(golden: bool, status: int) -> str:
-        deployed = DeployedNames(embedded, launcher, templates[0])
+        deployed = DeployedNames(accounts.another(), templates[0])
         clock.advance(seconds=60 - clock.now().second)
         update, sender = Update(deployed, templates[1]), Scheduled(deployed, clock)
         update.new.status = status
@@ -120,9 +112,9 @@ def test_golden_requests_alone_take_an_update_that_fails_back(failing: Failing) 
 
 
 def test_the_files_request_is_sent_every_minute_of_an_update_by_one_file_of_code(
-    templates: list[dict[str, Any]], embedded: LocalAws, launcher: Launcher
+    templates: list[dict[str, Any]], account: Account
 ) -> None:
-    quiet = DeployedNames(embedded, launcher, templates[0])
+    quiet = DeployedNames(account, templates[0])
     sender = Scheduled(quiet)
     body = (ROOT / "examples" / "ranker" / "golden" / "request-rows.json").read_bytes()
     assert (sender.every, base64.b64decode(sender.event["body"])) == ("rate(1 minute)", body)
@@ -149,43 +141,32 @@ def of_kind(template: dict[str, Any], *kinds: str) -> dict[str, dict[str, Any]]:
 
 
 def test_the_template_has_the_alarm_and_permission(templates: list[dict[str, Any]]) -> None:
-    (policy,) = (
-        properties["PolicyDocument"]["Statement"]
-        for name, properties in of_kind(templates[0], "AWS::IAM::Policy").items()
-        if name.startswith("GoldenRequests")
-    )
-    assert policy[0] == {
-        "Action": ["sagemaker:DescribeEndpoint", "sagemaker:InvokeEndpoint"],
-        "Effect": "Allow",
-        "Resource": "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/updates-canary",
-    }
-    (alarm,) = (
-        one
-        for one in of_kind(templates[0], "AWS::CloudWatch::Alarm").values()
-        if one["AlarmName"] == "updates-canary-golden-requests"
-    )
+    arn = "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/"
+    policies = of_kind(templates[0], "AWS::IAM::Policy")
+    (policy,) = (policies[name] for name in policies if name.startswith("GoldenRequests"))
+    actions = ["sagemaker:DescribeEndpoint", "sagemaker:InvokeEndpoint"]
+    allowed = {"Action": actions, "Effect": "Allow", "Resource": f"{arn}updates-canary"}
+    assert policy["PolicyDocument"]["Statement"][0] == allowed
+    alarms = of_kind(templates[0], "AWS::CloudWatch::Alarm").values()
+    (alarm,) = (one for one in alarms if one["AlarmName"] == "updates-canary-golden-requests")
     (function,) = of_kind(templates[0], "AWS::Lambda::Function")
-    assert (alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], alarm["Threshold"]) == (
+    assert (alarm["Namespace"], alarm["MetricName"], alarm["Threshold"]) == (
         "AWS/Lambda",
         "Errors",
-        [{"Name": "FunctionName", "Value": {"Ref": function}}],
         0,
     )
+    assert alarm["Dimensions"] == [{"Name": "FunctionName", "Value": {"Ref": function}}]
     (action,) = alarm["AlarmActions"]
     assert action["Ref"].startswith("AlarmTopic")
 
     # Policies name an endpoint with capitals in both spellings.
     caller = '["arn:aws:iam::333333333333:role/caller"]'
     template = canary({"endpoint.name": "Updates-Canary", "endpoint.callers": caller})
-    policies = of_kind(template, "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy").values()
-    named = [
-        statement["Resource"]
-        for properties in policies
-        for statement in properties["PolicyDocument"]["Statement"]
-        if "sagemaker:InvokeEndpoint" in statement["Action"]
-    ]
-    arn = "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/"
-    assert named == [[f"{arn}Updates-Canary", f"{arn}updates-canary"]] * 2
+    policies = of_kind(template, "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+    documents = [properties["PolicyDocument"]["Statement"] for properties in policies.values()]
+    statements = [one for each in documents for one in each if actions[1] in one["Action"]]
+    both = [f"{arn}Updates-Canary", f"{arn}updates-canary"]
+    assert [statement["Resource"] for statement in statements] == [both] * 2
     (without,) = (loaded for loaded in load(ROOT, FOLDER) if loaded.name == "linear")
     assert of_kind(synthesise_endpoint(valid(without)), "AWS::Lambda::Function") == {}
 
@@ -193,12 +174,9 @@ def test_the_template_has_the_alarm_and_permission(templates: list[dict[str, Any
 class Refusing:
     """A client of SageMaker and of its runtime: the endpoint is being updated, and calls fail so."""
 
-    def __init__(
-        self, error: Exception, *, of: str = "invoke_endpoint", stages: Sequence[str] = ("Baking",)
-    ) -> None:
+    def __init__(self, error: Exception, *stages: str, of: str = "invoke_endpoint") -> None:
         self._error, self._of = error, of
-        self._stages = iter(stages)
-        self._stage = ""
+        self._stages, self._stage = iter(stages or ("Baking",)), ""
 
     def describe_endpoint(self, **_: Any) -> dict[str, Any]:
         if self._of == "describe_endpoint":
@@ -265,14 +243,14 @@ def test_an_unsent_request_fails_the_function(error: Exception, reported: Report
 )
 def test_an_error_counts_once_the_fleet_has_traffic(reported: Reported, error: Exception) -> None:
     assert reported(Refusing(error)) == [1, 1]
-    assert reported(Refusing(error, stages=["Creating"])) == []
+    assert reported(Refusing(error, "Creating")) == []
 
 
 def test_an_update_that_repairs_a_failing_fleet_is_not_ended(reported: Reported) -> None:
-    client = Refusing(refused("ModelError"), stages=["Creating", "Creating", "Baking"])
+    client = Refusing(refused("ModelError"), "Creating", "Creating", "Baking")
     assert (reported(client), reported(client)) == ([], [])
 
 
 def test_an_update_whose_first_shift_came_in_that_minute_is_judged(reported: Reported) -> None:
-    client = Refusing(refused("ModelError"), stages=["Creating", "Baking"])
+    client = Refusing(refused("ModelError"), "Creating", "Baking")
     assert (reported(client), reported(client)) == ([], [1, 1])

@@ -1,18 +1,16 @@
 """Updates of the environments that have a rollout: watched, and taken back by their alarms."""
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from servable_local.aws.clock import ManualClock
-from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker import published_metrics
-from servable_local.aws.server import Server
-from tests.servable_local.aws.container_stand_in import MISTAKE, Launcher, StandIn
-from tests.servable_local.aws.rollout_cells import Cells, predicted
+from tests.servable_local.aws.boto_members import until
+from tests.servable_local.aws.container_stand_in import MISTAKE, StandIn
+from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.rollout_cells import measure, predicted
 from tests.servable_local.aws.synthesised import DeployedNames, is_baking, synthesise
 from tests.servable_local.aws.topic_inbox import TopicInbox
 from tests.servable_local.aws.watched_endpoint import Watched
@@ -37,16 +35,10 @@ class Update:
         self.deployed = deployed
         self.name = deployed.endpoint
         (self.old,) = deployed.containers()
-        self._sagemaker = deployed.account.client("sagemaker")
+        self.endpoint = deployed.describe
         deployed.deploy(template, wait=False)
-        deadline = time.monotonic() + 30
-        while not is_baking(self.endpoint()) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: is_baking(self.endpoint()))
         (self.new,) = deployed.containers()
-
-    def endpoint(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._sagemaker.describe_endpoint(EndpointName=self.name)
-        return found
 
     def status(self) -> str:
         return self.deployed.account.settled()
@@ -63,16 +55,11 @@ class Update:
 class Updates:
     """Both environments, deployed once; every update begins with what the one before it left."""
 
-    def __init__(
-        self,
-        templates: list[dict[str, dict[str, Any]]],
-        aws: LocalAws,
-        launcher: Launcher,
-        clock: ManualClock,
-        server: Server,
-    ) -> None:
-        self._templates, self.clock, self._server = templates, clock, server
-        self.deployed = {name: DeployedNames(aws, launcher, templates[0][name]) for name in GUARDED}
+    def __init__(self, templates: list[dict[str, dict[str, Any]]], accounts: Account) -> None:
+        self._templates, self.clock = templates, accounts.launcher.clock
+        self.deployed = {
+            name: DeployedNames(accounts.another(), templates[0][name]) for name in GUARDED
+        }
         self.begun: list[Update] = []
 
     def begin(self, name: str = "prod") -> Update:
@@ -91,8 +78,7 @@ class Updates:
 
     def watch(self, update: Update, minutes: int) -> None:
         """Minutes of requests to it."""
-        watched = Watched(update.deployed.account, self.clock, self._server)
-        watched.minutes(minutes, requests=2, endpoint=update.name)
+        Watched(update.deployed.account).minutes(minutes, requests=2, endpoint=update.name)
 
     def end(self) -> None:
         """Ends whatever is left of them, and waits until their alarms are quiet again."""
@@ -106,14 +92,8 @@ class Updates:
 
 
 @pytest.fixture(scope="module")
-def environments(
-    templates: list[dict[str, dict[str, Any]]],
-    embedded: LocalAws,
-    launcher: Launcher,
-    clock: ManualClock,
-    server: Server,
-) -> Updates:
-    return Updates(templates, embedded, launcher, clock, server)
+def environments(templates: list[dict[str, dict[str, Any]]], accounts: Account) -> Updates:
+    return Updates(templates, accounts)
 
 
 @pytest.fixture
@@ -139,11 +119,11 @@ def test_while_it_bakes_the_canary_takes_its_share(updates: Updates) -> None:
 
 
 @pytest.mark.parametrize("name", GUARDED)
-def test_an_update_without_trouble_completes(name: str, updates: Updates, server: Server) -> None:
+def test_an_update_without_trouble_completes(name: str, updates: Updates) -> None:
     """Callers' own bad requests and an old fleet that fails are no trouble of the new one."""
     update = updates.begin(name)
     update.old.status = 503
-    watched = Watched(update.deployed.account, updates.clock, server)
+    watched = Watched(update.deployed.account)
     for _ in range(15):
         watched.ask(4, update.name)
         watched.ask(2, update.name, body=MISTAKE)
@@ -239,13 +219,5 @@ def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(updates: Upda
         ("canary", "does not answer"),
     ],
 )
-def test_an_update_ends_as_predicted(
-    strategy: str,
-    fault: str,
-    embedded: LocalAws,
-    launcher: Launcher,
-    clock: ManualClock,
-    server: Server,
-) -> None:
-    cells = Cells(embedded, launcher, clock, server)
-    assert cells.measured(strategy, fault) == predicted(strategy, fault)
+def test_an_update_ends_as_predicted(account: Account, strategy: str, fault: str) -> None:
+    assert measure(account, strategy, fault) == predicted(strategy, fault)

@@ -24,6 +24,7 @@ from servable.history.restoring import RestoredFile, build_restored_file, replac
 from servable.project import account as operations_account
 from tests.batches import build_batch_example
 from tests.conftest import VALID, valid
+from tests.servable_local.aws.deployed_templates import resource
 from tests.servable_local.aws.local_account import Account
 
 pytestmark = pytest.mark.long
@@ -49,13 +50,8 @@ class Past:
         (found,) = load(self.project, self.project / "environments")
         return valid(found)
 
-    def record(
-        self,
-        archive: bytes = ARCHIVE,
-        name: str | None = None,
-        container: Mapping[str, Any] = THEN,
-        **changes: Any,
-    ) -> str:
+    def record(self, archive: bytes = ARCHIVE, name: str | None = None,
+               container: Mapping[str, Any] = THEN, **changes: Any) -> str:  # fmt: skip
         """Published, as the asset's command completes it; returns the fingerprint.
 
         `name`: of the archive, without .tar.gz; left out, one that no sources pack to. `container`: the
@@ -68,22 +64,16 @@ class Past:
         if not container:
             (placed,) = list_placements(environment)
             container = placed.settings.model_dump(mode="json", exclude_none=True)
-        said = {
-            "stack": STACK,
-            "settings": settings,
-            "overrides": {},
-            "variants": [
-                {
-                    "variant": "primary",
-                    "model": "ranker",
-                    "archive": self.account.put_archive(archive, f"{name}.tar.gz"),
-                    "image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:x",
-                    "tensorflow": "2.20",
-                    "model_gib": 0.001,
-                    "container": container,
-                }
-            ],
+        variant = {
+            "variant": "primary",
+            "model": "ranker",
+            "archive": self.account.put_archive(archive, f"{name}.tar.gz"),
+            "image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:x",
+            "tensorflow": "2.20",
+            "model_gib": 0.001,
+            "container": container,
         }
+        said = {"stack": STACK, "settings": settings, "overrides": {}, "variants": [variant]}
         fingerprint = hashlib.sha256(json.dumps(said).encode()).hexdigest()
         done = recording.complete_record({**said, "fingerprint": fingerprint}, self.project)
         key = f"deployments/{STACK}.{fingerprint}.json"
@@ -91,17 +81,9 @@ class Past:
         return fingerprint
 
     def deploy(self, fingerprint: str) -> None:
-        template = {
-            "Resources": {
-                "Live": {
-                    "Type": "AWS::SSM::Parameter",
-                    "Properties": {"Type": "String", "Value": fingerprint},
-                }
-            },
-            "Outputs": {
-                OUTPUT: {"Value": f"s3://archives-{self.account.number}/deployments/{STACK}"}
-            },
-        }
+        live = resource("SSM::Parameter", Type="String", Value=fingerprint)
+        output = {"Value": f"s3://archives-{self.account.number}/deployments/{STACK}"}
+        template = {"Resources": {"Live": live}, "Outputs": {OUTPUT: output}}
         self.account.deploy(template, name=STACK)
 
     def found(self) -> list[Deployment]:
@@ -180,10 +162,8 @@ def test_after_a_destroy_records_can_be_restored_and_what_the_stack_had_is_not_k
 ) -> None:
     past.destroy()
     listed = past.found()
-    assert [(one.number, one.time[:10], one.state_known) for one in listed] == [
-        (2, "2026-11-02", False),
-        (1, "2026-11-01", False),
-    ]
+    found = [(one.number, one.time[:10], one.state_known) for one in listed]
+    assert found == [(2, "2026-11-02", False), (1, "2026-11-01", False)]
     found = past.restored(command._find_deployment(listed, "1"))
     assert "min_instances" not in tomllib.loads(found.text)["variants"]["primary"]
 
@@ -294,17 +274,10 @@ def test_acceptances_of_nothing_are_dropped(past: Past, monkeypatch: pytest.Monk
     past.deploy(past.record())
 
     def first_only(loaded: ValidFile) -> list[Finding]:
-        return [
-            Finding(
-                rule="acknowledge-nothing",
-                severity=Severity.ERROR,
-                file=loaded.file,
-                key=f"acknowledge.{rule}",
-                problem="accepts a finding that does not exist",
-                remedy="remove it",
-            )
-            for rule in list(loaded.environment.acknowledge)[:1]
-        ]
+        said = {"problem": "accepts a finding that does not exist", "remedy": "remove it"}
+        of = {"rule": "acknowledge-nothing", "file": loaded.file, **said}
+        key = f"acknowledge.{next(iter(loaded.environment.acknowledge))}"
+        return [Finding(severity=Severity.ERROR, key=key, **of)]
 
     monkeypatch.setattr(restoring, "check", first_only)
     found = past.restored(past.found()[0])

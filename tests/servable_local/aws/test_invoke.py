@@ -12,19 +12,17 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker.stored_invocations import LONGEST_SHOWN, QueuedInvocation
-from servable_local.aws.server import Server
-from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.boto_members import named, until
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.watched_endpoint import Watched
 
 
 @pytest.fixture(scope="module")
-def ranker(embedded: LocalAws, launcher: Launcher) -> Account:
+def ranker(accounts: Account) -> Account:
     """One for all who only ask."""
-    account = Account(embedded, launcher)
+    account = accounts.another()
     account.deploy(serving(account.put_archive(b"a")))
     return account
 
@@ -42,18 +40,12 @@ def _error(account: Account, body: bytes = b"x", **more: str) -> dict[str, Any]:
 
 def test_the_container_gets_the_request_and_the_caller_its_answer(ranker: Account) -> None:
     body = bytes(range(256))
-    sent = {
-        "ContentType": "text/csv",
-        "Accept": "a/b",
-        "CustomAttributes": "c",
-        "InferenceId": "one",
-    }
+    sent = {"ContentType": "text/csv", "Accept": "a/b", "CustomAttributes": "c"}
+    sent |= {"InferenceId": "one"}
     answer = _invoke(ranker, body, **sent)
-    assert (answer["ContentType"], answer["CustomAttributes"]) == (
-        "application/json",
-        "from=container",
-    )
-    assert answer["InvokedProductionVariant"] == "primary"
+    names = ("ContentType", "CustomAttributes", "InvokedProductionVariant")
+    found = [answer[name] for name in names]
+    assert found == ["application/json", "from=container", "primary"]
     received = json.loads(answer["Body"].read())
     assert received["body"].encode("latin-1") == body
     headers = {key.lower(): value for key, value in received["headers"].items()}
@@ -87,10 +79,11 @@ def test_a_body_has_at_most_6_291_456_bytes_or_as_many_as_the_file_acknowledges(
 
 
 def test_what_sagemaker_refuses_is_said(ranker: Account) -> None:
-    told = _error(ranker, b"x", CustomAttributes="a" * 1025)["Error"]
+    long = {"CustomAttributes": "a" * 1025}
+    told = _error(ranker, **long)["Error"]
     assert told["Code"] == "ValidationError"
     assert "Value at 'customAttributes' failed to satisfy constraint" in told["Message"]
-    told = _error(ranker, b"x", CustomAttributes="a" * 1025, InferenceId="i" * 65)["Error"]
+    told = _error(ranker, **long, InferenceId="i" * 65)["Error"]
     assert told["Message"].startswith("2 validation errors detected: ")
     wanted = f"Variant absent not found for endpoint ranker of account {ranker.number}."
     told = _error(ranker, TargetVariant="absent")["Error"]
@@ -104,11 +97,8 @@ class Queue:
 
     def __init__(self, account: Account) -> None:
         self.account, self.bucket = account, f"archives-{account.number}"
-        template = serving(account.put_archive(b"a"))
-        paths = {
-            "S3OutputPath": f"s3://{self.bucket}/answers",
-            "S3FailurePath": f"s3://{self.bucket}/failures",
-        }
+        template, uri = serving(account.put_archive(b"a")), f"s3://{self.bucket}"
+        paths = {"S3OutputPath": f"{uri}/answers", "S3FailurePath": f"{uri}/failures"}
         config = template["Resources"]["Config"]["Properties"]
         config["AsyncInferenceConfig"] = {"OutputConfig": paths}
         assert account.deploy(template) == "CREATE_COMPLETE"
@@ -122,26 +112,23 @@ class Queue:
         return answer
 
     def read(self, location: str) -> bytes:
-        key = location.removeprefix(f"s3://{self.bucket}/")
-        s3, deadline = self.account.client("s3"), time.monotonic() + 30
-        while True:
-            try:
-                return bytes(s3.get_object(Bucket=self.bucket, Key=key)["Body"].read())
-            except ClientError:
-                assert time.monotonic() < deadline, location
-                time.sleep(0.01)
+        key, s3 = location.removeprefix(f"s3://{self.bucket}/"), self.account.client("s3")
+        wait = {"Delay": 0.01, "MaxAttempts": 3000}
+        s3.get_waiter("object_exists").wait(Bucket=self.bucket, Key=key, WaiterConfig=wait)
+        return bytes(s3.get_object(Bucket=self.bucket, Key=key)["Body"].read())
 
 
 @pytest.fixture(scope="module")
-def queue(embedded: LocalAws, launcher: Launcher) -> Queue:
-    return Queue(Account(embedded, launcher))
+def queue(accounts: Account) -> Queue:
+    return Queue(accounts.another())
 
 
 def refused(call: Callable[[], Any]) -> str:
     with pytest.raises(ClientError) as raised:
         call()
-    assert raised.value.response["Error"]["Code"] == "ValidationError"
-    return str(raised.value.response["Error"]["Message"])
+    error = raised.value.response["Error"]
+    assert error["Code"] == "ValidationError"
+    return str(error["Message"])
 
 
 def test_an_asynchronous_request_reaches_the_container_or_is_refused(
@@ -169,20 +156,14 @@ def test_an_asynchronous_request_reaches_the_container_or_is_refused(
     assert message == "Endpoint ranker is not asynchronous: call InvokeEndpoint."
 
 
-def test_what_cannot_be_downloaded_is_counted(
-    queue: Queue, clock: ManualClock, server: Server
-) -> None:
+def test_what_cannot_be_downloaded_is_counted(queue: Queue) -> None:
     failure = queue.read(queue.submit("in/absent")["FailureLocation"])
     assert failure.startswith(b"Failed to download input from s3://")
-    watched = Watched(queue.account, clock, server)
-    assert watched.statistic("RequestDownloadFailures", "Sum") == 1
+    assert Watched(queue.account).statistic("RequestDownloadFailures", "Sum") == 1
 
 
-BACKLOG = (
-    "ApproximateBacklogSize",
-    "ApproximateBacklogSizePerInstance",
-    "HasBacklogWithoutCapacity",
-)
+BACKLOG = ("ApproximateBacklogSize", "ApproximateBacklogSizePerInstance",
+           "HasBacklogWithoutCapacity")  # fmt: skip
 
 
 def backlog(queue: Queue, clock: ManualClock) -> list[float]:
@@ -191,14 +172,10 @@ def backlog(queue: Queue, clock: ManualClock) -> list[float]:
     found = []
     for name in BACKLOG:
         (point,) = queue.account.client("cloudwatch").get_metric_statistics(
-            Namespace="AWS/SageMaker",
-            MetricName=name,
-            Dimensions=[{"Name": "EndpointName", "Value": "ranker"}],
-            StartTime=clock.now() - timedelta(minutes=1),
-            EndTime=clock.now(),
-            Period=60,
+            Namespace="AWS/SageMaker", MetricName=name, Dimensions=named(EndpointName="ranker"),
+            StartTime=clock.now() - timedelta(minutes=1), EndTime=clock.now(), Period=60,
             Statistics=["Average"],
-        )["Datapoints"]
+        )["Datapoints"]  # fmt: skip
         found.append(point["Average"])
     return found
 
@@ -220,12 +197,10 @@ def test_requests_without_an_instance_are_backlog(queue: Queue, clock: ManualClo
 
 TRACED = "tfs-model-version=1,inference-id=order-42"
 CAPTURE = {
-    "EnableCapture": True,
-    "InitialSamplingPercentage": 100,
-    "DestinationS3Uri": "s3://captured/prod",
+    "EnableCapture": True, "InitialSamplingPercentage": 100, "DestinationS3Uri": "s3://captured/prod",
     "CaptureOptions": [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}],
     "CaptureContentTypeHeader": {"CsvContentTypes": ["text/csv"]},
-}
+}  # fmt: skip
 
 
 def test_a_captured_request_is_recorded_with_its_answer(account: Account) -> None:
@@ -234,15 +209,9 @@ def test_a_captured_request_is_recorded_with_its_answer(account: Account) -> Non
     template = serving(account.put_archive(b"a"))
     template["Resources"]["Config"]["Properties"]["DataCaptureConfig"] = CAPTURE
     account.deploy(template)
-    account.client("sagemaker-runtime").invoke_endpoint(
-        EndpointName="ranker",
-        Body=b"1,2",
-        ContentType="text/csv",
-        CustomAttributes=TRACED,
-        InferenceId="order-42",
-    )
-    while not (listed := s3.list_objects_v2(Bucket="captured").get("Contents")):
-        time.sleep(0.01)
+    traced = {"CustomAttributes": TRACED, "InferenceId": "order-42"}
+    _invoke(account, b"1,2", ContentType="text/csv", **traced)
+    listed = until(lambda: s3.list_objects_v2(Bucket="captured").get("Contents"))
     (key,) = [one["Key"] for one in listed]
     folders = key.split("/")
     assert (folders[:3], len(folders)) == (["prod", "ranker", "primary"], 8)
@@ -260,16 +229,10 @@ def test_a_captured_request_is_recorded_with_its_answer(account: Account) -> Non
 # Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-check-predictions.html
 
 INPUT, SUCCESS, ERROR = "s3://in/requests/1", "arn:success", "arn:error"
-HEADERS = {
-    "X-Amzn-SageMaker-InputLocation": INPUT,
-    "X-Amzn-SageMaker-Content-Type": "text/csv",
-    "X-Amzn-SageMaker-Inference-Id": "mine",
-}
-OUTPUT = {
-    "S3OutputPath": "s3://out/answers/",
-    "S3FailurePath": "s3://out/failures/",
-    "NotificationConfig": {"SuccessTopic": SUCCESS, "ErrorTopic": ERROR},
-}
+HEADERS = {"X-Amzn-SageMaker-InputLocation": INPUT, "X-Amzn-SageMaker-Content-Type": "text/csv",
+           "X-Amzn-SageMaker-Inference-Id": "mine"}  # fmt: skip
+OUTPUT = {"S3OutputPath": "s3://out/answers/", "S3FailurePath": "s3://out/failures/",
+          "NotificationConfig": {"SuccessTopic": SUCCESS, "ErrorTopic": ERROR}}  # fmt: skip
 
 
 class Aws:
@@ -302,31 +265,22 @@ class Aws:
 class Run:
     """One request, to its end."""
 
-    def __init__(
-        self,
-        status: int = 200,
-        answer: bytes = b"0.5",
-        *,
-        headers: dict[str, str] = HEADERS,
-        missing: bool = False,
-        **output: Any,
-    ) -> None:
-        self.aws = Aws()
+    def __init__(self, status: int = 200, answer: bytes = b"0.5", *, missing: bool = False,
+                 headers: dict[str, str] = HEADERS, **output: Any) -> None:  # fmt: skip
+        self.aws: Any = Aws()
         if missing:
             self.aws.objects.clear()
         self.asked: list[bytes] = []
         self.counted: list[str] = []
-        config = {"OutputConfig": {**OUTPUT, **output}}
-        if output.get("S3FailurePath", "") is None:
-            del config["OutputConfig"]["S3FailurePath"]
-        self.queued = QueuedInvocation("ranker", config, headers)
+        given = {name: value for name, value in (OUTPUT | output).items() if value is not None}
+        self.queued = QueuedInvocation("ranker", {"OutputConfig": given}, headers)
 
         def ask(body: bytes) -> tuple[int, str, bytes]:
             self.asked.append(body)
             return status, "application/json", answer
 
-        aws: Any = self.aws
-        self.queued.run(aws, ManualClock(datetime(2026, 11, 23, 9, 30)), ask, self.counted.append)
+        clock = ManualClock(datetime(2026, 11, 23, 9, 30))
+        self.queued.run(self.aws, clock, ask, self.counted.append)
 
     @property
     def message(self) -> tuple[str, dict[str, Any]]:
@@ -344,24 +298,14 @@ def test_the_model_is_asked_and_its_answer_told() -> None:
     name = f"s3://out/answers/{run.queued.number}.out"
     assert run.queued.output_location == name != Run().queued.output_location
     assert run.stored == {name: {"Body": b"0.5", "ContentType": "application/json"}}
-    assert run.message == (
-        SUCCESS,
-        {
-            "awsRegion": "eu-west-1",
-            "receivedTime": "2026-11-23T09:30:00",
-            "invocationStatus": "Completed",
-            "requestParameters": {
-                "contentType": "text/csv",
-                "endpointName": "ranker",
-                "inputLocation": INPUT,
-            },
-            "responseParameters": {"contentType": "application/json", "outputLocation": name},
-            "inferenceId": "mine",
-            "eventVersion": "1.0",
-            "eventSource": "aws:sagemaker",
-            "eventName": "InferenceResult",
-        },
-    )
+    request = {"contentType": "text/csv", "endpointName": "ranker", "inputLocation": INPUT}
+    told = {
+        "awsRegion": "eu-west-1", "receivedTime": "2026-11-23T09:30:00", "inferenceId": "mine",
+        "invocationStatus": "Completed", "requestParameters": request,
+        "responseParameters": {"contentType": "application/json", "outputLocation": name},
+        "eventVersion": "1.0", "eventSource": "aws:sagemaker", "eventName": "InferenceResult",
+    }  # fmt: skip
+    assert run.message == (SUCCESS, told)
     for status in [200, 299]:
         run = Run(status)
         assert (run.counted, run.message[0]) == ([], SUCCESS)
@@ -398,18 +342,13 @@ def test_a_failure_is_stored_and_told() -> None:
         run = Run(status, b"out of order")
         said = f"ModelError: Received {status} from container with message: out of order"
         topic, message = run.message
-        assert (topic, message["invocationStatus"], message["failureReason"]) == (
-            ERROR,
-            "Failed",
-            said,
-        )
-        assert run.counted == ["InvocationFailures"]
+        found = topic, message["invocationStatus"], message["failureReason"]
+        assert (found, run.counted) == ((ERROR, "Failed", said), ["InvocationFailures"])
 
 
 def test_what_goes_wrong_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
     run, clock = Run(), ManualClock()
-    aws: Any = run.aws
-    run.queued.run(aws, clock, lambda body: (200, "", b"x"), run.counted.append)
+    run.queued.run(run.aws, clock, lambda body: (200, "", b"x"), run.counted.append)
     assert run.stored[run.queued.output_location]["ContentType"] == "text/plain"
-    run.queued.run(aws, clock, Mock(side_effect=RuntimeError("broken")), run.counted.append)
+    run.queued.run(run.aws, clock, Mock(side_effect=RuntimeError("broken")), run.counted.append)
     assert "the request mine to ranker is lost" in capsys.readouterr().err

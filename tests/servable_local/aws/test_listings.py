@@ -7,11 +7,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker.described import list_page
-from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.boto_members import SCALING
 from tests.servable_local.aws.deployed_templates import IMAGE
 from tests.servable_local.aws.local_account import TRUST, Account
+from tests.servable_local.aws.test_scaling_acts import stepping
 
 COUNT = 12
 NAMES = [f"ranker-{number:02}" for number in range(COUNT)]
@@ -26,51 +26,48 @@ LISTS = [
 
 
 @pytest.fixture(scope="module")
-def sagemaker(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Any:
+def sagemaker(accounts: Account, clock: ManualClock) -> Any:
     """SageMaker of an account that has twelve of everything, each a minute younger than the last."""
-    account = Account(embedded, launcher)
+    account = accounts.another()
     sagemaker = account.client("sagemaker")
     role = account.client("iam").create_role(RoleName="role", AssumeRolePolicyDocument=TRUST)
     archive = account.put_archive(b"a")
     bucket = archive.rpartition("/")[0]
     variant = {"VariantName": "primary", "InstanceType": "ml.c5.9xlarge", "InitialInstanceCount": 1}
+    component = {
+        "EndpointName": "shared",
+        "VariantName": "primary",
+        "RuntimeConfig": {"CopyCount": 1},
+    }
+    needs = {"MinMemoryRequiredInMb": 128}
+    job = {
+        "TransformInput": {
+            "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": archive}}
+        },
+        "TransformOutput": {"S3OutputPath": f"{bucket}/out"},
+        "TransformResources": {"InstanceType": "ml.c5.xlarge", "InstanceCount": 1},
+    }
     role_arn = role["Role"]["Arn"]
     sagemaker.create_endpoint_config(
         EndpointConfigName="shared", ExecutionRoleArn=role_arn, ProductionVariants=[variant]
     )
     sagemaker.create_endpoint(EndpointName="shared", EndpointConfigName="shared")
-    sagemaker.get_waiter("endpoint_in_service").wait(
-        EndpointName="shared", WaiterConfig={"Delay": 0.05}
-    )
+    in_service = sagemaker.get_waiter("endpoint_in_service")
+    in_service.wait(EndpointName="shared", WaiterConfig={"Delay": 0.05})
+    model = {
+        "ExecutionRoleArn": role_arn, "PrimaryContainer": {"Image": IMAGE, "ModelDataUrl": archive},
+    }  # fmt: skip
     for name in NAMES:
-        sagemaker.create_model(
-            ModelName=name,
-            ExecutionRoleArn=role_arn,
-            PrimaryContainer={"Image": IMAGE, "ModelDataUrl": archive},
-        )
+        sagemaker.create_model(ModelName=name, **model)
         sagemaker.create_endpoint_config(
             EndpointConfigName=name, ProductionVariants=[{**variant, "ModelName": name}]
         )
         sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+        specification = {"ModelName": name, "ComputeResourceRequirements": needs}
         sagemaker.create_inference_component(
-            InferenceComponentName=name,
-            EndpointName="shared",
-            VariantName="primary",
-            Specification={
-                "ModelName": name,
-                "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 128},
-            },
-            RuntimeConfig={"CopyCount": 1},
+            InferenceComponentName=name, Specification=specification, **component
         )
-        sagemaker.create_transform_job(
-            TransformJobName=name,
-            ModelName=name,
-            TransformInput={
-                "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": archive}}
-            },
-            TransformOutput={"S3OutputPath": f"{bucket}/out"},
-            TransformResources={"InstanceType": "ml.c5.xlarge", "InstanceCount": 1},
-        )
+        sagemaker.create_transform_job(TransformJobName=name, ModelName=name, **job)
         clock.advance(minutes=1)
     return sagemaker
 
@@ -85,25 +82,15 @@ def test_a_list_has_pages(sagemaker: Any, operation: str, member: str, kind: str
     listed = [name for page in pages for name in names(page, member, kind)]
     assert [len(page[member]) for page in pages] == [10, 2]
     assert listed == NAMES[::-1]
-    small = sagemaker.get_paginator(operation).paginate(
-        NameContains="ranker",
-        SortBy="Name",
-        SortOrder="Ascending",
-        PaginationConfig={"PageSize": 5},
-    )
+    order = {"NameContains": "ranker", "SortBy": "Name", "SortOrder": "Ascending"}
+    small = sagemaker.get_paginator(operation).paginate(PaginationConfig={"PageSize": 5}, **order)
     assert [names(page, member, kind) for page in small] == [NAMES[:5], NAMES[5:10], NAMES[10:]]
 
     listed = getattr(sagemaker, operation)
-    first, second, third = (
-        entry["CreationTime"]
-        for entry in listed(NameContains="ranker-0", SortOrder="Ascending")[member][:3]
-    )
-    between = listed(
-        NameContains="ranker",
-        CreationTimeAfter=first + timedelta(microseconds=1),
-        CreationTimeBefore=third,
-    )
-    assert names(between, member, kind) == [NAMES[1]]
+    oldest = listed(NameContains="ranker-0", SortOrder="Ascending")[member][:3]
+    first, second, third = (entry["CreationTime"] for entry in oldest)
+    times = {"CreationTimeAfter": first + timedelta(microseconds=1), "CreationTimeBefore": third}
+    assert names(listed(NameContains="ranker", **times), member, kind) == [NAMES[1]]
     assert names(listed(NameContains="er-11"), member, kind) == [NAMES[11]]
     assert first < second < third
     with pytest.raises(ClientError, match="alidation"):
@@ -121,43 +108,27 @@ def test_endpoints_are_filtered_and_sorted_by_status(sagemaker: Any) -> None:
 def test_what_a_page_lists_may_be_deleted_before_the_next_page() -> None:
     kept = [{"ModelName": name, "CreationTime": name} for name in NAMES]
     listed: list[str] = []
-    request: dict[str, Any] = {"MaxResults": 5}
-    while True:
-        page = list_page(request, "Model", kept, "Models")
+    token: dict[str, str] | None = {}
+    while token is not None:
+        page = list_page({"MaxResults": 5, **token}, "Model", kept, "Models")
         listed += names(page, "Models", "Model")
         kept = [each for each in kept if each not in page["Models"]]
-        if "NextToken" not in page:
-            break
-        request["NextToken"] = page["NextToken"]
+        token = {"NextToken": page["NextToken"]} if "NextToken" in page else None
     assert listed == NAMES[::-1]
 
 
 @pytest.fixture(scope="module")
-def scaling(embedded: LocalAws, launcher: Launcher) -> Any:
+def scaling(accounts: Account) -> Any:
     """Application Auto Scaling with three targets that are no endpoints, with an action each."""
-    scaling = Account(embedded, launcher).client("application-autoscaling")
+    scaling = accounts.another().client(SCALING)
+    ecs = {"ServiceNamespace": "ecs", "ScalableDimension": "ecs:service:DesiredCount"}
+    action = {"Schedule": "cron(0 0 * * ? *)", "ScalableTargetAction": {"MinCapacity": 1}}
+    one = {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
     for number in range(3):
-        target = {
-            "ServiceNamespace": "ecs",
-            "ResourceId": f"service/a/{number}",
-            "ScalableDimension": "ecs:service:DesiredCount",
-        }
+        target = ecs | {"ResourceId": f"service/a/{number}"}
         scaling.register_scalable_target(**target, MinCapacity=1, MaxCapacity=2)
-        scaling.put_scheduled_action(
-            **target,
-            ScheduledActionName="nightly",
-            Schedule="cron(0 0 * * ? *)",
-            ScalableTargetAction={"MinCapacity": 1},
-        )
-        scaling.put_scaling_policy(
-            **target,
-            PolicyName="steps",
-            PolicyType="StepScaling",
-            StepScalingPolicyConfiguration={
-                "AdjustmentType": "ChangeInCapacity",
-                "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
-            },
-        )
+        scaling.put_scheduled_action(**target, ScheduledActionName="nightly", **action)
+        scaling.put_scaling_policy(**target, **stepping("ChangeInCapacity", one))
     return scaling
 
 

@@ -12,6 +12,7 @@ from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.published_metrics import UTILIZATION_NAMESPACE
 from servable_scaling.alarms.query import Metric
+from tests.servable_local.aws.boto_members import named
 from tests.servable_local.aws.container_stand_in import StandIn
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
@@ -31,13 +32,8 @@ def test_requests_are_counted_with_their_latency(watched: Watched, container: St
     watched.inside().overhead_seconds = 5.0
     container.seconds = 1.0
     watched.ask(3)
-    wanted = {
-        "Invocations": 3,
-        "InvocationsPerInstance": 1.5,
-        "Invocation4XXErrors": 0,
-        "Invocation5XXErrors": 0,
-        "InvocationModelErrors": 0,
-    }
+    errors = ("Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors")
+    wanted = {"Invocations": 3, "InvocationsPerInstance": 1.5, **dict.fromkeys(errors, 0)}
     assert {name: watched.statistic(name, "Sum") for name in wanted} == wanted
     latencies = [watched.statistic(name, "Maximum") for name in ("ModelLatency", "OverheadLatency")]
     assert latencies == [1_000_000, 5_000_000]
@@ -50,45 +46,28 @@ def test_requests_are_counted_with_their_latency(watched: Watched, container: St
         runtime.invoke_endpoint(EndpointName="ranker", Body=b"x", TargetVariant="absent")
     assert watched.statistic("Invocations", "Sum") == 4
 
-    units = _units(watched)
-    assert {unit for name, unit in units if name.endswith("Latency")} == {"Microseconds"}
-    assert {unit for name, unit in units if not name.endswith("Latency")} == {"None"}
-    metrics = watched.account.client("cloudwatch").list_metrics(Namespace="AWS/SageMaker")
-    found = {tuple(d["Name"] for d in metric["Dimensions"]) for metric in metrics["Metrics"]}
-    assert found == {("EndpointName", "VariantName")}
-
-
-def _units(watched: Watched) -> set[tuple[str, str]]:
-    cloudwatch = watched.account.client("cloudwatch")
-    now = watched.clock.now()
-    return {
-        (metric["MetricName"], point["Unit"])
-        for metric in cloudwatch.list_metrics(Namespace="AWS/SageMaker")["Metrics"]
-        for point in cloudwatch.get_metric_statistics(
-            **metric,
-            StartTime=now - timedelta(hours=1),
-            EndTime=now + timedelta(hours=1),
-            Period=3600,
-            Statistics=["Sum"],
-        )["Datapoints"]
-    }
+    listed = watched.account.client("cloudwatch").list_metrics(Namespace="AWS/SageMaker")
+    for metric in listed["Metrics"]:
+        name, of = metric["MetricName"], {d["Name"]: d["Value"] for d in metric["Dimensions"]}
+        points = watched.account.datapoints(f"AWS/SageMaker:{name}", "Sum", **of)
+        unit = "Microseconds" if name.endswith("Latency") else "None"
+        assert ({point["Unit"] for point in points}, [*of]) == (
+            {unit},
+            ["EndpointName", "VariantName"],
+        )
 
 
 def _data(watched: Watched, *queries: dict[str, Any]) -> list[list[float]]:
+    now, minute = watched.clock.now(), timedelta(minutes=1)
     found = watched.account.client("cloudwatch").get_metric_data(
-        MetricDataQueries=list(queries),
-        StartTime=watched.clock.now() - timedelta(minutes=30),
-        EndTime=watched.clock.now() + timedelta(minutes=1),
+        MetricDataQueries=queries, StartTime=now - 30 * minute, EndTime=now + minute,
         ScanBy="TimestampAscending",
-    )
+    )  # fmt: skip
     return [result["Values"] for result in found["MetricDataResults"]]
 
 
 def _sum(name: str, query_id: str, *, shown: bool = True) -> dict[str, Any]:
-    dimensions = [
-        {"Name": "EndpointName", "Value": "ranker"},
-        {"Name": "VariantName", "Value": "primary"},
-    ]
+    dimensions = named(EndpointName="ranker", VariantName="primary")
     metric = {"Namespace": "AWS/SageMaker", "MetricName": name, "Dimensions": dimensions}
     stat = {"Metric": metric, "Period": 60, "Stat": "Sum"}
     return {"Id": query_id, "MetricStat": stat, "ReturnData": shown}
@@ -104,12 +83,8 @@ def test_metric_data_comes_minute_by_minute_and_takes_math(
     watched.ask()
     assert _data(watched, _sum("Invocations", "m")) == [[2, 4]]
     share = {"Id": "share", "Expression": "errors / all * 100"}
-    queries = [
-        _sum("Invocation5XXErrors", "errors", shown=False),
-        _sum("Invocations", "all", shown=False),
-        share,
-    ]
-    assert _data(watched, *queries) == [[0, 25]]
+    errors = _sum("Invocation5XXErrors", "errors", shown=False)
+    assert _data(watched, errors, _sum("Invocations", "all", shown=False), share) == [[0, 25]]
 
 
 NOON = datetime(2026, 11, 23, 12)
@@ -117,17 +92,10 @@ WINDOW = {"StartTime": NOON, "EndTime": NOON + timedelta(minutes=10)}
 
 
 def test_a_time_of_any_protocol_is_the_same_time_on_the_clock() -> None:
-    cases: list[Any] = [
-        NOON,
-        NOON.replace(tzinfo=UTC),
-        datetime(2026, 11, 23, 13, tzinfo=timezone(timedelta(hours=1))),
-        "2026-11-23T12:00:00",
-        "2026-11-23T12:00:00Z",
-        "2026-11-23T13:00:00+01:00",
-        int(NOON.replace(tzinfo=UTC).timestamp()),
-        NOON.replace(tzinfo=UTC).timestamp(),
-    ]
-    for moment in cases:
+    utc, paris = NOON.replace(tzinfo=UTC), timezone(timedelta(hours=1))
+    texts = ("2026-11-23T12:00:00", "2026-11-23T12:00:00Z", "2026-11-23T13:00:00+01:00")
+    moments = (NOON, utc, datetime(2026, 11, 23, 13, tzinfo=paris))
+    for moment in (*moments, *texts, int(utc.timestamp()), utc.timestamp()):
         assert convert_to_naive(moment) == NOON
     assert convert_to_naive(None) is None
 
@@ -153,10 +121,9 @@ def test_what_cannot_be_queried_is_refused(cloudwatch: Any) -> None:
         statistics(cloudwatch)
     with pytest.raises(ClientError, match="InvalidParameterValue.*Median"):
         statistics(cloudwatch, Statistics=["Median"])
+    query = {"Id": "e", "Expression": "FORECAST(absent)"}
     with pytest.raises(ClientError) as caught:
-        cloudwatch.get_metric_data(
-            MetricDataQueries=[{"Id": "e", "Expression": "FORECAST(absent)"}], **WINDOW
-        )
+        cloudwatch.get_metric_data(MetricDataQueries=[query], **WINDOW)
     assert caught.value.response["Error"]["Code"] == "ValidationError"
 
 
@@ -164,10 +131,8 @@ def test_percentiles_stand_beside_the_other_statistics_of_their_period(cloudwatc
     put(cloudwatch, 3, NOON + timedelta(seconds=70))
     (point,) = statistics(cloudwatch, Statistics=["Sum"], ExtendedStatistics=["p50"])
     # botocore gives times a zone.
-    assert (point.pop("Timestamp").replace(tzinfo=None), point) == (
-        NOON + timedelta(minutes=1),
-        {"Unit": "Seconds", "Sum": 3, "ExtendedStatistics": {"p50": 3}},
-    )
+    assert point.pop("Timestamp").replace(tzinfo=None) == NOON + timedelta(minutes=1)
+    assert point == {"Unit": "Seconds", "Sum": 3, "ExtendedStatistics": {"p50": 3}}
     (point,) = statistics(cloudwatch, Statistics=["Maximum"])
     assert "ExtendedStatistics" not in point
 
@@ -195,9 +160,8 @@ OF = {"EndpointName": "ranker", "VariantName": "primary"}
 
 def published(config: dict[str, Any]) -> float:
     """Values of CPU utilization in five minutes, of which every 10 s is looked at."""
-    variant = SimpleNamespace(
-        name="primary", measure_utilization=lambda: [({"CPUUtilization": 1.0}, ())]
-    )
+    used = [({"CPUUtilization": 1.0}, ())]
+    variant = SimpleNamespace(name="primary", measure_utilization=lambda: used)
     fleet = SimpleNamespace(list_variants=lambda: [variant])
     endpoint = SimpleNamespace(name="ranker", kind="real_time", config=config, fleet=fleet)
     store = MetricStore()

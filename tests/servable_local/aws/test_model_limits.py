@@ -1,17 +1,14 @@
 """Every operation of hosting, invocation, and scaling rejects what botocore's model of it excludes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
-import boto3
 import pytest
 from botocore import xform_name
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from servable_local.aws.errors import SageMakerError
-from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from servable_local.aws.loopback import load_service_model
 from servable_local.aws.moto_patches.every_service import has_no_effect
 from servable_local.aws.resources.resource_type import list_violations
@@ -20,9 +17,10 @@ from servable_local.aws.sagemaker.endpoint_update import check_deployment
 from servable_local.aws.sagemaker.model_api import reject_mixed_kinds
 from servable_local.aws.sagemaker.runtime_api import list_violated_limits
 from servable_local.aws.scaling.api import ScalingApi
-from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.boto_members import scalable
 from tests.servable_local.aws.deployed_templates import IMAGE, serving
-from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.local_account import Account, refused
+from tests.servable_local.aws.test_aws_answers import client
 
 APIS = {"sagemaker": SageMakerApi, "application-autoscaling": ScalingApi}
 
@@ -50,27 +48,15 @@ def too_much(shape: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def clients(embedded: LocalAws) -> dict[str, Any]:
+def clients(accounts: Account) -> dict[str, Any]:
     """Clients that send what botocore would reject before it sends."""
-    config = Config(parameter_validation=False, retries={"total_max_attempts": 1})
-    return {
-        service: boto3.session.Session().client(
-            service,
-            endpoint_url=embedded.url,
-            region_name=REGION,
-            aws_access_key_id=ACCOUNT,
-            aws_secret_access_key=embedded.secret_access_key,
-            config=config,
-        )
-        for service in APIS
-    }
+    return {service: client(accounts, service) for service in APIS}
 
 
 def test_most_operations_of_hosting_and_scaling_are_looked_at() -> None:
     operations = dict.fromkeys(operation for _, operation in implemented())
-    assert {"ListEndpoints", "UpdateEndpoint", "PutScalingPolicy", "StopTransformJob"} <= {
-        *operations
-    }
+    some = {"ListEndpoints", "UpdateEndpoint", "PutScalingPolicy", "StopTransformJob"}
+    assert some <= {*operations}
     assert len(operations) > 50
 
 
@@ -114,12 +100,7 @@ def test_a_pattern_of_java_is_checked() -> None:
         given = tagged | {"Tags": [{"Key": key, "Value": value}]}
         assert len(list_violations(given, "sagemaker", "AddTags")) == problems, value
 
-    policy = {
-        "PolicyName": "a",
-        "ServiceNamespace": "sagemaker",
-        "ResourceId": "a",
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-    }
+    policy = scalable() | {"PolicyName": "a", "ResourceId": "a"}
     for operation, name, value, problems in [
         ("DeleteScalingPolicy", "ResourceId", "a\U0001f600", 0),
         ("DeleteScalingPolicy", "ResourceId", "a\x01", 1),
@@ -131,68 +112,55 @@ def test_a_pattern_of_java_is_checked() -> None:
 
 
 @pytest.fixture(scope="module")
-def account(embedded: LocalAws, launcher: Launcher) -> Account:
+def account(accounts: Account) -> Account:
     """With the endpoint `ranker` of one variant, `primary`."""
-    account = Account(embedded, launcher)
+    account = accounts.another()
     account.deploy(serving(account.put_archive(b"a")))
     return account
 
 
-def _refusal(call: Callable[[], Any]) -> str:
-    with pytest.raises(ClientError) as caught:
-        call()
-    return str(caught.value.response["Error"]["Message"])
-
-
-def _model(account: Account, name: str, variables: dict[str, str]) -> Any:
+def _refuse_model(account: Account, name: str, variables: dict[str, str]) -> str:
     (role,) = account.client("iam").list_roles()["Roles"]
-    return account.client("sagemaker").create_model(
-        ModelName=name,
-        ExecutionRoleArn=role["Arn"],
-        PrimaryContainer={
-            "Image": IMAGE,
-            "ModelDataUrl": f"s3://archives-{account.number}/model.tar.gz",
-            "Environment": variables,
-        },
-    )
+    data = {"ModelDataUrl": f"s3://archives-{account.number}/model.tar.gz"}
+    container = {"Image": IMAGE, "Environment": variables, **data}
+    create, role = account.client("sagemaker").create_model, role["Arn"]
+    return refused(create, ModelName=name, ExecutionRoleArn=role, PrimaryContainer=container)
 
 
-def _config(account: Account, *names: str, **more: Any) -> Any:
-    (model,) = account.client("sagemaker").list_models()["Models"]
-    one = {
-        "ModelName": model["ModelName"],
-        "InstanceType": "ml.c5.xlarge",
-        "InitialInstanceCount": 1,
-    }
-    return account.client("sagemaker").create_endpoint_config(
-        EndpointConfigName=f"of-{len(names)}",
-        ProductionVariants=[one | {"VariantName": name} | more for name in names],
-    )
+def _refuse_config(account: Account, *names: str, **more: Any) -> str:
+    sagemaker = account.client("sagemaker")
+    (model,) = sagemaker.list_models()["Models"]
+    one = {"ModelName": model["ModelName"], **ONE, **more}
+    variants = [one | {"VariantName": name} for name in names]
+    create, name = sagemaker.create_endpoint_config, f"of-{len(names)}"
+    return refused(create, EndpointConfigName=name, ProductionVariants=variants)
+
+
+ONE = {"VariantName": "a", "InstanceType": "ml.c5.xlarge", "InitialInstanceCount": 1}
 
 
 def test_a_models_a_configurations_and_scalings_limits_are_said(account: Account) -> None:
-    said = _refusal(lambda: _model(account, "many", {f"A{n}": "x" for n in range(101)}))
+    said = _refuse_model(account, "many", {f"A{n}": "x" for n in range(101)})
     assert said == (
         "1 validation error detected: Value at 'primaryContainer.environment' failed to satisfy "
         "constraint: Member must have length less than or equal to 100"
     )
-    said = _refusal(lambda: _model(account, "long", {"A": "x" * 1025}))
+    said = _refuse_model(account, "long", {"A": "x" * 1025})
     assert "'primaryContainer.environment.A.member' failed" in said
-    said = _refusal(lambda: _model(account, "with_underscore", {"A": "x" * 1025}))
+    said = _refuse_model(account, "with_underscore", {"A": "x" * 1025})
     assert said.startswith("2 validation errors detected: ")
     assert "Value at 'modelName' failed to satisfy constraint" in said
-    assert "secret" not in _refusal(lambda: _model(account, "long", {"A": "secret" * 200}))
+    assert "secret" not in _refuse_model(account, "long", {"A": "secret" * 200})
 
-    said = _refusal(lambda: _config(account, *(f"v{n}" for n in range(11))))
+    said = _refuse_config(account, *(f"v{n}" for n in range(11)))
     assert "'productionVariants' failed to satisfy constraint" in said
-    assert "must differ" in _refusal(lambda: _config(account, "one", "one"))
-    said = _refusal(lambda: _config(account, "one", VolumeSizeInGB=513))
+    assert "must differ" in _refuse_config(account, "one", "one")
+    said = _refuse_config(account, "one", VolumeSizeInGB=513)
     assert "'productionVariants.1.member.volumeSizeInGB' failed" in said
-    said = _refusal(lambda: account.scale(least=3, most=2))
+    said = refused(account.scale, least=3, most=2)
     assert said == "Maximum capacity cannot be less than minimum capacity"
 
 
-ONE = {"VariantName": "a", "InstanceType": "ml.c5.xlarge", "InitialInstanceCount": 1}
 SERVERLESS = {"VariantName": "a", "ServerlessConfig": {"MemorySizeInMB": 1024, "MaxConcurrency": 1}}
 QUEUE = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
 SHADOW = {"ShadowProductionVariants": [ONE]}

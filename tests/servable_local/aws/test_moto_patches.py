@@ -2,6 +2,8 @@
 
 import base64
 import json
+import subprocess
+import sys
 import uuid
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,6 +18,7 @@ from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML
 from servable_local.aws import loopback
 from servable_local.aws.contents import ObjectContent
 from servable_local.aws.moto_patches import events, every_service, s3
+from tests.checkouts import ROOT
 from tests.servable_local.aws.local_account import Account
 
 MINE = {"EventPattern": json.dumps({"source": ["own.service"]})}
@@ -133,16 +136,14 @@ def test_a_statement_or_a_condition_on_tls_holds() -> None:
     assert s3._evaluate_permission(bucket, "s3:GetObject", "arn") == PermissionResult.NEUTRAL
     for alone in [True, False]:
         assert permission(denied(), alone=alone) == PermissionResult.DENIED
+    secure = {"aws:SecureTransport": "true"}
     cases: list[tuple[dict[str, Any], PermissionResult]] = [
         ({"Bool": {"aws:SecureTransport": "false"}}, PermissionResult.NEUTRAL),
-        ({"Bool": {"aws:SecureTransport": "true"}}, PermissionResult.DENIED),
+        ({"Bool": secure}, PermissionResult.DENIED),
         ({"Bool": {"AWS:securetransport": ["false", True]}}, PermissionResult.DENIED),
         ({"Bool": {"aws:ViaAWSService": "true"}}, PermissionResult.NEUTRAL),
-        ({"Null": {"aws:SecureTransport": "true"}}, PermissionResult.NEUTRAL),
-        (
-            {"Bool": {"aws:SecureTransport": "true"}, "StringEquals": {"aws:username": "a"}},
-            PermissionResult.NEUTRAL,
-        ),
+        ({"Null": secure}, PermissionResult.NEUTRAL),
+        ({"Bool": secure, "StringEquals": {"aws:username": "a"}}, PermissionResult.NEUTRAL),
     ]
     for condition, result in cases:
         assert permission(denied(condition)) == result
@@ -282,12 +283,9 @@ SHARED = ["ssm", "iam", "ecr", "sns", "sts", "cloudwatch", "application-autoscal
 WITH_EXTRAS = ["s3", "sqs"]
 
 
-def of_clients(service: str) -> object:
-    return (
-        loopback.load_botocore_session()
-        .get_component("data_loader")
-        .load_service_model(service, "service-2")
-    )
+def of_clients(service: str) -> Any:
+    loader: Any = loopback.load_botocore_session().get_component("data_loader")
+    return loader.load_service_model(service, "service-2")
 
 
 @pytest.mark.long
@@ -336,3 +334,45 @@ def test_accounts_have_motos_managed_policies_each_its_own(backends: list[IAMBac
     role = SimpleNamespace(managed_policies={})
     first["ReadOnlyAccess"].attach_to(cast(Role, role))
     assert second["ReadOnlyAccess"].attachment_count == 0
+
+
+# --- moto's EC2 is imported by who asks for it
+
+BEGINNING = """
+import sys
+from servable_local.aws.moto_patches.every_service import import_without_ec2
+for module in ("moto.ssm.urls", "moto.applicationautoscaling.urls"):
+    import_without_ec2(module)
+"""
+
+
+def printed(code: str) -> str:
+    command = [sys.executable, "-c", BEGINNING + code]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return ran.stdout.strip()
+
+
+@pytest.mark.long
+def test_ec2_is_imported_for_who_asks_alone() -> None:
+    assert printed("""
+print("moto.ec2.models" in sys.modules, "moto.ec2" in sys.modules)
+import moto.ssm.models as ssm
+from moto.ec2 import ec2_backends
+print(ssm.ec2_backends["1" * 12]["us-east-1"] is ec2_backends["1" * 12]["us-east-1"])
+import moto.ec2 as ec2
+import_without_ec2("moto.ssm.urls")
+print(sys.modules["moto.ec2"] is ec2)
+""").split() == ["False", "False", "True", "True"]
+
+
+@pytest.mark.long
+def test_a_server_that_starts_imports_no_service_that_nobody_asked_for() -> None:
+    code = """
+import sys, tempfile
+from pathlib import Path
+from servable_local.aws.server import Server
+Server(folder=Path(tempfile.mkdtemp())).close()
+names = "awslambda dynamodb ec2 ecr kms scheduler sns.models sqs stepfunctions sts"
+print([name for name in names.split() if f"moto.{name}" in sys.modules])
+"""
+    assert printed(code) == "[]"

@@ -13,30 +13,14 @@ from moto.s3.models import s3_backends
 
 from servable_local.aws.loopback import load_service_model
 from servable_local.aws.server import Server
-from tests.servable_local.aws.aws_answers import Asked, client
 from tests.servable_local.aws.local_account import TRUST, Account
+from tests.servable_local.aws.test_aws_answers import Asked, client
 
 pytestmark = pytest.mark.long
 
 
-SERVICES = (
-    "application-autoscaling",
-    "cloudformation",
-    "cloudwatch",
-    "ecr",
-    "events",
-    "iam",
-    "kms",
-    "lambda",
-    "logs",
-    "s3",
-    "sagemaker",
-    "sagemaker-runtime",
-    "sns",
-    "sqs",
-    "ssm",
-    "sts",
-)
+SERVICES = "application-autoscaling cloudformation cloudwatch ecr events iam kms lambda logs s3"
+SERVICES += " sagemaker sagemaker-runtime sns sqs ssm sts"
 
 
 def least(shape: Any, depth: int = 0) -> Any:
@@ -59,7 +43,7 @@ def least(shape: Any, depth: int = 0) -> Any:
 
 
 @pytest.mark.usefixtures("server")
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", SERVICES.split())
 def test_what_is_not_done_says_so_with_its_name(account: Account, service: str) -> None:
     asked, model = client(account, service), load_service_model(service)
     unnamed = {}
@@ -72,9 +56,8 @@ def test_what_is_not_done_says_so_with_its_name(account: Account, service: str) 
         except ClientError as refused:
             answer, error = refused.response, refused.response["Error"]
             message = f"{error.get('Code')}: {error.get('Message', '')}"
-            if answer["ResponseMetadata"]["HTTPStatusCode"] >= 500 and not message.startswith(
-                "NotImplemented: the local AWS failed on"
-            ):
+            named = message.startswith("NotImplemented: the local AWS failed on")
+            if answer["ResponseMetadata"]["HTTPStatusCode"] >= 500 and not named:
                 unnamed[operation] = message[:200]
     assert unnamed == {}
 
@@ -99,10 +82,8 @@ def test_what_would_have_no_effect_is_not_implemented(
     with pytest.raises(ClientError) as refused:
         client(account, service)._make_api_call(operation, least(shape))
     answer = refused.value.response
-    assert (answer["ResponseMetadata"]["HTTPStatusCode"], answer["Error"]["Code"]) == (
-        501,
-        "NotImplemented",
-    )
+    found = answer["ResponseMetadata"]["HTTPStatusCode"], answer["Error"]["Code"]
+    assert found == (501, "NotImplemented")
 
 
 @pytest.mark.usefixtures("server")
@@ -114,16 +95,12 @@ def test_what_is_not_there_is_refused_with_the_code_of_botocore_s_model(account:
 
 NAME = "absent"  # of `least`
 LOOKS = ("Get", "List", "Head", "Describe", "Simulate", "Select", "Generate")
-FUNCTION = {
-    "FunctionName": NAME,
-    "Role": "arn:aws:iam::$ACCOUNT:role/absent",
-    "Handler": "i.h",
-    "Runtime": "python3.12",
-    "Code": {"ZipFile": "$ZIP"},
-}
+FUNCTION = {"FunctionName": NAME, "Role": "arn:aws:iam::$ACCOUNT:role/absent", "Handler": "i.h",
+            "Runtime": "python3.12", "Code": {"ZipFile": "$ZIP"}}  # fmt: skip
+ROLE = ["iam", "CreateRole", {"RoleName": NAME, "AssumeRolePolicyDocument": TRUST}]
 SETUPS: dict[str, list[Any]] = {
     "iam": [
-        ["iam", "CreateRole", {"RoleName": NAME, "AssumeRolePolicyDocument": TRUST}],
+        ROLE,
         ["iam", "CreateUser", {"UserName": NAME}],
         ["iam", "CreateGroup", {"GroupName": NAME}],
         ["iam", "CreateInstanceProfile", {"InstanceProfileName": NAME}],
@@ -132,10 +109,7 @@ SETUPS: dict[str, list[Any]] = {
         ["s3", "CreateBucket", {"Bucket": NAME}],
         ["s3", "PutObject", {"Bucket": NAME, "Key": NAME, "Body": "x"}],
     ],
-    "lambda": [
-        ["iam", "CreateRole", {"RoleName": NAME, "AssumeRolePolicyDocument": TRUST}],
-        ["lambda", "CreateFunction", FUNCTION],
-    ],
+    "lambda": [ROLE, ["lambda", "CreateFunction", FUNCTION]],
 }
 # On AWS too these succeed where there is nothing to do: the input names nothing new, or a bucket of one's own
 # in us-east-1.
@@ -157,9 +131,7 @@ def test_deleting_a_part_of_a_bucket_that_is_not_kept_leaves_the_bucket(account:
 
 def kept(service: str, account: str) -> str:
     """All that a service has of the account, as one text."""
-    backends: Mapping[str, Any] = {
-        "iam": iam_backends, "s3": s3_backends, "lambda": lambda_backends,
-    }  # fmt: skip
+    backends: Any = {"iam": iam_backends, "s3": s3_backends, "lambda": lambda_backends}
     region = "us-east-1" if service == "lambda" else "aws"
     return _text(backends[service][account][region], set())
 

@@ -45,17 +45,12 @@ BODIES = st.binary(max_size=40)
 PARTS = st.one_of(st.binary(min_size=_LEAST_PART_BYTES, max_size=9), BODIES)
 RANGES = st.builds("bytes={}-{}".format, *[st.sampled_from(["", "0", "3", "7", "25", "99"])] * 2)
 ALGORITHMS = st.sampled_from(["CRC32", "SHA256", "SHA1"])
-_PUT_HEADERS = st.sampled_from(
-    [
-        {},
-        {"x-amz-server-side-encryption": "AES256"},
-        {"x-amz-meta-who": "us", "Content-Type": "text/plain", "x-amz-tagging": "a=1&b=2"},
-        {"x-amz-sdk-checksum-algorithm": "CRC32"},
-        {"x-amz-sdk-checksum-algorithm": "SHA256", "x-amz-checksum-sha256": "Z2l2ZW4="},
-        {"If-None-Match": "*"},
-        {"x-amz-storage-class": "GLACIER"},
-    ]
-)
+_PUT_HEADERS = st.sampled_from([
+    {}, {"x-amz-server-side-encryption": "AES256"}, {"If-None-Match": "*"},
+    {"x-amz-meta-who": "us", "Content-Type": "text/plain", "x-amz-tagging": "a=1&b=2"},
+    {"x-amz-sdk-checksum-algorithm": "CRC32"}, {"x-amz-storage-class": "GLACIER"},
+    {"x-amz-sdk-checksum-algorithm": "SHA256", "x-amz-checksum-sha256": "Z2l2ZW4="},
+])  # fmt: skip
 _GET_HEADERS = st.one_of(
     st.just({}),
     st.builds(lambda span: {"Range": span}, RANGES),
@@ -66,22 +61,17 @@ _GET_HEADERS = st.one_of(
 _COPY_HEADERS = st.sampled_from(
     [{}, {"x-amz-checksum-algorithm": "SHA1"}, {"x-amz-metadata-directive": "REPLACE"}]
 )
+_SHORT = st.sampled_from(["a", "b/c"])
+_LISTED = st.sampled_from(["list-type=2&prefix=b/", "versions", "uploads"])
 _NUMBERS = st.integers(1, 2)
 _SOME = st.lists(_NUMBERS, max_size=2, unique=True).map(sorted)
 STEPS: st.SearchStrategy[list[Step]] = st.lists(
     st.one_of(
         st.tuples(st.just("put"), KEYS, BODIES, _PUT_HEADERS),
-        st.tuples(
-            st.just("get"),
-            st.sampled_from(["a", "b/c"]),
-            st.sampled_from(["GET", "HEAD"]),
-            _GET_HEADERS,
-        ),
+        st.tuples(st.just("get"), _SHORT, st.sampled_from(["GET", "HEAD"]), _GET_HEADERS),
         st.tuples(st.just("copy"), KEYS, KEYS, _COPY_HEADERS),
         st.tuples(st.just("delete"), st.sampled_from(["b/c", "b/d é"])),
-        st.tuples(
-            st.just("list"), st.sampled_from(["list-type=2&prefix=b/", "versions", "uploads"])
-        ),
+        st.tuples(st.just("list"), _LISTED),
         st.tuples(st.just("tag"), KEYS),
         st.tuples(st.just("begin"), KEYS, st.one_of(st.none(), ALGORITHMS)),
         st.tuples(st.just("part"), _NUMBERS, PARTS),
@@ -126,28 +116,13 @@ class Caller:
         self._upload = ("a", "none")
         self._etags: dict[int, str] = {}
 
-    def send(
-        self,
-        method: str,
-        key: str,
-        query: str = "",
-        headers: Mapping[str, str] | None = None,
-        body: bytes = b"",
-    ) -> Answer:
+    def send(self, method: str, key: str, query: str = "", headers: Mapping[str, str] | None = None,
+             body: bytes = b"") -> Answer:  # fmt: skip
         """`folder`: bodies of PUT are received into it, as long ones are."""
-        sent = {
-            "Host": "s3.amazonaws.com",
-            "Authorization": "AWS4 x/y/us-east-1/s3",
-            **(headers or {}),
-        }
-        path = f"/{self._bucket}/{key}"
-        options: dict[str, Any] = {
-            "query_string": query,
-            "method": method,
-            "headers": sent,
-            "data": body,
-        }
-        environ = EnvironBuilder(path, **options).get_environ()
+        sent = {"Host": "s3.amazonaws.com", "Authorization": "AWS4 x/y/us-east-1/s3"}
+        sent |= headers or {}
+        path, options = f"/{self._bucket}/{key}", {"query_string": query, "method": method}
+        environ = EnvironBuilder(path, headers=sent, data=body, **options).get_environ()  # type: ignore[arg-type]
         environ["HTTP_X_MOTO_ACCOUNT_ID"] = self._account
         if self._folder and method == "PUT" and key:
             head = ReceivedRequest(method, f"{path}?{query}", list(sent.items()))
@@ -287,10 +262,7 @@ def compared(
 @given(STEPS, st.booleans())
 @settings(max_examples=25)
 def test_objects_in_files_are_answered_as_moto_answers(
-    applications: tuple[Any, Any],
-    tmp_path_factory: pytest.TempPathFactory,
-    steps: list[Step],
-    versioned: bool,
+    applications: Any, tmp_path_factory: pytest.TempPathFactory, steps: list[Step], versioned: bool
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "like moto"
     folder.mkdir(exist_ok=True)

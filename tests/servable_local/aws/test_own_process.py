@@ -6,9 +6,9 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +28,27 @@ from servable_local.aws.lifecycle import (
     write_client_settings,
 )
 from servable_local.aws.local_aws import LocalAws
-from tests.servable_local.aws.lock_holder import holder
+from tests.servable_local.aws.boto_members import until
+
+# Holds the lock until SIGTERM, or, with `deaf`, until SIGKILL.
+_HOLDER = """
+import fcntl, os, signal, sys, time
+file = open(sys.argv[1] + "/aws.lock", "ab")
+fcntl.flock(file, fcntl.LOCK_EX)
+file.truncate(0); file.write(str(os.getpid()).encode()); file.flush()
+if sys.argv[2] == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(flush=True)
+time.sleep(60)
+"""
+
+
+def holder(folder: Path, kind: str = "hears") -> "subprocess.Popen[bytes]":
+    words = [sys.executable, "-S", "-E", "-c", _HOLDER, str(folder), kind]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
 
 
 class Server:
@@ -52,9 +72,7 @@ class Server:
 
         def ended() -> None:
             file = folder / "aws.json"
-            deadline = time.monotonic() + 20
-            while not file.exists() and time.monotonic() < deadline:
-                time.sleep(0.002)
+            until(file.exists)
             self.state = json.loads(file.read_text())
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -95,9 +113,8 @@ def test_the_process_serves_as_it_is_told_and_writes_where_it_is(
     state = Server.last.state
     assert state.pop("started").endswith("+00:00")
     assert state == {
-        "pid": os.getpid(), "port": 81, "url": "http://127.0.0.1:81",
+        "pid": os.getpid(), "port": 81, "url": "http://127.0.0.1:81", "most_containers": 1,
         "secret_access_key": "secret", "seconds_per_minute": 60.0,
-        "most_containers": 1,
     }  # fmt: skip
     assert not (tmp_path / "state" / "aws.json").exists()
     assert (Server.last.given["port"], Server.last.given["most_containers"]) == (0, 1)

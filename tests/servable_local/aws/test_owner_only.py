@@ -27,17 +27,14 @@ from tests.servable_local.aws.local_account import Account
 
 OTHER_ACCOUNT = "222222222222"
 ROLE = f"arn:aws:iam::{OTHER_ACCOUNT}:role/deploy"
+INVOCATION = {"EndpointName": "e", "Body": b"1", "ContentType": "text/csv"}
 # One of each protocol: what is asked, and the code that AWS has for a wrong signature.
 ASKED: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "s3": ("list_buckets", {}, "SignatureDoesNotMatch"),
     "sts": ("get_caller_identity", {}, "SignatureDoesNotMatch"),
     "cloudformation": ("list_stacks", {}, "SignatureDoesNotMatch"),
     "sagemaker": ("list_models", {}, "InvalidSignatureException"),
-    "sagemaker-runtime": (
-        "invoke_endpoint",
-        {"EndpointName": "e", "Body": b"1", "ContentType": "text/csv"},
-        "InvalidSignatureException",
-    ),
+    "sagemaker-runtime": ("invoke_endpoint", INVOCATION, "InvalidSignatureException"),
     "cloudwatch": ("list_metrics", {}, "InvalidSignatureException"),
     "lambda": ("list_functions", {}, "InvalidSignatureException"),
     "ec2": ("describe_regions", {}, "AuthFailure"),
@@ -72,13 +69,9 @@ def test_a_wrong_secret_or_none_is_refused(embedded: LocalAws, service: str) -> 
 
 def _identity(aws: LocalAws, key: Mapping[str, Any]) -> str:
     """The account for which a key that was issued speaks."""
-    sts = client(
-        aws,
-        "sts",
-        aws_access_key_id=key["AccessKeyId"],
-        aws_secret_access_key=key["SecretAccessKey"],
-        aws_session_token=key.get("SessionToken"),
-    )
+    names = {"access_key_id": "AccessKeyId", "secret_access_key": "SecretAccessKey"}
+    names["session_token"] = "SessionToken"
+    sts = client(aws, "sts", **{f"aws_{name}": key.get(member) for name, member in names.items()})
     return str(sts.get_caller_identity()["Account"])
 
 
@@ -115,12 +108,11 @@ def test_a_caller_who_waits_before_the_body_is_told_to_continue_once(account: Ac
     where = {"Bucket": f"archives-{account.number}", "Key": "waited-for"}
     s3 = account.client("s3")
     parts = urlsplit(s3.generate_presigned_url("put_object", Params=where))
-    head = (
-        f"PUT {parts.path}?{parts.query} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n"
-    )
+    head = f"PUT {parts.path}?{parts.query} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close"
+    head += "\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
     received = b""
     with socket.create_connection((parts.hostname, parts.port), 30) as connection:
-        connection.sendall(head.encode() + b"Content-Length: 4\r\nExpect: 100-continue\r\n\r\n")
+        connection.sendall(head.encode())
         received += connection.recv(65536)
         connection.sendall(b"body")
         while piece := connection.recv(65536):
@@ -221,13 +213,9 @@ def private(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
 
 @pytest.mark.long  # it starts a process
 def test_secrets_are_their_owners_only(private: LocalAws, embedded: LocalAws) -> None:
-    everything = [private.folder, *private.folder.rglob("*")]
-    open_ones = {
-        str(one.relative_to(private.folder)): oct(one.stat().st_mode)
-        for one in everything
-        if one.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    }
-    assert open_ones == {}
+    modes = {path: path.stat().st_mode for path in (private.folder, *private.folder.rglob("*"))}
+    for_others = stat.S_IRWXG | stat.S_IRWXO
+    assert {path: oct(mode) for path, mode in modes.items() if mode & for_others} == {}
 
     process = psutil.Process(private.pid)
     names, secret = process.environ(), private.secret_access_key
@@ -250,16 +238,13 @@ def test_the_aws_cli_and_boto3_are_let_in_with_what_up_sets(private: LocalAws) -
     url = _cli(private, "s3", "presign", "s3://by-cli/key").stdout.strip()
     with urllib.request.urlopen(url) as answer:
         assert answer.read() == b"content"
-    code = (
-        "import boto3, urllib.request\n"
-        "where = {'Bucket': 'by-cli', 'Key': 'key'}\n"
-        "url = boto3.client('s3').generate_presigned_url('get_object', Params=where)\n"
-        "print(urllib.request.urlopen(url).read())\n"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        env=private.environment_over(os.environ), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    code = """
+import boto3, urllib.request
+where = {'Bucket': 'by-cli', 'Key': 'key'}
+url = boto3.client('s3').generate_presigned_url('get_object', Params=where)
+print(urllib.request.urlopen(url).read())
+"""
+    ran = _run(private, sys.executable, "-c", code)
     assert ran.stdout == "b'content'\n", ran.stderr
 
 
@@ -267,8 +252,11 @@ def _cli(aws: LocalAws, *words: str) -> "subprocess.CompletedProcess[str]":
     command = Path(sys.executable).parent / "aws"
     if not command.exists():
         pytest.skip("the AWS CLI is not installed here")
+    return _run(aws, str(command), *words)
+
+
+def _run(aws: LocalAws, *words: str) -> "subprocess.CompletedProcess[str]":
+    environment, given = aws.environment_over(os.environ), "content"
     return subprocess.run(
-        [str(command), *words],
-        env=aws.environment_over(os.environ), input="content", capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+        words, env=environment, input=given, capture_output=True, text=True, check=False
+    )

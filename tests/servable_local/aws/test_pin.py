@@ -17,10 +17,8 @@ from servable.pin.command import (
     measure_archive,
     write_pin,
 )
-from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT, Ran, run_in
 from tests.conftest import VALID
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 
 BODY = gzip.compress(b"an archive" * 1_000_000, mtime=0)
@@ -32,9 +30,9 @@ TEXT = VALID.replace(
 
 
 @pytest.fixture(scope="module")
-def account(embedded: LocalAws, launcher: Launcher) -> Account:
+def account(accounts: Account) -> Account:
     """An account with an archive."""
-    account = Account(embedded, launcher)
+    account = accounts.another()
     s3 = account.client("s3")
     s3.create_bucket(Bucket="models")
     s3.put_object(Bucket="models", Key="run-17/model.tar.gz", Body=BODY)

@@ -20,6 +20,10 @@ from tests.servable_local.aws.signing import ACCOUNT, HOST, SECRET, Sent, Unsign
 JSON = Unsigned("logs", "POST", "/", {"Content-Type": "application/x-amz-json-1.1"}, b"{}")
 
 
+PORT = int(HOST.partition(":")[2])
+Application = Callable[..., Iterable[bytes]]
+
+
 class Answer(NamedTuple):
     status: str
     headers: dict[str, str]
@@ -28,10 +32,7 @@ class Answer(NamedTuple):
 
 
 def answered(
-    sent: Sent,
-    tmp_path: Any,
-    application: Callable[..., Iterable[bytes]] | None = None,
-    **environ: Any,
+    sent: Sent, tmp_path: Any, application: Application | None = None, **environ: Any
 ) -> Answer:
     """A request through the router alone, before `application` in the services' place."""
     seen: dict[str, Any] = {}
@@ -43,13 +44,8 @@ def answered(
         return [b"answer"]
 
     controls: Any = None
-    router = RequestRouter(
-        application or services,
-        controls,
-        Verifier(AccessKeys(SECRET)),
-        int(HOST.partition(":")[2]),
-        tmp_path,
-    )
+    verifier = Verifier(AccessKeys(SECRET))
+    router = RequestRouter(application or services, controls, verifier, PORT, tmp_path)
     request = sent.request
     given = {
         "REQUEST_METHOD": request.method,
@@ -73,9 +69,7 @@ def test_an_account_is_empty_and_what_is_not_emulated_is_named(account: Account)
     assert account.client("sts").get_caller_identity()["Account"] == account.number
     assert account.client("sagemaker").list_models()["Models"] == []
 
-    with pytest.raises(ClientError, match="NotImplemented.*detect_stack_drift"):
-        account.client("cloudformation").detect_stack_drift(StackName="stack")
-    with pytest.raises(ClientError) as caught:
+    with pytest.raises(ClientError, match="NotImplemented.*detect_stack_drift") as caught:
         account.client("cloudformation").detect_stack_drift(StackName="stack")
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
 
@@ -120,11 +114,8 @@ def test_a_body_has_a_stated_length_up_to_a_limit(tmp_path: Any) -> None:
 
 
 def test_only_a_long_body_of_an_object_goes_to_the_disk(tmp_path: Any) -> None:
-    for method, more_bytes, on_the_disk in [
-        ("PUT", 1, True),
-        ("PUT", 0, False),
-        ("POST", 1, False),
-    ]:
+    cases = [("PUT", 1, True), ("PUT", 0, False), ("POST", 1, False)]
+    for method, more_bytes, on_the_disk in cases:
         body = b"x" * (IN_MEMORY_BYTES + more_bytes)
         environ = answered(Unsigned(method=method, body=body).in_header(), tmp_path).environ
         assert isinstance(environ.get(ENVIRON), ObjectContent) == on_the_disk
@@ -143,7 +134,6 @@ def test_a_refusal_of_head_has_no_body(tmp_path: Any) -> None:
         assert (bool(answer.body), int(answer.headers["Content-Length"]) > 0) == (has_body, True)
 
 
-PORT = 4566
 PLAIN = ReceivedRequest("GET", "/bucket/key?list-type=2", [("Host", f"127.0.0.1:{PORT}")])
 
 
@@ -168,33 +158,21 @@ def test_what_no_client_of_aws_sends_is_refused() -> None:
         return replace(PLAIN, headers=[*PLAIN.headers, *headers])
 
     once = ("Authorization", "Content-Type", "Content-Length", "X-Amz-Target", "X-Amz-Date")
-    refused = [
-        *(
-            (sent(("oRiGiN", origin)), "requests from web pages are rejected")
-            for origin in ("https://evil.example", "null", "http://127.0.0.1:4566", "")
-        ),
-        *(
-            (sent((name, "1"), (name.upper(), "1")), f"{name.lower()} twice")
-            for name in ("Host", *once)
-        ),
-        *(
-            (replace(PLAIN, method=method), f"its method is {method}")
-            for method in ("OPTIONS", "TRACE", "CONNECT", "get")
-        ),
-        *(
-            (replace(PLAIN, target=target), "its target isn't a path")
-            for target in (
-                "http://127.0.0.1:4566/bucket", "*", "127.0.0.1:4566", "/a#b", "/ä", "/a\x01", "",
-            )
-        ),
-        *(
-            (replace(PLAIN, target=target), "isn't served by the local AWS")
-            for target in (
-                "/moto-api/", "/moto-api/reset", "//moto-api/reset", "/%6doto-api/reset",
-                "/latest/meta-data/iam/security-credentials/", "/latest/api/token", "/favicon.ico",
-            )
-        ),
-    ]  # fmt: skip
+    origins = ("https://evil.example", "null", "http://127.0.0.1:4566", "")
+    nowhere = ("http://127.0.0.1:4566/bucket", "*", "127.0.0.1:4566", "/a#b", "/ä", "/a\x01", "")
+    elsewhere = ("/moto-api/", "/moto-api/reset", "//moto-api/reset", "/%6doto-api/reset",
+                 "/latest/meta-data/iam/security-credentials/", "/latest/api/token",
+                 "/favicon.ico")  # fmt: skip
+    refused = [(sent(("oRiGiN", one)), "requests from web pages are rejected") for one in origins]
+    for name in ("Host", *once):
+        refused.append((sent((name, "1"), (name.upper(), "1")), f"{name.lower()} twice"))
+    for method in ("OPTIONS", "TRACE", "CONNECT", "get"):
+        refused.append((replace(PLAIN, method=method), f"its method is {method}"))
+    for targets, problem in (
+        (nowhere, "its target isn't a path"),
+        (elsewhere, "isn't served by the local AWS"),
+    ):
+        refused += [(replace(PLAIN, target=target), problem) for target in targets]
     for request, problem in refused:
         with pytest.raises(AccessError, match=problem):
             check_origin(request, PORT)

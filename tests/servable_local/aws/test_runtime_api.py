@@ -58,14 +58,9 @@ class Case:
         self.variant = self._variant("primary", self.container)
         self.route = Route(self.variant, None)
         self.endpoint: Any = SimpleNamespace(
-            name="ranker",
-            arn="arn:ranker",
-            kind="real_time",
-            config={},
-            capture=None,
-            overhead_seconds=0.0,
-            choose_route=self._choose_route,
-        )
+            name="ranker", arn="arn:ranker", kind="real_time", config={}, capture=None,
+            overhead_seconds=0.0, choose_route=self._choose_route,
+        )  # fmt: skip
         self.here: Any = SimpleNamespace(
             clock=self.clock,
             cloudwatch=SimpleNamespace(metrics=MetricStore()),
@@ -77,13 +72,8 @@ class Case:
     @staticmethod
     def _variant(name: str, container: Container) -> Any:
         instances = SimpleNamespace(serving_count=2, pick=lambda: container)
-        return SimpleNamespace(
-            name=name,
-            instances=instances,
-            models=None,
-            placement=None,
-            choose_instance_type=lambda: None,
-        )
+        rest = {"models": None, "placement": None, "choose_instance_type": lambda: None}
+        return SimpleNamespace(name=name, instances=instances, **rest)
 
     def _choose_route(self, variant: str | None) -> Route | None:
         if variant not in (None, "primary"):
@@ -118,12 +108,10 @@ class Case:
         return str(caught.value.message)
 
     def samples(self, name: str, **dimensions: str) -> Samples:
-        now = self.clock.now()
+        now, minute = self.clock.now(), timedelta(minutes=1)
         metric = Metric.from_dimensions("AWS/SageMaker", name, OF | dimensions)
-        samples: Samples = self.here.cloudwatch.metrics.collect_samples(
-            metric, now - timedelta(minutes=1), now + timedelta(minutes=1)
-        )
-        return samples
+        store: MetricStore = self.here.cloudwatch.metrics
+        return store.collect_samples(metric, now - minute, now + minute)
 
 
 @pytest.fixture
@@ -134,11 +122,8 @@ def case(monkeypatch: pytest.MonkeyPatch) -> Case:
 
 
 def test_the_containers_answer_is_the_callers(case: Case) -> None:
-    assert case.invoke() == (
-        200,
-        {"status": 200, "Content-Type": "text/csv", "x-Amzn-Invoked-Production-Variant": "primary"},
-        b"answer",
-    )
+    headers = {"Content-Type": "text/csv", "x-Amzn-Invoked-Production-Variant": "primary"}
+    assert case.invoke() == (200, {"status": 200, **headers}, b"answer")
     assert case.api(name="RANKER").invoke_endpoint()[0] == 200
     case.container.headers[CUSTOM] = "a=b"
     assert case.invoke()[1][CUSTOM] == "a=b"
@@ -162,9 +147,8 @@ def test_any_answer_but_2xx_is_a_model_error_that_says_who_is_at_fault(
     assert answered == (424 if who else 200)
     if who:
         error = json.loads(body)
-        assert error["Message"].startswith(
-            f'Received {who} error ({status}) from primary with message "no".'
-        )
+        said = f'Received {who} error ({status}) from primary with message "no".'
+        assert error["Message"].startswith(said)
         assert error["OriginalStatusCode"] == status
 
 
@@ -191,10 +175,8 @@ def test_a_shadow_is_asked_and_measured(case: Case) -> None:
     assert case.invoke(b"body", Accept="text/csv")[2] == b"answer"
     request = ("/invocations", b"body", {"Accept": "text/csv"})
     assert case.shadow.requests == case.container.requests == [request]
-    errors = [
-        case.samples("Invocation5XXErrors", VariantName=n).total for n in ("primary", "shadow")
-    ]
-    assert errors == [0, 1]
+    names, metric = ("primary", "shadow"), "Invocation5XXErrors"
+    assert [case.samples(metric, VariantName=name).total for name in names] == [0, 1]
     assert case.samples("OverheadLatency", VariantName="shadow").total == 0
 
 

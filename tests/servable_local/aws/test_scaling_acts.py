@@ -8,57 +8,38 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.local_aws import REGION
-from servable_local.aws.server import Server
-from tests.servable_local.aws.deployed_templates import TARGET, serving
+from tests.servable_local.aws.boto_members import named, scalable, tracking
+from tests.servable_local.aws.deployed_templates import resource, serving
 from tests.servable_local.aws.watched_endpoint import Watched
 
-KEY = {
-    "ServiceNamespace": "sagemaker",
-    "ResourceId": TARGET,
-    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-}
-TRACKING: dict[str, Any] = {
-    "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
-    "Properties": {
-        "PolicyName": "track",
-        "PolicyType": "TargetTrackingScaling",
-        "ScalingTargetId": {"Ref": "Target"},
-        "TargetTrackingScalingPolicyConfiguration": {
-            "TargetValue": 4,
-            "ScaleInCooldown": 60,
-            "ScaleOutCooldown": 60,
-            "PredefinedMetricSpecification": {
-                "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
-            },
-        },
-    },
-}
-STEP: dict[str, Any] = {
-    "PolicyName": "step",
-    "PolicyType": "StepScaling",
-    "StepScalingPolicyConfiguration": {
-        "AdjustmentType": "ExactCapacity",
-        "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 3}],
-    },
-}
+KEY = scalable()
+TRACKING = resource(
+    "ApplicationAutoScaling::ScalingPolicy",
+    PolicyName="track",
+    PolicyType="TargetTrackingScaling",
+    ScalingTargetId={"Ref": "Target"},
+    TargetTrackingScalingPolicyConfiguration=tracking(4, ScaleInCooldown=60, ScaleOutCooldown=60),
+)
+
+
+def stepping(kind: str, *steps: dict[str, int], **more: Any) -> dict[str, Any]:
+    configured = {"AdjustmentType": kind, "StepAdjustments": steps, **more}
+    named = {"PolicyName": "step", "PolicyType": "StepScaling"}
+    return {**named, "StepScalingPolicyConfiguration": configured}
 
 
 class Scaled:
     """`ranker` with two instances, between 1 and 6, and at most three containers."""
 
-    def __init__(
-        self, watched: Watched, server: Server, *policies: dict[str, Any], archive: bytes = b""
-    ) -> None:
+    def __init__(self, watched: Watched, *policies: dict[str, Any], archive: bytes = b"") -> None:
         self.watched, self.account = watched, watched.account
-        server.hostings.provide_service(self.account.number, REGION).most_containers = 3
+        self.account.hosting.most_containers = 3
         self.archive = archive or f"scaled {self.account.number}".encode()
         template = serving(self.account.put_archive(self.archive))
-        template["Resources"]["Target"] = {
-            "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
-            "DependsOn": "Endpoint",
-            "Properties": {**KEY, "MinCapacity": 1, "MaxCapacity": 6},
-        }
+        target = resource(
+            "ApplicationAutoScaling::ScalableTarget", **KEY, MinCapacity=1, MaxCapacity=6
+        )
+        template["Resources"]["Target"] = target | {"DependsOn": "Endpoint"}
         for number, policy in enumerate(policies):
             template["Resources"][f"Policy{number}"] = policy
         assert self.account.deploy(template) == "CREATE_COMPLETE", self.account.events()
@@ -69,10 +50,8 @@ class Scaled:
         return self.account.client("application-autoscaling")
 
     def endpoint(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.account.client("sagemaker").describe_endpoint(
-            EndpointName="ranker"
-        )
-        return found
+        describe = self.account.client("sagemaker").describe_endpoint
+        return dict(describe(EndpointName="ranker"))
 
     def counts(self) -> tuple[int, int]:
         """(current, desired)."""
@@ -91,31 +70,28 @@ class Scaled:
 
 
 @pytest.fixture
-def tracked(watched: Watched, server: Server) -> Scaled:
-    return Scaled(watched, server, TRACKING)
+def tracked(watched: Watched) -> Scaled:
+    return Scaled(watched, TRACKING)
 
 
 @pytest.fixture
-def scaled(watched: Watched, server: Server) -> Scaled:
-    return Scaled(watched, server)
+def scaled(watched: Watched) -> Scaled:
+    return Scaled(watched)
+
+
+MANY: dict[str, Any] = {
+    "AlarmName": "many", "Namespace": "AWS/SageMaker", "MetricName": "InvocationsPerInstance",
+    "Dimensions": named(EndpointName="ranker", VariantName="primary"), "Statistic": "Sum",
+    "Period": 60, "EvaluationPeriods": 2, "Threshold": 5,
+    "ComparisonOperator": "GreaterThanOrEqualToThreshold", "TreatMissingData": "notBreaching",
+}  # fmt: skip
 
 
 def put_alarm(scaled: Scaled, metric: str, *, threshold: float, action: str) -> None:
     """Put an alarm that acts where the sum of one minute reaches the threshold."""
+    given = MANY | {"AlarmName": "steps", "MetricName": metric, "EvaluationPeriods": 1}
     scaled.account.client("cloudwatch").put_metric_alarm(
-        AlarmName="steps",
-        Namespace="AWS/SageMaker",
-        MetricName=metric,
-        Dimensions=[
-            {"Name": "EndpointName", "Value": "ranker"},
-            {"Name": "VariantName", "Value": "primary"},
-        ],
-        Statistic="Sum",
-        Period=60,
-        EvaluationPeriods=1,
-        Threshold=threshold,
-        ComparisonOperator="GreaterThanOrEqualToThreshold",
-        AlarmActions=[action],
+        **given | {"Threshold": threshold, "TreatMissingData": "missing", "AlarmActions": [action]}
     )
 
 
@@ -140,21 +116,17 @@ def test_instances_that_are_not_there_or_start_slowly_are_waited_for(scaled: Sca
     scaled.fault(capacity=2)
     scaled.account.scale(least=3, most=6)
     scaled.watched.clock.advance(minutes=1)
-    assert (scaled.counts(), scaled.activities()[-1]["StatusMessage"]) == (
-        (2, 2),
-        "Failed to set desired instance count to 3. Reason: Unable to provision requested ML "
-        "compute capacity due to InsufficientInstanceCapacity error.",
-    )
+    why = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
+    said = f"Failed to set desired instance count to 3. Reason: {why}"
+    assert (scaled.counts(), scaled.activities()[-1]["StatusMessage"]) == ((2, 2), said)
 
     containers = scaled.watched.containers(scaled.archive)
     for number, container in enumerate(containers):
         container.answer = str(number).encode()
     instances = scaled.watched.inside().choose_route(None).variant.instances  # type: ignore[union-attr]
     instances.least_outstanding = False
-    runtime = scaled.account.client("sagemaker-runtime")
-    answers = [
-        runtime.invoke_endpoint(EndpointName="ranker", Body=b"x")["Body"].read() for _ in range(4)
-    ]
+    invoke = scaled.account.client("sagemaker-runtime").invoke_endpoint
+    answers = [invoke(EndpointName="ranker", Body=b"x")["Body"].read() for _ in range(4)]
     assert sorted(answers) == [b"0", b"0", b"1", b"1"]
 
     scaled.fault(capacity=None, start_seconds=240)
@@ -162,25 +134,21 @@ def test_instances_that_are_not_there_or_start_slowly_are_waited_for(scaled: Sca
     scaled.watched.clock.advance(seconds=230)
     waiting = scaled.counts(), scaled.endpoint()["EndpointStatus"]
     scaled.watched.clock.advance(seconds=20)
-    assert (waiting, scaled.counts(), scaled.endpoint()["EndpointStatus"]) == (
-        ((2, 3), "Updating"),
-        (3, 3),
-        "InService",
-    )
+    served = scaled.counts(), scaled.endpoint()["EndpointStatus"]
+    assert (waiting, served) == (((2, 3), "Updating"), ((3, 3), "InService"))
 
 
 @pytest.mark.long
 def test_instances_follow_alarms_schedules_and_bounds(scaled: Scaled) -> None:
     clock = scaled.watched.clock
-    step = scaled.client.put_scaling_policy(**KEY, **STEP)["PolicyARN"]
+    steps = stepping("ExactCapacity", {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 3})
+    step = scaled.client.put_scaling_policy(**KEY, **steps)["PolicyARN"]
     scaled.account.scale(least=2, most=2)
     put_alarm(scaled, "InvocationsPerInstance", threshold=0, action=step)
     clock.advance(minutes=2)
     (told,) = scaled.activities(IncludeNotScaledActivities=True)
-    assert (told["NotScaledReasons"], scaled.activities()) == (
-        [{"Code": "AlreadyAtMaxCapacity", "MaxCapacity": 2}],
-        [],
-    )
+    reasons = [{"Code": "AlreadyAtMaxCapacity", "MaxCapacity": 2}]
+    assert (told["NotScaledReasons"], scaled.activities()) == (reasons, [])
 
     scaled.account.scale(least=1, most=6)
     put_alarm(scaled, "Invocations", threshold=5, action=step)
@@ -188,12 +156,9 @@ def test_instances_follow_alarms_schedules_and_bounds(scaled: Scaled) -> None:
     assert scaled.counts() == (3, 3)
 
     scaled.account.client("cloudwatch").delete_alarms(AlarmNames=["steps"])
-    scaled.client.put_scheduled_action(
-        **KEY,
-        ScheduledActionName="soon",
-        Schedule=f"cron({(clock.now().minute + 2) % 60} * * * ? *)",
-        ScalableTargetAction={"MinCapacity": 4},
-    )
+    at = f"cron({(clock.now().minute + 2) % 60} * * * ? *)"
+    action = {"Schedule": at, "ScalableTargetAction": {"MinCapacity": 4}}
+    scaled.client.put_scheduled_action(**KEY, ScheduledActionName="soon", **action)
     clock.advance(minutes=1)
     before = scaled.counts()
     clock.advance(minutes=2)
@@ -210,11 +175,10 @@ def test_instances_follow_alarms_schedules_and_bounds(scaled: Scaled) -> None:
 
 
 def test_what_cannot_scale_is_refused(scaled: Scaled) -> None:
-    schedules = [
+    for arguments, problem in [
         ({"Schedule": "cron(0 7 * * *)"}, "cron has six fields"),
         ({"Schedule": "at(2026-01-01T00:00:00)", "Timezone": "X"}, "X"),
-    ]
-    for arguments, problem in schedules:
+    ]:
         with pytest.raises(ClientError, match=problem):
             scaled.client.put_scheduled_action(**KEY, ScheduledActionName="wrong", **arguments)
 
@@ -222,9 +186,8 @@ def test_what_cannot_scale_is_refused(scaled: Scaled) -> None:
         {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 1, "ScalingAdjustment": 1},
         {"MetricIntervalLowerBound": 2, "ScalingAdjustment": 2},
     ]
-    steps = {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": adjustments}
     with pytest.raises(ClientError, match="gap or overlap"):
-        scaled.client.put_scaling_policy(**KEY | STEP | {"StepScalingPolicyConfiguration": steps})
+        scaled.client.put_scaling_policy(**KEY, **stepping("ChangeInCapacity", *adjustments))
 
     scaled.client.deregister_scalable_target(**KEY)
     with pytest.raises(ClientError, match="MinCapacity and MaxCapacity are required"):

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,8 @@ from servable_local.aws.lifecycle import (
 )
 from servable_local.aws.local_aws import LocalAws
 from servable_local.container import ports
-from tests.servable_local.aws.lock_holder import holder
+from tests.servable_local.aws.boto_members import until
+from tests.servable_local.aws.test_own_process import holder
 
 
 @pytest.fixture(scope="module")
@@ -96,12 +96,11 @@ def started(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> Any:
 def test_why_it_does_not_start_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "describe_holder", lambda port: f"; holder of {port}")
     monkeypatch.setattr(lifecycle, "_START_SECONDS", 0.05)
-    cases: list[tuple[list[int | None], str, int | None]] = [
+    for codes, problem, ended in [
         ([EXIT_PORT_TAKEN], "port 81 is already in use; holder of 81", 1),
         ([None, 7], "exited with code 7 while starting; see .*aws.log", None),
         ([None], "did not respond within", 1),
-    ]
-    for codes, problem, ended in cases:
+    ]:
         process = started(monkeypatch, *codes)
         with pytest.raises(LocalAwsStartError, match=problem):
             up(folder=tmp_path, port=81)
@@ -159,12 +158,8 @@ def test_it_is_started_in_a_session_of_its_own_without_settings_of_aws(
     assert more["start_new_session"] is True
     assert more["stdin"] == (subprocess.PIPE if with_parent else subprocess.DEVNULL)
     kept = {name: value for name, value in more["env"].items() if name[:4] in ("AWS_", "LC_M")}
-    assert kept == {
-        "AWS_CONFIG_FILE": os.devnull,
-        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "LC_MARK": "kept",
-    }
+    none = dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"), os.devnull)
+    assert kept == {**none, "AWS_EC2_METADATA_DISABLED": "true", "LC_MARK": "kept"}
 
 
 # --- ending it
@@ -192,9 +187,7 @@ def test_down_ends_one_that_has_not_taken_its_lock_yet(tmp_path: Path) -> None:
     (tmp_path / "servable_local" / "aws.py").write_text(code)
     environment = {"PYTHONPATH": str(tmp_path)}
     with subprocess.Popen(words, cwd=tmp_path, env=environment) as process:
-        deadline = time.monotonic() + 20
-        while psutil.Process(process.pid).cmdline() != words and time.monotonic() < deadline:
-            time.sleep(0.005)
+        until(lambda: psutil.Process(process.pid).cmdline() == words)
         assert down(folder=tmp_path)
     assert process.returncode == -signal.SIGTERM
 

@@ -32,10 +32,9 @@ from servable.measured.temporary import (
     remove_resource,
 )
 from servable.project import account as operations_account
-from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import VALID
-from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.boto_members import until
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
 
@@ -45,9 +44,9 @@ PRICES = {"ml.c5.4xlarge": 0.816, "ml.c5.xlarge": 0.204}
 
 
 @pytest.fixture(scope="module")
-def account(embedded: LocalAws, launcher: Launcher) -> Account:
+def account(accounts: Account) -> Account:
     """With the endpoint `ranker` deployed in it."""
-    one = Account(embedded, launcher)
+    one = accounts.another()
     status = one.deploy(serving(one.put_archive(b"the model"), variables={"SIZE": "live"}))
     assert status == "CREATE_COMPLETE"
     return one
@@ -124,10 +123,7 @@ def test_the_end_of_the_budget_deletes_it(
 ) -> None:
     monkeypatch.setattr("servable.measured.temporary._LEAST_SECONDS", 0.0)
     with endpoints(client, budget_usd=1e-6).run_copy(live):
-        deadline = time.monotonic() + 30
-        while temporary_endpoints(client) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert temporary_endpoints(client) == []
+        until(lambda: temporary_endpoints(client) == [])
     # An error in it is left to whoever leaves.
     one = endpoints(Failing(client, [failure("AccessDeniedException")]))
     one._end_at_budget("x")
@@ -232,14 +228,10 @@ def test_servable_load_makes_one_loads_it_and_deletes_it(
     command = "load prod --target sagemaker --dollars 5 --body a.json --users 1 --json"
     more = "--warm-up-seconds 0.2 --step-seconds 0.6"
     told = account.aws.environment(account=account.number)
+    words = [sys.executable, "-m", "servable", *f"{command} {more}".split()]
+    variables = {**os.environ, **told, "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(
-        [sys.executable, "-m", "servable", *f"{command} {more}".split()],
-        cwd=project,
-        env={**os.environ, **told, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
+        words, cwd=project, env=variables, capture_output=True, text=True, check=False, timeout=100
     )
     assert ran.stdout, ran.stderr
     (step,) = json.loads(ran.stdout)["steps"]
@@ -265,14 +257,9 @@ class Visitor(EndpointUser):
     ("p99_ms", "code", "verdict"), [(2000, 0, "holds"), (0.1, 1, "does not hold")]
 )
 def test_a_locustfile_passes_or_fails_the_gate(
-    account: Account,
-    environment: Any,
-    project: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    p99_ms: float,
-    code: int,
-    verdict: str,
-) -> None:
+    account: Account, environment: Any, project: Path, monkeypatch: pytest.MonkeyPatch,
+    p99_ms: float, code: int, verdict: str,
+) -> None:  # fmt: skip
     environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
     (project / "locustfile.py").write_text(LOCUSTFILE)
     variables = account.aws.environment(account=account.number) | {"PYTHONPATH": str(ROOT)}

@@ -5,14 +5,12 @@ import io
 import itertools
 import json
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.server import Server
 from servable_tensors.records import DataProcessing, JsonPath, TransformError, read_records
 from tests.servable_local.aws.container_stand_in import MISTAKE
 from tests.servable_local.aws.local_account import Account
@@ -57,17 +55,13 @@ def test_inputs_are_a_prefix_or_a_manifest(case: TransformCase) -> None:
     listed = [("S3Prefix", prefix) for prefix in ("in/", "in", "in/a")]
     for number, (kind, key) in enumerate([*listed, ("ManifestFile", "manifest")]):
         source = {"S3DataType": kind, "S3Uri": f"s3://{case.bucket}/{key}"}
-        shown = run(
-            case,
-            TransformInput={"DataSource": {"S3DataSource": source}},
-            TransformOutput={"S3OutputPath": f"s3://{case.bucket}/out/{number}/"},
-        )
+        took = {"DataSource": {"S3DataSource": source}}
+        gave = {"S3OutputPath": f"s3://{case.bucket}/out/{number}/"}
+        shown = run(case, TransformInput=took, TransformOutput=gave)
         assert shown["TransformJobStatus"] == "Completed"
     assert case.results() == {
-        "0/a.csv.out": b"1", "0/day/b.csv.out": b"2",
-        "1/a.csv.out": b"1", "1/day/b.csv.out": b"2",
-        "2/a.csv.out": b"1",
-        "3/day/b.csv.out": b"2",
+        "0/a.csv.out": b"1", "0/day/b.csv.out": b"2", "1/a.csv.out": b"1", "1/day/b.csv.out": b"2",
+        "2/a.csv.out": b"1", "3/day/b.csv.out": b"2",
     }  # fmt: skip
 
 
@@ -119,16 +113,15 @@ def test_frames_stay_in_requests_of_many(case: TransformCase) -> None:
 
 def test_the_container_is_told_of_the_job(case: TransformCase) -> None:
     case.model("plain", OWN="model")
-    job = {"MaxPayloadInMB": 2, "MaxConcurrentTransforms": 3, "Environment": {"OWN": "job"}}
-    run(
-        case,
-        b"1",
-        ModelName="plain",
-        TransformInput={"ContentType": "text/csv"},
-        TransformOutput={"Accept": "application/json"},
-        **job,
+    job = {
+        "MaxPayloadInMB": 2,
+        "MaxConcurrentTransforms": 3,
+        "Environment": {"OWN": "job"},
         **SINGLE,
-    )
+    }
+    forms = {"TransformInput": {"ContentType": "text/csv"}}
+    forms |= {"TransformOutput": {"Accept": "application/json"}}
+    run(case, b"1", ModelName="plain", **forms, **job)
     told = json.loads(case.results()["a.out"])
     assert told["variables"] == {
         "OWN": "job",
@@ -180,13 +173,8 @@ def test_a_bad_record_fails_its_file_alone(case: TransformCase) -> None:
 
 @pytest.mark.long
 def test_a_record_is_at_most_as_long_as_the_payload(case: TransformCase) -> None:
-    frames: dict[str, Callable[[bytes], bytes]] = {
-        "None": bytes,
-        "Line": bytes,
-        "TFRecord": _tf_record,
-        "RecordIO": _record_io,
-    }
-    for number, (split, frame) in enumerate(frames.items(), start=1):
+    frames = [("None", bytes), ("Line", bytes), ("TFRecord", _tf_record), ("RecordIO", _record_io)]
+    for number, (split, frame) in enumerate(frames, start=1):
         job = {"MaxPayloadInMB": 1, **with_split(split), **SINGLE}
         assert sent(case, frame(b"x" * ONE_MB), **job) == [b"x" * ONE_MB]
         assert sent(case, frame(b"x" * (ONE_MB + 1)), **job) == []
@@ -195,12 +183,8 @@ def test_a_record_is_at_most_as_long_as_the_payload(case: TransformCase) -> None
 
 @pytest.mark.long
 def test_a_file_of_another_form_fails(case: TransformCase) -> None:
-    forms = (
-        ("TFRecord", b"short"),
-        ("TFRecord", _tf_record(b"1")[:-1]),
-        ("RecordIO", b"no RecordIO"),
-    )
-    for split, body in forms:
+    cut = ("TFRecord", _tf_record(b"1")[:-1])
+    for split, body in (("TFRecord", b"short"), cut, ("RecordIO", b"no RecordIO")):
         assert run(case, body, **with_split(split))["TransformJobStatus"] == "Failed"
     case.put("in/b", gzip.compress(b"2"))
     for body in (b"no gzip", gzip.compress(b"1\n")[:-4]):
@@ -288,11 +272,11 @@ def test_what_aws_refuses_is_refused(case: TransformCase) -> None:
         case.sagemaker.stop_transform_job(TransformJobName="absent")
 
 
-def test_closing_the_local_aws_ends_a_job(case: TransformCase, server: Server) -> None:
+def test_closing_the_local_aws_ends_a_job(case: TransformCase) -> None:
     case.model("slow", TAKES_SECONDS="5")
     case.put("in/a", b"1")
     case.create(ModelName="slow")
-    server.hostings.provide_service(case.account.number, "us-east-1").jobs["job"].close()
+    case.account.hosting.jobs["job"].close()
     assert case.describe()["TransformJobStatus"] == "Stopped"
 
 
@@ -303,24 +287,21 @@ JSON_LINES = ("application/jsonlines", "Line")
 JSON = ("application/json", "None")
 
 
-def processing(form: tuple[str, str], **given: str) -> DataProcessing:
+def processing(form: tuple[str, str], accept: str | None = None, **given: str) -> DataProcessing:
     content_type, split = form
-    return DataProcessing(
-        {
-            "DataProcessing": given,
-            "TransformInput": {"ContentType": content_type, "SplitType": split},
-            "TransformOutput": {"Accept": content_type, "AssembleWith": split},
-        }
-    )
+    return DataProcessing({
+        "DataProcessing": given,
+        "TransformInput": {"ContentType": content_type, "SplitType": split},
+        "TransformOutput": {"Accept": accept or content_type, "AssembleWith": split},
+    })  # fmt: skip
 
 
 def through(
     one: DataProcessing, source: bytes, answer: bytes | None = None
 ) -> tuple[bytes, list[bytes]]:
     """What is sent for a file, and the records of the result; without `answer`, what is sent comes back."""
-    found = read_records(
-        io.BytesIO(source), "None" if b"\n" not in source else "Line", 100, single=False
-    )
+    split = "Line" if b"\n" in source else "None"
+    found = read_records(io.BytesIO(source), split, 100, single=False)
     (batch,) = one.build_batches(found, 100, single=False, end=b"\n")
     sent = bytes(batch.body)
     return sent, list(one.build_results(batch, sent if answer is None else answer))
@@ -367,19 +348,15 @@ def test_rows_of_csv_are_filtered_and_joined_with_their_answers() -> None:
     assert through(joined, b"7,1,2\n8,3,4\n", b"0.5\n0.6\n")[1] == [b"7,1,2,0.5", b"8,3,4,0.6"]
     joined = processing(CSV, JoinSource="Input", OutputFilter="$[0,-1]")
     assert through(joined, b"7,1,2\n8,3,4\n", b"0.5\n0.6")[1] == [b"7,0.5", b"8,0.6"]
-
-    joined = processing(CSV, JoinSource="Input")
-    source = b'"a,b","say ""x""",1\n2,3,4\n'
+    source, joined = b'"a,b","say ""x""",1\n2,3,4\n', processing(CSV, JoinSource="Input")
     assert through(joined, source, b"0.5\n0.6")[1][0] == b'"a,b","say ""x""",1,0.5'
 
 
 def test_what_cannot_be_joined_or_parsed_fails() -> None:
     joined = processing(CSV, JoinSource="Input")
-    with pytest.raises(TransformError) as failed:
+    said = 'Failed to parse output from the algorithm as CSV: bare " in non quoted field'
+    with pytest.raises(TransformError, match=f"^{said}$"):
         through(joined, b"1\n2\n", b'{"predictions": [\n[1.0],\n[2.0]\n]}')
-    assert str(failed.value) == (
-        'Failed to parse output from the algorithm as CSV: bare " in non quoted field'
-    )
     with pytest.raises(TransformError, match="1 output records for 2"):
         through(processing(CSV, JoinSource="Input"), b"1\n2\n", b"0.5\n")
     with pytest.raises(TransformError, match="Failed to parse input as JSON"):
@@ -387,20 +364,17 @@ def test_what_cannot_be_joined_or_parsed_fails() -> None:
 
 
 def test_answers_are_attributes_of_json_or_stay_as_they_are() -> None:
-    joined = processing(
-        JSON_LINES, JoinSource="Input", InputFilter="$.x", OutputFilter="$['id','SageMakerOutput']"
-    )
+    filters = {"InputFilter": "$.x", "OutputFilter": "$['id','SageMakerOutput']"}
+    joined = processing(JSON_LINES, JoinSource="Input", **filters)
     source = b'{"id":1,"x":[1]}\n{"id":2,"x":[2]}\n'
     sent, result = through(joined, source, b"[0.5]\n[0.6]\n")
     assert sent == b"[1]\n[2]"
     assert result == [b'{"id":1,"SageMakerOutput":[0.5]}', b'{"id":2,"SageMakerOutput":[0.6]}']
     joined = processing(JSON, JoinSource="Input")
-    assert through(joined, b"[1]", b'{\n"label": 1}')[1] == [
-        b'{"SageMakerInput":[1],"SageMakerOutput":{"label":1}}'
-    ]
+    both = b'{"SageMakerInput":[1],"SageMakerOutput":{"label":1}}'
+    assert through(joined, b"[1]", b'{\n"label": 1}')[1] == [both]
 
     source = json.dumps({"id": "ä"}, ensure_ascii=False).encode()
-    joined = processing(JSON, JoinSource="Input")
     assert json.loads(through(joined, source, b"1")[1][0]) == {"id": "ä", "SageMakerOutput": 1}
     answer = b'{"predictions": [1.0]}\n'
     assert through(processing(CSV, InputFilter="$[0]"), b"1\n2\n", answer)[1] == [answer]
@@ -412,10 +386,5 @@ def test_forms_that_cannot_be_joined_are_refused() -> None:
         ("text/csv", "text/csv", "None", "needs SplitType and AssembleWith Line"),
         ("application/x-npy", "application/x-npy", "Line", "needs CSV or JSON"),
     ]:
-        request = {
-            "DataProcessing": {"JoinSource": "Input"},
-            "TransformInput": {"ContentType": content_type, "SplitType": lines},
-            "TransformOutput": {"Accept": accept, "AssembleWith": lines},
-        }
         with pytest.raises(ValueError, match=problem):
-            DataProcessing(request)
+            processing((content_type, lines), accept, JoinSource="Input")

@@ -30,10 +30,9 @@ from servable.tune.command import tune
 from servable.tune.container_space import build_machines
 from servable.tune.run import Run, TuneOptions, TuneProgress
 from servable.tune.trials import LEDGER, TemporaryTrials
-from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import VALID, make_project, valid
-from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.boto_members import until
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.test_temporary import temporary
@@ -45,9 +44,9 @@ WORKERS = "SAGEMAKER_GUNICORN_WORKERS"
 
 
 @pytest.fixture(scope="module")
-def account(embedded: LocalAws, launcher: Launcher) -> Account:
+def account(accounts: Account) -> Account:
     """With the endpoint `ranker` deployed in it, as another tool would: a variable of its own."""
-    one = Account(embedded, launcher)
+    one = accounts.another()
     archive = one.put_archive(b"the model")
     # Its knee is found in a few steps, and no core is busy for as long as it is asked.
     variables = {"OWN": "kept", "TAKES_SECONDS": "0.01"}
@@ -76,14 +75,9 @@ def run(account: Account, prod: ValidFile) -> Run:
     where = operations_account.Account(
         region=prod.environment.region, number=account.number, aws=account.aws
     )
+    only, types = ("gunicorn_workers",), ("ml.c5.2xlarge",)
     options = TuneOptions(
-        bodies=[],
-        body_names=(),
-        only=("gunicorn_workers",),
-        instance_types=("ml.c5.2xlarge",),
-        account=where,
-        most_ms=5000.0,
-        dollars=5.0,
+        [], (), only=only, instance_types=types, account=where, most_ms=5000.0, dollars=5.0
     )
     silent = Mock(spec=TuneProgress)
     return Run(prod, placement, options, silent)
@@ -184,18 +178,12 @@ def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
     account: Account, prod: ValidFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = account.aws.environment(account=account.number)
-    first = subprocess.Popen(
-        [sys.executable, "-m", "servable", "tune", *COMMAND],
-        cwd=prod.root,
-        env={**os.environ, **told, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 100
+    words = [sys.executable, "-m", "servable", "tune", *COMMAND]
+    variables = {**os.environ, **told, "PYTHONPATH": str(ROOT)}
+    silent = {"stderr": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    first = subprocess.Popen(words, cwd=prod.root, env=variables, **silent)
     # Its model comes first: killed then, no endpoint would be left.
-    listed = account.client("sagemaker").list_endpoints
-    while len(listed()["Endpoints"]) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: len(account.client("sagemaker").list_endpoints()["Endpoints"]) > 1, 100)
     first.send_signal(signal.SIGKILL)
     first.wait()
     assert temporary(account.client("sagemaker"))
@@ -212,8 +200,5 @@ def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
     )
     assert "removed, left by an earlier run: Endpoint" in ran.stderr
     said = json.loads(ran.stdout)
-    assert (said["relative"], said["trials"] >= 3, temporary(account.client("sagemaker"))) == (
-        True,
-        True,
-        [],
-    )
+    assert (said["relative"], said["trials"] >= 3) == (True, True)
+    assert temporary(account.client("sagemaker")) == []

@@ -11,20 +11,16 @@ import aws_cdk as cdk
 import pytest
 
 from infra.constructs.access.pipeline_role import LOOKS
-from infra.parameters.loading import ValidFile
 from servable_local.aws.clock import TICK_SECONDS, ManualClock
-from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import _list_reads
+from tests.servable_local.aws.boto_members import SCALING, scalable
 from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.verified import GOLDEN, Project, Verified
 
 pytestmark = pytest.mark.long
 
-TARGET = {
-    "ServiceNamespace": "sagemaker",
-    "ResourceId": "endpoint/ranker/variant/primary",
-    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-}
+TARGET = scalable()
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +37,14 @@ def answers_again(launcher: Launcher, written: Project) -> Iterator[None]:
 
 
 @pytest.fixture
-def deployed(embedded: LocalAws, launcher: Launcher, written: Project) -> Verified:
-    return Verified(embedded, launcher, written)
+def deployed(account: Account, written: Project) -> Verified:
+    return Verified(account, written)
 
 
 @pytest.fixture(scope="module")
-def untouched(embedded: LocalAws, launcher: Launcher, written: Project) -> Verified:
+def untouched(accounts: Account, written: Project) -> Verified:
     """For tests that change nothing."""
-    return Verified(embedded, launcher, written)
+    return Verified(accounts.another(), written)
 
 
 def test_a_fresh_deployment_is_as_deployed(untouched: Verified) -> None:
@@ -81,9 +77,8 @@ def by_hand(deployed: Verified) -> None:
     variants = {variant["VariantName"]: variant for variant in config["ProductionVariants"]}
     variants["primary"]["ModelName"] = "by-hand"
     variants["fixed"]["InstanceType"] = "ml.m5.large"
-    sagemaker.create_endpoint_config(
-        EndpointConfigName="by-hand", ProductionVariants=list(variants.values())
-    )
+    changed = {"ProductionVariants": list(variants.values())}
+    sagemaker.create_endpoint_config(EndpointConfigName="by-hand", **changed)
     sagemaker.update_endpoint(EndpointName="ranker", EndpointConfigName="by-hand")
 
 
@@ -106,22 +101,20 @@ def drift(deployed: Verified) -> None:
     put_alarm(deployed, "ranker-primary-cpu", Threshold=1.0)
     put_alarm(deployed, "ranker-primary-memory", AlarmActions=[])
     cloudwatch, sns, iam, events, scaling = (
-        deployed.client(service)
-        for service in ("cloudwatch", "sns", "iam", "events", "application-autoscaling")
+        deployed.client(service) for service in ("cloudwatch", "sns", "iam", "events", SCALING)
     )
     cloudwatch.delete_alarms(AlarmNames=["ranker-primary-disk"])
     cloudwatch.disable_alarm_actions(AlarmNames=["ranker-primary-p99-latency"])
     suspended = {"DynamicScalingOutSuspended": True}
     scaling.register_scalable_target(**TARGET, MaxCapacity=40, SuspendedState=suspended)
-    fixed = TARGET | {"ResourceId": "endpoint/ranker/variant/fixed"}
-    scaling.register_scalable_target(**fixed, MinCapacity=1, MaxCapacity=9)
+    scaling.register_scalable_target(**scalable("fixed"), MinCapacity=1, MaxCapacity=9)
     policies = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
     tracked = "TargetTrackingScalingPolicyConfiguration"
     for policy in (one for one in policies if tracked in one):
         kept = {name: policy[name] for name in ("PolicyName", "PolicyType")}
         changed = {tracked: policy[tracked] | {"DisableScaleIn": True}}
         scaling.put_scaling_policy(**TARGET, **kept, **changed)
-    deployed.client("s3").put_object(Bucket=deployed.bucket, Key=deployed.key, Body=b"another")
+    deployed.put(deployed.key, b"another")
     deployed.client("logs").put_retention_policy(**GROUP, retentionInDays=1)
     answer = json.loads((GOLDEN / "answer-rows.json").read_text())
     answer["predictions"][0] = 0.999
@@ -148,7 +141,7 @@ def drift(deployed: Verified) -> None:
 
 
 def removal(deployed: Verified) -> None:
-    deployed.client("application-autoscaling").deregister_scalable_target(**TARGET)
+    deployed.client(SCALING).deregister_scalable_target(**TARGET)
     deployed.client("s3").delete_object(Bucket=deployed.bucket, Key=deployed.key)
     deployed.account.delete_endpoint("ranker")
     deployed.client("logs").delete_retention_policy(**GROUP)
@@ -156,7 +149,7 @@ def removal(deployed: Verified) -> None:
 
 def failed_update(deployed: Verified) -> None:
     main = deployed.main()
-    deployed.client("s3").put_object(Bucket=deployed.bucket, Key="b.tar.gz", Body=b"BROKEN")
+    deployed.put("b.tar.gz", b"BROKEN")
     for resource in main.template["Resources"].values():
         if resource["Type"] == "AWS::SageMaker::Model":
             container = resource["Properties"]["PrimaryContainer"]
@@ -262,17 +255,20 @@ def read_option(shape: Any, value: str) -> Any:
 
 def test_the_printed_commands_undo_changes(deployed: Verified, clock: ManualClock) -> None:
     cloudwatch = deployed.client("cloudwatch")
-    listed = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
-    before = {alarm["AlarmName"] for alarm in listed["MetricAlarms"] + listed["CompositeAlarms"]}
-    (composite,) = (alarm["AlarmName"] for alarm in listed["CompositeAlarms"])
+
+    def alarms(*kinds: str) -> list[str]:
+        listed = cloudwatch.describe_alarms(AlarmTypes=kinds)
+        return sorted(alarm["AlarmName"] for kind in kinds for alarm in listed[f"{kind}s"])
+
+    before = alarms("MetricAlarm", "CompositeAlarm")
+    (composite,) = alarms("CompositeAlarm")
     cloudwatch.delete_alarms(AlarmNames=[composite])
     cloudwatch.delete_alarms(AlarmNames=["ranker-primary-disk", "ranker-primary-p99-latency"])
     put_alarm(deployed, "ranker-primary-cpu", Threshold=1.0, TreatMissingData="ignore")
     cloudwatch.disable_alarm_actions(AlarmNames=["ranker-primary-memory"])
     weigh(deployed, DesiredWeight=5.0)
-    deployed.client("application-autoscaling").register_scalable_target(
-        **TARGET, SuspendedState={"DynamicScalingOutSuspended": True}
-    )
+    suspended = {"DynamicScalingOutSuspended": True}
+    deployed.client(SCALING).register_scalable_target(**TARGET, SuspendedState=suspended)
     for rule in deployed.client("events").list_rules()["Rules"]:
         deployed.client("events").disable_rule(Name=rule["Name"])
     widen(deployed)
@@ -280,9 +276,7 @@ def test_the_printed_commands_undo_changes(deployed: Verified, clock: ManualCloc
         follow(deployed, difference.remedy)
     clock.advance(seconds=TICK_SECONDS)  # which ends the update of the weight
     assert [str(difference) for difference in deployed.report().differences] == []
-    listed = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
-    after = {alarm["AlarmName"] for alarm in listed["MetricAlarms"] + listed["CompositeAlarms"]}
-    assert after == before
+    assert alarms("MetricAlarm", "CompositeAlarm") == before
 
 
 def test_what_is_meant_or_scalings_own_is_no_difference_but_that_nothing_is_deployed(
@@ -302,12 +296,11 @@ def ask_slowly(deployed: Verified, clock: ManualClock, minutes: int) -> None:
     for one in deployed.launcher.serving(deployed.project.archive):
         one.seconds = 0.25
     for _ in range(minutes):
-        deployed.client("sagemaker-runtime").invoke_endpoint(
-            EndpointName="ranker",
-            Body=b"{}",
-            ContentType="application/json",
-            TargetVariant="primary",
+        invoke, to = (
+            deployed.client("sagemaker-runtime").invoke_endpoint,
+            {"TargetVariant": "primary"},
         )
+        invoke(EndpointName="ranker", Body=b"{}", ContentType="application/json", **to)
         clock.advance(minutes=1)
 
 
@@ -333,13 +326,6 @@ ACTIONS = {
 }
 
 
-def action(service: str, operation: str) -> str:
-    said = f"{service}:{operation}"
-    for one, other in ACTIONS.items():
-        said = said.replace(one, other)
-    return said
-
-
 def test_a_pipelines_role_suffices_to_verify(untouched: Verified, written: Project) -> None:
     asked: set[str] = set()
 
@@ -349,17 +335,18 @@ def test_a_pipelines_role_suffices_to_verify(untouched: Verified, written: Proje
         if "stored_invocations.py" in files:
             return
         metadata = model.service_model.metadata
-        prefix = metadata.get("signingName", metadata["endpointPrefix"])
-        asked.add(action(prefix, model.name))
+        said = f"{metadata.get('signingName', metadata['endpointPrefix'])}:{model.name}"
+        for one, other in ACTIONS.items():
+            said = said.replace(one, other)
+        asked.add(said)
 
-    services = ("application-autoscaling", "cloudformation", "cloudwatch", "events", "iam", "kms")
-    for service in (*services, "logs", "s3", "sagemaker", "sagemaker-runtime", "sns"):
-        client = untouched.asked.client(service)
-        client.meta.events.register("before-call", note, unique_id="asked")
+    services = (SCALING, "cloudformation", "cloudwatch", "events", "iam", "kms", "logs", "s3")
+    services += ("sagemaker", "sagemaker-runtime", "sns")
+    events = [untouched.asked.client(service).meta.events for service in services]
+    for each in events:
+        each.register("before-call", note, unique_id="asked")
     untouched.report()
-    for service in (*services, "logs", "s3", "sagemaker", "sagemaker-runtime", "sns"):
-        client = untouched.asked.client(service)
-        client.meta.events.unregister("before-call", note, unique_id="asked")
-    assert isinstance(written.loaded, ValidFile)
+    for each in events:
+        each.unregister("before-call", note, unique_id="asked")
     allowed = {*LOOKS, *_list_reads(cdk.Stack(), "prod", written.loaded.environment)}
     assert (len(asked) > 10, asked - allowed) == (True, set())

@@ -6,24 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from infra.parameters.loading import ValidFile
 from servable.pin.command import PinError, read_approved_package
-from servable_local.aws.local_aws import LocalAws
-from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.boto_members import SCALING, scalable, tracking
 from tests.servable_local.aws.deployed_preset import IMAGE
-from tests.servable_local.aws.verified_kind import REGION, VerifiedKind, written
+from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.verified import REGION, VerifiedKind, written
 
 pytestmark = pytest.mark.long
 
 Plant = Callable[[VerifiedKind], None]
 
 
-def target(deployed: VerifiedKind, what: str = "DesiredInstanceCount") -> dict[str, str]:
-    return {
-        "ServiceNamespace": "sagemaker",
-        "ResourceId": f"endpoint/{deployed.endpoint}/variant/primary",
-        "ScalableDimension": f"sagemaker:variant:{what}",
-    }
+def target(deployed: VerifiedKind, counts: str = "InstanceCount") -> dict[str, str]:
+    resource = f"endpoint/{deployed.endpoint}/variant/primary"
+    return scalable(counts=counts) | {"ResourceId": resource}
 
 
 def more_memory(deployed: VerifiedKind) -> None:
@@ -33,14 +29,10 @@ def more_memory(deployed: VerifiedKind) -> None:
 
 
 def other_schedule(deployed: VerifiedKind) -> None:
-    scaling, where = deployed.client("application-autoscaling"), target(deployed, PROVISIONED)
+    scaling, where = deployed.client(SCALING), target(deployed, "ProvisionedConcurrency")
     scaling.delete_scheduled_action(ScheduledActionName="Scheduled0", **where)
-    scaling.put_scheduled_action(
-        ScheduledActionName="mine",
-        Schedule="rate(1 day)",
-        ScalableTargetAction={"MaxCapacity": 3},
-        **where,
-    )
+    mine = {"Schedule": "rate(1 day)", "ScalableTargetAction": {"MaxCapacity": 3}}
+    scaling.put_scheduled_action(ScheduledActionName="mine", **mine, **where)
     scaling.register_scalable_target(MaxCapacity=40, **where)
     config = deployed.config()
     config["ProductionVariants"][0]["ServerlessConfig"]["ProvisionedConcurrency"] = 9
@@ -65,41 +57,29 @@ def another_queue(deployed: VerifiedKind) -> None:
     config["AsyncInferenceConfig"]["ClientConfig"]["MaxConcurrentInvocationsPerInstance"] = 9
     config["AsyncInferenceConfig"]["OutputConfig"]["NotificationConfig"].pop("ErrorTopic")
     deployed.replace_config(config)
-    scaling = deployed.client("application-autoscaling")
-    for policy in scaling.describe_scaling_policies(ServiceNamespace="sagemaker")[
-        "ScalingPolicies"
-    ]:
+    scaling = deployed.client(SCALING)
+    policies = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
+    for policy in policies:
         if policy["PolicyType"] == "StepScaling":
             scaling.delete_scaling_policy(PolicyName=policy["PolicyName"], **target(deployed))
-    s3 = deployed.client("s3")
+    s3, suspended = deployed.client("s3"), {"Status": "Suspended"}
     for bucket in s3.list_buckets()["Buckets"]:
-        if bucket["Name"] != deployed.bucket:
-            s3.put_bucket_versioning(
-                Bucket=bucket["Name"], VersioningConfiguration={"Status": "Suspended"}
-            )
-            s3.delete_public_access_block(Bucket=bucket["Name"])
-            s3.delete_bucket_policy(Bucket=bucket["Name"])
-            s3.delete_bucket_encryption(Bucket=bucket["Name"])
+        if (name := bucket["Name"]) != deployed.bucket:
+            s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=suspended)
+            s3.delete_public_access_block(Bucket=name)
+            s3.delete_bucket_policy(Bucket=name)
+            s3.delete_bucket_encryption(Bucket=name)
 
 
 def other_models(deployed: VerifiedKind) -> None:
-    s3, keys = deployed.client("s3"), deployed.keys
-    s3.put_object(Bucket=deployed.bucket, Key=keys["berlin"], Body=b"another")
-    s3.delete_object(Bucket=deployed.bucket, Key=keys["paris"])
-    deployed.client("application-autoscaling").put_scaling_policy(
-        PolicyName="mine",
-        PolicyType="TargetTrackingScaling",
-        TargetTrackingScalingPolicyConfiguration={
-            "TargetValue": 5.0,
-            "PredefinedMetricSpecification": {
-                "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
-            },
-        },
-        **target(deployed),
+    deployed.put(deployed.keys["berlin"], b"another")
+    deployed.client("s3").delete_object(Bucket=deployed.bucket, Key=deployed.keys["paris"])
+    mine = {"PolicyName": "mine", "PolicyType": "TargetTrackingScaling", **target(deployed)}
+    deployed.client(SCALING).put_scaling_policy(
+        TargetTrackingScalingPolicyConfiguration=tracking(5.0), **mine
     )
 
 
-PROVISIONED = "DesiredProvisionedConcurrency"
 GOLDEN = {
     "serverless": ("ranker",),
     "serverless-warm": ("ranker",),
@@ -136,9 +116,9 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
 
 @pytest.mark.parametrize("kind", GOLDEN)
 def test_a_fresh_deployment_has_no_difference_and_every_planted_one_is_named(
-    embedded: LocalAws, launcher: Launcher, tmp_path: Path, kind: str
+    account: Account, tmp_path: Path, kind: str
 ) -> None:
-    deployed = VerifiedKind(embedded, launcher, written(tmp_path, kind, GOLDEN[kind]))
+    deployed = VerifiedKind(account, written(tmp_path, kind, GOLDEN[kind]))
     report = deployed.report()
     assert [str(difference) for difference in report.differences] == []
     assert not [note for note in report.notes if "golden" in note]
@@ -152,11 +132,11 @@ def test_a_fresh_deployment_has_no_difference_and_every_planted_one_is_named(
 
 
 def test_where_the_first_type_is_not_to_be_had_the_next_serves_and_is_freed_first(
-    embedded: LocalAws, launcher: Launcher, tmp_path: Path
+    account: Account, tmp_path: Path
 ) -> None:
     types = ("ml.c5.xlarge", "ml.c5d.xlarge", "ml.m5.xlarge")
     loaded = written(tmp_path, "instance-pools", ("ranker",))
-    deployed = VerifiedKind(embedded, launcher, loaded, no_capacity=types[:1])
+    deployed = VerifiedKind(account, loaded, types[0])
 
     def counts() -> list[int]:
         described = deployed.client("sagemaker").describe_endpoint(EndpointName=deployed.endpoint)
@@ -165,9 +145,9 @@ def test_where_the_first_type_is_not_to_be_had_the_next_serves_and_is_freed_firs
         return [found[kind] for kind in types]
 
     def scaled(count: int, *short: str) -> list[int]:
-        embedded.no_capacity(*short, account=deployed.account.number, region=REGION)
+        account.aws.no_capacity(*short, account=account.number, region=REGION)
         change = {"VariantName": "primary", "DesiredInstanceCount": count}
-        deployed.account.change_capacities(deployed.endpoint, **change)
+        account.change_capacities(deployed.endpoint, **change)
         return counts()
 
     assert counts() == [0, 2, 0]
@@ -195,25 +175,14 @@ def real(text: str) -> str:
 class VerifiedArtifact(VerifiedKind):
     """What another one has packed, and registered, is there before the deployment."""
 
-    def _publish(self) -> None:
-        assert isinstance(self.loaded, ValidFile)
+    def publish(self) -> None:
         artifact = self.loaded.environment.models["ranker"].artifact
         assert artifact is not None
         self.uri = artifact.uri.replace("111111111111", self.account.number)
         bucket, _, key = self.uri.removeprefix("s3://").partition("/")
         self.client("s3").create_bucket(Bucket=bucket)
         self.client("s3").put_object(Bucket=bucket, Key=key, Body=BODY)
-        sagemaker = self.client("sagemaker")
-        sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
-        self.package: str = sagemaker.create_model_package(
-            ModelPackageGroupName="ranker",
-            ModelApprovalStatus="Approved",
-            InferenceSpecification={
-                "Containers": [{"Image": IMAGE, "ModelDataUrl": self.uri}],
-                "SupportedContentTypes": ["application/json"],
-                "SupportedResponseMIMETypes": ["application/json"],
-            },
-        )["ModelPackageArn"]
+        self.package = self.account.register_version({"Image": IMAGE, "ModelDataUrl": self.uri})
 
     def judged(self, status: str) -> None:
         self.client("sagemaker").update_model_package(
@@ -223,10 +192,9 @@ class VerifiedArtifact(VerifiedKind):
 
 @pytest.mark.parametrize("kind", ["registry", "customer-keys"])
 def test_what_was_packed_elsewhere_is_verified_and_pinned_once_it_is_approved(
-    embedded: LocalAws, launcher: Launcher, tmp_path: Path, kind: str
+    account: Account, tmp_path: Path, kind: str
 ) -> None:
-    loaded = written(tmp_path, kind, ("ranker",), real)
-    deployed = VerifiedArtifact(embedded, launcher, loaded)
+    deployed = VerifiedArtifact(account, written(tmp_path, kind, ("ranker",), real))
     sagemaker = deployed.client("sagemaker")
     assert deployed.report().differences == []
     assert read_approved_package(sagemaker, deployed.package) == (deployed.uri, IMAGE)

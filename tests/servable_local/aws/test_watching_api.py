@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.moto_patches.events import _build_message
+from tests.servable_local.aws.boto_members import named
 from tests.servable_local.aws.local_account import Account
 
 OWN = {"Namespace": "Own", "MetricName": "Calls"}
@@ -25,18 +26,13 @@ def put(cloudwatch: Any, **datum: Any) -> None:
     cloudwatch.put_metric_data(Namespace="Own", MetricData=[{"MetricName": "Calls"} | datum])
 
 
-def statistics(cloudwatch: Any, clock: ManualClock, *names: str, **more: Any) -> dict[str, Any]:
-    window = {
-        "StartTime": clock.now() - timedelta(minutes=30),
-        "EndTime": clock.now() + timedelta(minutes=30),
-    }
-    points = cloudwatch.get_metric_statistics(
-        **{**OWN, **more}, **window, Period=3600, Statistics=list(names)
-    )["Datapoints"]
+def statistics(account: Account, *names: str, metric: str = "Calls", **of: str) -> dict[str, Any]:
+    points = account.datapoints(f"Own:{metric}", *names, **of)
     return {name: value for point in points for name, value in point.items() if name in names}
 
 
 ALL = ("SampleCount", "Sum", "Minimum", "Maximum", "Average")
+SET = {"SampleCount": 4, "Sum": 8, "Minimum": 1, "Maximum": 5}
 
 
 @pytest.mark.parametrize(
@@ -45,22 +41,17 @@ ALL = ("SampleCount", "Sum", "Minimum", "Maximum", "Average")
         ({"Value": 3}, (1, 3, 3, 3, 3)),
         ({"Values": [1, 5], "Counts": [3, 1]}, (4, 8, 1, 5, 2)),
         ({"Values": [1, 5]}, (2, 6, 1, 5, 3)),
-        (
-            {"StatisticValues": {"SampleCount": 4, "Sum": 8, "Minimum": 1, "Maximum": 5}},
-            (4, 8, 1, 5, 2),
-        ),
+        ({"StatisticValues": SET}, (4, 8, 1, 5, 2)),
     ],
 )
 def test_samples_are_put_one_by_one_with_counts_or_as_a_set(
-    cloudwatch: Any, clock: ManualClock, datum: dict[str, Any], expected: tuple[float, ...]
+    account: Account, cloudwatch: Any, datum: dict[str, Any], expected: tuple[float, ...]
 ) -> None:
     put(cloudwatch, **datum)
-    assert statistics(cloudwatch, clock, *ALL) == dict(zip(ALL, expected, strict=True))
+    assert statistics(account, *ALL) == dict(zip(ALL, expected, strict=True))
 
 
-def test_samples_that_are_not_whole_or_of_aws_are_refused(
-    cloudwatch: Any, clock: ManualClock
-) -> None:
+def test_samples_that_are_not_whole_or_of_aws_are_refused(cloudwatch: Any) -> None:
     with pytest.raises(ClientError, match="must be of the same size"):
         put(cloudwatch, Values=[1, 5], Counts=[3])
     with pytest.raises(ClientError, match="At least one of the parameters"):
@@ -70,9 +61,9 @@ def test_samples_that_are_not_whole_or_of_aws_are_refused(
         cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
 
 
-def test_metrics_are_listed_and_their_units_kept_apart(cloudwatch: Any, clock: ManualClock) -> None:
+def test_metrics_are_listed_and_their_units_kept_apart(account: Account, cloudwatch: Any) -> None:
     for value in ("1", "2"):
-        put(cloudwatch, Value=1, Dimensions=[{"Name": "a", "Value": value}])
+        put(cloudwatch, Value=1, Dimensions=named(a=value))
     put(cloudwatch, Value=1, MetricName="Other")
 
     def count(**asked: Any) -> int:
@@ -81,10 +72,10 @@ def test_metrics_are_listed_and_their_units_kept_apart(cloudwatch: Any, clock: M
     assert (count(), count(Namespace="Own"), count(Namespace="X")) == (3, 3, 0)
     assert (count(MetricName="Calls"), count(MetricName="Other")) == (2, 1)
     assert count(Dimensions=[{"Name": "a"}]) == 2
-    assert count(Dimensions=[{"Name": "a", "Value": "2"}]) == 1
+    assert count(Dimensions=named(a="2")) == 1
 
     put(cloudwatch, Value=1, Unit="Count")
-    sums = [statistics(cloudwatch, clock, "Sum", Unit=unit) for unit in ("Count", "Seconds")]
+    sums = [statistics(account, "Sum", unit=unit) for unit in ("Count", "Seconds")]
     assert sums == [{"Sum": 1}, {}]
 
 
@@ -102,43 +93,34 @@ def test_data_are_newest_first(cloudwatch: Any, clock: ManualClock) -> None:
         "EndTime": now + timedelta(minutes=1),
     }
     (newest,) = cloudwatch.get_metric_data(**asked)["MetricDataResults"]
-    (oldest,) = cloudwatch.get_metric_data(**asked, ScanBy="TimestampAscending")[
-        "MetricDataResults"
-    ]
+    ascending = cloudwatch.get_metric_data(**asked, ScanBy="TimestampAscending")
+    (oldest,) = ascending["MetricDataResults"]
     assert (newest["Values"], oldest["Values"]) == ([20, 10], [10, 20])
     assert (newest["Id"], newest["Label"], newest["StatusCode"]) == ("e", "tenfold", "Complete")
 
 
 def test_lines_of_a_log_are_counted_by_its_filters(account: Account, clock: ManualClock) -> None:
-    logs = account.client("logs")
-    logs.create_log_group(logGroupName="g")
-    logs.create_log_stream(logGroupName="g", logStreamName="s")
-    logs.put_metric_filter(
-        logGroupName="g",
-        filterName="f",
-        filterPattern="timeout",
-        metricTransformations=[
-            {"metricNamespace": "Own", "metricName": "Calls", "metricValue": "2", "defaultValue": 1}
-        ],
-    )
+    logs, group = account.client("logs"), {"logGroupName": "g"}
+    logs.create_log_group(**group)
+    logs.create_log_stream(**group, logStreamName="s")
     at = int((clock.now() - clock.now().__class__(1970, 1, 1)).total_seconds() * 1000)
-    lines = [{"timestamp": at, "message": text} for text in ("a timeout", "fine", "timeout")]
-    logs.put_log_events(logGroupName="g", logStreamName="s", logEvents=lines)
-    found = statistics(account.client("cloudwatch"), clock, "Sum", "SampleCount")
-    assert found == {"Sum": 5, "SampleCount": 3}
+
+    def write(*texts: str) -> None:
+        lines = [{"timestamp": at, "message": text} for text in texts]
+        logs.put_log_events(**group, logStreamName="s", logEvents=lines)
+
+    def count(name: str, pattern: str, value: str, **more: Any) -> None:
+        to = {"metricNamespace": "Own", "metricName": name, "metricValue": value, **more}
+        given = {"filterPattern": pattern, "metricTransformations": [to]}
+        logs.put_metric_filter(**group, filterName=name, **given)
+
+    count("Calls", "timeout", "2", defaultValue=1)
+    write("a timeout", "fine", "timeout")
+    assert statistics(account, "Sum", "SampleCount") == {"Sum": 5, "SampleCount": 3}
     # --- the fields of a JSON line as the value and a dimension
-    times = {"metricNamespace": "Own", "metricName": "Times", "metricValue": "$.ms"}
-    logs.put_metric_filter(
-        logGroupName="g",
-        filterName="times",
-        filterPattern="{ $.ms > 0 }",
-        metricTransformations=[times | {"dimensions": {"Path": "$.path"}}],
-    )
-    texts = ('{"ms": 7, "path": "/a"}', '{"ms": 0, "path": "/b"}', '{"path": "/c"}', "timeout")
-    lines = [{"timestamp": at, "message": text} for text in texts]
-    logs.put_log_events(logGroupName="g", logStreamName="s", logEvents=lines)
-    one = {"MetricName": "Times", "Dimensions": [{"Name": "Path", "Value": "/a"}]}
-    assert statistics(account.client("cloudwatch"), clock, "Sum", **one) == {"Sum": 7}
+    count("Times", "{ $.ms > 0 }", "$.ms", dimensions={"Path": "$.path"})
+    write('{"ms": 7, "path": "/a"}', '{"ms": 0, "path": "/b"}', '{"path": "/c"}', "timeout")
+    assert statistics(account, "Sum", metric="Times", Path="/a") == {"Sum": 7}
 
 
 # --- messages of EventBridge to a topic

@@ -60,7 +60,7 @@ OLD = json.loads(Path(__file__).with_name("template_of_3221d2d4.json").read_text
 def test_one_deployment_over_an_old_stack_replaces_the_fleet_and_nothing_else(
     embedded: LocalAws, launcher: Launcher, clock: ManualClock, server: Server
 ) -> None:
-    deployed = DeployedNames(embedded, launcher, OLD)
+    deployed = DeployedNames(Account(embedded, launcher), OLD)
     assert deployed.status == "CREATE_COMPLETE"
     sagemaker, cfn = map(deployed.account.client, ("sagemaker", "cloudformation"))
 
@@ -79,7 +79,7 @@ def test_one_deployment_over_an_old_stack_replaces_the_fleet_and_nothing_else(
         time.sleep(0.02)
     assert "PendingDeploymentSummary" in described()
     # Longer than the canary's bakes together.
-    Watched(deployed.account, clock, server).minutes(15, requests=2, endpoint=deployed.endpoint)
+    Watched(deployed.account).minutes(15, requests=2, endpoint=deployed.endpoint)
     assert deployed.account.settled() == "UPDATE_COMPLETE"
     new = described()
     assert all(new[name] == old[name] for name in ("EndpointArn", "CreationTime"))

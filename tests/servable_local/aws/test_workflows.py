@@ -11,8 +11,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
+from tests.servable_local.aws.boto_members import tagged, until
+from tests.servable_local.aws.deployed_templates import get, resource
 from tests.servable_local.aws.local_account import TRUST, Account
 from tests.servable_local.aws.test_events import Inbox
+from tests.servable_local.aws.topic_inbox import Queue
 from tests.servable_local.aws.transform_case import TransformCase
 from tests.servable_local.aws.watched_endpoint import Watched
 
@@ -44,11 +47,9 @@ class Machine:
 
     def create(self, states: dict[str, Any], **more: Any) -> str:
         machine = {"StartAt": next(iter(states)), "States": states} | more
-        made = self.states.create_state_machine(
-            name=f"nightly-{uuid.uuid4()}",
-            definition=json.dumps(machine),
-            roleArn=f"arn:aws:iam::{self.number}:role/states",
-        )
+        name, role = f"nightly-{uuid.uuid4()}", f"arn:aws:iam::{self.number}:role/states"
+        create = self.states.create_state_machine
+        made = create(name=name, definition=json.dumps(machine), roleArn=role)
         return str(made["stateMachineArn"])
 
     def started(self, machine: str, given: Any = None, name: str = "") -> str:
@@ -57,14 +58,15 @@ class Machine:
         run = self.states.start_execution(stateMachineArn=machine, name=name, input=text)
         return str(run["executionArn"])
 
+    def shown(self, execution: str) -> dict[str, Any]:
+        return dict(self.states.describe_execution(executionArn=execution))
+
     def ended(self, execution: str) -> dict[str, Any]:
-        deadline = time.monotonic() + 30
-        while True:
-            shown: dict[str, Any] = self.states.describe_execution(executionArn=execution)
-            if shown["status"] != "RUNNING":
-                return shown
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: self.shown(execution)["status"] != "RUNNING")
+        return self.shown(execution)
+
+    def jobs(self) -> list[Any]:
+        return list(self.case.sagemaker.list_transform_jobs()["TransformJobSummaries"])
 
     def run(self, states: dict[str, Any], given: Any = None, **more: Any) -> dict[str, Any]:
         return self.ended(self.started(self.create(states, **more), given))
@@ -90,11 +92,9 @@ def test_a_task_waits_for_its_job(machine: Machine) -> None:
 
 
 def test_a_failure_that_is_caught_reaches_the_topic(machine: Machine) -> None:
-    sns, sqs = (machine.case.account.client(service) for service in ("sns", "sqs"))
+    sns, queue = machine.case.account.client("sns"), Queue(machine.case.account)
     topic = sns.create_topic(Name="news")["TopicArn"]
-    queue = {"QueueUrl": sqs.create_queue(QueueName="inbox")["QueueUrl"]}
-    arn = sqs.get_queue_attributes(**queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue.arn)
     message = "States.Format('{} failed: {}', $$.Execution.Name, $.failure.Error)"
     told = {"TopicArn": topic, "Message.$": message}
     caught = [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure", "Next": "Tell"}]
@@ -105,25 +105,22 @@ def test_a_failure_that_is_caught_reaches_the_topic(machine: Machine) -> None:
         "Failed": {"Type": "Fail", "Error": "BatchFailed", "Cause": "see the topic"},
     }
     assert machine.run(states)["error"] == "BatchFailed"
-    (got,) = sqs.receive_message(**queue)["Messages"]
-    failed = json.loads(got["Body"])["Message"]
-    assert re.fullmatch("run-[-0-9a-f]+ failed: States.TaskFailed", failed)
+    (failed,) = queue.receive(1)
+    assert re.fullmatch("run-[-0-9a-f]+ failed: States.TaskFailed", failed["Message"])
 
 
 def test_a_task_is_tried_again_as_often_as_its_retrier_says(machine: Machine) -> None:
     job = machine.job(Retry=[{"ErrorEquals": ["States.TaskFailed"], "MaxAttempts": 2}])
     job["Parameters"]["TransformJobName.$"] = "States.UUID()"
     assert machine.run({"Job": job})["status"] == "FAILED"
-    jobs = machine.case.sagemaker.list_transform_jobs()["TransformJobSummaries"]
-    assert len(jobs) == 3
+    assert len(machine.jobs()) == 3
 
 
 def test_a_stopped_execution_stops_its_job_and_branches(machine: Machine) -> None:
     machine.case.model("slow", TAKES_SECONDS="1")
     machine.case.put("in/a", b"1")
     run = machine.started(machine.create({"Job": machine.job(model="slow")}), name="job")
-    while not machine.case.sagemaker.list_transform_jobs()["TransformJobSummaries"]:
-        time.sleep(0.02)
+    until(machine.jobs)
     machine.states.stop_execution(executionArn=run)
     assert machine.ended(run)["status"] == "ABORTED"
     assert machine.case.rested("job")["TransformJobStatus"] == "Stopped"
@@ -147,9 +144,8 @@ def test_a_job_that_takes_too_long_is_stopped(
     machine.case.put("in/a", b"1")
     job = machine.create({"Job": machine.job(model="slow", **more)}, **of_machine)
     run = machine.started(job, name="run")
-    while not machine.case.sagemaker.list_transform_jobs()["TransformJobSummaries"]:
-        time.sleep(0.02)
-    while machine.states.describe_execution(executionArn=run)["status"] == "RUNNING":
+    until(machine.jobs)
+    while machine.shown(run)["status"] == "RUNNING":
         clock.advance(minutes=2)  # its time may begin after the job is seen
         time.sleep(0.1)
     shown = machine.ended(run)
@@ -205,8 +201,8 @@ def test_a_wait_takes_its_seconds_of_the_clock(machine: Machine, clock: ManualCl
     run = machine.started(machine.create({"State": {"Type": "Wait", "Seconds": 60, "End": True}}))
     clock.advance(seconds=50)
     time.sleep(0.1)
-    assert machine.states.describe_execution(executionArn=run)["status"] == "RUNNING"
-    while machine.states.describe_execution(executionArn=run)["status"] == "RUNNING":
+    assert machine.shown(run)["status"] == "RUNNING"
+    while machine.shown(run)["status"] == "RUNNING":
         clock.advance(seconds=60)  # its time may begin after the first advance
         time.sleep(0.1)
     assert machine.ended(run)["status"] == "SUCCEEDED"
@@ -232,25 +228,16 @@ def test_branches_run_together_and_end_together(machine: Machine) -> None:
     assert json.loads(shown["output"]) == {"a": 1, "why": {"Error": "Ended", "Cause": "here"}}
 
 
-def _total(machine: Machine, clock: ManualClock, metric: str, **dimension: str) -> float:
-    """The metric's sum in the last ten minutes. `dimension`: its name and value."""
-    namespace, _, name = metric.partition(":")
-    found = machine.case.account.client("cloudwatch").get_metric_statistics(
-        Namespace=namespace,
-        MetricName=name,
-        Dimensions=[{"Name": key, "Value": value} for key, value in dimension.items()],
-        StartTime=clock.now() - timedelta(minutes=10),
-        EndTime=clock.now() + timedelta(minutes=1),
-        Period=60,
-        Statistics=["Sum"],
-    )["Datapoints"]
+def _total(machine: Machine, metric: str, **dimension: str) -> float:
+    """The metric's sum. `dimension`: its name and value."""
+    found = machine.case.account.datapoints(metric, "Sum", **dimension)
     return float(sum(point["Sum"] for point in found))
 
 
 def test_an_execution_has_the_clock_s_time_and_counts(machine: Machine, clock: ManualClock) -> None:
     arn = machine.create({"Failed": {"Type": "Fail"}})
     machine.ended(machine.started(arn))
-    assert _total(machine, clock, "AWS/States:ExecutionsFailed", StateMachineArn=arn) == 1
+    assert _total(machine, "AWS/States:ExecutionsFailed", StateMachineArn=arn) == 1
     begun = {"Type": "Pass", "Parameters": {"at.$": "$$.Execution.StartTime"}, "End": True}
     shown = machine.run({"State": begun})
     at = datetime.fromisoformat(json.loads(shown["output"])["at"].rstrip("Z"))
@@ -291,13 +278,11 @@ def test_a_schedule_starts_its_target_when_it_is_due(machine: Machine, clock: Ma
     job = machine.job()["Parameters"]
     del job["TransformJobName.$"]
     job["TransformJobName"] = "<aws.scheduler.execution-id>"
-    target = {
-        "Arn": "arn:aws:scheduler:::aws-sdk:sagemaker:createTransformJob",
-        "Input": json.dumps(job),
-    }
+    universal = "arn:aws:scheduler:::aws-sdk:sagemaker:createTransformJob"
+    target = {"Arn": universal, "Input": json.dumps(job)}
     _schedule(machine, "cron(* * * * ? *)", target, Name="jobs")
     clock.advance(minutes=2)
-    assert len(machine.case.sagemaker.list_transform_jobs()["TransformJobSummaries"]) == 2
+    assert len(machine.jobs()) == 2
 
 
 def test_starts_and_those_that_failed_count_in_the_metrics_of_the_schedule_s_group(
@@ -313,10 +298,8 @@ def test_starts_and_those_that_failed_count_in_the_metrics_of_the_schedule_s_gro
         ("TargetErrorCount", 0, 2),
         ("InvocationDroppedCount", 0, 2),
     ]:
-        counts = [
-            _total(machine, clock, f"AWS/Scheduler:{metric}", ScheduleGroup=group)
-            for group in ("default", "batches")
-        ]
+        name, groups = f"AWS/Scheduler:{metric}", ("default", "batches")
+        counts = [_total(machine, name, ScheduleGroup=group) for group in groups]
         assert counts == [of_one, of_none], metric
 
 
@@ -330,27 +313,21 @@ def test_a_schedule_that_would_not_fire_is_refused(machine: Machine) -> None:
 
 
 def template(definition: dict[str, Any], expression: str, **tags: str) -> dict[str, Any]:
-    arn = {"Fn::GetAtt": ["Role", "Arn"]}
-    tagged = {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
-    machine = {"RoleArn": arn, "DefinitionString": json.dumps(definition), **tagged}
+    arn, owned = get("Role", "Arn"), {"Tags": tagged(**tags)}
+    machine = {"RoleArn": arn, "DefinitionString": json.dumps(definition), **owned}
     schedule = {
         "GroupName": {"Ref": "Group"},
         "ScheduleExpression": expression,
         "FlexibleTimeWindow": {"Mode": "OFF"},
         "Target": {"Arn": {"Ref": "Machine"}, "RoleArn": arn},
     }
-    resources: dict[str, tuple[str, dict[str, Any]]] = {
-        "Role": ("IAM::Role", {"AssumeRolePolicyDocument": json.loads(TRUST)}),
-        "Machine": ("StepFunctions::StateMachine", machine),
-        "Group": ("Scheduler::ScheduleGroup", tagged),
-        "Schedule": ("Scheduler::Schedule", schedule),
+    resources = {
+        "Role": resource("IAM::Role", AssumeRolePolicyDocument=json.loads(TRUST)),
+        "Machine": resource("StepFunctions::StateMachine", **machine),
+        "Group": resource("Scheduler::ScheduleGroup", **owned),
+        "Schedule": resource("Scheduler::Schedule", **schedule),
     }
-    return {
-        "Resources": {
-            name: {"Type": f"AWS::{kind}", "Properties": properties}
-            for name, (kind, properties) in resources.items()
-        }
-    }
+    return {"Resources": resources}
 
 
 @pytest.mark.long

@@ -1,8 +1,8 @@
 """An account with a model, a bucket, and transform jobs over it; a stand-in is the container."""
 
-import time
 from typing import Any
 
+from tests.servable_local.aws.boto_members import until
 from tests.servable_local.aws.container_stand_in import StandIn
 from tests.servable_local.aws.local_account import TRUST, Account
 
@@ -26,11 +26,9 @@ class TransformCase:
         self.model("echo", ECHO="1")
 
     def model(self, name: str, **variables: str) -> None:
-        container = {"Image": "image", "ModelDataUrl": f"s3://{self.bucket}/model.tar.gz"}
+        data = {"ModelDataUrl": f"s3://{self.bucket}/model.tar.gz", "Environment": variables}
         self.sagemaker.create_model(
-            ModelName=name,
-            ExecutionRoleArn=self._role,
-            PrimaryContainer=container | {"Environment": variables},
+            ModelName=name, ExecutionRoleArn=self._role, PrimaryContainer={"Image": "image", **data}
         )
 
     def put(self, key: str, body: bytes) -> None:
@@ -54,11 +52,9 @@ class TransformCase:
         return self.rested(request.get("TransformJobName", "job"))
 
     def rested(self, name: str = "job") -> dict[str, Any]:
-        deadline = time.monotonic() + 30
-        while (shown := self.describe(name))["TransformJobStatus"] in ("InProgress", "Stopping"):
-            assert time.monotonic() < deadline, shown
-            time.sleep(0.02)
-        return shown
+        going = ("InProgress", "Stopping")
+        until(lambda: self.describe(name)["TransformJobStatus"] not in going)
+        return self.describe(name)
 
     def describe(self, name: str = "job") -> dict[str, Any]:
         shown: dict[str, Any] = self.sagemaker.describe_transform_job(TransformJobName=name)
@@ -67,12 +63,9 @@ class TransformCase:
     def results(self) -> dict[str, bytes]:
         """{key below out/: content} of what the jobs have written."""
         listed = self.s3.list_objects_v2(Bucket=self.bucket, Prefix="out/").get("Contents", [])
-        return {
-            item["Key"].removeprefix("out/"): self.s3.get_object(
-                Bucket=self.bucket, Key=item["Key"]
-            )["Body"].read()
-            for item in listed
-        }
+        get, keys = self.s3.get_object, [item["Key"] for item in listed]
+        read = {key: get(Bucket=self.bucket, Key=key)["Body"].read() for key in keys}
+        return {key.removeprefix("out/"): body for key, body in read.items()}
 
     def containers(self) -> list[StandIn]:
         """Those that were started here, also the ones that have ended."""

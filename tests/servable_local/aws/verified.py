@@ -1,23 +1,31 @@
-"""An environment with everything that verifying looks at, deployed whole, without the CLI."""
+"""Environments deployed whole without the CLI, to be verified: one with everything, and from examples."""
 
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from infra.parameters.environment import build_stack_name
 from infra.parameters.loading import ValidFile, load
 from servable.package.package import pack_models
 from servable.plan.synthesis import SynthesisedStack, synthesise_stacks
 from servable.project import account as operations_account
 from servable.verify.command import compare_stacks
 from servable.verify.difference import Report
-from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import valid
-from tests.servable_local.aws.container_stand_in import Launcher
+from tests.presets import synthesised
 from tests.servable_local.aws.local_account import Account
 
 PLACEHOLDER = "111111111111"
+REGION = "us-east-1"  # the stand-in account's
 GOLDEN = ROOT / "examples" / "ranker" / "golden"
+ASKS = """
+[models.{model}.golden]
+request = "examples/ranker/golden/request-rows.json"
+answer = "examples/ranker/golden/answer-rows.json"
+"""
 TEXT = f"""\
 account = "{PLACEHOLDER}"
 region = "us-east-1"
@@ -27,9 +35,6 @@ name = "ranker"
 [models.ranker]
 saved_model = "examples/ranker/model"
 tensorflow = "2.20"
-[models.ranker.golden]
-request = "examples/ranker/golden/request-rows.json"
-answer = "examples/ranker/golden/answer-rows.json"
 [variants.primary]
 model = "ranker"
 instance_type = "ml.c5.xlarge"
@@ -51,91 +56,144 @@ sample_percent = 10
 keep_days = 30
 [security]
 permissions_boundary = "arn:aws:iam::aws:policy/PowerUserAccess"
-"""
+{ASKS.format(model="ranker")}"""
 
 
-class Project:
-    """The file, its templates and its archive, made once."""
+class Deployed:
+    """In an account of its own; its stand-in containers answer what the golden answer says."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "prod.toml").write_text(TEXT)
-        self.loaded = self.load()
-        self.stacks = synthesise_stacks(self.loaded)
-        (made,) = pack_models(self.loaded)
-        assert made.path is not None  # gzip
-        self.archive = made.path.read_bytes()
-
-    def load(self, **overrides: str) -> ValidFile:
-        (found,) = load(ROOT, self.folder, {"prod": overrides})
-        return valid(found)
-
-
-class Verified:
-    """One deployment of it, in an account of its own."""
-
-    def __init__(self, aws: LocalAws, launcher: Launcher, project: Project) -> None:
-        self.account = Account(aws, launcher)
-        self.project = project
-        self._aws = aws
-        self.launcher = launcher
+    def __init__(
+        self, account: Account, loaded: ValidFile, stacks: Sequence[SynthesisedStack]
+    ) -> None:
+        self.account, self.loaded, self.launcher = account, loaded, account.launcher
+        self.endpoint, self._stacks = loaded.environment.endpoint.name, stacks
         self.asked = operations_account.Account(
-            region="us-east-1", number=self.account.number, aws=aws
+            region=REGION, number=account.number, aws=account.aws
         )
-        bucket = f"cdk-hnb659fds-assets-{self.account.number}-us-east-1"
-        self.client("s3").create_bucket(Bucket=bucket)
-        self.bucket, self.key = bucket, self._key()
-        self.client("s3").put_object(Bucket=bucket, Key=self.key, Body=project.archive)
-        self.client("ssm").put_parameter(
-            Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String"
-        )
+        self.bucket = f"cdk-hnb659fds-assets-{account.number}-{REGION}"
+        self.client("s3").create_bucket(Bucket=self.bucket)
+        version = "/cdk-bootstrap/hnb659fds/version"
+        self.client("ssm").put_parameter(Name=version, Value="30", Type="String")
+        self.publish()
+        account.create_roles(loaded.environment)
         for stack in self.stacks():
-            self.deploy(stack)
+            assert self.deploy(stack) == "CREATE_COMPLETE"
+
+    def publish(self) -> None:
+        """What the CDK CLI publishes before it deploys."""
+        raise NotImplementedError
+
+    def put(self, key: str, body: bytes) -> None:
+        self.client("s3").put_object(Bucket=self.bucket, Key=key, Body=body)
 
     def client(self, service: str) -> Any:
         return self.account.client(service)
 
     def stacks(self) -> list[SynthesisedStack]:
-        return [self.own(stack) for stack in self.project.stacks]
+        """With this account's number in them."""
+        texts = [json.dumps(stack.template) for stack in self._stacks]
+        own = [json.loads(text.replace(PLACEHOLDER, self.account.number)) for text in texts]
+        both = zip(self._stacks, own, strict=True)
+        return [replace(stack, template=template) for stack, template in both]
 
     def main(self) -> SynthesisedStack:
         """The endpoint's own, to be changed and deployed."""
-        (found,) = (stack for stack in self.stacks() if stack.kind == "endpoint")
-        return found
+        return next(stack for stack in self.stacks() if stack.kind == "endpoint")
 
-    def own(self, stack: SynthesisedStack) -> SynthesisedStack:
-        """With this account's number in it."""
-        text = json.dumps(stack.template).replace(PLACEHOLDER, self.account.number)
-        return SynthesisedStack(kind=stack.kind, name=stack.name, template=json.loads(text))
+    def data_urls(self) -> list[str]:
+        """Of the endpoint's models."""
+        resources = self.main().template["Resources"].values()
+        models = [one for one in resources if one["Type"] == "AWS::SageMaker::Model"]
+        return [one["Properties"]["PrimaryContainer"].get("ModelDataUrl", "") for one in models]
 
     def deploy(self, stack: SynthesisedStack) -> str:
+        before = len(self.launcher.started)
         status = self.account.deploy(stack.template, name=stack.name)
-        for one in self.launcher.started:
-            if one.archive == self.project.archive:
-                one.answer = (GOLDEN / "answer-rows.json").read_bytes()
+        for one in self.launcher.started[before:]:
+            one.answer = (GOLDEN / "answer-rows.json").read_bytes()
         return status
 
-    def _key(self) -> str:
-        return next(
-            str(resource["Properties"]["PrimaryContainer"]["ModelDataUrl"]).rsplit("/", 1)[-1]
-            for resource in self.main().template["Resources"].values()
-            if resource["Type"] == "AWS::SageMaker::Model"
-        )
-
     def report(self, **meant: str) -> Report:
-        return compare_stacks(self.project.loaded, self.stacks(), self.asked, meant=meant)
-
-    def kinds(self) -> set[str]:
-        return {difference.kind for difference in self.report().differences}
-
-    def endpoint(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.client("sagemaker").describe_endpoint(EndpointName="ranker")
-        return found
+        return compare_stacks(self.loaded, self.stacks(), self.asked, meant=meant)
 
     def config(self) -> dict[str, Any]:
         """The live configuration, as CreateEndpointConfig takes it."""
-        name = self.endpoint()["EndpointConfigName"]
-        found = self.client("sagemaker").describe_endpoint_config(EndpointConfigName=name)
-        return {
-            key: found[key] for key in ("ProductionVariants", "DataCaptureConfig") if key in found
-        }
+        sagemaker = self.client("sagemaker")
+        name = sagemaker.describe_endpoint(EndpointName=self.endpoint)["EndpointConfigName"]
+        found = sagemaker.describe_endpoint_config(EndpointConfigName=name)
+        asked = ("ProductionVariants", "ShadowProductionVariants", "AsyncInferenceConfig")
+        return {key: found[key] for key in asked if key in found}
+
+
+class Project:
+    """The file with everything, its templates and its archive, made once."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "prod.toml").write_text(TEXT)
+        (found,) = load(ROOT, folder)
+        self.loaded = valid(found)
+        self.stacks = synthesise_stacks(self.loaded)
+        (made,) = pack_models(self.loaded)
+        assert made.path is not None  # gzip
+        self.archive = made.path.read_bytes()
+
+
+class Verified(Deployed):
+    """One deployment of the project."""
+
+    def __init__(self, account: Account, project: Project) -> None:
+        self.project = project
+        super().__init__(account, project.loaded, project.stacks)
+
+    def publish(self) -> None:
+        self.key = self.data_urls()[0].rsplit("/", 1)[-1]
+        self.put(self.key, self.project.archive)
+
+
+def written(
+    folder: Path, kind: str, models: tuple[str, ...], replaced: Callable[[str], str] = str
+) -> ValidFile:
+    """`models`: those that have a golden request. `replaced` gives the file other values."""
+    source = ROOT / "examples" / "variants"
+    texts = {
+        name: (source / f"{name}.toml").read_text().replace("eu-west-1", REGION)
+        for name in ("base", kind)
+    }
+    asks = "".join(ASKS.format(model=model) for model in models)
+    (folder / "base.toml").write_text(texts["base"])
+    (folder / f"{kind}.toml").write_text(replaced(texts[kind]) + asks)
+    return valid(next(loaded for loaded in load(ROOT, folder) if loaded.name == kind))
+
+
+class VerifiedKind(Deployed):
+    """An environment of examples/variants/."""
+
+    def __init__(self, account: Account, loaded: ValidFile, *no_capacity: str) -> None:
+        account.aws.no_capacity(*no_capacity, account=account.number, region=REGION)
+        stacks = [
+            SynthesisedStack(
+                kind, build_stack_name(loaded.name, loaded.environment, kind), template
+            )
+            for kind, template in sorted(synthesised(loaded).items())  # data, then endpoint
+        ]
+        super().__init__(account, loaded, stacks)
+
+    def publish(self) -> None:
+        """An archive under its key, or each model's under the prefix."""
+        urls = [url for url in self.data_urls() if url.endswith("/")]
+        (prefix,) = {url.split("/", 3)[3] for url in urls} or {None}
+        self.keys = {}
+        for one in pack_models(self.loaded):
+            assert one.path is not None  # gzip
+            key = f"{prefix}{one.model}.tar.gz" if prefix else f"{one.key}.tar.gz"
+            self.keys[one.model] = key
+            self.put(key, one.path.read_bytes())
+
+    def replace_config(self, config: dict[str, Any]) -> None:
+        """By hand, past CloudFormation."""
+        sagemaker = self.client("sagemaker")
+        sagemaker.create_endpoint_config(EndpointConfigName="by-hand", **config)
+        sagemaker.update_endpoint(EndpointName=self.endpoint, EndpointConfigName="by-hand")
+        sagemaker.get_waiter("endpoint_in_service").wait(
+            EndpointName=self.endpoint, WaiterConfig={"Delay": 0.05, "MaxAttempts": 200}
+        )

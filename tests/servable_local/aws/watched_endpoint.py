@@ -1,7 +1,6 @@
 """An endpoint of one account, its traffic, its alarms and the clock, as tests move them."""
 
 import contextlib
-from datetime import timedelta
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -25,14 +24,13 @@ def forget_everything(server: Server) -> None:
 class Watched:
     """`minute` is the unit: some requests, then the minute passes and alarms are evaluated."""
 
-    def __init__(self, account: Account, clock: ManualClock, server: Server) -> None:
+    def __init__(self, account: Account, clock: ManualClock | None = None) -> None:
         self.account = account
-        self.clock = clock
-        self._server = server
+        self.clock = clock or account.launcher.clock
 
     def another(self) -> "Watched":
         """Watch another account, in which nothing is deployed."""
-        return Watched(self.account.another(), self.clock, self._server)
+        return Watched(self.account.another())
 
     def align(self) -> None:
         """To the beginning of a minute, so that a test's first minute is a whole one."""
@@ -63,34 +61,21 @@ class Watched:
 
     def statistic(self, name: str, statistic: str, **dimensions: str) -> Any:
         """The metric's statistic of the last hour and this minute, in one period; None without data."""
-        now = self.clock.now()
-        key = "ExtendedStatistics" if statistic.startswith("p") else "Statistics"
-        datapoints = self.account.client("cloudwatch").get_metric_statistics(
-            Namespace="AWS/SageMaker",
-            MetricName=name,
-            Dimensions=[
-                {"Name": key, "Value": value}
-                for key, value in (
-                    {"EndpointName": "ranker", "VariantName": "primary"} | dimensions
-                ).items()
-            ],
-            StartTime=now - timedelta(days=1),
-            EndTime=now + timedelta(days=1),
-            Period=86400 * 365,
-            **{key: [statistic]},
-        )["Datapoints"]
-        if not datapoints:
+        of = {"EndpointName": "ranker", "VariantName": "primary"} | dimensions
+        found = self.account.datapoints(
+            f"AWS/SageMaker:{name}", statistic, hours=24, period=86400 * 365, **of
+        )
+        if not found:
             return None
-        (point,) = datapoints
+        (point,) = found
         return point.get(statistic, point.get("ExtendedStatistics", {}).get(statistic))
 
     def containers(self, archive: bytes) -> list[StandIn]:
         return self.account.launcher.serving(archive)
 
-    def inside(self, name: str = "ranker", region: str = REGION) -> HostedEndpoint:
+    def inside(self, name: str = "ranker") -> HostedEndpoint:
         """The endpoint itself, for its faults."""
-        hosting = self._server.hostings.provide_service(self.account.number, region)
-        return hosting.endpoints.find(name)
+        return self.account.hosting.endpoints.find(name)
 
     def _client(self, service: str, region: str) -> Any:
         return self.account.aws.client(service, account=self.account.number, region=region)

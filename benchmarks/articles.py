@@ -32,11 +32,7 @@ from benchmarks.endpoints import (
     pack,
 )
 from benchmarks.frame import Bounds, Log, Result, Spread, divide, measure_in_turn
-from infra.policy.container import (
-    DEFAULT_MODEL_NAME,
-    ContainerSettings,
-    build_variables,
-)
+from infra.policy.container import DEFAULT_MODEL_NAME, ContainerSettings, build_variables
 from servable_client import Endpoint, Split
 from servable_local.container.launch import launch
 

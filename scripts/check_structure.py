@@ -29,7 +29,7 @@ LINES_OF_A_SPLINTER = 60  # a module this short that one other imports may belon
 WORDS_OF_A_DECISION = 400
 # Public class names that two packages use on purpose, each with its reason.
 TWICE: Mapping[str, str] = {
-    "Endpoint": "the construct of an app, and what an application invokes; both are public",
+    "Endpoint": "the construct of an app, and what an application invokes; both are public"
 }
 
 

@@ -54,10 +54,7 @@ def bootstrapped(aws: LocalAws, *, account: str = ACCOUNT, region: str = REGION)
 
 
 def run_in(
-    project: Path,
-    *command: str,
-    environment: Mapping[str, str],
-    timeout_seconds: float = 100.0,
+    project: Path, *command: str, environment: Mapping[str, str], timeout_seconds: float = 100.0
 ) -> Ran:
     return subprocess.run(
         command,

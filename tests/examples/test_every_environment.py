@@ -41,7 +41,7 @@ ORDINARY = {
 EXCEPTIONS = {
     # Its one value besides the default, "at start", has pip in every container fetch packages from the
     # internet: no example should do so, and no test of one could.
-    "ModelTable.install",
+    "ModelTable.install"
 }
 Template = Mapping[str, Any]
 
